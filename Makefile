@@ -102,7 +102,7 @@ bench-report: .venv/browser
 	$(BIN)/python perf/report.py --out perf/results/report.json
 
 tables: .venv/core  # of the kept results, docs/learnt.md and its pictures, written anew
-	for folder in reproduction/results/*-published reproduction/results/*-fair; do \
+	for folder in reproduction/results/*-published reproduction/results/*-fair reproduction/results/*-tuned; do \
 	  name=$$(basename $$folder); plan=$${name%-*}; \
 	  test -f reproduction/results/plans/$$plan.toml && plan=reproduction/results/plans/$$plan.toml; \
 	  $(BIN)/python -m tempograd_paper table $$plan --protocol $${name##*-} --results $$folder > $$folder/new.md \
@@ -112,11 +112,11 @@ tables: .venv/core  # of the kept results, docs/learnt.md and its pictures, writ
 
 # data, models and records of make missing: one folder, so that tables share their models
 RUNS ?= runs/paper
-MISSING := table4-released@published table5-physionet2012@fair table5-physionet2012@published \
-  table3-all-1000@fair table4-all@fair table1-physionet2012@published table1-physionet2012@fair \
-  table6-physionet2012@published table6-physionet2012@fair table2-physionet2012@published table2-physionet2012@fair \
-  table8-physionet2012@published table8-physionet2012@fair cpp-physionet2012@published cpp-physionet2012@fair \
-  efficiency-physionet2012@published efficiency-physionet2012@fair table3-1000@published
+MISSING := table4-released@published table5-physionet2012@tuned table5-physionet2012@published \
+  table3-all-1000@tuned table4-all@tuned table1-physionet2012@published table1-physionet2012@tuned \
+  table6-physionet2012@published table6-physionet2012@tuned table2-physionet2012@published table2-physionet2012@tuned \
+  table8-physionet2012@published table8-physionet2012@tuned cpp-physionet2012@published cpp-physionet2012@tuned \
+  efficiency-physionet2012@published efficiency-physionet2012@tuned table3-1000@published
 own = $(if $(wildcard reproduction/results/plans/$(1).toml),reproduction/results/plans/$(1).toml,$(1))
 
 missing: $(MISSING:%=missing-%)  # what no results are kept of, most telling first, for a GPU; stop it, and it goes on; CELLS=13 at a time
@@ -126,10 +126,10 @@ missing-%: .venv/core
 
 keep: $(MISSING:%=keep-%)  # what make missing left so far, joined with reproduction/results; then make tables
 keep-%: .venv/core
-	rm -rf $(RUNS)/kept
+	rm -rf $(RUNS)-kept
 	$(BIN)/python -m tempograd_paper table $(call own,$(word 1,$(subst @, ,$*))) --protocol $(word 2,$(subst @, ,$*)) \
-	  --results $(wildcard reproduction/results/$(subst @,-,$*)) $(RUNS) --archive $(RUNS)/kept --out $(RUNS)/kept.md --force
-	mkdir -p reproduction/results/$(subst @,-,$*) && mv $(RUNS)/kept/* reproduction/results/$(subst @,-,$*)/
+	  --results $(wildcard reproduction/results/$(subst @,-,$*)) $(RUNS) --archive $(RUNS)-kept --out $(RUNS)-kept.md --force
+	mkdir -p reproduction/results/$(subst @,-,$*) && mv $(RUNS)-kept/* reproduction/results/$(subst @,-,$*)/
 
 clean:
 	rm -rf .venv .venv-lowest .venv-models demo dist docs/_build docs/_kept docs/_pictures docs/gallery docs/reference/generated
