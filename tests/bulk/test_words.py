@@ -62,6 +62,7 @@ CASES = {
     "a batch of one part": {"source": [np.zeros((2, 5, 2))]},
     "a batch of other shapes": {"source": [(np.arange(3), np.zeros((2, 5, 2)))]},
     "a folder without series": {"source": "empty"},
+    "a folder with too long a name": {"out": "o" * 300},
     "a function of one's own for elsewhere": {"source": "x.npy", "workers": 2},
     "a lambda as the target for elsewhere": {"source": "x.npy", "workers": 2, "target": lambda y: y[:, 0]},
     "a mask for each series": {"source": "x.npy", "mask": np.ones((3, 5, 2))},
@@ -109,7 +110,23 @@ def test_a_mistake_is_told_before_anything_starts(case, said, tmp_path):
     with pytest.raises(tg.TempogradError) as raised:
         tg.explain_dataset(**options)
     said(str(raised.value), HERE=str(tmp_path))
-    assert not list(tmp_path.glob("out/data/*.parquet"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("place")
+def test_a_mistake_leaves_nothing_behind(tmp_path):
+    """Folders that were made for nothing are removed, and no others."""
+    for name in ("deep/er/out", "empty"):
+        for mistake in ({"x": "y"}, {"workers": 2, "model": Stuck(1.0)}):
+            options = {"model": net, "source": "x.parquet", "out": name, "n_samples": 8, **mistake}
+            with pytest.raises(tg.TempogradError, match=r"no column 'y'|cannot be made again"):
+                tg.explain_dataset(**options)
+            assert not (tmp_path / "deep").exists()
+            assert list((tmp_path / "empty").iterdir()) == []
+    assert len(tg.explain_dataset(net, "x.parquet", "empty", n_samples=8)) == SERIES
+    with pytest.raises(tg.TempogradError, match="differs in n_samples"):
+        tg.explain_dataset(net, "x.parquet", "empty", n_samples=9)
+    assert len(tg.open_run("empty")) == SERIES  # what was there stays
 
 
 @pytest.mark.usefixtures("place")
