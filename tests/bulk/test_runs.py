@@ -306,6 +306,7 @@ def test_two_drivers_at_once_break_nothing(x, tmp_path):
     np.testing.assert_array_equal(values(run), tg.explain(Net(), x, **SETTINGS).values.flatten(1))
 
 
+@pytest.mark.usefixtures("tried_here")
 def test_an_engine_of_ones_own(x, tmp_path):
     write(tmp_path / "in", x)
 

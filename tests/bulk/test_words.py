@@ -129,7 +129,7 @@ def test_a_mistake_leaves_nothing_behind(tmp_path):
     assert len(tg.open_run("empty")) == SERIES  # what was there stays
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("place", "tried_here")
 def test_what_stops_a_run(said, monkeypatch):
     def failing(*_):
         raise RuntimeError("the cable is loose")

@@ -11,7 +11,7 @@ from tempograd.bulk.engines import Hands, WorkerLostError
 from tempograd.bulk.sources import Fragment
 from tempograd.bulk.travel import open_worker
 from tempograd.bulk.worker import Outcome, Worker
-from tempograd.errors import DataError, InputError, MissingExtraError, TempogradError, brief
+from tempograd.errors import DataError, InputError, MissingExtraError, TempogradError, one_line
 
 QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # Ray 2.50 and later warn where an actor asks for no GPU
 _Found = list[tuple[Any, Outcome | BaseException]]
@@ -103,7 +103,7 @@ class RayActors(Hands):
         except self.ray.exceptions.RayTaskError as error:
             self.ray.kill(actor)
             if not self.any_ready:
-                raise DataError(f"No worker could start: {brief(str(error.cause))}") from error.cause
+                raise DataError(f"No worker could start: {one_line(str(error.cause), 300)}") from error.cause
             return []
         except self.ray.exceptions.RayError as error:
             self._begin()
