@@ -1,6 +1,8 @@
 """What a run says when something is wrong: one sentence that tells what to do."""
 
 import re
+import socket
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -180,6 +182,46 @@ def test_an_engine_that_is_dead(said, monkeypatch):
         with pytest.raises(tg.TempogradError) as raised:
             list(engines.through(Dead(dying=dying), [SimpleNamespace(name="fragment")]))
         said(re.sub(r"\d+ seconds", "600 seconds", str(raised.value)))
+
+
+@pytest.fixture
+def ray(monkeypatch):
+    """What stands for Ray, and cannot find a cluster."""
+
+    def init(**_options):
+        raise ConnectionError("Failed to connect to Ray cluster")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init))
+    for name in ("RAY_ADDRESS", "RAY_TMPDIR"):
+        monkeypatch.setenv(name, "")
+    return monkeypatch
+
+
+@pytest.fixture
+def nobody():
+    """An address at which nobody listens: its socket is bound, so that nobody else gets it."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
+
+
+@pytest.mark.usefixtures("place", "tried_here")
+@pytest.mark.parametrize("where", ["RAY_ADDRESS", "left behind", "ray's client"])
+def test_a_cluster_that_does_not_answer(where, ray, nobody, said, tmp_path):
+    """Ray itself tries an address for a quarter of an hour."""
+    if where == "RAY_ADDRESS":
+        ray.setenv("RAY_ADDRESS", nobody)
+    elif where == "left behind":
+        ray.setenv("RAY_TMPDIR", str(tmp_path))
+        (tmp_path / "ray").mkdir()
+        (tmp_path / "ray" / "ray_current_cluster").write_text(nobody)
+    else:
+        ray.setenv("RAY_ADDRESS", f"ray://{nobody}")
+    if where != "ray's client":  # which finds out by itself
+        ray.setattr(sys.modules["ray"], "init", lambda **_: pytest.fail("Ray was asked"))
+    with pytest.raises(tg.TempogradError) as raised:
+        tg.explain_dataset(Plain(), "x.npy", "out", n_samples=8, engine="ray")
+    said(str(raised.value), ADDRESS=nobody)
 
 
 def test_what_a_run_refuses(place, said, tmp_path):
