@@ -206,7 +206,7 @@ def test_a_terminal_shows_how_fast_it_goes_and_all_of_what_is_left(monkeypatch):
 
 
 @pytest.mark.usefixtures("x")
-def test_programs_hear_how_far_it_is(capsys):
+def test_programs_hear_how_far_it_is(capsys, monkeypatch):
     """One line of JSON on standard error for each file of results, the summary on standard output."""
     assert main([*EXPLAIN, "--json"]) == 0
     shown = capsys.readouterr()
@@ -219,6 +219,7 @@ def test_programs_hear_how_far_it_is(capsys):
         rest = (line["total"] - line["done"]) / line["per_second"]
         assert line["left"] == pytest.approx(rest)
     assert json.loads(shown.out)["series"] == FILES * EACH
+    monkeypatch.setattr(progress, "DELAY", 0.0)
     with redirect_stderr(Terminal()) as terminal:
         next(Path("out/data").iterdir()).unlink()
         assert main([*EXPLAIN, "--json", "--batch", "2"]) == 0
