@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tempograd._utils.io import as_path, made, reason, scratch, sweep, write_atomically
+from tempograd._utils.io import as_path, made, reason, scratch, write_atomically
 from tempograd.bulk.sources import OWN, REMOTE, Fragment, digest
 from tempograd.errors import DataError, OutputError, brief, short_path, warn
 from tempograd.models.files import exists
@@ -71,8 +71,7 @@ class RunFolder:
                     f"{short_path(self.root)} holds other files and no run: name a new or an empty folder."
                 )
         for folder in (self.root, self.own, self.data):
-            made(folder, tried=folder == self.data)
-        sweep(self.root)
+            made(folder, tried=folder == self.data)  # which also removes what killed processes left there
 
     def begin(self, facts: Mapping[str, Any], more: Mapping[str, Any]) -> str:
         """Begin a run, or go on with one of the same facts, and return its key; another is refused.
@@ -150,11 +149,6 @@ class RunFolder:
         with suppress(FileNotFoundError), os.scandir(self.data) as entries:
             return {each.name[: -len(ENDING)] for each in entries if each.name.endswith(ENDING)}
         return set()
-
-    def sweep(self) -> None:
-        """Remove what killed processes left half-written."""
-        for folder in (self.root, self.own, self.data):
-            sweep(folder)
 
     def retire(self, fragments: Iterable[Fragment]) -> list[str]:
         """Put results of earlier versions of these fragments' places aside, and return their names."""
