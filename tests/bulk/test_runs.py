@@ -174,7 +174,7 @@ def test_changed_input_is_computed_anew_and_the_old_result_put_aside(x, tmp_path
     write(tmp_path / "in", x[20:40], "b", 20)
     before = states(explain(tmp_path).folder)
     write(tmp_path / "in", x[40:], "b", 40)
-    with pytest.warns(tg.TempogradWarning, match="input that has changed"):
+    with pytest.warns(tg.TempogradWarning, match="Input has changed since 1 file of results: moved"):
         run = explain(tmp_path)
     after = states(run.folder)
     assert len(before.keys() & after.keys()) == 1

@@ -159,9 +159,10 @@ class RunFolder:
             with suppress(FileNotFoundError):  # another driver was faster
                 self.path(name).replace(made(self.own / STALE) / f"{name}{ENDING}")
         if old:
+            files = "1 file" if len(old) == 1 else f"{len(old):,} files"
             warn(
-                f"{len(old)} results are of input that has changed since: they were moved to "
-                f"{short_path(self.own / STALE)} and are computed anew."
+                f"Input has changed since {files} of results: moved to "
+                f"{short_path(self.own / STALE)}, and computed anew."
             )
         return old
 
