@@ -34,7 +34,7 @@ from timing import Figures, machine, note, spread
 RESULTS = Path(__file__).parent / "results"
 GROUP = 512  # rows of a source's row groups
 LIMITS = {"none": 1.10, "ray": 1.25}  # CPU seconds of a worker, as multiples of a plain loop
-FULL = (Setting("gru", series=1024, channels=8, hidden=16), Setting("gru", series=128))
+FULL = (Setting("gru", series=2048, channels=8, hidden=16), Setting("gru", series=512))
 QUICK = (Setting("gru", series=64, steps=12, channels=3, points=5, hidden=4),)
 QUERY = """
     SELECT channel, avg(effect) AS effect, avg(importance) AS importance, count(*) AS series

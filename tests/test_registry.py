@@ -296,6 +296,52 @@ def test_of_two_versions_on_the_path_the_first_counts(install, tools, tmp_path, 
     assert (tools["axe"], tools.origin("axe"), tools.origin("hammer")) == (5, "Flatland 2.0", "builtins")
 
 
+class Strict(dict):
+    """Metadata as the importlib_metadata package has it: what lacks is an error."""
+
+    def get(self, name, default=None):
+        return self[name]
+
+
+class Listed:
+    """A package that somebody's finder knows, as importlib_metadata's does for all of them."""
+
+    def __init__(self, fields, points=""):
+        self.metadata, self.points = None if fields is None else Strict(fields), points
+
+    @property
+    def version(self):
+        return self.metadata["Version"]
+
+    def read_text(self, _name):
+        return self.points
+
+
+class Finder:
+    """A finder of packages beside Python's own."""
+
+    def __init__(self, *packages):
+        self.packages = packages
+
+    def find_spec(self, *_):
+        return None
+
+    def find_distributions(self, _context):
+        return iter(self.packages)
+
+
+def test_what_a_package_does_not_say_of_itself_is_left_empty(monkeypatch):
+    """Where importlib_metadata is loaded, as Ray and others do; a package without a name was half removed."""
+    points = "[tempograd.tools]\nsaw = wood:Saw\n"
+    packages = (Listed(None), Listed({"Version": "1"}, points), Listed({"Name": "wood"}, points))
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder(*packages)])
+    assert offers("tempograd.tools") == [("saw", "wood:Saw", "wood", "", "")]
+    broken = Listed({"Name": "stone", "Summary": "Hard."}, "[tempograd.tools]\nno entry\n")
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder(broken)])
+    with pytest.warns(tg.TempogradWarning, match="The entry points of the package stone cannot be read"):
+        assert len(offers("tempograd.tools")) == 1
+
+
 def test_packages_in_archives_are_found_too(install, tools, tmp_path, monkeypatch):
     """What lies in a zip file is left to ``importlib.metadata``."""
     install("plain", "mine = 4", [("tempograd.tools", "axe", "plain:mine")])

@@ -1,7 +1,7 @@
-"""Runs on small disks of their own: ``python -m tests.bulk.disks KIND FOLDER SEED TURNS``, by one who may mount.
+"""Runs on small disks of their own: ``python -m tests.bulk.disks FOLDER SEED TURNS``, by one who may mount.
 
 The disk fills up, or becomes read-only at a random moment; then there is room again, and the same call is made
-again. What was seen is printed as JSON.
+again. What was seen of either kind is printed as JSON.
 """
 
 import json
@@ -18,6 +18,7 @@ import tempograd as tg
 from tests.bulk.killed import assert_as_one_call, explain, is_whole, leftovers, states
 
 LARGE = "size=64m"
+PAGE = 4096  # bytes, of which a file takes whole ones
 
 
 def mount(disk, options):
@@ -38,9 +39,16 @@ def attempt(folder, out):
     return ""
 
 
+def needed(folder):
+    """Return the bytes of a whole run."""
+    explain(folder, folder / "whole")
+    files = [path for path in (folder / "whole").rglob("*") if path.is_file()]
+    return sum(-(-path.stat().st_size // PAGE) * PAGE for path in files)
+
+
 def fill_up(draw, folder, disk):
     """Explain on a disk that is too small; sometimes not even for the block that is tried out first."""
-    mount(disk, f"size={draw.randint(30, 320)}k")
+    mount(disk, f"size={int(draw.uniform(0.1, 0.9) * needed(folder))}")
     return attempt(folder, disk / "out")
 
 
@@ -63,9 +71,12 @@ def protect(draw, folder, disk):
     return said
 
 
+KINDS = {"full": fill_up, "read-only": protect}
+
+
 def one_turn(kind, draw, folder, disk):
     disk.mkdir()
-    said = {"full": fill_up, "read-only": protect}[kind](draw, folder, disk)
+    said = KINDS[kind](draw, folder, disk)
     out = disk / "out"
     before = states(out)
     found = {
@@ -84,10 +95,13 @@ def one_turn(kind, draw, folder, disk):
     return found
 
 
-def main(kind, folder, first, turns):
+def main(folder, first, turns):
     torch.set_num_threads(1)
     folder, seeds = Path(folder), range(int(first), int(first) + int(turns))
-    found = [one_turn(kind, random.Random(seed), folder, folder / f"disk{seed}") for seed in seeds]
+    found = {
+        kind: [one_turn(kind, random.Random(seed), folder, folder / f"{kind}{seed}") for seed in seeds]
+        for kind in KINDS
+    }
     json.dump(found, sys.stdout)
 
 

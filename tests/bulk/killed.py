@@ -24,6 +24,8 @@ import torch
 from torch import nn
 
 import tempograd as tg
+from tempograd.bulk import driver, engines
+from tempograd.models import specs
 
 ROOT = Path(__file__).parents[2]
 SERIES, TIME, CHANNELS, ROWS = 240, 6, 2, 10
@@ -33,6 +35,7 @@ LONGEST = 240  # seconds, after which something hangs
 PAUSE = float(os.environ.get("TEMPOGRAD_TEST_PAUSE", "0"))  # seconds that a pass takes longer
 DONE = "done"  # what a process says last
 KINDS = ("actor", "process")  # of processes, as they are told
+FAR = 50.0  # a value that no other series has
 PATH = os.pathsep.join([str(ROOT), *sys.path])
 
 
@@ -50,19 +53,37 @@ class Net(nn.Module):
         return self.layer(x.tanh().flatten(1))
 
 
+class Hangs(Net):
+    """Hangs at the series of the second file, where a worker has it, and hears no signal but the last."""
+
+    def forward(self, x):
+        if os.environ.get("TEMPOGRAD_TEST_DRIVER") != str(os.getpid()) and bool((x > FAR).any()):
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            time.sleep(LONGEST)
+        return super().forward(x)
+
+
 def series(count=SERIES):
     return torch.randn(SERIES, TIME, CHANNELS, generator=torch.Generator().manual_seed(0))[:count]
 
 
-def write_series(folder, count=SERIES):
-    rows = pa.array(series(count).tolist(), pa.list_(pa.list_(pa.float32())))
+def write_series(folder, count=SERIES, *, far=False):
+    x = series(count)
+    if far:
+        x[ROWS : 2 * ROWS, 0, 0] = FAR + 10
+    rows = pa.array(x.tolist(), pa.list_(pa.list_(pa.float32())))
     pq.write_table(pa.table({"id": np.arange(count), "x": rows}), folder / "in.parquet", row_group_size=ROWS)
 
 
-def explain(folder, out=None, **options):
+def explain(folder, out=None, model=Net, **options):
     return tg.explain_dataset(
-        Net(), folder / "in.parquet", out or folder / "out", fragment=ROWS, **SETTINGS, **options
+        model(), folder / "in.parquet", out or folder / "out", fragment=ROWS, **SETTINGS, **options
     )
+
+
+def answer_here(spec, folder, x, call):
+    """Try a model that travels in this process, not in a new one, which takes seconds."""
+    return specs.outputs_of(spec.build(folder), x, call)
 
 
 # What is seen of a folder
@@ -154,8 +175,12 @@ class Child:
 
     def finish(self):
         """Wait until it ends by itself, and see that it ended well."""
+        assert self.last_words() == DONE, "\n".join(self.said)[-3000:]
+
+    def last_words(self):
+        """Wait until it ends by itself, and return what it said last."""
         wait_until(lambda: not is_alive(self.pid), LONGEST, f"the process ends: {self.log}")
-        assert self.said[-1:] == [DONE], "\n".join(self.said)[-3000:]
+        return self.said[-1]
 
 
 class Nursery:
@@ -277,7 +302,6 @@ def kill(number):
 
 def tell_workers():
     """Say the processes of actors and of the pool, as soon as they work."""
-    from tempograd.bulk.engines import Processes
     from tempograd.bulk.on_ray import RayActors
 
     came, known = RayActors._came, set()
@@ -290,7 +314,7 @@ def tell_workers():
         return found
 
     RayActors._came = come_and_tell
-    ask = Processes.submit
+    ask = engines.Processes.submit
 
     def ask_and_tell(self, fragment):
         handle = ask(self, fragment)
@@ -299,7 +323,33 @@ def tell_workers():
             print("process", number, flush=True)  # noqa: T201
         return handle
 
-    Processes.submit = ask_and_tell
+    engines.Processes.submit = ask_and_tell
+
+
+def lose_patience(kind):
+    """Wait no longer than a second once there is one result: before, workers may take long to start."""
+    real = kind.wait
+
+    def wait(self, waiting, seconds):
+        found = real(self, waiting, seconds)
+        if found:
+            engines.PATIENCE = 1.0
+        return found
+
+    kind.wait = wait
+    os.environ["TEMPOGRAD_TEST_DRIVER"] = str(os.getpid())
+
+
+def cut_the_model():
+    """Let the file of the model be cut short as soon as it is written."""
+    real = driver.write_job
+
+    def write(job, *args, **options):
+        told = real(job, *args, **options)
+        os.truncate(job.folder.own / "model.safetensors", 9)
+        return told
+
+    driver.write_job = write
 
 
 def run_nursery():
@@ -325,9 +375,9 @@ def work(folder, engine, log, env):
     os.environ |= dict(pair.split("=", 1) for pair in env)
     code = 1
     try:
+        specs._outputs_elsewhere = answer_here
         tell_workers()
-        options = {"none": {}, "processes": {"workers": 2}, "ray": {"engine": "ray", "workers": 2}}
-        explain(Path(folder), **options[engine])
+        explain(Path(folder), **_options(engine))
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -335,6 +385,22 @@ def work(folder, engine, log, env):
         if not code:
             print(DONE, flush=True)  # noqa: T201
         os._exit(code)
+
+
+def _options(engine):
+    """Return how a process explains: on an engine, perhaps with workers that hang, or whose model is cut."""
+    from tempograd.bulk.on_ray import RayActors
+
+    kind, _, trouble = engine.partition("-")
+    options = {"none": {}, "processes": {"workers": 2}, "ray": {"engine": "ray", "workers": 1 if trouble else 2}}[
+        kind
+    ]
+    if trouble == "hangs":
+        lose_patience({"ray": RayActors, "processes": engines.Processes}[kind])
+        options["model"] = Hangs
+    if trouble == "cut":
+        cut_the_model()
+    return options
 
 
 def run_cluster():

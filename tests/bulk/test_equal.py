@@ -1,7 +1,5 @@
 """Files to files gives the numbers of one call, bit for bit, whatever the batches and the kind of source."""
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,6 +8,7 @@ import torch
 
 import tempograd as tg
 from tempograd.bulk.sources import text_key
+from tempograd.engine.gradient_check import LOOKED
 from tempograd.explanation import diagnostics
 from tempograd.models import build
 
@@ -192,25 +191,28 @@ def test_other_methods_and_options(method, options, x, ids, tmp_path):
 
 
 class Cliff(torch.nn.Module):
-    """Most of its score changes within a hundredth of the way from the baseline, which few draws meet."""
+    """A wave, and a step that hardly any draw meets: what is seen of the score converges, most of it is not."""
 
     def forward(self, x):
-        score = 6 * torch.sigmoid(900 * (x[..., 0].mean(1) - 0.01)) + 0.2 * torch.sin(9 * x[..., 1]).mean(1)
+        step = 0.24 * torch.sigmoid(3400 * (x[..., 0].mean(1) - 0.19))
+        score = step + 0.8 * torch.sin(0.74 * x[..., 1]).mean(1)
         return torch.stack([-score, score], 1) / 2
 
 
 def test_what_a_row_says_of_its_errors_does_not_depend_on_its_company(tmp_path):
-    """Series that need few samples stand beside series whose change few of many samples met."""
+    """Series that need few samples stand beside series whose change none of many samples met."""
     x = torch.randn(40, TIME, CHANNELS, generator=torch.Generator().manual_seed(4))
     x[:20, :, 0], x[20:, :, 0] = 1.0, -1.0
     x[20:, :, 1] *= 0.01
     ids = np.arange(40)
     np.savez(tmp_path / "x.npz", x=x.numpy(), ids=ids)
-    options = {"n_samples": 10, "tolerance": 0.1, "max_samples": 80, "target": 1, "output": "raw"}
+    options = {"n_samples": 20, "tolerance": 0.02, "max_samples": 60, "target": 1, "output": "raw"}
     whole = tg.explain(Cliff(), x, ids=ids, **options)
-    assert int(whole.n_evals.min()) < 25 <= int(whole.n_evals.max())
+    assert int(whole.n_evals.min()) < LOOKED <= int(whole.n_evals.max())
     expected = [diagnostics.errors(whole[row : row + 1]) for row in range(40)]
     assert len({told.good[0] for told in expected}) == 2
+    relative = whole.relative_error.tolist()  # of the draws alone, which can be less than what none of them met
+    assert sum(told.error[0] > 1.1 * error for told, error in zip(expected, relative, strict=True)) > 1
     for batch in (1, 7, 40):
         run = tg.explain_dataset(Cliff(), tmp_path / "x.npz", tmp_path / f"out{batch}", batch=batch, **options)
         rows = rows_of(run)
@@ -219,7 +221,3 @@ def test_what_a_row_says_of_its_errors_does_not_depend_on_its_company(tmp_path):
             [told.error[0] for told in expected], rel=1e-6
         )
         assert run.take(ids).verdict() == whole.verdict()
-    rough = replace(whole, standard_error=0.3 * whole.values.abs())
-    assert not any(diagnostics.errors(rough).good)
-    alone = [diagnostics.errors(rough[row : row + 1]).error[0] for row in range(40)]
-    assert diagnostics.errors(rough).error == pytest.approx(alone, rel=1e-6)

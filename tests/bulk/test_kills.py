@@ -1,9 +1,11 @@
 """Whatever is killed, at whatever moment: started again, all is there once, as one call gives it, nothing is torn.
 
-One turn of each kind is run always, twenty more by ``make test-slow``. What hangs fails.
+One turn of each kind is run always, twenty more by ``make test-slow``. What hangs fails. Workers that hang
+themselves, or cannot start, are here too, since a cluster takes long to start.
 """
 
 import random
+import re
 import sys
 import time
 
@@ -14,16 +16,19 @@ from tests.bulk.killed import (
     Nursery,
     RayCluster,
     assert_as_one_call,
+    is_alive,
     kill,
     numbers,
     states,
     wait_for_files,
+    wait_until,
     watched,
     write_series,
 )
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
 turns = pytest.mark.parametrize("turn", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 21))])
+DEAD = re.compile(r"No batch was finished for \d+ seconds, so the engine was taken for dead\. What is done stays")
 GAP = 0.2  # seconds, about what a fragment takes
 
 
@@ -110,6 +115,35 @@ def test_the_driver_of_ray_is_killed(turn, tmp_path, nursery, cluster):
             child.kill()
             before = states(out)
         assert len(states(out)) < FILES
-        with nursery.started(tmp_path, "none" if turn % 4 else "processes") as child:
+        with nursery.started(tmp_path, "processes" if turn % 4 == 1 else "none") as child:
             child.finish()
     assert_untouched(before, out)
+
+
+def assert_ended(child, out):
+    """With a sentence; what is done stays, and its workers are gone, which hear no signal but the last."""
+    assert DEAD.search(child.last_words())
+    workers = numbers(child.said)
+    assert workers
+    wait_until(lambda: not any(map(is_alive, workers)), 60, "its workers are ended")
+    assert 0 < len(states(out)) < FILES
+
+
+def test_a_ray_task_that_hangs_is_ended(tmp_path, nursery, cluster):
+    write_series(tmp_path, far=True)
+    with nursery.started(tmp_path, "ray-hangs", **cluster.with_node()) as child:
+        assert_ended(child, tmp_path / "out")
+
+
+@pytest.mark.slow  # processes load torch
+def test_a_process_that_hangs_is_ended(tmp_path, nursery):
+    write_series(tmp_path, far=True)
+    with nursery.started(tmp_path, "processes-hangs") as child:
+        assert_ended(child, tmp_path / "out")
+
+
+def test_a_worker_of_ray_that_cannot_start_is_told(tmp_path, nursery, cluster, said):
+    write_series(tmp_path)
+    with nursery.started(tmp_path, "ray-cut", **cluster.with_node()) as child:
+        said(child.last_words(), HERE=str(tmp_path))
+    assert states(tmp_path / "out") == {}

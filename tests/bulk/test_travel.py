@@ -67,7 +67,9 @@ def trained(model):
 
 
 @pytest.mark.parametrize("kind", ["class", "factory", "name"])
-def test_a_model_is_made_again_with_its_weights(kind, x, tmp_path):
+def test_a_model_is_made_again_with_its_weights(kind, x, tmp_path, request):
+    if kind != "class":  # that one in a new process too
+        request.getfixturevalue("tried_here")
     model = trained(Sized(4) if kind == "class" else Forgetful(3))
     given, options = model, {}
     if kind == "factory":
@@ -84,6 +86,7 @@ def test_a_model_is_made_again_with_its_weights(kind, x, tmp_path):
     assert told["arguments"] == ({"width": 4} if kind == "class" else {})
 
 
+@pytest.mark.usefixtures("tried_here")
 def test_a_worker_refuses_files_of_another_model(x, tmp_path):
     assert len(x)
     options = {"n_samples": 6, "engine": in_turn}

@@ -1,6 +1,8 @@
 """What a run says when something is wrong: one sentence that tells what to do."""
 
 import re
+import socket
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -62,6 +64,7 @@ CASES = {
     "a batch of one part": {"source": [np.zeros((2, 5, 2))]},
     "a batch of other shapes": {"source": [(np.arange(3), np.zeros((2, 5, 2)))]},
     "a folder without series": {"source": "empty"},
+    "a folder with too long a name": {"out": "o" * 300},
     "a function of one's own for elsewhere": {"source": "x.npy", "workers": 2},
     "a lambda as the target for elsewhere": {"source": "x.npy", "workers": 2, "target": lambda y: y[:, 0]},
     "a mask for each series": {"source": "x.npy", "mask": np.ones((3, 5, 2))},
@@ -109,10 +112,26 @@ def test_a_mistake_is_told_before_anything_starts(case, said, tmp_path):
     with pytest.raises(tg.TempogradError) as raised:
         tg.explain_dataset(**options)
     said(str(raised.value), HERE=str(tmp_path))
-    assert not list(tmp_path.glob("out/data/*.parquet"))
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.usefixtures("place")
+def test_a_mistake_leaves_nothing_behind(tmp_path):
+    """Folders that were made for nothing are removed, and no others."""
+    for name in ("deep/er/out", "empty"):
+        for mistake in ({"x": "y"}, {"workers": 2, "model": Stuck(1.0)}):
+            options = {"model": net, "source": "x.parquet", "out": name, "n_samples": 8, **mistake}
+            with pytest.raises(tg.TempogradError, match=r"no column 'y'|cannot be made again"):
+                tg.explain_dataset(**options)
+            assert not (tmp_path / "deep").exists()
+            assert list((tmp_path / "empty").iterdir()) == []
+    assert len(tg.explain_dataset(net, "x.parquet", "empty", n_samples=8)) == SERIES
+    with pytest.raises(tg.TempogradError, match="differs in n_samples"):
+        tg.explain_dataset(net, "x.parquet", "empty", n_samples=9)
+    assert len(tg.open_run("empty")) == SERIES  # what was there stays
+
+
+@pytest.mark.usefixtures("place", "tried_here")
 def test_what_stops_a_run(said, monkeypatch):
     def failing(*_):
         raise RuntimeError("the cable is loose")
@@ -163,6 +182,46 @@ def test_an_engine_that_is_dead(said, monkeypatch):
         with pytest.raises(tg.TempogradError) as raised:
             list(engines.through(Dead(dying=dying), [SimpleNamespace(name="fragment")]))
         said(re.sub(r"\d+ seconds", "600 seconds", str(raised.value)))
+
+
+@pytest.fixture
+def ray(monkeypatch):
+    """What stands for Ray, and cannot find a cluster."""
+
+    def init(**_options):
+        raise ConnectionError("Failed to connect to Ray cluster")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init))
+    for name in ("RAY_ADDRESS", "RAY_TMPDIR"):
+        monkeypatch.setenv(name, "")
+    return monkeypatch
+
+
+@pytest.fixture
+def nobody():
+    """An address at which nobody listens: its socket is bound, so that nobody else gets it."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
+
+
+@pytest.mark.usefixtures("place", "tried_here")
+@pytest.mark.parametrize("where", ["RAY_ADDRESS", "left behind", "ray's client"])
+def test_a_cluster_that_does_not_answer(where, ray, nobody, said, tmp_path):
+    """Ray itself tries an address for a quarter of an hour."""
+    if where == "RAY_ADDRESS":
+        ray.setenv("RAY_ADDRESS", nobody)
+    elif where == "left behind":
+        ray.setenv("RAY_TMPDIR", str(tmp_path))
+        (tmp_path / "ray").mkdir()
+        (tmp_path / "ray" / "ray_current_cluster").write_text(nobody)
+    else:
+        ray.setenv("RAY_ADDRESS", f"ray://{nobody}")
+    if where != "ray's client":  # which finds out by itself
+        ray.setattr(sys.modules["ray"], "init", lambda **_: pytest.fail("Ray was asked"))
+    with pytest.raises(tg.TempogradError) as raised:
+        tg.explain_dataset(Plain(), "x.npy", "out", n_samples=8, engine="ray")
+    said(str(raised.value), ADDRESS=nobody)
 
 
 def test_what_a_run_refuses(place, said, tmp_path):

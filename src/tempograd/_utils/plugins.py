@@ -136,17 +136,22 @@ def _asked(group: str) -> list[Offer]:
 
     found: dict[str, list[Offer]] = {}
     for part in distributions():
-        name = str(part.metadata["Name"])
-        if name in found:
-            continue
+        name = ""
         try:
-            told = part.metadata  # which raises for what it lacks where the importlib_metadata package is loaded
-            fields = name, part.version, str(told["Summary"] or "") if "Summary" in told else ""
-            text = part.read_text("entry_points.txt") or ""
-            found[name] = [Offer(*pair, *fields) for pair in _pairs(text, group)]
+            name, version, summary = (_field(part.metadata, field) for field in ("Name", "Version", "Summary"))
+            if name and name not in found:
+                text = part.read_text("entry_points.txt") or ""
+                found[name] = [Offer(*pair, name, version, summary) for pair in _pairs(text, group)]
         except (OSError, ValueError) as error:
-            warn(f"The entry points of the package {one_line(name)} cannot be read: {one_line(str(error), 120)}.")
+            if name:  # who has none was half removed
+                told = one_line(str(error), 120)
+                warn(f"The entry points of the package {one_line(name)} cannot be read: {told}.")
     return [offer for each in found.values() for offer in each]
+
+
+def _field(metadata: Any, name: str) -> str:
+    """Return a field, nothing where it lacks; the importlib_metadata package, once loaded, raises for that."""
+    return str(metadata[name] or "") if metadata is not None and name in metadata else ""
 
 
 def _root(module: str) -> str:

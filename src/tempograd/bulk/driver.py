@@ -193,12 +193,12 @@ def explain_dataset(
     if elsewhere and (is_streamed(source) or not is_files(source)):
         raise InputError("Only files can be explained by several workers: write the series to .npy or Parquet.")
     live = live_model(model, device, weights, trust=trust)
-    folder.check()
-    plan = RunPlan(folder, live, explainer, options, columns, source, fragment)
-    plan.look()
-    job = plan.begin(cells=cells, ess=ess, batch=batch)
-    if elsewhere:
-        folder.write("job.json", write_job(job, model, weights, factory, trust=trust))
+    with folder.preparing():
+        plan = RunPlan(folder, live, explainer, options, columns, source, fragment)
+        plan.look()
+        job = plan.begin(cells=cells, ess=ess, batch=batch)
+        if elsewhere:
+            folder.write("job.json", write_job(job, model, weights, factory, trust=trust))
     attempts = _engine(engine, job, live, workers, None if device is None else str(device))
     return Driving(plan, max_faults, progress).drive(attempts)
 

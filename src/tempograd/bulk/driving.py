@@ -75,6 +75,8 @@ class Driving:
 
     def _tell(self, rows: int) -> None:
         """Show that some series of a fragment are explained, before all of them are."""
+        if self.progress is not None:  # who hears of whole fragments
+            return
         self.shown += rows
         self.advance(rows, self._rate(self.done + self.shown))
 

@@ -6,14 +6,15 @@ listing of names is all there is to know of what is done. ``_tempograd/`` holds 
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tempograd._utils.io import as_path, made, reason, scratch, sweep, write_atomically
+from tempograd._utils.io import as_path, made, reason, scratch, write_atomically
 from tempograd.bulk.sources import OWN, REMOTE, Fragment, digest
 from tempograd.errors import DataError, OutputError, brief, short_path, warn
+from tempograd.models.files import exists
 
 DATA, STALE, FAILED = "data", "stale", "failed"
 FORMAT = 1  # of the folder and its files
@@ -32,6 +33,7 @@ class RunFolder:
                 "there."
             )
         self.own, self.data = self.root / OWN, self.root / DATA
+        self.begun_here = False
 
     def __repr__(self) -> str:
         return f"RunFolder({str(self.root)!r})"
@@ -39,13 +41,29 @@ class RunFolder:
     @property
     def is_run(self) -> bool:
         """Tell whether a run has begun here."""
-        return (self.own / "run.json").is_file()
+        return exists(self.own / "run.json")
+
+    @contextmanager
+    def preparing(self) -> Iterator[None]:
+        """Check the folder, and leave nothing behind where the block fails before a run has begun."""
+        new = [folder for folder in (self.root, *self.root.parents) if not exists(folder)]
+        try:
+            self.check()
+            yield
+        except BaseException:
+            if self.begun_here and not self.done():
+                self._withdraw()
+            if not self.is_run:
+                for folder in (self.own, self.data, *new):
+                    with suppress(OSError):  # not empty: somebody else's
+                        folder.rmdir()
+            raise
 
     def check(self) -> None:
         """Refuse a folder that is neither new nor empty nor a run, or that cannot be written to."""
-        if self.root.exists() and not self.root.is_dir():
+        if exists(self.root) and not self.root.is_dir():
             raise OutputError(f"{short_path(self.root)} is a file: results go to a folder.")
-        if self.root.is_dir() and not self.is_run:
+        if exists(self.root) and not self.is_run:
             others = [each.name for each in self.root.iterdir() if each.name not in {OWN, DATA}]
             others += [each.name for each in self.data.glob(f"*{ENDING}")]
             if [name for name in others if not name.startswith(".tempograd-")]:
@@ -53,8 +71,7 @@ class RunFolder:
                     f"{short_path(self.root)} holds other files and no run: name a new or an empty folder."
                 )
         for folder in (self.root, self.own, self.data):
-            made(folder, tried=folder == self.data)
-        sweep(self.root)
+            made(folder, tried=folder == self.data)  # which also removes what killed processes left there
 
     def begin(self, facts: Mapping[str, Any], more: Mapping[str, Any]) -> str:
         """Begin a run, or go on with one of the same facts, and return its key; another is refused.
@@ -88,8 +105,15 @@ class RunFolder:
                     return
                 except OSError:  # a file system without links
                     new.replace(path)
+                self.begun_here = True
         except OSError as error:
             raise OutputError(f"{short_path(path)} cannot be written: {reason(error)}.") from error
+
+    def _withdraw(self) -> None:
+        """Let a run that was begun here, and explained nothing, be none."""
+        files = [path for path in self.own.iterdir() if path.is_file()]
+        for path in sorted(files, key=lambda path: path.name != "run.json"):  # that one first
+            path.unlink(missing_ok=True)
 
     def read(self) -> dict[str, Any]:
         """Return what the run is of."""
@@ -126,11 +150,6 @@ class RunFolder:
             return {each.name[: -len(ENDING)] for each in entries if each.name.endswith(ENDING)}
         return set()
 
-    def sweep(self) -> None:
-        """Remove what killed processes left half-written."""
-        for folder in (self.root, self.own, self.data):
-            sweep(folder)
-
     def retire(self, fragments: Iterable[Fragment]) -> list[str]:
         """Put results of earlier versions of these fragments' places aside, and return their names."""
         current = {fragment.name for fragment in fragments}
@@ -140,9 +159,10 @@ class RunFolder:
             with suppress(FileNotFoundError):  # another driver was faster
                 self.path(name).replace(made(self.own / STALE) / f"{name}{ENDING}")
         if old:
+            files = "1 file" if len(old) == 1 else f"{len(old):,} files"
             warn(
-                f"{len(old)} results are of input that has changed since: they were moved to "
-                f"{short_path(self.own / STALE)} and are computed anew."
+                f"Input has changed since {files} of results: moved to "
+                f"{short_path(self.own / STALE)}, and computed anew."
             )
         return old
 

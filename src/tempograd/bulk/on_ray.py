@@ -1,19 +1,25 @@
 """Workers on a Ray cluster: actors that hold one model each, on a GPU or a core."""
 
 import os
+import re
+import socket
 import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from tempograd.bulk.engines import Hands, WorkerLostError
 from tempograd.bulk.sources import Fragment
 from tempograd.bulk.travel import open_worker
 from tempograd.bulk.worker import Outcome, Worker
-from tempograd.errors import DataError, InputError, MissingExtraError, TempogradError, brief
+from tempograd.errors import DataError, InputError, MissingExtraError, TempogradError, one_line
 
 QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # Ray 2.50 and later warn where an actor asks for no GPU
+ADDRESS = re.compile(r"([^/]+):(\d+)")  # not those of Ray's client, ray://…
+ANSWER = 10.0  # seconds in which a cluster answers
 _Found = list[tuple[Any, Outcome | BaseException]]
 
 
@@ -103,7 +109,7 @@ class RayActors(Hands):
         except self.ray.exceptions.RayTaskError as error:
             self.ray.kill(actor)
             if not self.any_ready:
-                raise DataError(f"No worker could start: {brief(str(error.cause))}") from error.cause
+                raise DataError(f"No worker could start: {one_line(str(error.cause), 300)}") from error.cause
             return []
         except self.ray.exceptions.RayError as error:
             self._begin()
@@ -137,12 +143,27 @@ class RayActors(Hands):
 def _start(ray: Any) -> None:
     """Join the running cluster, or start one on this machine."""
     os.environ |= {name: os.environ.get(name, value) for name, value in QUIET.items()}
+    address = _address()
     try:
+        if place := ADDRESS.fullmatch(address):  # Ray itself tries for many minutes, and prints what helps nobody
+            socket.create_connection((place[1].strip("[]"), int(place[2])), ANSWER).close()
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
-    except ConnectionError as error:  # a cluster that was killed leaves its address behind
+    except OSError as error:  # ConnectionError is one
+        where = f"The Ray cluster at {address}" if address else "A Ray cluster"
         raise TempogradError(
-            "Ray knows of a cluster that does not answer: end it with 'ray stop', or set RAY_ADDRESS=local."
+            f"{where} does not answer: start it, or set RAY_ADDRESS=local for one on this machine; 'ray stop' "
+            "forgets one that was killed."
         ) from error
+
+
+def _address() -> str:
+    """Return where Ray will look for a cluster, nothing where it starts one."""
+    told = os.environ.get("RAY_ADDRESS", "")
+    if told not in {"", "auto"}:
+        return told
+    with suppress(OSError):  # what the last 'ray start' wrote, also where its cluster was killed since
+        return (Path(os.environ.get("RAY_TMPDIR") or "/tmp") / "ray" / "ray_current_cluster").read_text().strip()
+    return ""
 
 
 def _lost(error: BaseException) -> WorkerLostError:

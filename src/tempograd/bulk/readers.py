@@ -211,7 +211,10 @@ def list_cells(
     Shorter series end in steps that were not observed. Rows that do not fit are zeros, with the reason.
     """
     if not _is_list(column.type):
-        raise DataError(f"{short_path(path)}: a series is a list of numbers, but the column holds {column.type}.")
+        raise DataError(
+            f"{short_path(path)}: a series is a list of numbers, but its column holds {column.type} in each row: "
+            "name another column, or one for each channel where rows are steps."
+        )
     nested = _is_list(column.type.value_type)
     if not nested and shape is None:
         raise DataError(f"{short_path(path)} holds series as flat lists: pass shape=(time, channel).")

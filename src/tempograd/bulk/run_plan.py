@@ -117,7 +117,6 @@ class RunPlan:
         if not self.folder.is_run:
             self.example.save(self.folder.own / EXAMPLE)
         key = self.folder.begin(facts, more)
-        self.folder.sweep()
         options = {name: value for name, value in self.options.items() if value is not None}
         return Job(
             self.folder, key, self.columns, self.explainer, self.example, options, cells, ess, not kept, batch

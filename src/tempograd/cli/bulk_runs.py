@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tempograd._utils.progress import clock
-from tempograd.bulk import Run, explain_dataset, open_run
+from tempograd.bulk import Progress, Run, explain_dataset, open_run
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.sources import MAGIC, REMOTE
 from tempograd.cli.arguments import command
@@ -101,6 +101,8 @@ def explain_many(args: argparse.Namespace) -> None:
     model: Any = read_model(args)
     warn_of_fresh_weights(args, model)
     options = _options(args, None if source is args.data else source) | chosen
+    if args.json:
+        options["progress"] = _print_progress
     if args.engine is not None or (args.workers or 1) > 1:  # each makes the model by its name
         model = args.model
         options |= {"weights": args.weights, "trust": args.trust, "device": args.device}
@@ -136,6 +138,11 @@ def _following(folder: str | Path, facts: dict[str, Any], args: argparse.Namespa
     return command(
         "report", str(folder), **{name: getattr(args, name, None) for name in ("model", "weights", "trust")}
     )
+
+
+def _print_progress(progress: Progress) -> None:
+    """Print how far a run is, one line for each fragment, beside the summary that goes to standard output."""
+    print(json.dumps(progress._asdict()), file=sys.stderr, flush=True)
 
 
 def _print_run(run: Run, before: set[Path], args: argparse.Namespace) -> None:

@@ -118,7 +118,7 @@ def add_explain(commands: Commands, about: str) -> None:
         help="(default: explanation.safetensors), or FOLDER/ for any number of series: started again, it goes on",
     )
     add_force(parser)
-    add_json(parser, "print the summary as JSON, for programs")
+    add_json(parser, "print the summary as JSON, for programs; with FOLDER/, how far it is on standard error")
     _add_convention(add_model(parser))
     group = parser.add_argument_group("method")
     _add_method(group)
