@@ -6,6 +6,7 @@ import pytest
 
 from tempograd.views import palette
 from tempograd.views.drivers import describe_series
+from tests.helpers.browser import BOTH_WIDTHS
 
 pytestmark = pytest.mark.browser
 
@@ -26,7 +27,6 @@ def desk(sheet):
     return sheet
 
 
-@pytest.mark.parametrize("width", ["laptop"], indirect=True)
 @pytest.mark.parametrize("name", ["ward_round", "classifier", "binary"])
 def test_on_a_desk_the_answer_is_in_view(visit, name):
     sheet = desk(visit(name))
@@ -61,6 +61,7 @@ def test_on_a_phone_a_picture_begins_on_the_first_screen(visit, name):
     assert len([x for x in ticks if scale[0] - 40 <= x <= scale[1] + 40]) >= 3
 
 
+@BOTH_WIDTHS
 def test_a_value_alone_is_a_dot(visit):
     """Values without a neighbour have no line: each of them has a dot of its own."""
     sheet = visit("ward_round")
@@ -135,6 +136,7 @@ def test_the_series_with_the_most_certain_effect_comes_first(visit):
         assert offered == sorted(found, key=lambda number: -found[number])
 
 
+@BOTH_WIDTHS
 def test_scores_are_as_tall_as_values_and_named(visit):
     sheet = visit("ward_round")
     unseen = sheet.paths("chart-channels", "path.unseen")

@@ -31,15 +31,17 @@ def rows_of(case, key):
     return {"high": order[:quarter], "low": order[-quarter:], "all": torch.arange(len(order))}[kind]
 
 
-@pytest.mark.parametrize("key", ["all", "outcome:FP", "label:1", "predicted:0", "high"])
-def test_blocks_are_those_of_the_library(visit, key):
+def test_blocks_are_those_of_the_library(visit):
     sheet = visit("ward_round").view("summary").unfold()
-    case, rows = sheet.case, rows_of(sheet.case, key)
-    sheet.set("group-a", key)
-    assert sheet.text("#summary-count") == f"{len(rows)} series"
-    for method, explanation in case.explanations.items():
+    case = sheet.case
+    methods = ("timing", "random", "integrated_gradients", "timing", "random")
+    keys = ("all", "outcome:FP", "label:1", "predicted:0", "high")
+    for key, method in zip(keys, methods, strict=True):
+        rows = rows_of(case, key)
+        sheet.set("group-a", key)
+        assert sheet.text("#summary-count") == f"{len(rows)} series"
         sheet.by(method, "summary-method")
-        blocks = explanation.blocks(rows)
+        blocks = case.explanations[method].blocks(rows)
         cells = sheet.rows("#blocks-table td[data-block]")
         assert len(cells) == 20 * 8
         assert sheet.page.eval_on_selector_all(
@@ -61,11 +63,18 @@ def test_blocks_by_a_plain_loop(visit):
         assert float(cell["mean"]) == pytest.approx(sum(sums) / len(sums), rel=1e-4, abs=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("a", "b"), [("outcome:FP", "outcome:TP"), ("label:1", "label:0"), ("high", "low"), ("outcome:TP", "others")]
-)
-def test_differences_of_groups_are_those_of_the_library(visit, a, b):
+PAIRS = (("outcome:FP", "outcome:TP"), ("label:1", "label:0"), ("high", "low"), ("outcome:TP", "others"))
+
+
+def test_differences_of_groups_are_those_of_the_library(visit):
     sheet = visit("ward_round").view("summary").unfold()
+    for a, b in PAIRS:
+        check_difference(sheet, a, b)
+    sheet.set("group-b", "none")
+    assert not sheet.find("#comparing").is_visible()
+
+
+def check_difference(sheet, a, b):
     case = sheet.case
     sheet.set("group-a", a)
     sheet.set("group-b", b)
@@ -88,8 +97,6 @@ def test_differences_of_groups_are_those_of_the_library(visit, a, b):
     said = sheet.text("#summary-sentence")
     certain, alone = found.certain_together.any(), found.certain.any()
     assert (" differ in no channel" in said, " may differ in " in said) == (not alone, bool(alone and not certain))
-    sheet.set("group-b", "none")
-    assert not sheet.find("#comparing").is_visible()
 
 
 def test_high_and_low_risk_differ_where_the_model_looks(visit):

@@ -3,6 +3,7 @@
 import pytest
 
 from tempograd.views import palette
+from tests.helpers.browser import BOTH_WIDTHS
 
 pytestmark = pytest.mark.browser
 
@@ -88,6 +89,7 @@ def rgb(colour):
     return f"rgb({', '.join(str(int(colour[place : place + 2], 16)) for place in (1, 3, 5))})"
 
 
+@BOTH_WIDTHS
 @pytest.mark.parametrize("name", ["ward_round", "length_of_stay"])
 def test_how_sure_it_is_folds_out_beside_the_answer(visit, name):
     """What the badge says covers neither the sentence nor what stands above it, and nothing leaves the screen."""
@@ -106,6 +108,7 @@ def test_the_table_says_that_its_rows_are_single_values(visit):
     assert sheet.text("#top-title + p") == "One value a row; the sentence above adds up neighbours."
 
 
+@BOTH_WIDTHS
 @pytest.mark.parametrize("name", ["ward_round", "long", "length_of_stay", "empty"])
 def test_every_channel_that_was_observed_has_two_numbers_at_its_values(visit, name):
     sheet = visit(name)
