@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -97,6 +98,41 @@ def check_difference(sheet, a, b):
     said = sheet.text("#summary-sentence")
     certain, alone = found.certain_together.any(), found.certain.any()
     assert (" differ in no channel" in said, " may differ in " in said) == (not alone, bool(alone and not certain))
+
+
+def test_a_group_of_one_series_is_compared_with_nothing(visit):
+    sheet = visit("ward_round").view("summary")
+    case = sheet.case
+    sheet.set("group-a", "hand")
+    sheet.set("hand", "503")
+    said = sheet.text("#summary-sentence")
+    assert said.startswith("Chosen series (1): ")
+    assert "[" not in said
+    assert "chance" not in said
+    assert not sheet.find("#summary-spread").is_visible()
+    sheet.set("group-b", "others")
+    expected = "hosen series (1) and all others (39) cannot be compared: a group needs two series or more"
+    assert sheet.text("#summary-sentence") == f"C{expected}."
+    names = {"names": ("chosen series", "all others")}
+    assert tg.compare_groups(case.first, [3], [i for i in range(40) if i != 3], **names).verdict() == f"c{expected}"
+
+
+@pytest.mark.parametrize("name", ["ward_round", "per_step"])
+def test_the_sentence_on_all_names_what_matters_and_when(visit, name):
+    """No channel below a tenth of the strongest, no block of time that has hardly more than its share."""
+    sheet = visit(name).view("summary")
+    values = sheet.case.first.values.double()
+    size = values.abs().sum(1).mean(0)
+    order = size.argsort(descending=True, stable=True)[:3].tolist()
+    said = sheet.text("#summary-sentence")
+    names = sheet.case.first.channels or [f"channel {d}" for d in range(len(size))]
+    wanted = {names[d] for d in order if size[d] >= 0.1 * size[order[0]]}
+    assert {part for part in names if re.search(rf"\b{part} pushes", said)} == wanted
+    parts = values.unflatten(1, (8, -1)).sum(2).abs().sum((0, 2))
+    share = float(parts.max() / parts.sum())
+    told = re.search(r"(\d+) % of all effect falls on", said)
+    assert (told is None) == (share < 1.5 / 8)
+    assert told is None or int(told[1]) == round(100 * share)
 
 
 def test_high_and_low_risk_differ_where_the_model_looks(visit):

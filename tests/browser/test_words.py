@@ -1,5 +1,7 @@
 """Words and marks that keep a reader from a wrong idea: what ± is, what a number is called, what is certain."""
 
+import re
+
 import pytest
 
 from tempograd.views import palette
@@ -87,6 +89,48 @@ def test_an_uncertain_value_is_as_pale_as_its_bar(visit):
 
 def rgb(colour):
     return f"rgb({', '.join(str(int(colour[place : place + 2], 16)) for place in (1, 3, 5))})"
+
+
+PIECES = """e => [...e.querySelectorAll('span')].map(s => [s.textContent, s.getClientRects().length])"""
+
+
+@pytest.mark.parametrize("width", ["phone"], indirect=True)
+def test_no_line_ends_inside_a_range_or_a_date(visit):
+    sheet = visit("stamped")
+    for row in sheet.case.ids:
+        sheet.choose(row)
+        for part in ("#sentence", "#top tbody tr:first-child td.time"):
+            words = [word for word in sheet.find(part).inner_text().split() if re.search(r"\S[-–]\S", word)]
+            pieces = sheet.find(part).evaluate(PIECES)
+            assert words
+            assert [text for text, _ in pieces] == words
+            assert {lines for _, lines in pieces} == {1}
+
+
+@pytest.mark.parametrize("width", ["phone"], indirect=True)
+def test_names_that_begin_alike_can_be_told_apart(visit):
+    sheet = visit("scores")
+    shown = sheet.page.eval_on_selector_all(
+        "#chart-map text:has(title)", "all => all.map(e => [e.firstChild.textContent, e.lastChild.textContent])"
+    )
+    assert len(shown) == 4  # the map of values, and that of scores
+    for text, name in shown:
+        assert text != name
+        assert text.startswith("acce")
+        assert text.endswith(name[-3:])
+
+
+@pytest.mark.parametrize("width", ["phone"], indirect=True)
+def test_what_to_type_can_be_read(visit):
+    """The words in an empty field are not cut."""
+    room, wide = visit("ward_round").page.evaluate(
+        """() => { const e = document.getElementById("find-channel"), s = getComputedStyle(e),
+            pen = document.createElement("canvas").getContext("2d");
+            pen.font = s.font;
+            return [e.clientWidth - parseFloat(s.paddingLeft) - parseFloat(s.paddingRight),
+                pen.measureText(e.placeholder).width]; }"""
+    )
+    assert wide <= room
 
 
 @BOTH_WIDTHS

@@ -155,7 +155,7 @@ def test_every_method_is_there_and_others_are_refused(capsys):
         (["--methods", "dynamask,random"], ["timing", "random", "dynamask"]),
     ],
 )
-def test_eight_quick_methods_run_unless_others_are_named(asked, expected, tmp_path, monkeypatch):
+def test_seven_quick_methods_run_unless_others_are_named(asked, expected, tmp_path, monkeypatch):
     asks = []
     monkeypatch.setattr(demo, "_work", lambda data, split, methods, *rest: asks.append(methods) or Unwritten())
     assert main(["demo", "--out", str(tmp_path), *asked]) == 0

@@ -172,7 +172,7 @@ METHODS: dict[str, MethodSetting] = {
     "contralsp": MethodSetting(7.5, {"epochs": 50, "lr": 0.06}),
 }
 # One of each kind that takes seconds; --methods all takes minutes, most of them for methods that learn
-QUICK = ("timing", "random", "deep_lift", "gradient_shap", "rand_ig", "integrated_gradients", "occlusion", "dynamask")
+QUICK = ("timing", "random", "deep_lift", "rand_ig", "integrated_gradients", "occlusion", "dynamask")
 HIDDEN = 64  # a third of the default size: nearly as accurate on these series, and fast on a CPU
 TRAINING = {"epochs": EPOCHS, "learning_rate": 0.01}  # as accurate as the default recipe here, in half the time
 TRAINING_COST, TUNING_COST, PICTURES_COST = 10.0, 7.0, 3.0  # like those of the methods

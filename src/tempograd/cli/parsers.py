@@ -47,7 +47,7 @@ def add_demo(commands: Commands, about: str) -> None:
     parser.add_argument(
         "--methods",
         type=parse_names,
-        help="comma-separated, TIMING is always there; or all, in minutes (default: eight that take seconds)",
+        help="comma-separated, TIMING is always there; or all, in minutes (default: seven that take seconds)",
     )
     parser.add_argument("--epochs", type=parse_whole_number, help=f"train at most this long (default: {EPOCHS})")
     add_force(parser)

@@ -65,6 +65,13 @@ const colourBar = (picture, x, y, width, stops, low, high, said, beyond = false,
   write(picture, x + width / 2, y + 21, said, { "font-size": 10.5, fill: MUTED, "text-anchor": "middle" });
 };
 
+// A name for which there is no room keeps its end, which may be all that tells it from others: "acceler… x".
+const TAIL = 4;
+const fittedName = (name, room, size) => {
+  if (lengthOf(name, size) <= room || name.length <= 2 * TAIL) return fitted(name, room, size);
+  const tail = name.slice(-TAIL).trimStart();
+  return fitted(name, room - lengthOf(tail, size), size) + tail;
+};
 const rowNames = (picture, rows, left, top, one) => {
   const size = Math.min(11.5, one * 0.85);
   rows.forEach((d, r) => {
@@ -72,11 +79,11 @@ const rowNames = (picture, rows, left, top, one) => {
       picture,
       left - 6,
       top + (r + 0.5) * one + size * 0.36,
-      fitted(data.channels[d], left - 8, size),
+      fittedName(data.channels[d], left - 8, size),
       { "text-anchor": "end", "font-size": rounded(size) },
     );
     text.append(shape("title", {}, data.channels[d]));
   });
 };
 const nameRoom = (width) =>
-  Math.min(150, Math.max(70, width * 0.2), 16 + 6.6 * Math.max(...data.channels.map((name) => name.length)));
+  Math.min(150, Math.max(70, width * 0.28), 16 + 6.6 * Math.max(...data.channels.map((name) => name.length)));

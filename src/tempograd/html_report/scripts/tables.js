@@ -24,7 +24,7 @@ const headline = () => {
   if (data.trueValue) facts.push(`true value: ${outputOf(data.trueValue[i], data.target?.[i])}`);
   if (data.outcome) facts.push(outcomeName(data.outcome[i]));
   at("facts").textContent = facts.join("; ");
-  at("sentence").textContent = `${view.map.sentences[i]}.`.replaceAll(" ± ", "\u00a0±\u00a0");
+  at("sentence").replaceChildren(...unbroken(`${view.map.sentences[i]}.`.replaceAll(/ ([±=]) /g, "\u00a0$1\u00a0")));
   at("spread").hidden = !view.map.sentences[i].includes("±");
 };
 
@@ -81,8 +81,10 @@ const showTop = () => {
       t = Math.floor(where / data.depth),
       d = where % data.depth;
     const shown = value(series, t, d);
+    const when = element("td", "", { class: "text time" });
+    when.append(...unbroken(timeName(t)));
     const cells = [
-      element("td", timeName(t), { class: "text time" }),
+      when,
       element("td", short(channelName(d), LONGEST), { class: "text", title: channelName(d) }),
       element("td", number(shown)),
       scoreCell(alike([v], largest)[0], v, low !== null && !(low[place] > 0 || high[place] < 0)),
