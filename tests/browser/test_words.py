@@ -1,6 +1,7 @@
 """Words and marks that keep a reader from a wrong idea: what ± is, what a number is called, what is certain."""
 
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -118,6 +119,26 @@ def test_names_that_begin_alike_can_be_told_apart(visit):
         assert text != name
         assert text.startswith("acce")
         assert text.endswith(name[-3:])
+
+
+@pytest.mark.parametrize("width", ["phone"], indirect=True)
+def test_the_strongest_values_need_no_scrolling_aside(visit):
+    sheet = visit("ward_round")
+    wider = "e => e.parentElement.scrollWidth - e.parentElement.clientWidth"
+    assert sheet.find("#top").evaluate(wider) <= 0
+    assert sheet.find("#series-scores").evaluate(wider) <= 0
+
+
+@BOTH_WIDTHS
+def test_words_below_a_colour_bar_do_not_touch(visit):
+    sheet = visit("scores")
+    for view, chart in (("series", "chart-map"), ("summary", "chart-blocks"), ("summary", "chart-swarm")):
+        sheet.view(view)
+        boxes = sheet.page.eval_on_selector_all(f"#{chart} > svg text[font-size='10.5']", f"all => all.map({BOX})")
+        low = max(bottom for *_, bottom in boxes)
+        words = sorted((left, right) for left, _, right, bottom in boxes if abs(bottom - low) < 1)
+        assert len(words) >= 3
+        assert all(right < left for (_, right), (left, _) in pairwise(words))
 
 
 @pytest.mark.parametrize("width", ["phone"], indirect=True)

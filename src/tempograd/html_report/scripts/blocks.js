@@ -155,7 +155,7 @@ const groupsPicture = (found, names) => {
   finish(picture);
 };
 const acrossAxis = (picture, x, low, high, top, bottom) => {
-  const { found, places } = ticks(low, high, Math.max(3, Math.floor((x(high) - x(low)) / 80)));
+  const { found, places } = ticks(low, high, Math.max(4, Math.floor((x(high) - x(low)) / 80)));
   for (const v of found) {
     picture.add("line", { x1: rounded(x(v)), x2: rounded(x(v)), y1: top, y2: bottom, stroke: v === 0 ? MUTED : RULE });
     write(picture, x(v), bottom + 15, tickText(v, places), { "text-anchor": "middle", "font-size": 11, fill: MUTED });
