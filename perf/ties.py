@@ -12,9 +12,10 @@ import torch
 
 import tempograd as tg
 from tempograd_paper.protocols.published import make_published_explainer
+from tempograd_paper.protocols.series import evenly
 from tempograd_paper.released import released_metric
 from tempograd_paper.runner import load_plan, prepare
-from tempograd_paper.runner.execute import evenly, train_cell
+from tempograd_paper.runner.execute import train_cell
 from tempograd_paper.runner.store import Store
 
 

@@ -33,7 +33,8 @@ from tempograd.errors import TempogradWarning
 from tempograd.models import Classifier
 from tempograd_paper.cell import Cell
 from tempograd_paper.protocols.fair import train_fair_model
-from tempograd_paper.runner.execute import evenly, model_quality
+from tempograd_paper.protocols.series import evenly, tuned_on
+from tempograd_paper.runner.execute import model_quality
 
 DATASETS = ("wafer", "freezer", "epilepsy", "boiler", "physionet2012", "state")
 MODELS = ("gru", "cnn", "transformer")
@@ -83,21 +84,6 @@ def trained(case: Case, data: Dataset, folder: Path, device: str) -> nn.Module:
         assert isinstance(model, Classifier)  # noqa: S101  # made by name
         tg.save_model(model, path)
     return tg.load_model(path, device)
-
-
-def tuned_on(data: Dataset, series: int) -> tuple[Split, int]:
-    """Return the series to tune on, and how many of them are training series."""
-    assert data.validation is not None  # noqa: S101  # there is a fold
-    chosen = evenly(data.validation, min(series, len(data.validation.x)))
-    missing = min(series - len(chosen.x), len(data.train.x))
-    if missing <= 0:
-        return chosen, 0
-    more = evenly(data.train, missing)
-    both = zip((chosen.x, chosen.y, chosen.mask), (more.x, more.y, more.mask), strict=True)
-    x, y, mask = (None if a is None or b is None else torch.cat([a, b]) for a, b in both)
-    assert x is not None  # noqa: S101
-    assert y is not None  # noqa: S101
-    return Split(x, y, mask, None, torch.arange(len(x))), missing
 
 
 class Study:

@@ -14,6 +14,8 @@ Pairs = tuple[tuple[str, Any], ...]
 FIRST_VARIANTS = {("state", "redrawn"): "released", ("state", "released"): "released-series"}
 """Variants that were called otherwise in the first version, or did not exist there, in the words of its keys."""
 
+RemovalBaseline = Literal["zero", "average", "background"]
+
 FORMAT = 1  # part of every key; raised when the meaning of a field, or what a protocol does, changes
 
 
@@ -29,14 +31,14 @@ class Measure:
         A key of ``METRICS``.
     k : int or float, optional
         Cells removed: a count, or a share of the observed cells; None for metrics of localisation.
-    baseline : {"zero", "average"}
+    baseline : {"zero", "average", "background"}
         What takes the place of removed cells.
     """
 
     name: str
     metric: str
     k: int | float | None = None
-    baseline: Literal["zero", "average"] = "zero"
+    baseline: RemovalBaseline = "zero"
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Cell:
     method : str
         A key of ``EXPLAINERS``.
     measures : tuple of Measure
-    protocol : {"published", "fair"}
+    protocol : {"published", "fair", "tuned"}
     settings : pairs
         Hyper-parameters of the method that replace those of the protocol.
     rank : {"absolute", "signed"}
@@ -89,10 +91,15 @@ class Cell:
         """Name the explanation, which depends on no metric."""
         return self._key(*(name for name in asdict(self) if name not in {"measures", "rank"}))
 
+    def explanation_key_against(self, baseline: str) -> str:
+        """Name the explanation of a tuned method against one baseline; what is chosen depends on the rank."""
+        return self._key(*(name for name in asdict(self) if name != "measures"), baseline=baseline)
+
     @property
     def model_key(self) -> str:
-        """Name the trained model, which depends on no explainer."""
-        return self._key("dataset", "variant", "fold", "model", "protocol", "seed", "training", "sizes")
+        """Name the trained model, which depends on no explainer; tuned cells have the models of fair ones."""
+        names = "dataset", "variant", "fold", "model", "protocol", "seed", "training", "sizes"
+        return self._key(*names, protocol="fair" if self.protocol == "tuned" else self.protocol)
 
     @property
     def kept_variant(self) -> str:
@@ -103,9 +110,9 @@ class Cell:
         settings = "".join(f", {name}={value}" for name, value in self.settings)
         return f"{self.method}{settings} on {self.dataset}/{self.variant}, {self.model}, fold {self.fold}"
 
-    def _key(self, *names: str) -> str:
+    def _key(self, *names: str, **others: str) -> str:
         values = _in_first_words(asdict(self)) | {"variant": self.kept_variant}
-        text = json.dumps([FORMAT, {name: values[name] for name in names}], sort_keys=True)
+        text = json.dumps([FORMAT, {name: values[name] for name in names} | others], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 

@@ -67,7 +67,7 @@ def add_run(commands: Commands, name: str = "run") -> None:
     parser = add_command(commands, name, about, RUNS, RUN_NOTES)
     parser.add_argument("plan", metavar="PLAN", help=PLAN)
     parser.add_argument("--out", type=Path, required=True, help="folder for data, models and records")
-    parser.add_argument("--protocol", choices=("fair", "published"), help="(default: the plan's)")
+    parser.add_argument("--protocol", choices=("fair", "published", "tuned"), help="(default: the plan's)")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="cells at the same time (default: 1)")
     parser.add_argument("--root", type=Path, help="folder with the data sets' files (default: $TEMPOGRAD_DATA)")
     only = parser.add_argument_group("only a part of the plan")
@@ -94,7 +94,7 @@ def add_table(commands: Commands) -> None:
     )
     parser.add_argument("--format", default="markdown", choices=FORMATS, help="(default: markdown)")
     add_json(parser, "the same as --format json")
-    parser.add_argument("--protocol", choices=("published", "fair"), help="in place of the plan's")
+    parser.add_argument("--protocol", choices=("published", "fair", "tuned"), help="in place of the plan's")
     parser.add_argument("--root", type=Path, help="for table7: folder with the data sets' files")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write there instead of printing")
     parser.add_argument(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tempograd.data import DATASETS
 from tempograd_paper.cell import Measure
+from tempograd_paper.labels import method_label
 from tempograd_paper.runner import Plan, Record, load_plan
 from tempograd_paper.statistics import CrossedInterval, Friedman, critical_difference, crossed_interval, friedman
 from tempograd_paper.tables.archive import CELLS, load_records
@@ -18,7 +19,9 @@ _Floats = NDArray[np.float64]
 COMPARED = {  # the folders that together have each data set once
     "published": ("table3-1000", "table4", "table2-physionet2012"),
     "fair": ("table3-all-1000", "table4-all", "table2-physionet2012"),
+    "tuned": ("table3-all-1000", "table4-all", "table2-physionet2012"),
 }
+OWN, RIVAL = "timing", "integrated_gradients"  # what a data set must have to be compared
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,13 @@ class Block:
     measure : Measure
     scores : mapping
         Of each method, by fold, one score per test series; the same series in the same order for all methods.
+    protocol : str
     """
 
     dataset: str
     measure: Measure
     scores: Mapping[str, Mapping[int, _Floats]]
+    protocol: str = "published"
 
     def folds(self, methods: Sequence[str]) -> tuple[int, ...]:
         """Return the folds that all these methods have: only they can be compared."""
@@ -66,6 +71,7 @@ class Comparison:
     test : Friedman
     difference : float
         Mean ranks closer than this are not told apart at 95 %.
+    protocol : str
     """
 
     methods: tuple[str, ...]
@@ -73,6 +79,12 @@ class Comparison:
     means: _Floats
     test: Friedman
     difference: float
+    protocol: str = "published"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the methods are called."""
+        return tuple(method_label(name, self.protocol) for name in self.methods)
 
 
 def load_blocks(results: Path, protocol: str, baseline: str) -> list[Block]:
@@ -82,18 +94,21 @@ def load_blocks(results: Path, protocol: str, baseline: str) -> list[Block]:
     ----------
     results : path
         The folder ``reproduction/results``.
-    protocol : {"published", "fair"}
-    baseline : {"zero", "average"}
+    protocol : {"published", "fair", "tuned"}
+        Of the last there may be less than all data sets.
+    baseline : {"zero", "average", "background"}
         What takes the place of removed cells.
     """
     found = []
     for name in COMPARED[protocol]:
         folder = results / f"{name}-{protocol}"
+        if protocol == "tuned" and not (folder / CELLS).exists():
+            continue
         plan = plan_of(folder)
         measure = next(each for each in plan.measures if each.metric == "cpd" and each.baseline == baseline)
         records = load_records(folder, plan)
         found += [_block(plan, dataset, measure, records) for dataset in plan.datasets]
-    return found
+    return [block for block in found if {OWN, RIVAL} <= set(block.scores)]
 
 
 def plan_of(folder: Path) -> Plan:
@@ -114,7 +129,8 @@ def compare_methods(blocks: Sequence[Block], methods: Sequence[str] | None = Non
     chosen = tuple(name for name in methods or everywhere if name != FLOOR)
     means = np.array([block.means(chosen) for block in blocks])
     test = friedman(means)
-    return Comparison(chosen, tuple(blocks), means, test, critical_difference(len(chosen), len(blocks)))
+    apart = critical_difference(len(chosen), len(blocks))
+    return Comparison(chosen, tuple(blocks), means, test, apart, blocks[0].protocol)
 
 
 def _block(plan: Plan, dataset: str, measure: Measure, records: Mapping[str, Record]) -> Block:
@@ -122,7 +138,7 @@ def _block(plan: Plan, dataset: str, measure: Measure, records: Mapping[str, Rec
     for row in plan.rows:
         for fold in plan.folds:
             record = records.get(plan.cell(dataset, plan.models[0], fold, row).key)
-            if record is not None:
+            if record is not None and not record.scores[measure.name].isnan().all():
                 values = record.scores[measure.name].double().numpy()
                 scores.setdefault(row.method, {})[fold] = np.asarray(values, dtype=np.float64)
-    return Block(dataset, measure, scores)
+    return Block(dataset, measure, scores, plan.protocol)

@@ -5,17 +5,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tempograd._utils.formatting import table as aligned
-from tempograd_paper.answers.blocks import Block, Comparison, compare_methods, load_blocks, plan_of
+from tempograd_paper.answers.blocks import (
+    COMPARED,
+    OWN,
+    RIVAL,
+    Block,
+    Comparison,
+    compare_methods,
+    kept_folders,
+    load_blocks,
+    plan_of,
+)
 from tempograd_paper.labels import DATASET_LABELS, METHOD_LABELS
-from tempograd_paper.protocols.fair import GRIDS
+from tempograd_paper.protocols.fair import GRIDS, VALIDATION
+from tempograd_paper.protocols.tuned import BUDGET
 from tempograd_paper.statistics import inseparable, sign_test, signed_rank_test
 from tempograd_paper.tables.archive import load_records
 from tempograd_paper.tables.tabulation import tabulate
 
-OWN, RIVAL, ABLATION = "timing", "integrated_gradients", "rand_ig"
+ABLATION = "rand_ig"
 QUESTIONS = (("published", "zero"), ("published", "average"), ("fair", "zero"), ("fair", "average"))
+TUNED = (("tuned", "zero"), ("tuned", "average"), ("tuned", "background"))
+ALIKE = "every method tuned by the same call under the same budget"
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 CLOSE = 2.0  # standard errors
+OWN_CANDIDATES = 3  # of TIMING under the fair protocol, whose segments depend on the length of a series
 
 
 @dataclass(frozen=True)
@@ -29,10 +43,18 @@ class Lessons:
     met : mapping
         Of each data set of the paper, how many published CPDs lie within two standard errors of ours, and how many
         there are.
+    untuned : tuple of str
+        Methods that had nothing to choose under the tuned protocol.
     """
 
     blocks: dict[tuple[str, str], list[Block]]
     met: dict[str, tuple[int, int]]
+    untuned: tuple[str, ...] = ()
+
+    @property
+    def judged(self) -> str:
+        """The protocol that tells who is best: the tuned one where it was run on several data sets."""
+        return "tuned" if len(self.blocks.get(TUNED[0], ())) > 1 else "fair"
 
     def comparison(self, protocol: str, baseline: str, *, ablation: bool = False) -> Comparison:
         """Compare all methods that every data set has; with the ablation, on the data sets that have it."""
@@ -42,7 +64,7 @@ class Lessons:
 
 def learn(results: Path) -> Lessons:
     """Read the kept results."""
-    blocks = {question: load_blocks(results, *question) for question in QUESTIONS}
+    blocks = {question: load_blocks(results, *question) for question in (*QUESTIONS, *TUNED)}
     met: dict[str, tuple[int, int]] = {}
     for name in ("table3-1000-published", "table4-published"):
         plan = plan_of(results / name)
@@ -59,12 +81,23 @@ def learn(results: Path) -> Lessons:
                 and entry.deviation.in_errors is not None
             ]
             met[panel.dataset] = sum(gap <= CLOSE for gap in gaps), len(gaps)
-    return Lessons(blocks, met)
+    return Lessons(blocks, met, _untuned(results))
+
+
+def _untuned(results: Path) -> tuple[str, ...]:
+    """Return what had nothing to choose in any kept table of the tuned protocol, by label."""
+    found: dict[str, None] = {}
+    for name in COMPARED["tuned"]:
+        folder = results / f"{name}-tuned"
+        if folder in kept_folders(results):
+            plan = plan_of(folder)
+            found |= dict.fromkeys(tabulate(plan, load_records(folder, plan)).untuned)
+    return tuple(found)
 
 
 def write_page(lessons: Lessons) -> str:
     """Write the page."""
-    fair = lessons.comparison("fair", "zero")
+    best = lessons.comparison(lessons.judged, "zero")
     parts = [
         "# What we learnt",
         "<!-- written by `python -m tempograd_paper answers` (make tables): change that, not this page -->",
@@ -78,9 +111,9 @@ def write_page(lessons: Lessons) -> str:
         "interval "
         "over models and series (over series where one model was run) excludes 0:",
         _differences(lessons),
-        f"**Is it the best?** {claim_over_all(lessons)} {_with_averages(lessons)} {_with_ablation(lessons)} "
-        f"Critical difference of {NUMBERS[len(fair.methods)]} methods on {NUMBERS[len(fair.blocks)]} data sets: "
-        f"{fair.difference:.2f} ranks.",
+        f"**Is it the best?** {claim_over_all(lessons)} {_with_others(lessons)} {_with_ablation(lessons)} "
+        f"Critical difference of {_number(len(best.methods))} methods on {_number(len(best.blocks))} data sets: "
+        f"{best.difference:.2f} ranks.",
         "![Mean ranks of the methods, and which cannot be told apart](pictures/ranks.png)",
         "**What these numbers cannot say.**",
         "\n".join(f"* {line}" for line in _caveats(lessons)),
@@ -100,38 +133,48 @@ def claim_against_ig(lessons: Lessons) -> str:
     for ahead, count, p_values, where in parts:
         groups.setdefault((ahead, count, p_values), []).append(where)
     sentences = [
-        f"ahead on {NUMBERS[ahead]} of {NUMBERS[count]} data sets ({'; '.join(where)}: {p_values})"
+        f"ahead on {_number(ahead)} of {_number(count)} data sets ({'; '.join(where)}: {p_values})"
         for (ahead, count, p_values), where in groups.items()
     ]
     return f"TIMING is {', and '.join(sentences)}."
 
 
 def claim_over_all(lessons: Lessons) -> str:
-    """Say what can be told about TIMING among all methods, fair protocol, zeros."""
-    found = lessons.comparison("fair", "zero")
+    """Say what can be told about TIMING among all methods, tuned alike if that was run, zeros."""
+    found = lessons.comparison(lessons.judged, "zero")
     rank = found.test.ranks[found.methods.index(OWN)]
-    near = _near(found)
+    near, under = (
+        _near(found),
+        "Under the fair protocol, with" if lessons.judged == "fair" else f"With {ALIKE}, and",
+    )
     return (
-        f"Under the fair protocol, with zeros in place of removed values, TIMING has a mean rank of {rank:.1f} "
+        f"{under} zeros in place of removed values, TIMING has a mean rank of {rank:.1f} "
         "among "
-        f"{NUMBERS[len(found.methods)]} methods on {NUMBERS[len(found.blocks)]} data sets (Friedman "
+        f"{_number(len(found.methods))} methods on {_number(len(found.blocks))} data sets (Friedman "
         f"p = {found.test.p_value:.3f}); {_cannot(near)}."
     )
 
 
-def _with_averages(lessons: Lessons) -> str:
-    found = lessons.comparison("fair", "average")
+def _with_others(lessons: Lessons) -> str:
+    """Say the same of the baselines other than zero."""
+    protocol = lessons.judged
+    asked = ["average"] + (["background"] if len(lessons.blocks.get((protocol, "background"), ())) > 1 else [])
+    return " ".join(_with_baseline(lessons.comparison(protocol, name), name) for name in asked)
+
+
+def _with_baseline(found: Comparison, baseline: str) -> str:
+    start = f"With {_words(baseline)}"
     if found.test.p_value > 0.05:
-        return f"With averages no method differs for certain (Friedman p = {found.test.p_value:.2f})."
-    return f"With averages (Friedman p = {found.test.p_value:.3f}) {_cannot(_near(found))}."
+        return f"{start} no method differs for certain (Friedman p = {found.test.p_value:.2f})."
+    return f"{start} (Friedman p = {found.test.p_value:.3f}) {_cannot(_near(found))}."
 
 
 def _with_ablation(lessons: Lessons) -> str:
-    found = lessons.comparison("fair", "zero", ablation=True)
+    found = lessons.comparison(lessons.judged, "zero", ablation=True)
     ranks = dict(zip(found.methods, found.test.ranks, strict=True))
     better = "ahead of" if ranks[ABLATION] < ranks[OWN] else "behind"
     return (
-        f"On the {NUMBERS[len(found.blocks)]} data sets that have RandIG, the paper's own ablation, its mean "
+        f"On the {_number(len(found.blocks))} data sets that have RandIG, the paper's own ablation, its mean "
         "rank is "
         f"{ranks[ABLATION]:.1f}, {better} TIMING's {ranks[OWN]:.1f}."
     )
@@ -142,7 +185,7 @@ def _near(found: Comparison) -> list[str]:
     groups = inseparable(found.test.ranks, found.difference)
     own = found.methods.index(OWN)
     together = {index for group in groups if own in group for index in group} - {own}
-    return [METHOD_LABELS[found.methods[index]] for index in sorted(together, key=lambda i: found.test.ranks[i])]
+    return [found.labels[index] for index in sorted(together, key=lambda i: found.test.ranks[i])]
 
 
 def _cannot(near: Sequence[str]) -> str:
@@ -176,11 +219,14 @@ def _difference(block: Block) -> str:
 def _caveats(lessons: Lessons) -> Iterator[str]:
     single = [
         DATASET_LABELS[block.dataset]
-        for block in lessons.blocks["fair", "zero"]
+        for block in lessons.blocks[lessons.judged, "zero"]
         if len(block.folds((OWN, RIVAL))) == 1
     ]
     if single:
-        yield f"One model each, under the fair protocol: {_list(single)}. Another model may come out otherwise."
+        yield (
+            f"One model each, under the {lessons.judged} protocol: {_list(single)}. Another model may come out "
+            "otherwise."
+        )
     yield (
         "All folds start from the same initial weights, and most share their test series: errors over folds are "
         "too "
@@ -192,6 +238,18 @@ def _caveats(lessons: Lessons) -> Iterator[str]:
         "CPD on the "
         "test series themselves; the other published settings were most likely chosen so, too."
     )
+    if lessons.judged == "tuned":
+        untuned = f"; nothing to choose: {_list(lessons.untuned)}" if lessons.untuned else ""
+        yield (
+            f"{ALIKE.capitalize()} means {BUDGET:g} explanations of {VALIDATION} validation series, by CPD, for "
+            f"each baseline{untuned}. Some methods declare more settings than others. In the fair columns above "
+            f"TIMING chose among {NUMBERS[OWN_CANDIDATES]} candidates, IG among none."
+        )
+        yield (
+            'WinIT draws from the values of each channel instead of its generator: it is "WinIT (marginal)". The '
+            "contrast of ContraLSP is among its candidates."
+        )
+        return
     yield (
         f"Not all were tuned alike, on 100 validation series by CPD with zeros: {_tuned()}. Part of a lead may be "
         "that."
@@ -204,7 +262,7 @@ def _caveats(lessons: Lessons) -> Iterator[str]:
 
 def _tuned() -> str:
     """Say how many candidates each method had; methods without a grid had one, TIMING has its own three."""
-    sizes = {name: len(grid) for name, grid in GRIDS.items()} | {OWN: 3}
+    sizes = {name: len(grid) for name, grid in GRIDS.items()} | {OWN: OWN_CANDIDATES}
     several = {size for size in sizes.values() if size > 1}
     parts = [
         f"{NUMBERS[size]} candidates for "
@@ -215,7 +273,11 @@ def _tuned() -> str:
 
 
 def _words(baseline: str) -> str:
-    return {"zero": "zeros", "average": "averages"}[baseline]
+    return {"zero": "zeros", "average": "averages", "background": "values of other series"}[baseline]
+
+
+def _number(count: int) -> str:
+    return NUMBERS[count] if count < len(NUMBERS) else str(count)
 
 
 def _list(names: Sequence[str]) -> str:

@@ -8,7 +8,6 @@ from tempograd.plots import style
 from tempograd.plots.parts import heading
 from tempograd.views import palette
 from tempograd_paper.answers.blocks import Comparison
-from tempograd_paper.labels import METHOD_LABELS
 from tempograd_paper.statistics import inseparable
 
 if TYPE_CHECKING:
@@ -29,6 +28,8 @@ class RankPanel:
     title : str
     methods : tuple of str
         Best first.
+    labels : tuple of str
+        What they are called.
     ranks : tuple of float
     difference : float
         Nemenyi's critical difference.
@@ -38,6 +39,7 @@ class RankPanel:
 
     title: str
     methods: tuple[str, ...]
+    labels: tuple[str, ...]
     ranks: tuple[float, ...]
     difference: float
     groups: tuple[tuple[int, int], ...]
@@ -49,7 +51,8 @@ def rank_panel(comparison: Comparison, title: str) -> RankPanel:
     ranks = tuple(comparison.test.ranks[index] for index in order)
     groups = tuple((group[0], group[-1]) for group in inseparable(ranks, comparison.difference))
     methods = tuple(comparison.methods[index] for index in order)
-    return RankPanel(title, methods, ranks, comparison.difference, groups)
+    labels = tuple(comparison.labels[index] for index in order)
+    return RankPanel(title, methods, labels, ranks, comparison.difference, groups)
 
 
 def draw_ranks(panels: Sequence[RankPanel]) -> "Picture":
@@ -88,14 +91,14 @@ def _draw(axes: "Axes", panel: RankPanel, depth: float) -> None:
         ends = [panel.ranks[first] - 0.04, panel.ranks[last] + 0.04]
         axes.plot(ends, [height] * 2, color=palette.MUTED, linewidth=2.6, solid_capstyle="butt", label="group")
     floor, half = -BAR * len(panel.groups), count // 2
-    for place, (name, rank) in enumerate(zip(panel.methods, panel.ranks, strict=True)):
+    for place, (name, label, rank) in enumerate(zip(panel.methods, panel.labels, panel.ranks, strict=True)):
         good = place < count - half
         depth_of = floor - STEP * (place + 1 if good else count - place)
         side = 0.45 if good else count + 0.55
         colour = palette.UP if name == OWN else palette.INK
         axes.plot([rank, rank, side], [0, depth_of, depth_of], color=colour, linewidth=0.7)
         axes.annotate(
-            f"{METHOD_LABELS[name]}  {rank:.2f}" if good else f"{rank:.2f}  {METHOD_LABELS[name]}",
+            f"{label}  {rank:.2f}" if good else f"{rank:.2f}  {label}",
             (side, depth_of),
             (3 if good else -3, 0),
             textcoords="offset points",

@@ -1,1 +1,1 @@
-"""The two protocols that every table of the paper is run under."""
+"""The three protocols that every table of the paper is run under."""

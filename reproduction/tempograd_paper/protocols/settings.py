@@ -34,7 +34,7 @@ def configured(method: str, dataset: str, protocol: str, settings: Iterable[tupl
     Parameters
     ----------
     method, dataset, protocol : str
-        ``"published"`` starts from :func:`tempograd_paper.released`, ``"fair"`` from the method's defaults.
+        ``"published"`` starts from :func:`tempograd_paper.released`, the others from the method's defaults.
     settings : pairs
         Hyper-parameters that replace those.
 

@@ -3,9 +3,7 @@
 import math
 import platform
 import time
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.data import Dataset, Split
-from tempograd.errors import TempogradWarning
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Metric
 from tempograd.metrics.evaluation import measure
@@ -23,9 +20,13 @@ from tempograd.models.training import predictions
 from tempograd.version import __version__
 from tempograd_paper.cell import Cell, Measure
 from tempograd_paper.protocols import fair, published
+from tempograd_paper.protocols.series import evenly
+from tempograd_paper.protocols.tuned import background_of
 from tempograd_paper.released import released_metric
+from tempograd_paper.runner.baselines import explain_each, noted_of_all
 from tempograd_paper.runner.record import Record
 from tempograd_paper.runner.store import Store
+from tempograd_paper.runner.watching import collected, wait
 
 # How good the explained model is: an explanation of a model that knows nothing explains nothing.
 
@@ -95,7 +96,7 @@ def _area(score: Tensor, positive: Tensor) -> tuple[float, float]:
 def train_cell(cell: Cell, store: Store, device: str) -> None:
     """Train the model of a cell and keep it."""
     start = time.monotonic()
-    train = fair.train_fair_model if cell.protocol == "fair" else published.train_published_model
+    train = published.train_published_model if cell.protocol == "published" else fair.train_fair_model
     data = store.data(cell)
     model = train(cell, data, device)
     facts = {"seconds": time.monotonic() - start, "quality": model_quality(model, data.test)}
@@ -106,19 +107,13 @@ def run_cell(cell: Cell, store: Store, device: str) -> None:
     """Explain, score and record one cell; its model is there already, and its explanation may be."""
     data, model = store.data(cell), store.model(cell, device)
     test = evenly(data.test, cell.series)
-    found = store.explanation(cell)
-    if found is None:
-        found = _explain(cell, model, data, test, device)
-        store.save_explanation(cell, *found)
-    explanation, noted = found
+    explanations, noted = _explained(cell, store, model, data, test, device)
     start = time.monotonic()
-    scores = _scores(cell, model, explanation, test)
+    pool = background_of(data, device) if cell.protocol == "tuned" else None
+    scores = _scores(cell, model, explanations, test, pool)
     seconds = noted["seconds"] | {"evaluate": time.monotonic() - start, "train": model.facts["seconds"]}
-    facts = {
+    facts = noted | {
         "model": _model_facts(model.facts),
-        "parameters": explanation.parameters,
-        "chosen": noted["chosen"],
-        "warnings": noted["warnings"],
         "versions": {"tempograd": __version__, "torch": torch.__version__, "numpy": np.__version__},
         "device": _name(device),
         "seconds": seconds,
@@ -126,18 +121,27 @@ def run_cell(cell: Cell, store: Store, device: str) -> None:
     store.save_record(Record(cell, test.ids, scores, facts))
 
 
-def evenly(split: Split, series: int | None) -> Split:
-    """Return ``series`` of a split, evenly spaced, because many files are sorted by class; None returns all."""
-    if series is None or series >= len(split):
-        return split
-    return split.take(torch.arange(series) * len(split) // series)
+def _explained(
+    cell: Cell, store: Store, model: nn.Module, data: Dataset, test: Split, device: str
+) -> tuple[dict[str, Explanation], dict[str, Any]]:
+    """Return the explanation that is scored with each baseline, and what the record keeps of how it was made."""
+    if cell.protocol == "tuned":
+        several = explain_each(cell, store, model, data, test, device)
+        return {name: explanation for name, (explanation, _) in several.items()}, noted_of_all(cell, several)
+    found = store.explanation(cell)
+    if found is None:
+        found = _explain(cell, model, data, test, device)
+        store.save_explanation(cell, *found)
+    explanation, noted = found
+    same: dict[str, Explanation] = {each.baseline: explanation for each in cell.measures}
+    return same, {"parameters": explanation.parameters} | noted
 
 
 def _explain(
     cell: Cell, model: nn.Module, data: Dataset, test: Split, device: str
 ) -> tuple[Explanation, dict[str, Any]]:
     x, chosen = test.x.to(device), None
-    with _collected() as messages:
+    with collected() as messages:
         start = time.monotonic()
         if cell.protocol == "fair":
             sample = evenly(data.train if data.validation is None else data.validation, fair.VALIDATION)
@@ -145,34 +149,32 @@ def _explain(
         else:
             explainer = published.make_published_explainer(cell, model, data, test)
         mask = test.mask if cell.protocol == "fair" else None
-        _wait(device)
+        wait(device)
         middle = time.monotonic()
         explanation = explainer(model, x, mask=mask, seed=cell.seed, ids=test.ids)
-        _wait(device)
+        wait(device)
         end = time.monotonic()
     noted = {"chosen": chosen, "warnings": messages, "seconds": {"fit": middle - start, "explain": end - middle}}
     return explanation, noted
 
 
-@contextmanager
-def _collected() -> Iterator[list[str]]:
-    """Collect the library's warnings, each once: they belong into the record, not on a terminal of many cells."""
-    messages: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", TempogradWarning)
-        yield messages
-    messages += sorted({str(w.message) for w in caught if issubclass(w.category, TempogradWarning)})
-
-
-def _scores(cell: Cell, model: nn.Module, explanation: Explanation, test: Split) -> dict[str, Tensor]:
+def _scores(
+    cell: Cell, model: nn.Module, explanations: Mapping[str, Explanation], test: Split, pool: Tensor | None = None
+) -> dict[str, Tensor]:
+    """Score the explanations by baseline; where there is none, all scores are NaN."""
     scores: dict[str, Tensor] = {}
-    if cell.protocol == "published":  # whose metrics look at all steps, also where a method explained one (B6)
-        explanation = replace(explanation, steps=None)
-    subject = _TwoSoftmaxes(model) if "B4" in explanation.parameters.get("quirks", ()) else model
-    x = test.x.to(explanation.values.device)
     for baseline in dict.fromkeys(each.baseline for each in cell.measures):
-        chosen = [metric(each, cell) for each in cell.measures if each.baseline == baseline]
-        scores |= measure(subject, explanation, x, chosen, baseline, truth=test.truth)
+        wanted = [each for each in cell.measures if each.baseline == baseline]
+        if baseline not in explanations:
+            scores |= {each.name: torch.full((len(test),), math.nan) for each in wanted}
+            continue
+        explanation = explanations[baseline]
+        if cell.protocol == "published":  # whose metrics look at all steps, also where a method explained one (B6)
+            explanation = replace(explanation, steps=None)
+        subject = _TwoSoftmaxes(model) if "B4" in explanation.parameters.get("quirks", ()) else model
+        x, chosen = test.x.to(explanation.values.device), [metric(each, cell) for each in wanted]
+        others = pool if baseline == "background" else None
+        scores |= measure(subject, explanation, x, chosen, baseline, truth=test.truth, background=others)
     return {each.name: scores[each.name].cpu().reshape(-1) for each in cell.measures}
 
 
@@ -200,11 +202,6 @@ def _model_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return how good the model is, and what is worth knowing of its training."""
     kept = {name: facts[name] for name in ("epochs", "kept_epoch", "validation_loss") if name in facts}
     return dict(facts["quality"]) | kept | {"learning_rate": facts["recipe"]["learning_rate"]}
-
-
-def _wait(device: str) -> None:
-    if torch.device(device).type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _name(device: str) -> str:

@@ -7,7 +7,7 @@ from tempograd.data import DATASETS
 from tempograd.typing import Rank
 from tempograd_paper.cell import Cell, Measure, Pairs
 
-PROTOCOLS = ("published", "fair")
+PROTOCOLS = ("published", "fair", "tuned")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Plan:
     folds : tuple of int
     rows : tuple of Row
     measures : tuple of Measure
-    protocol : {"published", "fair"}
+    protocol : {"published", "fair", "tuned"}
     table : str, optional
         Which table of the paper stands beside it: the key ``table`` of the published numbers.
     stands_for : str, optional

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -19,8 +19,8 @@ from tempograd.metrics.base import RANKS
 from tempograd.metrics.localisation import Localisation
 from tempograd.models import MODELS
 from tempograd.models.training import DEFAULT, adjusted
-from tempograd_paper.cell import Measure, Pairs
-from tempograd_paper.labels import DATASET_LABELS, METHOD_LABELS
+from tempograd_paper.cell import Measure, Pairs, RemovalBaseline
+from tempograd_paper.labels import DATASET_LABELS, METHOD_LABELS, method_label
 from tempograd_paper.protocols.settings import configured, settable
 from tempograd_paper.released import faults
 from tempograd_paper.released.training import RECIPE
@@ -29,7 +29,7 @@ from tempograd_paper.runner.plan import PROTOCOLS, Plan, Row
 
 # The explainers and metrics of a plan file: from entries to rows and measures, with every value checked.
 
-BASELINES = ("zero", "average")
+BASELINES: tuple[RemovalBaseline, ...] = ("zero", "average", "background")
 WITH_TRUTH = ("state", "switch_feature")
 """Data sets that know which cells decided a label."""
 PACKAGES = {"deep_lift": "captum"}
@@ -61,7 +61,7 @@ def _row(entry: Entry, datasets: Sequence[str], protocol: str, *, to_run: bool) 
         raise entry.wrong(
             f"{method} needs {PACKAGES[method]}: pip install 'tempograd[{PACKAGES[method]}]', or take it out."
         )
-    label = keys["label"].text() if "label" in keys else METHOD_LABELS.get(method, method)
+    label = keys["label"].text() if "label" in keys else method_label(method, protocol)
     rank = keys["rank"].choice("rank", RANKS) if "rank" in keys else "absolute"
     settings: Pairs = ()
     inner: dict[str, Entry] = {}
@@ -116,6 +116,12 @@ def _measure(entry: Entry, datasets: Sequence[str]) -> tuple[Measure, str | None
         measure = _localisation(metric, keys, datasets)
     else:
         measure = _removal(metric, keys, entry)
+    if measure.baseline == "background":
+        if only not in {None, "tuned"}:
+            raise keys["protocol"].wrong(
+                "Only the protocol 'tuned' compares with other series: leave protocol out, or change baseline."
+            )
+        only = "tuned"
     return replace(measure, name=keys["name"].text()) if "name" in keys else measure, only
 
 
@@ -143,8 +149,7 @@ def _removal(metric: str, keys: dict[str, Entry], entry: Entry) -> Measure:
         METRICS[metric](k=k)  # every metric that removes cells has k
     except TempogradError as error:
         raise amount.wrong(error) from error
-    average = "baseline" in keys and keys["baseline"].choice("baseline", BASELINES) == "average"
-    baseline: Literal["zero", "average"] = "average" if average else "zero"
+    baseline = keys["baseline"].choice("baseline", BASELINES) if "baseline" in keys else "zero"
     share = f"{k}" if isinstance(k, int) else f"{100 * k:g}%"
     return Measure(f"{metric}{share}_{baseline}", metric, k, baseline)
 
@@ -173,7 +178,7 @@ def load_plan(source: str | Path, *, protocol: str | None = None, to_run: bool =
     ----------
     source : str or path
         The name of a packaged plan, for instance ``"table3"``, or a file that ends in ``.toml``.
-    protocol : {"published", "fair"}, optional
+    protocol : {"published", "fair", "tuned"}, optional
         In place of the file's.
     to_run : bool, default=True
         Whether the packages that its methods need must be installed.
@@ -302,7 +307,7 @@ def _series(entry: Entry, protocol: str) -> int | None:
     if not isinstance(entry.value, dict):
         return entry.whole(1)
     limits = {name: limit.whole(1) for name, limit in entry.table("protocol", PROTOCOLS).items()}
-    return limits.get(protocol)
+    return limits.get(protocol, limits.get("fair") if protocol == "tuned" else None)
 
 
 def _training(entry: Entry, protocol: str) -> Pairs:

@@ -36,8 +36,10 @@ class Store:
     def model_path(self, cell: Cell) -> Path:
         return self.folder / "models" / f"{cell.model_key}.safetensors"
 
-    def explanation_path(self, cell: Cell) -> Path:
-        return self.folder / "explanations" / f"{cell.explanation_key}.safetensors"
+    def explanation_path(self, cell: Cell, baseline: str | None = None) -> Path:
+        """Where an explanation lies; under the tuned protocol there is one for each ``baseline``."""
+        key = cell.explanation_key if baseline is None else cell.explanation_key_against(baseline)
+        return self.folder / "explanations" / f"{key}.safetensors"
 
     def record_path(self, cell: Cell) -> Path:
         return self.folder / "records" / f"{cell.key}.safetensors"
@@ -64,9 +66,9 @@ class Store:
     def model(self, cell: Cell, device: str) -> Classifier:
         return load_classifier(self.model_path(cell), device)
 
-    def explanation(self, cell: Cell) -> tuple[Explanation, dict[str, Any]] | None:
+    def explanation(self, cell: Cell, baseline: str | None = None) -> tuple[Explanation, dict[str, Any]] | None:
         """Read a finished explanation, without its series, and the facts that were noted with it."""
-        path = self.explanation_path(cell)
+        path = self.explanation_path(cell, baseline)
         if not path.exists():
             return None
         try:
@@ -76,8 +78,10 @@ class Store:
             warn(f"{short_path(path)} or the .json beside it is damaged: its series are explained again.")
             return None
 
-    def save_explanation(self, cell: Cell, explanation: Explanation, facts: dict[str, Any]) -> None:
-        path = _ready(self.explanation_path(cell))
+    def save_explanation(
+        self, cell: Cell, explanation: Explanation, facts: dict[str, Any], baseline: str | None = None
+    ) -> None:
+        path = _ready(self.explanation_path(cell, baseline))
         # the facts come first: where the explanation is, they are
         write_atomically(path.with_suffix(".json"), lambda temporary: temporary.write_text(json.dumps(facts)))
         explanation.save(path, series=False)

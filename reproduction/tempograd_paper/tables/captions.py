@@ -5,11 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tempograd.metrics import Summary
 from tempograd_paper.labels import DATASET_LABELS, MODEL_LABELS, PROGRAM, SYNTHETIC
+from tempograd_paper.protocols.fair import VALIDATION
+from tempograd_paper.protocols.tuned import BUDGET
 from tempograd_paper.tables.entries import TableEntry, stands_in
 from tempograd_paper.tables.published_numbers import substitution_is_stated
 from tempograd_paper.tables.tabulation import Panel, Table
 
-ABSENT, INCOMPLETE = "–", "†"
+ABSENT, INCOMPLETE, REFUSED = "–", "†", "‡"
 
 
 def panel_label(panel: Panel) -> str:
@@ -65,6 +67,7 @@ def notes(table: Table, second: str) -> list[str]:
         found.append(f"{plan.series} test series, evenly spaced, are explained.")
     if any(entry.summary is not None and not entry.complete for entry in entries):
         found.append(f"{INCOMPLETE} Fewer folds than other rows have: not ranked.")
+    found += _about_tuning(table)
     idle = [panel_label(panel) for panel in table.panels if not panel.folds]
     if idle and len(idle) < len(table.panels):
         found.append(f"Nothing was run of {'; '.join(idle)}.")
@@ -87,6 +90,26 @@ def _about_deviations(table: Table, overs: Sequence[str]) -> Iterator[str]:
         )
     if "series" in overs:
         yield "Δ: ours minus published; one fold has no error between folds to measure it by."
+
+
+def _about_tuning(table: Table) -> Iterator[str]:
+    """Say how methods came to their settings, which of them had nothing to choose, and who cannot answer."""
+    if table.plan.protocol != "tuned":
+        return
+    yield (
+        f"Every method is tuned by the same call under the same budget ({BUDGET:g} explanations of {VALIDATION} "
+        "validation series, by CPD), explained and removed against the same baseline; aup and aur are of the "
+        "explanation against zero."
+    )
+    if table.untuned:
+        yield f"Nothing to choose: {', '.join(table.untuned)}."
+    reasons: dict[str, list[str]] = {}
+    for panel in table.panels:
+        for row, entries in zip(table.plan.rows, panel.entries, strict=True):
+            for why in {entry.refused for entry in entries if entry.refused}:
+                reasons.setdefault(why, []).append(row.label)
+    for why, labels in reasons.items():
+        yield f"{REFUSED} {', '.join(dict.fromkeys(labels))}: {why}."
 
 
 def _about_models(panel: Panel) -> Iterator[str]:
@@ -122,7 +145,7 @@ def _about_published(table: Table) -> Iterator[str]:
             f"The paper has no {' and no '.join(absent)}: the published numbers beside it are those of "
             f"{plan.stands_for}, for orientation only."
         )
-    if plan.protocol == "fair" and "cpd" in metrics:
+    if plan.protocol != "published" and "cpd" in metrics:
         yield (
             "CPD is summed over the classes here, as the paper defines it; the published numbers are means over "
             "them: multiply those by the number of classes (two, in PAM eight) to compare."

@@ -13,7 +13,7 @@ from torch import Tensor
 from tempograd.errors import DataError
 from tempograd.metrics import METRICS, Difference, Summary, compare, summarise
 from tempograd_paper.cell import Measure
-from tempograd_paper.labels import DATASET_LABELS, MODEL_LABELS
+from tempograd_paper.labels import DATASET_LABELS, MODEL_LABELS, PAPER_LABELS
 from tempograd_paper.runner.plan import Plan, Row
 from tempograd_paper.runner.record import Record
 from tempograd_paper.tables.published_numbers import SCALES, Published, has_data, published
@@ -128,6 +128,8 @@ class TableEntry:
     mark : {"best", "second", ""}
     complete : bool
         Whether all folds count that others of the panel have; what is not complete is not marked.
+    refused : str
+        Why the method was run, and has no number here; empty where that is not so.
     """
 
     summary: Summary | None
@@ -136,6 +138,7 @@ class TableEntry:
     difference: Difference | None = None
     mark: str = ""
     complete: bool = True
+    refused: str = ""
 
 
 def fill(
@@ -166,8 +169,15 @@ def fill(
             _entry(plan, where, row, measure, own, None if row == against else paired, folds)
             for row, own in zip(plan.rows, values, strict=True)
         ]
+        column = [replace(entry, refused=_refused(grid, row, measure)) for row, entry in enumerate(column)]
         columns.append(_marked(column, plan.rows, measure) if ranked else column)
     return tuple(zip(*columns, strict=True))
+
+
+def _refused(grid: Grid, row: int, measure: Measure) -> str:
+    """Return why a row has no scores with the baseline of a measure, if its records tell."""
+    told = (record.facts.get("left_out", {}) for (index, _), record in grid.items() if index == row)
+    return next((str(reasons[measure.baseline]) for reasons in told if measure.baseline in reasons), "")
 
 
 def _values(grid: Grid, row: int, folds: Sequence[int], measure: Measure) -> Tensor:
@@ -224,7 +234,7 @@ def _published(plan: Plan, where: tuple[str, str], row: Row, measure: Measure) -
         plan.table,
         DATASET_LABELS.get(name, name),
         MODEL_LABELS.get(model, model),
-        row.label,
+        PAPER_LABELS.get(row.label, row.label),
         measure.baseline,
         measure.metric,
         measure.k,

@@ -17,8 +17,12 @@ COLUMNS = {
 SCALES = {"sufficiency": 100.0, "comprehensiveness": 100.0}
 """The paper prints these metrics times a hundred."""
 
-SUBSTITUTIONS = {"zero": ("Zero", "unstated", "n/a"), "average": ("Avg",)}
-"""Table 4 does not say what took the place of removed cells: its CPD stands beside zero."""
+SUBSTITUTIONS: dict[str, tuple[str, ...]] = {
+    "zero": ("Zero", "unstated", "n/a"),
+    "average": ("Avg",),
+    "background": (),
+}
+"""Table 4 does not say what took the place of removed cells: its CPD stands beside zero. It has no background."""
 
 SIZES = ("n_samples", "length", "dim", "classes")
 
@@ -47,7 +51,7 @@ def published(
         Its number, in the order of the paper.
     dataset, model, method : str
         As the paper writes them, see :mod:`tempograd_paper.labels`.
-    substitution : {"zero", "average"}
+    substitution : {"zero", "average", "background"}
     metric : str
         A key of ``METRICS``; sufficiency and comprehensiveness come times a hundred.
     k : int, float or None

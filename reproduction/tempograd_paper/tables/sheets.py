@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tempograd._utils.formatting import table as aligned
 from tempograd.metrics import METRICS
 from tempograd_paper.cell import Measure
-from tempograd_paper.tables.captions import ABSENT, INCOMPLETE, about_panel, error_of, panel_label
+from tempograd_paper.tables.captions import ABSENT, INCOMPLETE, REFUSED, about_panel, error_of, panel_label
 from tempograd_paper.tables.entries import TableEntry
 from tempograd_paper.tables.published_numbers import amount_label
 from tempograd_paper.tables.tabulation import Panel, Table
@@ -25,7 +25,7 @@ SHORT = {
     "information": "Information",
     "entropy": "Entropy",
 }
-BASELINES = {"zero": "zero", "average": "avg"}
+BASELINES = {"zero": "zero", "average": "avg", "background": "background"}
 
 
 class Text(NamedTuple):
@@ -180,7 +180,7 @@ def _places(entries: Sequence[TableEntry]) -> int:
 
 def _ours(entry: TableEntry, places: int, over: str) -> Text:
     if entry.summary is None:
-        return Text(ABSENT)
+        return Text(REFUSED if entry.refused else ABSENT)
     text = fixed(entry.summary.mean, places)
     if math.isfinite(entry.summary.standard_error):
         text += error_of(fixed(entry.summary.standard_error, places), over)

@@ -6,7 +6,7 @@ from statistics import fmean
 
 from tempograd_paper.runner.plan import Plan, Row
 from tempograd_paper.runner.record import Record
-from tempograd_paper.tables.entries import Grid, Quality, TableEntry, fill, outlier_folds, quality
+from tempograd_paper.tables.entries import FLOOR, Grid, Quality, TableEntry, fill, outlier_folds, quality
 
 REFERENCES = ("TIMING", "TIMING (50, 10, 48)")  # the rows that others are compared with, by label
 
@@ -63,12 +63,15 @@ class Table:
         By data set and model. One that has folds to be left out is followed by itself without them.
     missing, total : int
         How many cells of the plan have no record, and how many there are.
+    untuned : tuple of str
+        Rows of the tuned protocol that had nothing to choose, by label; random is none of them.
     """
 
     plan: Plan
     panels: tuple[Panel, ...]
     missing: int
     total: int
+    untuned: tuple[str, ...] = ()
 
     @property
     def reference(self) -> Row | None:
@@ -86,7 +89,24 @@ def tabulate(plan: Plan, records: Mapping[str, Record]) -> Table:
         for model in plan.models
         for panel in _panels(plan, dataset, model, mine)
     ]
-    return Table(plan, tuple(panels), len(cells) - len(mine), len(cells))
+    return Table(plan, tuple(panels), len(cells) - len(mine), len(cells), _untuned(plan, mine))
+
+
+def _untuned(plan: Plan, records: Mapping[str, Record]) -> tuple[str, ...]:
+    """Return the rows that ran as they are, as their records tell."""
+    if plan.protocol != "tuned":
+        return ()
+    found = []
+    for row in plan.rows:
+        own = [
+            each
+            for each in records.values()
+            if (each.cell.method, each.cell.settings) == (row.method, row.settings)
+        ]
+        chosen = [choice for record in own for choice in record.facts.get("chosen", {}).values()]
+        if row.method != FLOOR and chosen and all(choice is None for choice in chosen):
+            found.append(row.label)
+    return tuple(found)
 
 
 def reference(plan: Plan) -> Row | None:
@@ -110,7 +130,7 @@ def _panels(plan: Plan, dataset: str, model: str, records: Mapping[str, Record])
         for outlier in outlier_folds(grid.values())
     }
     chance = dict.fromkeys(quality(grid, folds).at_chance, "its model is at chance level")
-    unranked = chance if plan.protocol == "fair" else {}
+    unranked = {} if plan.protocol == "published" else chance
     left_out = tuple(sorted((unranked | odd).items()))
     found = [_panel(plan, dataset, model, grid, folds, (), ranked=not unranked)]
     rest = tuple(fold for fold in folds if fold not in dict(left_out))

@@ -15,10 +15,12 @@ from tempograd.data import DATASETS, Split
 from tempograd.errors import TempogradWarning
 from tempograd.models import build
 from tempograd_paper.protocols import settings
+from tempograd_paper.protocols.series import evenly
 from tempograd_paper.released import released, released_metric, train_as_released
 from tempograd_paper.runner import Record, execute, run_cells
-from tempograd_paper.runner.execute import _scores, evenly
+from tempograd_paper.runner.execute import _scores
 from tempograd_paper.runner.store import Store
+from tempograd_paper.runner.watching import collected
 
 
 @pytest.fixture(scope="module")
@@ -121,9 +123,9 @@ def test_published_deep_lift_on_real_data_is_scored_through_a_second_softmax():
     (cell,) = plan("published", ("random",)).cells()
     cell = replace(cell, measures=MEASURES[:1])
     found = tg.explain(model, x, "integrated_gradients")
-    once = _scores(cell, model, found, Split(x, torch.zeros(4, dtype=torch.long)))["cpd_zero"]
+    once = _scores(cell, model, {"zero": found}, Split(x, torch.zeros(4, dtype=torch.long)))["cpd_zero"]
     found.parameters["quirks"] = ["B4"]
-    twice = _scores(cell, model, found, Split(x, torch.zeros(4, dtype=torch.long)))["cpd_zero"]
+    twice = _scores(cell, model, {"zero": found}, Split(x, torch.zeros(4, dtype=torch.long)))["cpd_zero"]
 
     def chances(series):
         return model(series).softmax(-1).softmax(-1)
@@ -166,7 +168,7 @@ def test_warnings_of_a_method_are_in_its_record(folder):
 def test_only_the_library_s_warnings_are_collected_each_once():
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        with execute._collected() as messages:
+        with collected() as messages:
             for text in ("b", "a", "b"):
                 warnings.warn(text, TempogradWarning, stacklevel=1)
             warnings.warn("of somebody else", UserWarning, stacklevel=1)
@@ -243,7 +245,7 @@ def test_published_metrics_look_at_all_steps_whatever_was_explained():
     (cell,) = plan("published", ("random",)).cells()
     cell = replace(cell, measures=MEASURES[:1])
     everywhere = tg.evaluate(model, replace(last, steps=None), metrics=[released_metric("cpd")])
-    torch.testing.assert_close(_scores(cell, model, last, split)["cpd_zero"], everywhere["cpd"])
-    own = _scores(replace(cell, protocol="fair"), model, last, split)["cpd_zero"]
+    torch.testing.assert_close(_scores(cell, model, {"zero": last}, split)["cpd_zero"], everywhere["cpd"])
+    own = _scores(replace(cell, protocol="fair"), model, {"zero": last}, split)["cpd_zero"]
     torch.testing.assert_close(own, tg.evaluate(model, last, metrics=["cpd"])["cpd"])
     assert not torch.allclose(own, 2 * everywhere["cpd"])

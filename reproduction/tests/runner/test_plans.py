@@ -235,6 +235,7 @@ MISTAKES = [
     ("k = 50", "k = nan", 22),
     ('protocol = "published"\n\n', 'protocol = "x"\n\n', 23),
     ("k = 50", "k = 0.1\nbaseline = 'average'", 20),
+    ("k = 50", "k = 50\nbaseline = 'background'", 24),
     ("k = 50", "k = 50\nname = ''", 23),
     ('"aup"', '"aup"\nk = 5', 27),
     ('"aup"', '"aup"\nbaseline = "zero"', 27),
@@ -383,7 +384,7 @@ def test_a_base_lends_what_is_not_replaced(plan):
 
 
 def test_a_mistake_that_lies_in_the_base_is_named_there(plan, tmp_path):
-    with pytest.raises(DataError, match=r"table4\.toml, line 23: aup needs to know .* for wafer"):
+    with pytest.raises(DataError, match=r"table4\.toml, line 24: aup needs to know .* for wafer"):
         plan('based_on = "table4"\ndatasets = ["wafer"]\nexplainers = ["timing"]\n')
     with pytest.raises(DataError, match=r"table4\.toml, line 8: The paper has no setting of occlusion for wafer"):
         plan('based_on = "table4"\ndatasets = ["wafer"]\nmetrics = [{ metric = "cpd", k = 5 }]')

@@ -8,7 +8,7 @@ import torch
 
 from tempograd.bulk.checks import KeptCells, check_amounts, check_options, columns_of, is_files, live_model
 from tempograd.bulk.driving import Attempts, Driving, Progress
-from tempograd.bulk.engines import Attempt, Processes, in_this_process, through, while_it_lives
+from tempograd.bulk.engines import Attempt, Processes, Threads, in_this_process, through, while_it_lives
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
@@ -207,6 +207,8 @@ def _engine(engine: Any, job: Job, model: Model, workers: int | None, device: st
     folder = str(job.folder.root.resolve())
     if engine is None and (workers or 1) == 1:
         worker = Worker(job, model)
+        if worker.device != "cpu":
+            return lambda fragments, _: through(Threads(folder, worker), fragments)
         return lambda fragments, tell: in_this_process(worker, fragments, tell)
     if engine is None:
         return lambda fragments, _: through(Processes(folder, workers or 1, device), fragments)

@@ -10,7 +10,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from multiprocessing.connection import wait as wait_for
@@ -29,6 +29,7 @@ from tempograd.errors import OutputError, TempogradError
 
 TRIES = 3  # of a fragment
 KILLS = 20  # of workers, in a row without a result, after which somebody has to look
+THREADS = 8  # fragments under way where a GPU explains them
 PATIENCE = 600.0  # seconds without a batch after which an engine is taken for dead, or ten times a usual fragment
 
 
@@ -206,6 +207,31 @@ def while_it_lives(
             raise found
         watch.look()
         yield found
+
+
+# Several threads, which share one model
+
+
+class Threads(Hands):
+    """Threads that feed one model: while it explains a fragment, others are read and written.
+
+    A GPU explains faster than one thread packs what it finds. A thread that hangs cannot be ended, so the run is
+    left to it when the watchdog speaks.
+    """
+
+    def __init__(self, folder: str, worker: Worker) -> None:
+        self.folder, self.worker, self.capacity = folder, worker, min(THREADS, os.cpu_count() or 1)
+        self.pool = ThreadPoolExecutor(self.capacity)
+
+    def submit(self, fragment: Fragment) -> "Future[Outcome]":
+        return self.pool.submit(self.worker.run, fragment)
+
+    def wait(self, waiting: list[Any], seconds: float) -> list[tuple[Any, Outcome | BaseException]]:
+        done, _ = wait(waiting, max(seconds, 0.0), FIRST_COMPLETED)
+        return [(each, each.exception() or each.result()) for each in done]
+
+    def close(self) -> None:
+        self.pool.shutdown(wait=False, cancel_futures=True)
 
 
 # Several processes on this machine

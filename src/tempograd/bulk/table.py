@@ -38,18 +38,26 @@ class ExplainedRows(NamedTuple):
 
 
 def as_rows(
-    batch: ReadRows, done: ExplainedRows, example: Explanation, cells: str, *, ess: bool, series: bool
+    batch: ReadRows,
+    done: ExplainedRows,
+    judged: list["Quality"],
+    example: Explanation,
+    cells: str,
+    *,
+    ess: bool,
+    series: bool,
 ) -> Any:
     """Return the rows of a batch, in its order, as an Arrow table.
 
-    ``example`` tells which columns there are, ``cells`` what is kept of each cell, ``ess`` whether the effective
+    ``judged`` tells how good each of the explanations is, ``example`` tells which columns there are, ``cells`` what is kept of each cell, ``ess`` whether the effective
     sample sizes are too, ``series`` whether the series are, which nobody could read again.
     """
     pa = arrow()
-    parts = [_columns(found, cells, ess=ess) for _, found in done.explained]
+    explained = zip(done.explained, judged, strict=True)
+    parts = [_columns(found, quality, cells, ess=ess) for (_, found), quality in explained]
     places = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in done.explained)])
     columns: dict[str, Any] = {"id": batch.ids, "key": pa.array(batch.keys), **batch.kept}
-    for name, like in _columns(example[:1], cells, ess=ess).items():
+    for name, like in _columns(example[:1], quality_of(example[:1]), cells, ess=ess).items():
         whole = np.concatenate([like[:0], *(part[name] for part in parts)])
         columns[name] = _spread(whole, places, len(batch))
     if series:
@@ -75,11 +83,10 @@ def _spread(part: NDArray[Any], places: NDArray[np.int64], count: int) -> Any:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(part.reshape(-1)), mask=pa.array(~there))
 
 
-def _columns(found: Explanation, cells: str, *, ess: bool) -> dict[str, NDArray[Any]]:
+def _columns(found: Explanation, quality: "Quality", cells: str, *, ess: bool) -> dict[str, NDArray[Any]]:
     """Return the columns of some series: numbers, (series,), and lists of them, (series, n)."""
-    count = len(found)
-    size, quality = sizes(found).cpu(), quality_of(found)
-    push = found.values.cpu() if found.signed else size
+    count, size = len(found), sizes(found)
+    push = found.values if found.signed else size
     unknown = np.full(count, np.nan, dtype=np.float32)
     target = np.full(count, -1) if found.target is None else found.target.cpu().numpy()
     columns: dict[str, NDArray[Any]] = {
@@ -106,22 +113,43 @@ def _columns(found: Explanation, cells: str, *, ess: bool) -> dict[str, NDArray[
 
 
 def _added(cells: Tensor, axis: int) -> NDArray[Any]:
-    return cells.sum(axis, dtype=torch.float64).float().numpy()
+    return cells.sum(axis, dtype=torch.float64).float().cpu().numpy()
 
 
 def _strongest(found: Explanation, size: Tensor) -> dict[str, NDArray[Any]]:
     """Return the strongest cells of each series; ties go to the first."""
-    flat = size.flatten(1)
-    order = flat.argsort(dim=1, descending=True, stable=True)[:, :TOP]
+    order = largest_first(size.flatten(1), TOP)
     depth = found.values.shape[2]
     columns = {
-        "top_step": (order // depth).int().numpy(),
-        "top_channel": (order % depth).int().numpy(),
-        "top_value": found.values.cpu().flatten(1).gather(1, order).numpy(),
+        "top_step": (order // depth).int().cpu().numpy(),
+        "top_channel": (order % depth).int().cpu().numpy(),
+        "top_value": found.values.flatten(1).gather(1, order).cpu().numpy(),
     }
     if found.standard_error is not None:
-        columns["top_error"] = found.standard_error.cpu().flatten(1).gather(1, order).numpy()
+        columns["top_error"] = found.standard_error.flatten(1).gather(1, order).cpu().numpy()
     return columns
+
+
+def largest_first(numbers: Tensor, count: int) -> Tensor:
+    """Return where the largest numbers of each row stand, (rows, count); ties go to the first.
+
+    That is ``numbers.argsort(dim=1, descending=True, stable=True)[:, :count]``, without sorting all of a row.
+
+    Examples
+    --------
+    >>> largest_first(torch.tensor([[1.0, 5.0, 5.0, 0.0], [2.0, 2.0, 2.0, 3.0]]), 2)
+    tensor([[1, 2],
+            [3, 0]])
+    """
+    count = min(count, numbers.shape[1])
+    found, places = numbers.topk(count, dim=1)
+    places = places.sort(dim=1).values
+    places = places.gather(1, numbers.gather(1, places).argsort(dim=1, descending=True, stable=True))
+    # where others equal the last one topk takes any of them; what is no number equals nothing
+    ties = ((numbers >= found[:, -1:]).sum(1) != count) | numbers.isnan().any(1)
+    if ties.any():
+        places[ties] = numbers[ties].argsort(dim=1, descending=True, stable=True)[:, :count]
+    return places
 
 
 class Quality(NamedTuple):
@@ -186,9 +214,8 @@ class Totals:
         """Count series without an explanation."""
         self.rows, self.faults = self.rows + count, self.faults + count
 
-    def add(self, found: Explanation) -> None:
+    def add(self, found: Explanation, quality: Quality) -> None:
         """Count explained series."""
-        quality = quality_of(found)
         empty = self.rows == self.faults
         low, high = int(quality.samples.min(initial=2**31 - 1)), int(quality.samples.max(initial=0))
         self.least_samples = low if empty else min(self.least_samples, low)
@@ -205,8 +232,8 @@ class Totals:
         self._add_channels(found)
 
     def _add_channels(self, found: Explanation) -> None:
-        size = sizes(found).cpu().sum(1, dtype=torch.float64)
-        push = found.values.cpu().sum(1, dtype=torch.float64) if found.signed else size
+        size = sizes(found).sum(1, dtype=torch.float64).cpu()
+        push = found.values.sum(1, dtype=torch.float64).cpu() if found.signed else size
         target = found.target
         plain = target is not None and target.ndim == 1
         kinds = target.cpu() if plain and target is not None else torch.full((len(found),), -1)

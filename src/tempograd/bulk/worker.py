@@ -1,6 +1,7 @@
 """One worker: reads a fragment, explains it batch by batch, writes one file of results. It needs no engine."""
 
 import json
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from tempograd._utils.io import write_atomically
 from tempograd._utils.progress import muted
@@ -103,8 +105,10 @@ class Worker:
     def __init__(self, job: Job, model: Model) -> None:
         self.job, self.model = job, model
         self.tell: Callable[[int], None] = lambda rows: None  # of every batch, to whoever shows progress
+        self.lock = threading.Lock()  # of the model, which several threads may feed
         time_, depth = job.columns.shape or (1, 1)
-        self.device = place(model, torch.zeros(1, 1, 1))[0].type
+        self.place = place(model, torch.zeros(1, 1, 1))[0]
+        self.device = self.place.type
         size = job.batch or (CPU_BATCH if self.device == "cpu" else GPU_BATCH)
         self.most = max(1, MOST_CELLS // (time_ * depth))
         self.size = min(size, self.most)
@@ -143,10 +147,15 @@ class Worker:
         whole = count == len(batch) and not more
         x = torch.from_numpy(batch.x if whole else batch.x[rows])
         mask = None if batch.mask is None else torch.from_numpy(batch.mask if whole else batch.mask[rows])
-        with muted():
-            ids = torch.from_numpy(keys)
-            found = self.job.explainer(self.model, x, mask=mask, ids=ids, **self.job.options)
+        with self.lock:
+            found = self._call(x, mask, torch.from_numpy(keys))
         return found[:count] if more else found
+
+    def _call(self, x: Tensor, mask: Tensor | None, ids: Tensor) -> Explanation:
+        """Explain on the model's own device, so that the columns of the table are computed there too."""
+        mask = mask if mask is None else mask.to(self.place)
+        with muted():
+            return self.job.explainer(self.model, x.to(self.place), mask=mask, ids=ids, **self.job.options)
 
     def explain_each(self, batch: ReadRows, known: set[int]) -> table.ExplainedRows:
         """Explain a batch; what fails is halved until the series stand alone that cannot be explained.
@@ -286,13 +295,14 @@ class _Writing:
     def _keep(self, path: Path, batch: ReadRows, done: table.ExplainedRows) -> None:
         """Turn a batch into rows, and write them when there are enough."""
         job = self.worker.job
-        for _, found in done.explained:
-            self.totals.add(found)
+        judged = [table.quality_of(found) for _, found in done.explained]
+        for (_, found), quality in zip(done.explained, judged, strict=True):
+            self.totals.add(found, quality)
         self.totals.add_fault(len(done.faults))
         if done.faults and not self.first_fault:
             row = min(done.faults)
             self.first_fault = f"series {batch.ids[row].as_py()}: {done.faults[row]}"
-        rows = table.as_rows(batch, done, job.example, job.cells, ess=job.ess, series=job.series)
+        rows = table.as_rows(batch, done, judged, job.example, job.cells, ess=job.ess, series=job.series)
         if self.writer is None:
             self.writer = table.open_writer(str(path), rows.schema, job.columns.keep)
         path.touch()  # the sign that this worker lives

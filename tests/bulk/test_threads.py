@@ -1,0 +1,112 @@
+"""Several threads that feed one model, as they do where it computes on a GPU: the same results, the same failures."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+import tempograd as tg
+from tempograd.bulk import driver
+from tempograd.bulk.engines import Threads, through
+from tempograd.bulk.table import largest_first
+from tempograd.bulk.worker import Worker
+from tempograd.errors import DataError, OutputError
+from tempograd.models import build
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    """Run in this process by threads, as on a GPU."""
+
+    def run(worker, fragments, tell):
+        hands = Threads(str(worker.job.folder.root), worker)
+        hands.capacity = 4
+        return through(hands, fragments)
+
+    monkeypatch.setattr(driver, "in_this_process", run)
+
+
+@pytest.fixture
+def source(tmp_path):
+    x = np.random.RandomState(0).randn(60, 8, 2).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    return tmp_path / "x.npy"
+
+
+def rows_of(run):
+    return sorted(
+        pa.concat_tables([pq.read_table(path) for path in run.files]).to_pylist(), key=lambda row: row["key"]
+    )
+
+
+def test_threads_give_the_rows_of_a_loop(source, tmp_path, monkeypatch, threads):
+    torch.manual_seed(0)
+    model = build("gru", 2, 2, hidden=4).eval()
+    options = {"n_samples": 6, "fragment": 7, "batch": 3}
+    several = tg.explain_dataset(model, source, tmp_path / "threads", **options)
+    monkeypatch.undo()
+    one = tg.explain_dataset(model, source, tmp_path / "loop", **options)
+    assert repr(rows_of(several)) == repr(rows_of(one))  # NaN is not equal to itself
+    assert repr(several.summary()["faults"]) == "0"
+
+
+def test_one_call_of_the_model_at_a_time(source, tmp_path, monkeypatch, threads):
+    running, most = [], []
+    real = Worker._call
+
+    def call(worker, *args):
+        running.append(1)
+        most.append(len(running))
+        found = real(worker, *args)
+        running.pop()
+        return found
+
+    monkeypatch.setattr(Worker, "_call", call)
+    tg.explain_dataset(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), source, tmp_path / "out", n_samples=20, fragment=5)
+    assert len(most) == 12
+    assert max(most) == 1
+
+
+def test_a_fragment_that_fails_three_times_costs_no_other(source, tmp_path, monkeypatch, threads):
+    tried = []
+    real = Worker.run
+
+    def run(worker, fragment):
+        if fragment.start == 20:
+            tried.append(fragment.name)
+            raise RuntimeError("a broken disk")
+        return real(worker, fragment)
+
+    monkeypatch.setattr(Worker, "run", run)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
+    with pytest.raises(DataError, match="1 of 6 fragments failed three times"):
+        tg.explain_dataset(model, source, tmp_path / "out", n_samples=20, fragment=10)
+    assert len(tried) == 3
+    assert len(rows_of(tg.open_run(tmp_path / "out"))) == 50
+
+
+def test_a_full_disk_stops_the_run(source, tmp_path, monkeypatch, threads):
+    def run(worker, fragment):
+        raise OutputError("the disk is full")
+
+    monkeypatch.setattr(Worker, "run", run)
+    with pytest.raises(OutputError, match="the disk is full"):
+        tg.explain_dataset(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), source, tmp_path / "out", n_samples=20)
+
+
+@given(
+    rows=st.lists(
+        st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, float("inf"), float("nan")]), min_size=6, max_size=6),
+        min_size=1,
+        max_size=4,
+    ),
+    count=st.integers(1, 8),
+)
+def test_the_largest_come_first_and_ties_in_their_order(rows, count):
+    numbers = torch.tensor(rows)
+    slow = numbers.argsort(dim=1, descending=True, stable=True)[:, :count]
+    assert torch.equal(largest_first(numbers, count), slow)
