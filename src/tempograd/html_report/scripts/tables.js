@@ -132,13 +132,12 @@ const showReadout = () => {
         largest = map.step[series] * 32767;
       const width = map.half && seen ? half(map, series, cursor, d) : null;
       const limits = Number.isFinite(width) ? alike([v - width, v + width], largest).join(", ") : "not known";
-      const error = width === null ? "" : ` [${limits}]`;
-      cells.push(
-        element("td", seen ? alike([v], largest)[0] + error : "", {
-          "data-method": map.label,
-          "data-score": seen ? v : null,
-        }),
-      );
+      const cell = element("td", seen ? alike([v], largest)[0] : "", {
+        "data-method": map.label,
+        "data-score": seen ? v : null,
+      });
+      if (width !== null) cell.append(" ", element("span", `[${limits}]`, { class: "nowrap" }));
+      cells.push(cell);
     }
     return row(cells, { "data-channel": d, "data-value": seen ? value(series, cursor, d) : null });
   });
