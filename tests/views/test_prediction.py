@@ -153,6 +153,8 @@ def test_a_number_has_the_name_and_the_unit_that_somebody_gave():
     assert bare.describe(0).startswith("Length of stay is 99.6, ")
     logits = by_hand(VALUES, X, target, classes=("ward [A]", "ward [B]"), output="raw", columns=2)
     assert plainly(logits) == "explained: “ward [A]”"
+    scored = replace(logits, prediction=torch.tensor([2.5, 1.0, 2.0]))
+    assert plainly(scored) == "explained: “ward [A]”, 2.5"  # a class has no unit
 
 
 def test_a_summary_counts_no_classes_of_a_forecast():
