@@ -113,8 +113,9 @@ def test_a_group_of_one_series_is_compared_with_nothing(visit):
     sheet.set("group-b", "others")
     expected = "hosen series (1) and all others (39) cannot be compared: a group needs two series or more"
     assert sheet.text("#summary-sentence") == f"C{expected}."
-    names = {"names": ("chosen series", "all others")}
-    assert tg.compare_groups(case.first, [3], [i for i in range(40) if i != 3], **names).verdict() == f"c{expected}"
+    others = [i for i in range(40) if i != 3]
+    found = tg.compare_groups(case.first, [3], others, names=("chosen series", "all others"))
+    assert found.verdict() == f"c{expected}"
 
 
 @pytest.mark.parametrize("name", ["ward_round", "per_step"])

@@ -217,14 +217,16 @@ def test_outputs_of_steps_are_told_by_their_mean_and_effects_as_sums():
     sure = np.maximum(up, 1 - up)
     assert told().startswith(f"{100 * sure.mean():.0f} % mean probability of each step's class over all 4 steps, ")
     some = told(target=0, steps=[1, 3])
-    assert some.startswith(f"{100 * (1 - up)[[1, 3]].mean():.0f} % mean probability of class 0 over 2 of 4 steps, ")
+    mean = 1 - up[[1, 3]].mean()
+    assert some.startswith(f"{100 * mean:.0f} % mean probability of class 0 over 2 of 4 steps, ")
     one = told(target=1, steps=[2])
     assert one.startswith(f"{100 * up[2]:.0f} % probability of class 1 at step 2, ")
     assert "summed" not in one
-    assert told(target=1, steps=[2], times=list("abcd")).startswith(f"{100 * up[2]:.0f} % probability of class 1 at c")
+    named = told(target=1, steps=[2], times=list("abcd"))
+    assert named.startswith(f"{100 * up[2]:.0f} % probability of class 1 at c, ")
     assert told(target=1, steps="own").endswith("; each value counts at its own step")
-    raw = float(x[0].mean())
-    assert told(target=1, output="raw").startswith(f"Mean output 1 over all 4 steps is {raw:.3g}, ".replace("-", "−"))
+    raw = f"{float(x[0].mean()):.3g}".replace("-", "−")
+    assert told(target=1, output="raw").startswith(f"Mean output 1 over all 4 steps is {raw}, ")
 
 
 def test_without_a_sign_an_error_or_the_series():

@@ -33,7 +33,11 @@ from tempograd.cli.arguments import (
 
 # The demo.
 
-DEMO_EXAMPLES = ("--out demo", "--methods all", "--series 20 --methods timing,integrated_gradients,occlusion --seed 1")
+DEMO_EXAMPLES = (
+    "--out demo",
+    "--methods all",
+    "--series 20 --methods timing,integrated_gradients,occlusion --seed 1",
+)
 EPOCHS = 8  # that its model is trained for, unless somebody says otherwise
 
 

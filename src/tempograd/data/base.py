@@ -31,8 +31,8 @@ class Split:
         The series, floating point.
     y : Tensor of shape (N,), (N, T) or (N, …)
         One class per series or one per time step, int64; floating point for the values of a regression, one per
-        series, or of a forecast, (N, horizon) or shaped like whatever else the model puts out for a series. Reports
-        show real values and :func:`~tempograd.models.train` refuses them.
+        series, or of a forecast, (N, horizon) or shaped like whatever else the model puts out for a series.
+        Reports show real values and :func:`~tempograd.models.train` refuses them.
     mask : BoolTensor like ``x``, optional
         True where the value was observed; None when all were.
     truth : BoolTensor like ``x``, optional

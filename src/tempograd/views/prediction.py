@@ -62,10 +62,12 @@ def true_values(explanation: Explanation, y: Tensor | None, shape: tuple[int, ..
     """Return what is true of the explained score of each series, (series,), where no output is a class.
 
     ``y`` holds one value per series, that of the score, or one for each output; None where it does neither. If a
-    function picked the score from outputs of this ``shape``, it picks from true ones too. Where nobody told the task,
-    whole numbers are classes; real ones are no classes, and those of steps are not of outputs.
+    function picked the score from outputs of this ``shape``, it picks from true ones too. Where nobody told the
+    task, whole numbers are classes; real ones are no classes, and those of steps are not of outputs.
     """
-    if y is None or (explanation.task not in SCORED and (not y.is_floating_point() or explanation.steps is not None)):
+    if y is None:
+        return None
+    if explanation.task not in SCORED and (not y.is_floating_point() or explanation.steps is not None):
         return None
     y, target, picker = y.cpu(), explanation.target, explanation.picker
     if y.ndim == 1:
@@ -237,7 +239,8 @@ def said_of(
     one = explanation[i : i + 1]
     label = None if y is None else _label(explanation, i, y)
     if one.target is not None and one.target.ndim == 2:
-        return _said_of_steps(one, None if answer is None else by_class(answer, one.link), label, classes)
+        told = None if answer is None else by_class(answer, one.link)
+        return _said_of_steps(one, one.target.cpu(), told, label, classes)
     output = None if one.prediction is None else float(one.prediction)
     if answer is not None and x is not None:
         output = _score(one, answer, x[i : i + 1])
@@ -279,11 +282,10 @@ def _first(steps: StepOutputs) -> StepOutputs:
 
 
 def _said_of_steps(
-    one: Explanation, told: Tensor | None, label: Tensor | None, classes: Sequence[str] | None
+    one: Explanation, target: Tensor, told: Tensor | None, label: Tensor | None, classes: Sequence[str] | None
 ) -> Said:
     """Tell the explained outputs of a model with one per step: their mean, over which steps, and what they are."""
-    assert one.target is not None
-    target, own = one.target.cpu(), isinstance(one.steps, str)
+    own = isinstance(one.steps, str)
     chosen = one.steps.cpu() if isinstance(one.steps, Tensor) else torch.ones(target.shape, dtype=torch.bool)
     kinds, total, count = set(target[chosen].tolist()), chosen.numel(), int(chosen.sum())
     what = output_name(one, kinds.pop(), classes) if len(kinds) == 1 else "each step's class"
