@@ -8,6 +8,7 @@ import torch
 
 import tempograd as tg
 from tempograd.engine.outputs import PassesError
+from tempograd.tuning import racing
 from tempograd.tuning.racing import by_luck, plan
 from tempograd.tuning.trials import Bench, Scored
 from tests.helpers.models import series
@@ -409,3 +410,19 @@ def test_what_cannot_be_tuned_is_refused(name, said):
     with pytest.raises(tg.TempogradError) as caught:
         tg.tune(weighted, x, method, **options, **RAW)
     said(str(caught.value))
+
+
+def test_where_scores_cost_more_than_they_seemed_fewer_series_race(monkeypatch):
+    """Two series are looked at first; all together may be dearer, and then the budget pays for some of them."""
+    learn, told = racing._Race._learn_cost, []
+
+    def dearer(race, explained, scored):
+        told.append(scored)
+        learn(race, explained, scored * (1 if len(told) == 1 else 60))
+
+    monkeypatch.setattr(racing._Race, "_learn_cost", dearer)
+    found = tg.tune(weighted, noise(60), n_samples=20, budget=12, **RAW)
+    assert len(told) == 2
+    assert found.series < 60
+    assert found.passes <= 12 * found.unit
+    assert max(row.series for row in found.table) == found.series

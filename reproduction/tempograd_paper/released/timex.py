@@ -20,6 +20,7 @@ from tempograd.explainers.timex.training import (
     Training,
     TrainingSet,
     label_geometry,
+    require_gradient,
 )
 from tempograd_paper.labels import REAL
 from tempograd_paper.released.base import Released
@@ -115,6 +116,7 @@ class ReleasedMaskNetwork(Released, MaskNetwork):  # as a dataclass it would bri
         box = copied(model)  # before the model comes to rest, for its dropout
         module = owner(box)
         with frozen(model):
+            require_gradient(model, x)  # of the copy cuDNN gives none before it trains
             if module is not None:
                 module.eval().requires_grad_(False)
             return self._taught_by(box, x, seed)

@@ -61,7 +61,9 @@ def notes(table: Table, second: str) -> list[str]:
         found.append(f"Best in bold, second best {second}, by the arrow's direction; random is not ranked.")
     found += _about_deviations(table, overs)
     if any(entry.difference is not None for entry in entries):
-        found.append(f"Intervals are Student's t over paired {' or '.join(sorted(set(overs)))}.")
+        crossed = plan.protocol == "tuned" and "folds" in overs
+        over = "models and series together, or series" if crossed else " or ".join(sorted(set(overs)))
+        found.append(f"Intervals are Student's t over paired {over}{' of one fold' if crossed else ''}.")
     found += _about_published(table)
     if plan.series is not None:
         found.append(f"{plan.series} test series, evenly spaced, are explained.")
@@ -101,6 +103,9 @@ def _about_tuning(table: Table) -> Iterator[str]:
         "validation series, by CPD), explained and removed against the same baseline; aup and aur are of the "
         "explanation against zero."
     )
+    fixed = [row.label for row in table.plan.rows if row.settings]
+    if fixed:
+        yield f"Not tuned, since the plan sets them: {', '.join(fixed)}."
     if table.untuned:
         yield f"Nothing to choose: {', '.join(table.untuned)}."
     reasons: dict[str, list[str]] = {}

@@ -10,12 +10,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from tempograd._utils.stats import t_quantile
+from tempograd.data import DATASETS
 from tempograd.errors import DataError
 from tempograd.metrics import METRICS, Difference, Summary, compare, summarise
 from tempograd_paper.cell import Measure
 from tempograd_paper.labels import DATASET_LABELS, MODEL_LABELS, PAPER_LABELS
 from tempograd_paper.runner.plan import Plan, Row
 from tempograd_paper.runner.record import Record
+from tempograd_paper.statistics import crossed_interval
 from tempograd_paper.tables.published_numbers import SCALES, Published, has_data, published
 
 # How good the explained models are.
@@ -124,7 +127,8 @@ class TableEntry:
     deviation : Deviation or None
         Under the published protocol, on the data of the paper.
     difference : Difference or None
-        The paired difference to TIMING, this method minus TIMING, with its 95 % interval.
+        The paired difference to TIMING, this method minus TIMING, with its 95 % interval; under the tuned
+        protocol over models and series together.
     mark : {"best", "second", ""}
     complete : bool
         Whether all folds count that others of the panel have; what is not complete is not marked.
@@ -170,8 +174,29 @@ def fill(
             for row, own in zip(plan.rows, values, strict=True)
         ]
         column = [replace(entry, refused=_refused(grid, row, measure)) for row, entry in enumerate(column)]
+        if plan.protocol == "tuned" and against is not None and len(folds) > 1:
+            other = plan.rows.index(against)
+            column = [_crossed(grid, (row, other), measure, entry) for row, entry in enumerate(column)]
         columns.append(_marked(column, plan.rows, measure) if ranked else column)
     return tuple(zip(*columns, strict=True))
+
+
+def _crossed(grid: Grid, rows: tuple[int, int], measure: Measure, entry: TableEntry) -> TableEntry:
+    """Give a difference between rows an interval over models and series, where each model has a score of each."""
+    one, other = rows
+    folds = [fold for index, fold in grid if index == one and (other, fold) in grid]
+    pairs = [[grid[row, fold].scores[measure.name].double() for fold in folds] for row in rows]
+    sizes = {len(scores) for row in pairs for scores in row}
+    if entry.difference is None or len(folds) < 2 or len(sizes) > 1:
+        return entry
+    gaps = SCALES.get(measure.metric, 1.0) * (torch.stack(pairs[0]) - torch.stack(pairs[1]))
+    gaps = gaps[:, ~gaps.isnan().any(0)]
+    if gaps.shape[1] < 2:
+        return entry
+    found = crossed_interval(gaps.numpy(), shared=not DATASETS[grid[one, folds[0]].cell.dataset].own_folds)
+    half = (found.high - found.low) / 2
+    error = half / float(t_quantile(0.95, torch.tensor(found.freedom, dtype=torch.float64)))
+    return replace(entry, difference=Difference(found.mean, error, found.low, found.high, len(folds)))
 
 
 def _refused(grid: Grid, row: int, measure: Measure) -> str:

@@ -104,7 +104,7 @@ def _untuned(plan: Plan, records: Mapping[str, Record]) -> tuple[str, ...]:
             if (each.cell.method, each.cell.settings) == (row.method, row.settings)
         ]
         chosen = [choice for record in own for choice in record.facts.get("chosen", {}).values()]
-        if row.method != FLOOR and chosen and all(choice is None for choice in chosen):
+        if row.method != FLOOR and not row.settings and chosen and all(choice is None for choice in chosen):
             found.append(row.label)
     return tuple(found)
 

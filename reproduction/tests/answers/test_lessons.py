@@ -1,13 +1,23 @@
 """The page of answers says what the records say, and the README says no more."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from tempograd_paper.answers.lessons import QUESTIONS, Lessons, claim_against_ig, claim_over_all, learn, write_page
+from tempograd_paper.answers.lessons import (
+    QUESTIONS,
+    TUNED,
+    Lessons,
+    claim_against_ig,
+    claim_over_all,
+    learn,
+    write_page,
+)
+from tempograd_paper.answers.writing import rank_panels
 from tempograd_paper.commands import main
 
 from .test_blocks import block
@@ -90,3 +100,45 @@ def test_a_folder_without_results_is_refused(tmp_path, capsys):
     assert main(["answers", "--results", str(tmp_path), "--docs", str(tmp_path)]) == 1
     assert "holds no kept results: name the folder reproduction/results." in capsys.readouterr().err
     assert not (tmp_path / "learnt.md").exists()
+
+
+def with_tuned(count):
+    """Records in which IG is ahead of TIMING on so many data sets once both are tuned."""
+    usual = made_lessons([0.9, 0.9, 0.9])
+    other = made_lessons([0.45, 0.45, 0.45]).blocks[QUESTIONS[0]]
+    blocks = [replace(each, protocol="tuned") for each in other[:count]]
+    return replace(usual, blocks=usual.blocks | dict.fromkeys(TUNED, blocks), untuned=("FO", "IG"))
+
+
+def test_the_best_is_told_from_tuned_records_where_there_are_some():
+    text = claim_over_all(with_tuned(3))
+    assert text.startswith("With every method tuned by the same call under the same budget, and zeros in place of")
+    assert "a mean rank of 2.0 among four methods on three data sets" in text
+    page = write_page(with_tuned(3))
+    assert "With values of other series" in page
+    assert "One model each, under the tuned protocol: State, Wafer and Boiler." in page
+    assert "for each baseline; nothing to choose: FO and IG." in page
+    assert "Not all were tuned alike" not in page
+    titles = [panel.title for panel in rank_panels(with_tuned(3))]
+    assert titles[1:] == [
+        "Tuned protocol, zeros · 3 data sets",
+        "Tuned protocol, zeros · 3 data sets, with RandIG",
+    ]
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_without_tuned_records_of_several_data_sets_the_fair_ones_tell(count):
+    lessons = with_tuned(count)
+    assert claim_over_all(lessons).startswith(
+        "Under the fair protocol, with zeros in place of removed values, TIMING"
+    )
+    assert "a mean rank of 1.0 among four methods" in claim_over_all(lessons)
+    page = write_page(lessons)
+    assert "same call" not in page
+    assert "Not all were tuned alike" in page
+
+
+def test_winit_is_called_by_its_sampler_where_it_cannot_be_told_apart():
+    blocks = [replace(block(timing={0: [2.0, 2.0]}, winit={0: [1.0, 1.0]}), protocol="fair")] * 2
+    text = claim_over_all(Lessons(dict.fromkeys(QUESTIONS, blocks), {}))
+    assert text.endswith("it cannot be told from WinIT (marginal).")

@@ -5,6 +5,7 @@ import pytest
 from reproduction.tests.helpers.results import GOOD, IG, NAN, RANDOM, TIMING, toy_plan, toy_record, toy_records
 from tempograd_paper.cell import Measure
 from tempograd_paper.runner import Row, load_plan
+from tempograd_paper.statistics import crossed_interval
 from tempograd_paper.tables.archive import load_records, write_archive
 from tempograd_paper.tables.rendering import render
 from tempograd_paper.tables.tabulation import tabulate
@@ -105,3 +106,29 @@ def test_plans_ask_for_three_baselines_when_methods_are_tuned(name):
     for protocol in ("published", "fair"):
         measures = load_plan(name, protocol=protocol, to_run=False).measures if name != "table3-open" else ()
         assert all(each.baseline != "background" for each in measures)
+
+
+def test_rows_that_the_plan_sets_are_not_called_tuned():
+    plan = toy_plan(rows=(Row("rand_ig", "RandIG 0.4", (("p", 0.4),)), TIMING), protocol="tuned", folds=(0,))
+    scores = {"RandIG 0.4": {0: [1.0, 2.0]}, "TIMING": {0: [1.0, 3.0]}}
+    table = tabulate(plan, toy_records(plan, scores, chosen={"zero": None}))
+    assert table.untuned == ("TIMING",)
+    assert "- Not tuned, since the plan sets them: RandIG 0.4.\n" in render(table, "markdown")
+
+
+@pytest.mark.parametrize(("dataset", "shared"), [("state", True), ("boiler", False)])
+def test_differences_have_intervals_over_models_and_series(dataset, shared):
+    scores = {"IG": {0: [1.0] * 3, 1: [1.0] * 3}, "TIMING": {0: [2.0, 6.0, 10.0], 1: [3.0, 6.0, 9.5]}}
+    plan = toy_plan(protocol="tuned", datasets=(dataset,), folds=(0, 1), table=None)
+    table = tabulate(plan, toy_records(plan, scores))
+    gap = table.panels[0].entries[0][0].difference
+    expected = crossed_interval([[-1.0, -5.0, -9.0], [-2.0, -5.0, -8.5]], shared=shared)
+    assert (gap.mean, gap.low, gap.high) == pytest.approx((expected.mean, expected.low, expected.high))
+    assert gap.count == 2
+    assert "- Intervals are Student's t over paired models and series together, or series of one fold." in render(
+        table, "markdown"
+    )
+    fair = toy_plan(protocol="fair", datasets=(dataset,), folds=(0, 1), table=None)
+    plain = tabulate(fair, toy_records(fair, scores)).panels[0].entries[0][0].difference
+    assert plain.mean == pytest.approx(expected.mean)
+    assert (plain.low, plain.high) != pytest.approx((expected.low, expected.high)) or not shared

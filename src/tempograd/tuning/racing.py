@@ -212,23 +212,25 @@ def plan(
     [Round(settings=8, series=38, samples=1.0), Round(settings=4, series=62, samples=1.0), \
 Round(settings=3, series=100, samples=1.0)]
     """
-    for finalists, least, samples in WAYS:
-        for top in _tops(series, least, done):
-            low, high = min(least, top) - 1, top
-            while low < high:  # the most that can be paid for
-                first = (low + high + 1) // 2
-                rounds = _rounds(settings, top, finalists, samples, first)
-                whole = total_cost(rounds, explained, scored) + (top - done) * (explained + scored)
-                low, high = (first, high) if whole <= left else (low, first - 1)
-            if low >= min(least, top):
-                return _rounds(settings, top, finalists, samples, low)
+    ways = [(*way, top) for way in WAYS for top in _tops(series, way[1])]
+    if done:  # series that the default has run on are dropped only where nothing else can be paid for
+        ways.sort(key=lambda way: way[3] < series)
+    for finalists, least, samples, top in ways:
+        low, high = min(least, top) - 1, top
+        while low < high:  # the most that can be paid for
+            first = (low + high + 1) // 2
+            rounds = _rounds(settings, top, finalists, samples, first)
+            whole = total_cost(rounds, explained, scored) + max(top - done, 0) * (explained + scored)
+            low, high = (first, high) if whole <= left else (low, first - 1)
+        if low >= min(least, top):
+            return _rounds(settings, top, finalists, samples, low)
     return None
 
 
-def _tops(series: int, least: int, done: int) -> list[int]:
+def _tops(series: int, least: int) -> list[int]:
     """Return how many series the last round may have, the most first."""
     found = [series]
-    while not done and found[-1] > 4 * least:
+    while found[-1] > 4 * least:
         found.append(max(4 * least, int(0.8 * found[-1])))
     return found
 
@@ -331,7 +333,7 @@ class _Race:
     def run(self) -> None:
         """Run the default on as many series as can be paid for, then the rounds."""
         rounds = self._planned(self.bench.count)
-        self.order = self.order[: rounds[-1].series]
+        self._cut(rounds[-1].series)
         rest, one = self._missing(self.base, len(self.order), 1.0), self.explained + self.scored
         with progress_bar(len(rest) * one + self._cost(rounds), f"tune {self.default.name}") as advance:
             if len(rest):
@@ -342,6 +344,7 @@ class _Race:
                     share * found.scored / len(rest) + (1 - share) * self.scored,
                 )
             rounds = self._planned(len(self.order))
+            self._cut(rounds[-1].series)
             for number, each in enumerate(rounds, 1):
                 self._halve(each.settings)
                 if each.samples < 1:
@@ -349,6 +352,11 @@ class _Race:
                 for runner in [each for each in self.runners if not each.out]:
                     note = f"round {number} of {len(rounds)}: {setting_in_words(runner.setting)}"
                     self._run(runner, each, advance, note)
+
+    def _cut(self, series: int) -> None:
+        """Let the race end on so many series, and forget what is known of others."""
+        self.base.ran[self.order[series:]] = False
+        self.order = self.order[:series]
 
     def _halve(self, settings: int) -> None:
         """Let the best go on."""

@@ -90,15 +90,15 @@ class MaskNetwork(Explainer):
 
     def _learnt_from(self, model: Model, x: Tensor, seed: int) -> Self:
         with frozen(model):
+            require_gradient(model, x)
             return self._taught_by(model, x, seed)
 
     def _taught_by(self, model: Model, x: Tensor, seed: int) -> Self:
         """Learn from the outputs of a model that is frozen, which keeps the generators of random numbers, too."""
         device, dtype = place(model, x)
         seed_generators(seed, device)
-        one = x[:1].to(device, dtype)
-        require_gradient(model, one)
-        data = self._training_set(x, self._reader(model, one), device, dtype)
+        read = self._reader(model, x[:1].to(device, dtype))
+        data = self._training_set(x, read, device, dtype)
         objective = self._objective(MaskGenerator(*x.shape[1:]).to(device, data.dtype), data)
         training = self._training(model, objective, data, torch.Generator().manual_seed(seed))
         return replace(self, network=training.run(f"fit {self.name}"))

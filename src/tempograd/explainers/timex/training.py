@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from tempograd._utils.optimisers import AdamW
 from tempograd._utils.progress import progress_bar
-from tempograd.engine import Batching, Model, both_logits, call_model, differentiate, require_path
+from tempograd.engine import Batching, Model, both_logits, call_model, differentiate, place, require_path
 from tempograd.engine.guesses import is_probability
 from tempograd.engine.model import by_lists
 from tempograd.errors import ModelError
@@ -187,8 +187,8 @@ class TrainingSet:
 
 
 def require_gradient(model: Model, x: Tensor) -> None:
-    """Refuse a model that cannot be differentiated with respect to its input."""
-    z = x.clone().requires_grad_()
+    """Refuse a model that cannot be differentiated with respect to its input, by the first of some series."""
+    z = x[:1].to(*place(model, x)).clone().requires_grad_()
     raw = call_model(model, z, shape=z.shape)
     require_path(raw, z)
     differentiate(raw.sum(), z)
