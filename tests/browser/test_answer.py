@@ -6,6 +6,7 @@ import pytest
 
 from tempograd.views import palette
 from tempograd.views.drivers import describe_series
+from tests.helpers.browser import BOTH_WIDTHS
 
 pytestmark = pytest.mark.browser
 
@@ -19,14 +20,13 @@ def box(sheet, selector):
     return sheet.find(selector).first.evaluate(BOX)
 
 
-def desk(sheet):
-    sheet.page.set_viewport_size({"width": 1440, "height": 900})
+def desk(sheet, wide=1440):
+    sheet.page.set_viewport_size({"width": wide, "height": 900})
     sheet.page.reload()
     sheet.page.wait_for_selector("body[data-ready=true]", state="attached")
     return sheet
 
 
-@pytest.mark.parametrize("width", ["laptop"], indirect=True)
 @pytest.mark.parametrize("name", ["ward_round", "classifier", "binary"])
 def test_on_a_desk_the_answer_is_in_view(visit, name):
     sheet = desk(visit(name))
@@ -39,10 +39,16 @@ def test_on_a_desk_the_answer_is_in_view(visit, name):
     assert len(rows) == 5
     for row in rows:
         assert row.evaluate(BOX)[3] <= 900
+    assert max(box(sheet, "#badge")) < 1440
+
+
+@pytest.mark.parametrize("wide", [1280, 1440])
+@pytest.mark.parametrize("name", ["ward_round", "per_step"])
+def test_on_a_desk_the_controls_are_one_row(visit, name, wide):
+    sheet = desk(visit(name), wide)
     boxes = sheet.page.eval_on_selector_all(CONTROLS, TOPS)
     middles = [(first + last) / 2 for _, first, _, last in boxes]
-    assert max(middles) - min(middles) < 8  # controls in one row
-    assert max(box(sheet, "#badge")) < 1440
+    assert max(middles) - min(middles) < 8
 
 
 @pytest.mark.parametrize("width", ["phone"], indirect=True)
@@ -61,6 +67,7 @@ def test_on_a_phone_a_picture_begins_on_the_first_screen(visit, name):
     assert len([x for x in ticks if scale[0] - 40 <= x <= scale[1] + 40]) >= 3
 
 
+@BOTH_WIDTHS
 def test_a_value_alone_is_a_dot(visit):
     """Values without a neighbour have no line: each of them has a dot of its own."""
     sheet = visit("ward_round")
@@ -135,6 +142,7 @@ def test_the_series_with_the_most_certain_effect_comes_first(visit):
         assert offered == sorted(found, key=lambda number: -found[number])
 
 
+@BOTH_WIDTHS
 def test_scores_are_as_tall_as_values_and_named(visit):
     sheet = visit("ward_round")
     unseen = sheet.paths("chart-channels", "path.unseen")

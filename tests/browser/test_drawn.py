@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tempograd.views import palette
+from tests.helpers.browser import BOTH_WIDTHS
 
 pytestmark = pytest.mark.browser
 
@@ -117,6 +118,7 @@ def test_maps_of_the_methods_share_the_order_of_the_chosen_one(visit):
             np.testing.assert_allclose(np.array(found), expected, atol=2)
 
 
+@BOTH_WIDTHS
 def test_bars_are_as_high_as_the_scores_and_pale_where_the_sign_is_not_certain(visit):
     sheet = visit("classifier")
     case = sheet.case
@@ -161,6 +163,7 @@ def test_error_bars_end_at_the_interval(visit):
     assert sum(drawn) == pytest.approx(sum(expected), rel=0.03)  # each is short, and written to a tenth of a pixel
 
 
+@BOTH_WIDTHS
 def test_curves_follow_the_model_as_values_go(visit):
     sheet = visit("classifier")
     case = sheet.case
@@ -206,6 +209,7 @@ def test_the_truth_is_marked(visit):
     assert not visit("binary").find("#key-truth").is_visible()
 
 
+@BOTH_WIDTHS
 def test_removed_values_are_crossed_out(visit):
     sheet = visit("classifier")
     case = sheet.case
@@ -221,6 +225,7 @@ def test_removed_values_are_crossed_out(visit):
     assert crossed == set(case.order("timing", row)[:7])
 
 
+@BOTH_WIDTHS
 def test_the_pointer_reads_values_scores_and_intervals(visit):
     sheet = visit("classifier")
     case = sheet.case

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -31,15 +32,17 @@ def rows_of(case, key):
     return {"high": order[:quarter], "low": order[-quarter:], "all": torch.arange(len(order))}[kind]
 
 
-@pytest.mark.parametrize("key", ["all", "outcome:FP", "label:1", "predicted:0", "high"])
-def test_blocks_are_those_of_the_library(visit, key):
+def test_blocks_are_those_of_the_library(visit):
     sheet = visit("ward_round").view("summary").unfold()
-    case, rows = sheet.case, rows_of(sheet.case, key)
-    sheet.set("group-a", key)
-    assert sheet.text("#summary-count") == f"{len(rows)} series"
-    for method, explanation in case.explanations.items():
+    case = sheet.case
+    methods = ("timing", "random", "integrated_gradients", "timing", "random")
+    keys = ("all", "outcome:FP", "label:1", "predicted:0", "high")
+    for key, method in zip(keys, methods, strict=True):
+        rows = rows_of(case, key)
+        sheet.set("group-a", key)
+        assert sheet.text("#summary-count") == f"{len(rows)} series"
         sheet.by(method, "summary-method")
-        blocks = explanation.blocks(rows)
+        blocks = case.explanations[method].blocks(rows)
         cells = sheet.rows("#blocks-table td[data-block]")
         assert len(cells) == 20 * 8
         assert sheet.page.eval_on_selector_all(
@@ -61,11 +64,18 @@ def test_blocks_by_a_plain_loop(visit):
         assert float(cell["mean"]) == pytest.approx(sum(sums) / len(sums), rel=1e-4, abs=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("a", "b"), [("outcome:FP", "outcome:TP"), ("label:1", "label:0"), ("high", "low"), ("outcome:TP", "others")]
-)
-def test_differences_of_groups_are_those_of_the_library(visit, a, b):
+PAIRS = (("outcome:FP", "outcome:TP"), ("label:1", "label:0"), ("high", "low"), ("outcome:TP", "others"))
+
+
+def test_differences_of_groups_are_those_of_the_library(visit):
     sheet = visit("ward_round").view("summary").unfold()
+    for a, b in PAIRS:
+        check_difference(sheet, a, b)
+    sheet.set("group-b", "none")
+    assert not sheet.find("#comparing").is_visible()
+
+
+def check_difference(sheet, a, b):
     case = sheet.case
     sheet.set("group-a", a)
     sheet.set("group-b", b)
@@ -88,8 +98,42 @@ def test_differences_of_groups_are_those_of_the_library(visit, a, b):
     said = sheet.text("#summary-sentence")
     certain, alone = found.certain_together.any(), found.certain.any()
     assert (" differ in no channel" in said, " may differ in " in said) == (not alone, bool(alone and not certain))
-    sheet.set("group-b", "none")
-    assert not sheet.find("#comparing").is_visible()
+
+
+def test_a_group_of_one_series_is_compared_with_nothing(visit):
+    sheet = visit("ward_round").view("summary")
+    case = sheet.case
+    sheet.set("group-a", "hand")
+    sheet.set("hand", "503")
+    said = sheet.text("#summary-sentence")
+    assert said.startswith("Chosen series (1): ")
+    assert "[" not in said
+    assert "chance" not in said
+    assert not sheet.find("#summary-spread").is_visible()
+    sheet.set("group-b", "others")
+    expected = "hosen series (1) and all others (39) cannot be compared: a group needs two series or more"
+    assert sheet.text("#summary-sentence") == f"C{expected}."
+    others = [i for i in range(40) if i != 3]
+    found = tg.compare_groups(case.first, [3], others, names=("chosen series", "all others"))
+    assert found.verdict() == f"c{expected}"
+
+
+@pytest.mark.parametrize("name", ["ward_round", "per_step"])
+def test_the_sentence_on_all_names_what_matters_and_when(visit, name):
+    """No channel below a tenth of the strongest, no block of time that has hardly more than its share."""
+    sheet = visit(name).view("summary")
+    values = sheet.case.first.values.double()
+    size = values.abs().sum(1).mean(0)
+    order = size.argsort(descending=True, stable=True)[:3].tolist()
+    said = sheet.text("#summary-sentence")
+    names = sheet.case.first.channels or [f"channel {d}" for d in range(len(size))]
+    wanted = {names[d] for d in order if size[d] >= 0.1 * size[order[0]]}
+    assert {part for part in names if re.search(rf"\b{part} pushes", said)} == wanted
+    parts = values.unflatten(1, (8, -1)).sum(2).abs().sum((0, 2))
+    share = float(parts.max() / parts.sum())
+    told = re.search(r"(\d+) % of all effect falls on", said)
+    assert (told is None) == (share < 1.5 / 8)
+    assert told is None or int(told[1]) == round(100 * share)
 
 
 def test_high_and_low_risk_differ_where_the_model_looks(visit):

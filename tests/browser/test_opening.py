@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.helpers.browser import VIEWS
+from tests.helpers.browser import BOTH_WIDTHS, VIEWS
 from tests.helpers.reports import BUILDERS, CLASSES, HOSTILE, LINK
 
 pytestmark = pytest.mark.browser
@@ -18,6 +18,7 @@ CUT = """view => [...document.querySelectorAll(`#view-${view} .chart > svg text`
         || box.top < whole.top - 1 || box.bottom > whole.bottom + 1); }).map(e => e.textContent)"""
 
 
+@BOTH_WIDTHS
 @pytest.mark.parametrize("name", BUILDERS)
 def test_every_view_is_drawn(visit, name):
     sheet = visit(name)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.helpers.browser import AXE, VIEWS
+from tests.helpers.browser import AXE, BOTH_WIDTHS, VIEWS
 
 pytestmark = pytest.mark.browser
 
@@ -17,11 +17,15 @@ FOCUSED = """() => { const e = document.activeElement, s = getComputedStyle(e);
 
 
 DARK = ("classifier", "per_step", "ward_round")
+SEEN_BY_AXE = [
+    *((name, "light", "laptop") for name in CASES),
+    *((name, "dark", "laptop") for name in DARK),
+    ("classifier", "light", "phone"),
+    ("ward_round", "dark", "phone"),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "scheme"), [*((name, "light") for name in CASES), *((name, "dark") for name in DARK)]
-)
+@pytest.mark.parametrize(("name", "scheme", "width"), SEEN_BY_AXE, indirect=["width"])
 def test_axe_finds_nothing_serious(visit, name, scheme):
     if not AXE.is_file():
         raise FileNotFoundError(f"{AXE} does not exist: make test-browser fetches axe-core.")
@@ -36,6 +40,7 @@ def test_axe_finds_nothing_serious(visit, name, scheme):
     assert serious == {}
 
 
+@BOTH_WIDTHS
 @pytest.mark.parametrize("view", VIEWS)
 def test_tab_reaches_every_control_and_shows_where_it_is(visit, view):
     sheet = visit("classifier").view(view).unfold()
@@ -100,6 +105,7 @@ def test_zoom_by_keyboard(visit):
     assert "step 19" in sheet.pointed("chart-channels", 0, 0.99)[0]
 
 
+@BOTH_WIDTHS
 def test_a_drag_zooms_and_a_click_reads_off(visit):
     sheet = visit("classifier")
     sheet.pointed("chart-channels", 0, 5.5 / 20)

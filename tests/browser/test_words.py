@@ -1,8 +1,12 @@
 """Words and marks that keep a reader from a wrong idea: what ± is, what a number is called, what is certain."""
 
+import re
+from itertools import pairwise
+
 import pytest
 
 from tempograd.views import palette
+from tests.helpers.browser import BOTH_WIDTHS
 
 pytestmark = pytest.mark.browser
 
@@ -88,6 +92,69 @@ def rgb(colour):
     return f"rgb({', '.join(str(int(colour[place : place + 2], 16)) for place in (1, 3, 5))})"
 
 
+PIECES = """e => [...e.querySelectorAll('span')].map(s => [s.textContent, s.getClientRects().length])"""
+
+
+@pytest.mark.parametrize("width", ["phone"], indirect=True)
+def test_no_line_ends_inside_a_range_or_a_date(visit):
+    sheet = visit("stamped")
+    for row in sheet.case.ids:
+        sheet.choose(row)
+        for part in ("#sentence", "#top tbody tr:first-child td.time"):
+            words = [word for word in sheet.find(part).inner_text().split() if re.search(r"\S[-–]\S", word)]
+            pieces = sheet.find(part).evaluate(PIECES)
+            assert words
+            assert [text for text, _ in pieces] == words
+            assert {lines for _, lines in pieces} == {1}
+
+
+@pytest.mark.parametrize("width", ["phone"], indirect=True)
+def test_names_that_begin_alike_can_be_told_apart(visit):
+    sheet = visit("scores")
+    shown = sheet.page.eval_on_selector_all(
+        "#chart-map text:has(title)", "all => all.map(e => [e.firstChild.textContent, e.lastChild.textContent])"
+    )
+    assert len(shown) == 4  # the map of values, and that of scores
+    for text, name in shown:
+        assert text != name
+        assert text.startswith("acce")
+        assert text.endswith(name[-3:])
+
+
+@pytest.mark.parametrize("width", ["phone"], indirect=True)
+def test_the_strongest_values_need_no_scrolling_aside(visit):
+    sheet = visit("ward_round")
+    wider = "e => e.parentElement.scrollWidth - e.parentElement.clientWidth"
+    assert sheet.find("#top").evaluate(wider) <= 0
+    assert sheet.find("#series-scores").evaluate(wider) <= 0
+
+
+@BOTH_WIDTHS
+def test_words_below_a_colour_bar_do_not_touch(visit):
+    sheet = visit("scores")
+    for view, chart in (("series", "chart-map"), ("summary", "chart-blocks"), ("summary", "chart-swarm")):
+        sheet.view(view)
+        boxes = sheet.page.eval_on_selector_all(f"#{chart} > svg text[font-size='10.5']", f"all => all.map({BOX})")
+        low = max(bottom for *_, bottom in boxes)
+        words = sorted((left, right) for left, _, right, bottom in boxes if abs(bottom - low) < 1)
+        assert len(words) >= 3
+        assert all(right < left for (_, right), (left, _) in pairwise(words))
+
+
+@pytest.mark.parametrize("width", ["phone"], indirect=True)
+def test_what_to_type_can_be_read(visit):
+    """The words in an empty field are not cut."""
+    room, wide = visit("ward_round").page.evaluate(
+        """() => { const e = document.getElementById("find-channel"), s = getComputedStyle(e),
+            pen = document.createElement("canvas").getContext("2d");
+            pen.font = s.font;
+            return [e.clientWidth - parseFloat(s.paddingLeft) - parseFloat(s.paddingRight),
+                pen.measureText(e.placeholder).width]; }"""
+    )
+    assert wide <= room
+
+
+@BOTH_WIDTHS
 @pytest.mark.parametrize("name", ["ward_round", "length_of_stay"])
 def test_how_sure_it_is_folds_out_beside_the_answer(visit, name):
     """What the badge says covers neither the sentence nor what stands above it, and nothing leaves the screen."""
@@ -106,6 +173,7 @@ def test_the_table_says_that_its_rows_are_single_values(visit):
     assert sheet.text("#top-title + p") == "One value a row; the sentence above adds up neighbours."
 
 
+@BOTH_WIDTHS
 @pytest.mark.parametrize("name", ["ward_round", "long", "length_of_stay", "empty"])
 def test_every_channel_that_was_observed_has_two_numbers_at_its_values(visit, name):
     sheet = visit(name)

@@ -40,6 +40,13 @@ def drawn(page):
     return list(dict.fromkeys(re.findall(r'data-method="(\w+)"', page)))
 
 
+class Unwritten(NamedTuple):
+    """What a demo prints of results, where nothing was computed."""
+
+    table: str = ""
+    report: Path = Path("report.html")
+
+
 class Run(NamedTuple):
     out: Path
     joined: list  # after each method: its name, those in the table, those in the report, the files
@@ -138,6 +145,22 @@ def test_every_method_is_there_and_others_are_refused(capsys):
     assert next(iter(demo.METHODS)) == "timing"
     assert main(["demo", "--methods", "timinf"]) == 1
     assert "Did you mean 'timing'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ([], list(demo.QUICK)),
+        (["--methods", "all"], list(demo.METHODS)),
+        (["--methods", "dynamask,random"], ["timing", "random", "dynamask"]),
+    ],
+)
+def test_seven_quick_methods_run_unless_others_are_named(asked, expected, tmp_path, monkeypatch):
+    asks = []
+    monkeypatch.setattr(demo, "_work", lambda data, split, methods, *rest: asks.append(methods) or Unwritten())
+    assert main(["demo", "--out", str(tmp_path), *asked]) == 0
+    assert asks == [expected]
+    assert set(demo.SHOWN) <= set(demo.QUICK)  # every map of the report is there without being asked for
 
 
 def test_files_that_belong_together_are_written_before_an_interruption():

@@ -48,7 +48,8 @@ def test_take_with_a_bool_mask_keeps_absent_parts_absent():
         ({"x": torch.zeros(6, 4)}, "series, time, channel"),
         ({"x": torch.zeros(6, 4, 2, dtype=torch.long)}, "torch.int64"),
         ({"y": torch.zeros(6, dtype=torch.bool)}, "y must be classes"),
-        ({"y": torch.zeros(6, 1)}, r"one per series \(6,\)"),
+        ({"y": torch.zeros(5, 1)}, r"one per series \(6,\)"),
+        ({"y": torch.tensor(0.5)}, r"a forecast \(6, horizon\)"),
         ({"y": torch.zeros(6, 2, dtype=torch.long)}, r"one per step \(6, 4\)"),
         ({"mask": torch.ones(6, 4, 2)}, "mask must be a bool tensor"),
         ({"truth": torch.ones(6, 4, 1, dtype=torch.bool)}, "truth must be a bool tensor"),
@@ -81,6 +82,16 @@ def test_a_split_holds_the_values_of_a_regression(shape):
     split = make(y=y)
     assert torch.equal(split.take([5, 0]).y, y[[5, 0]])
     assert Dataset("toy", split, None, split, classes=1, channels=("a", "b")).per_step == (len(shape) == 2)
+
+
+@pytest.mark.parametrize("shape", [(6, 1), (6, 3), (6, 3, 2)])
+def test_a_split_holds_the_values_of_a_forecast(shape):
+    """A horizon is as long as it is; one as long as the series would look like values of its steps."""
+    y = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    split = make(y=y)
+    assert split.take([5, 0]).y.tolist() == y[[5, 0]].tolist()
+    assert "real values" in repr(split)
+    assert not Dataset("toy", split, None, split, classes=3, channels=("a", "b")).per_step
 
 
 def test_a_dataset_refuses_labels_and_names_that_do_not_fit():

@@ -8,11 +8,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.helpers.reports import Case
 
 ROOT = Path(__file__).parents[2]
 AXE = Path(os.environ.get("AXE", ROOT / ".venv/axe/node_modules/axe-core/axe.min.js"))
 WIDTHS = {"laptop": (1280, 800), "phone": (390, 844)}
+BOTH_WIDTHS = pytest.mark.parametrize("width", WIDTHS, indirect=True)  # numbers do not depend on the width
 VIEWS = ("series", "summary", "about")
 READY = "body[data-ready=true]"  # once the first view is drawn
 PIXELS = """async all => Promise.all(all.map(async shape => {

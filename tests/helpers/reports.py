@@ -207,7 +207,8 @@ def length_of_stay(path: Path) -> Case:
 def scores(path: Path) -> Case:
     """Three outputs of which nobody told what they are."""
     model, x = network(12, 2, 3), series(6, 12, 2)
-    return write(path, model, [tg.explain(model, x, output="raw", target=0)])
+    channels = ("accelerometer on the left wrist, x", "accelerometer on the left wrist, y")
+    return write(path, model, [tg.explain(model, x, output="raw", target=0, channels=channels)])
 
 
 class Gauges(nn.Module):

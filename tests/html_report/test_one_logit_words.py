@@ -188,13 +188,14 @@ def test_steps_name_the_class():
     labels = torch.tensor([[0, 1, 1, 0, 1], [1, 1, 0, 0, 0]])
     found = tg.explain(Running(), x, "integrated_gradients")
     record = plots.series_record(found, 0, model=Running(), y=labels, classes=CLASSES)
-    assert record.said.text == "explained: “died”, summed over all steps"
+    mean = float(Running()(x)[0, :, 0].sigmoid().mean())
+    assert record.said.text == f"explained: “died” over all 5 steps, mean probability {mean:.2f}"
     assert record.said.steps.title == "probability of “died”"
     np.testing.assert_allclose(record.said.steps.values, Running()(x)[0, :, 0].sigmoid(), rtol=1e-5)
     assert record.said.steps.labels.tolist() == labels[0].bool().tolist()
     own = tg.explain(Running(), x, "integrated_gradients", target=0, steps="own")
     told = plots.series_record(own, 0, model=Running(), classes=CLASSES).said
-    assert told.text == "explained: each cell's effect on “survived” at its own step"
+    assert told.text == f"explained: “survived” over all 5 steps, mean probability {1 - mean:.2f}"
     raw = tg.explain(Running(), x, "integrated_gradients", output="raw")
     assert plots.series_record(raw, 0, model=Running()).said.steps.title == "the model's output"
 

@@ -117,7 +117,8 @@ def test_outputs_per_step_have_a_row_of_their_own():
     np.testing.assert_allclose(steps.values, expected, rtol=1e-5)
     assert steps.explained.tolist() == [False, True, True]
     assert steps.labels.tolist() == [False, True, True]
-    assert record.said.text == "explained: each step's class, summed over 2 of 3 steps"
+    mean = (expected[1] + 1 - expected[2]) / 2  # class 1, then class 0
+    assert record.said.text == f"explained: each step's class over 2 of 3 steps, mean probability {mean:.2f}"
     picture = plots.draw_series(record)
     assert len(picture.axes) == 1 + 2 * 2
     np.testing.assert_allclose(picture.axes[0].lines[0].get_ydata(), expected, rtol=1e-5)

@@ -199,6 +199,36 @@ def test_regression_forecast_and_labels_of_several():
     assert "% probability of “z” (true: present), " in many.describe(0, model=double, y=np.ones((2, 3)))
 
 
+def test_outputs_of_steps_are_told_by_their_mean_and_effects_as_sums():
+    def slope(z):  # class 1 of each step gains with the step's own value
+        return torch.stack([torch.zeros_like(z[..., 0]), z[..., 0]], -1)
+
+    x = series(2, 4, 1)
+    up = 1 / (1 + np.exp(-x[0, :, 0].double().numpy()))
+
+    def told(**asked):
+        found = tg.explain(slope, x, "integrated_gradients", task="per_step", **asked)
+        sentence = found.describe(0)
+        assert sentence == found.describe(0, model=slope) or asked.get("steps") == "own"  # which keeps no mean
+        return found.describe(0, model=slope)
+
+    assert told(target=1).startswith(f"{100 * up.mean():.0f} % mean probability of class 1 over all 4 steps, ")
+    assert told(target=1).endswith("; effects are summed over the 4 steps")
+    sure = np.maximum(up, 1 - up)
+    assert told().startswith(f"{100 * sure.mean():.0f} % mean probability of each step's class over all 4 steps, ")
+    some = told(target=0, steps=[1, 3])
+    mean = 1 - up[[1, 3]].mean()
+    assert some.startswith(f"{100 * mean:.0f} % mean probability of class 0 over 2 of 4 steps, ")
+    one = told(target=1, steps=[2])
+    assert one.startswith(f"{100 * up[2]:.0f} % probability of class 1 at step 2, ")
+    assert "summed" not in one
+    named = told(target=1, steps=[2], times=list("abcd"))
+    assert named.startswith(f"{100 * up[2]:.0f} % probability of class 1 at c, ")
+    assert told(target=1, steps="own").endswith("; each value counts at its own step")
+    raw = f"{float(x[0].mean()):.3g}".replace("-", "−")
+    assert told(target=1, output="raw").startswith(f"Mean output 1 over all 4 steps is {raw}, ")
+
+
 def test_without_a_sign_an_error_or_the_series():
     values = torch.tensor([[[3.0, -9.0, 2.0]]])
     assert made(values, signed=False).describe(0) == (

@@ -12,6 +12,7 @@ from tempograd.html_report.content import collect
 from tempograd.views import prediction
 from tempograd.views.summary import explanation_summary
 from tests.helpers.literal_metrics import by_hand, randn
+from tests.helpers.report_page import Page
 
 SERIES, TIME, DEPTH, HORIZON, VARIABLES = 3, 5, 2, 4, 2
 X = (1.2 + torch.arange(SERIES * TIME * DEPTH).mul(1.7).sin()).view(SERIES, TIME, DEPTH)
@@ -57,6 +58,20 @@ def test_a_forecast_has_an_address_and_a_true_value_and_no_class():
     assert said(addressed(column), forecast, y=torch.tensor([1, 7, 3])).text.endswith("(true: 7)")
     # values of another forecast say nothing of this one
     assert "true" not in said(addressed(column), forecast, y=Y[:, 1:]).text
+
+
+@pytest.mark.parametrize("task", ["forecast", None])
+def test_the_report_of_a_forecast_has_the_true_values_of_its_split(task, tmp_path):
+    """Also where nobody told the task: real values, one for each output, are no classes."""
+
+    def double(z):
+        return 2 * z[:, :3, 0]
+
+    y = torch.tensor([[1.0, 2.0, 3.5], [4.0, 5.0, 6.5], [7.0, 8.0, 9.5]])
+    found = tg.explain(double, X, "integrated_gradients", output="raw", target=2, task=task)
+    page = Page(tg.report(tmp_path / "r.html", double, [found], tg.Split(X, y))).content
+    assert page["trueValue"] == [3.5, 6.5, 9.5]
+    assert [" (true: 3.5), " in page["maps"][0]["sentences"][0], page["label"]] == [True, None]
 
 
 def test_whole_numbers_are_values_of_a_regression():
@@ -138,6 +153,8 @@ def test_a_number_has_the_name_and_the_unit_that_somebody_gave():
     assert bare.describe(0).startswith("Length of stay is 99.6, ")
     logits = by_hand(VALUES, X, target, classes=("ward [A]", "ward [B]"), output="raw", columns=2)
     assert plainly(logits) == "explained: “ward [A]”"
+    scored = replace(logits, prediction=torch.tensor([2.5, 1.0, 2.0]))
+    assert plainly(scored) == "explained: “ward [A]”, 2.5"  # a class has no unit
 
 
 def test_a_summary_counts_no_classes_of_a_forecast():

@@ -24,7 +24,7 @@ from tempograd.version import __version__
 __all__ = ["main"]
 
 OWN = {
-    "demo": "train a model on embedded data, explain it with every method, score them and write a report",
+    "demo": "train a model on embedded data, explain it with several methods, score them and write a report",
     "list": "show what there is, with one line each",
     "train": "train a model on a data set",
     "explain": "attribute a model's predictions to the values of its series",

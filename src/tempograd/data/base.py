@@ -29,9 +29,10 @@ class Split:
     ----------
     x : Tensor of shape (N, T, D)
         The series, floating point.
-    y : Tensor of shape (N,) or (N, T)
-        One class per series or one per time step, int64; floating point for the values of a regression, which
-        reports show and :func:`~tempograd.models.train` refuses.
+    y : Tensor of shape (N,), (N, T) or (N, …)
+        One class per series or one per time step, int64; floating point for the values of a regression, one per
+        series, or of a forecast, (N, horizon) or shaped like whatever else the model puts out for a series.
+        Reports show real values and :func:`~tempograd.models.train` refuses them.
     mask : BoolTensor like ``x``, optional
         True where the value was observed; None when all were.
     truth : BoolTensor like ``x``, optional
@@ -214,7 +215,7 @@ class Dataset:
     @property
     def per_step(self) -> bool:
         """Whether every time step has a label of its own."""
-        return self.train.y.ndim == 2
+        return self.train.y.shape == self.train.x.shape[:2]
 
     def fold(self, fold: int | None) -> "Dataset":
         """Cut the training series into those of fold 0 … 4 that train and that validate; None: leave them."""
@@ -311,10 +312,12 @@ def _labels(y: Tensor) -> str:
 
 
 def _check_labels(x: Tensor, y: Tensor) -> None:
-    if not (y.dtype == torch.long or y.is_floating_point()) or y.shape not in {x.shape[:1], x.shape[:2]}:
+    classes = y.dtype == torch.long and y.shape in {x.shape[:1], x.shape[:2]}
+    if not classes and not (y.is_floating_point() and y.shape[:1] == x.shape[:1]):
         raise InputError(
             f"y must be classes (int64) or real values, one per series {tuple(x.shape[:1])} or one per step "
-            f"{tuple(x.shape[:2])}, got {y.dtype} of shape {tuple(y.shape)}."
+            f"{tuple(x.shape[:2])}, or the real values of a forecast ({len(x)}, horizon), got {y.dtype} of shape "
+            f"{tuple(y.shape)}."
         )
 
 

@@ -180,6 +180,8 @@ class GroupComparison:
         certain = [d for d in self.order if self.certain_together[d]]
         groups = " and ".join(f"{label} ({count:,})" for label, count in zip(self.names, self.counts, strict=True))
         alone = [d for d in self.order if self.certain[d]]
+        if min(self.counts) < 2:
+            return f"{groups} cannot be compared: a group needs two series or more"
         if not alone:
             return f"{groups} differ in no channel by more than chance explains"
         named = certain or alone

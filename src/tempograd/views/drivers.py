@@ -281,7 +281,9 @@ def describe_series(
     row = position(require(explanation), i)
     x = None if model is None else whole_series(explanation, None)
     said = said_of(explanation, row, model, x, y, classes)
-    text = f"{_prediction(said)}{_reasons(explanation, row)}"
+    reasons = _reasons(explanation, row)
+    counted = f"; {said.counted}" if said.counted and "(" in reasons else ""  # numbers stand in brackets
+    text = f"{_prediction(said)}{reasons}{counted}"
     return text[:1].upper() + text[1:]
 
 
@@ -298,12 +300,12 @@ def spread_note(sentence: str) -> str:
 
 def _prediction(said: Said) -> str:
     """Write what is predicted, and what is true where that is known."""
-    text = said.what
+    text, mean = said.what, "mean " * said.mean
     if said.output is not None:
         text = (
-            f"{_percent(said.output)} probability of {said.what}"
+            f"{_percent(said.output)} {mean}probability of {said.what}"
             if said.probable
-            else f"{said.what} is {said.number}"
+            else f"{mean}{said.what} is {said.number}"
         )
     return text if said.true is None else f"{text} (true: {said.true})"
 

@@ -62,9 +62,12 @@ def true_values(explanation: Explanation, y: Tensor | None, shape: tuple[int, ..
     """Return what is true of the explained score of each series, (series,), where no output is a class.
 
     ``y`` holds one value per series, that of the score, or one for each output; None where it does neither. If a
-    function picked the score from outputs of this ``shape``, it picks from true ones too.
+    function picked the score from outputs of this ``shape``, it picks from true ones too. Where nobody told the
+    task, whole numbers are classes; real ones are no classes, and those of steps are not of outputs.
     """
-    if y is None or explanation.task not in SCORED:
+    if y is None:
+        return None
+    if explanation.task not in SCORED and (not y.is_floating_point() or explanation.steps is not None):
         return None
     y, target, picker = y.cpu(), explanation.target, explanation.picker
     if y.ndim == 1:
@@ -132,15 +135,13 @@ def compare_labels(
     outputs: Floats | None, explanation: Explanation, y: Tensor | None, *, per_step: bool
 ) -> LabelComparison:
     """Compare predictions with labels, one of each per series."""
-    label = true_value = predicted = outcome = None
+    label = predicted = outcome = None
+    known = true_values(explanation, y)
+    true_value = None if known is None else to_numpy(known)
     if explanation.task in SCORED:  # which have no predicted class
-        known = true_values(explanation, y)
-        return LabelComparison(None, None, None if known is None else to_numpy(known), None)
-    if y is not None and y.ndim == 1:
-        if y.is_floating_point():
-            true_value = to_numpy(y)
-        else:
-            label = y.cpu().numpy()
+        return LabelComparison(None, None, true_value, None)
+    if y is not None and y.ndim == 1 and not y.is_floating_point():
+        label = y.cpu().numpy()
     # raw outputs are classes where the task or labels say so; a single one says no class
     classes = explanation.output == "probability" or explanation.task == "classification" or label is not None
     told = classes and not per_step and explanation.target is not None
@@ -186,7 +187,8 @@ def prediction_text(
     said = said_of(explanation, i, model, x, y, classes)
     text = f"explained: {said.what}"
     if said.output is not None:
-        text += f", {f'probability {probability(said.output, 2)}' if said.probable else said.number}"
+        mean = "mean " * said.mean
+        text += f", {mean}{f'probability {probability(said.output, 2)}' if said.probable else said.number}"
     return PredictionText(text if said.true is None else f"{text} (true: {said.true})", said.output, said.steps)
 
 
@@ -199,6 +201,8 @@ class Said(NamedTuple):
     true: str | None = None
     steps: StepOutputs | None = None
     unit: str = ""  # of the output, where it is a number that has one
+    mean: bool = False  # whether the output is a mean over several steps
+    counted: str = ""  # how the scores of a model with one output per step go together
 
     @property
     def number(self) -> str:
@@ -236,8 +240,7 @@ def said_of(
     label = None if y is None else _label(explanation, i, y)
     if one.target is not None and one.target.ndim == 2:
         told = None if answer is None else by_class(answer, one.link)
-        steps = None if told is None else step_outputs(told, one, label, class_name(POSITIVE, classes))
-        return Said(_steps_text(one, classes), steps=None if steps is None else _first(steps))
+        return _said_of_steps(one, one.target.cpu(), told, label, classes)
     output = None if one.prediction is None else float(one.prediction)
     if answer is not None and x is not None:
         output = _score(one, answer, x[i : i + 1])
@@ -263,16 +266,14 @@ def _truth(
     one: Explanation, label: Tensor, shape: tuple[int, ...], classes: Sequence[str] | None, unit: str
 ) -> str | None:
     """Say what is true of the explained output, or of the class; None where labels do not tell that."""
-    if one.task in SCORED:
+    if one.task in SCORED or (label.is_floating_point() and one.target is not None):
         found = true_values(one, label, shape)
         if found is None:
             return None
         if one.task == "multilabel":
             return "present" if bool(found > 0) else "absent"
         return with_unit_of(float(found), unit)
-    if one.target is None or label.numel() != 1:
-        return None
-    return with_unit_of(float(label), unit) if label.is_floating_point() else class_name(int(label), classes)
+    return None if one.target is None or label.numel() != 1 else class_name(int(label), classes)
 
 
 def _first(steps: StepOutputs) -> StepOutputs:
@@ -280,18 +281,25 @@ def _first(steps: StepOutputs) -> StepOutputs:
     return replace(steps, **parts)
 
 
-def _steps_text(one: Explanation, classes: Sequence[str] | None) -> str:
-    steps, target = one.steps, one.target
-    shape = one.values.shape[:2]
-    chosen = steps.cpu() if isinstance(steps, Tensor) else torch.ones(shape, dtype=torch.bool)
-    kinds = set() if target is None else set(target.cpu()[chosen].tolist())
-    kind = output_name(one, kinds.pop(), classes) if len(kinds) == 1 else None
-    if isinstance(steps, str):
-        return f"each cell's effect on {'' if kind is None else f'{kind} at '}its own step"
-    total, count = chosen.numel(), int(chosen.sum())
-    over = f"summed over {'all' if count == total else f'{count} of {total}'} steps"
-    what = "each step's class" if kind is None else kind
-    return f"{what}, {over}"
+def _said_of_steps(
+    one: Explanation, target: Tensor, told: Tensor | None, label: Tensor | None, classes: Sequence[str] | None
+) -> Said:
+    """Tell the explained outputs of a model with one per step: their mean, over which steps, and what they are."""
+    own = isinstance(one.steps, str)
+    chosen = one.steps.cpu() if isinstance(one.steps, Tensor) else torch.ones(target.shape, dtype=torch.bool)
+    kinds, total, count = set(target[chosen].tolist()), chosen.numel(), int(chosen.sum())
+    what = output_name(one, kinds.pop(), classes) if len(kinds) == 1 else "each step's class"
+    output = None if one.prediction is None or not count else float(one.prediction) / count
+    if told is not None and count:
+        output = float(told.gather(-1, target[..., None])[..., 0][chosen].mean())
+    steps = None if told is None else step_outputs(told, one, label, class_name(POSITIVE, classes))
+    said = Said(what, output, one.output == "probability", steps=None if steps is None else _first(steps))
+    if count == 1:
+        name = one.times_of(0)[int(chosen[0].long().argmax())]
+        return said._replace(what=f"{what} at {'step ' * (one.times is None)}{name}")
+    over = f"{what} over {f'all {total}' if count == total else f'{count} of {total}'} steps"
+    counted = "each value counts at its own step" if own else f"effects are summed over the {count} steps"
+    return said._replace(what=over, mean=True, counted=counted)
 
 
 def _label(explanation: Explanation, i: int, y: Any) -> Tensor:

@@ -127,7 +127,7 @@ const groupsPicture = (found, names) => {
     ends = shown.flatMap(({ gap, low, high }) => [gap, low, high]).filter(Number.isFinite),
     [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)],
     span = high - low || 1,
-    x = (v) => left + ((Math.min(Math.max(v, low), high) - low) / span) * (right - left);
+    x = (v) => left + 8 + ((Math.min(Math.max(v, low), high) - low) / span) * (right - left - 14); // room for dots
   acrossAxis(picture, x, low, low + span, top, bottom);
   const heads = [`← more in ${names[1]}`, `more in ${names[0]} →`].map((text) => fitted(text, (right - left) / 2 - 10, 11));
   write(picture, left, 12, heads[0], { "font-size": 11, fill: MUTED });
@@ -155,7 +155,7 @@ const groupsPicture = (found, names) => {
   finish(picture);
 };
 const acrossAxis = (picture, x, low, high, top, bottom) => {
-  const { found, places } = ticks(low, high, Math.max(2, Math.floor((x(high) - x(low)) / 80)));
+  const { found, places } = ticks(low, high, Math.max(4, Math.floor((x(high) - x(low)) / 80)));
   for (const v of found) {
     picture.add("line", { x1: rounded(x(v)), x2: rounded(x(v)), y1: top, y2: bottom, stroke: v === 0 ? MUTED : RULE });
     write(picture, x(v), bottom + 15, tickText(v, places), { "text-anchor": "middle", "font-size": 11, fill: MUTED });

@@ -44,27 +44,37 @@ const heatMap = (picture, scale, top, height, rows, pick, stops, low, high) => {
 };
 
 // `beyond` tells whether there are sizes beyond the full colour.
-const colourBar = (picture, x, y, width, stops, low, high, said, beyond = false, ends = null) => {
-  const cells = 48;
+const colourBar = (picture, start, y, width, stops, low, high, said, beyond = false, ends = null) => {
+  const cells = 48,
+    [first, last] = ends ?? [(beyond && low < 0 ? "≤ " : "") + number(low), (beyond ? "≥ " : "") + number(high)],
+    need = lengthOf(said, 10.5) + 2 * Math.max(...[first, last].map((text) => lengthOf(text, 10.5))) + 16,
+    wide = Math.min(Math.max(width, need), picture.width - 8), // words do not touch the numbers
+    x = rounded(Math.min(start, picture.width - wide - 4));
   for (let c = 0; c < cells; c += 1)
     picture.add("rect", {
-      x: rounded(x + (c * width) / cells),
+      x: rounded(x + (c * wide) / cells),
       y,
-      width: rounded(width / cells + 0.4),
+      width: rounded(wide / cells + 0.4),
       height: 9,
       fill: `rgb(${blend(stops, c / (cells - 1))})`,
     });
-  picture.add("rect", { x, y, width, height: 9, fill: "none", stroke: FRAME });
-  const [first, last] = ends ?? [(beyond && low < 0 ? "≤ " : "") + number(low), (beyond ? "≥ " : "") + number(high)];
+  picture.add("rect", { x, y, width: wide, height: 9, fill: "none", stroke: FRAME });
   write(picture, x, y + 21, first, { "font-size": 10.5, fill: MUTED });
-  write(picture, x + width, y + 21, last, {
+  write(picture, x + wide, y + 21, last, {
     "font-size": 10.5,
     fill: MUTED,
     "text-anchor": "end",
   });
-  write(picture, x + width / 2, y + 21, said, { "font-size": 10.5, fill: MUTED, "text-anchor": "middle" });
+  write(picture, x + wide / 2, y + 21, said, { "font-size": 10.5, fill: MUTED, "text-anchor": "middle" });
 };
 
+// A name for which there is no room keeps its end, which may be all that tells it from others: "acceler… x".
+const TAIL = 4;
+const fittedName = (name, room, size) => {
+  if (lengthOf(name, size) <= room || name.length <= 2 * TAIL) return fitted(name, room, size);
+  const tail = name.slice(-TAIL).trimStart();
+  return fitted(name, room - lengthOf(tail, size), size) + tail;
+};
 const rowNames = (picture, rows, left, top, one) => {
   const size = Math.min(11.5, one * 0.85);
   rows.forEach((d, r) => {
@@ -72,11 +82,11 @@ const rowNames = (picture, rows, left, top, one) => {
       picture,
       left - 6,
       top + (r + 0.5) * one + size * 0.36,
-      fitted(data.channels[d], left - 8, size),
+      fittedName(data.channels[d], left - 8, size),
       { "text-anchor": "end", "font-size": rounded(size) },
     );
     text.append(shape("title", {}, data.channels[d]));
   });
 };
 const nameRoom = (width) =>
-  Math.min(150, Math.max(70, width * 0.2), 16 + 6.6 * Math.max(...data.channels.map((name) => name.length)));
+  Math.min(150, Math.max(70, width * 0.28), 16 + 6.6 * Math.max(...data.channels.map((name) => name.length)));

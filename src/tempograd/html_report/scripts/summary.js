@@ -157,17 +157,21 @@ const intervalText = ({ mean, low, high }) => {
     [middle, from, to] = alike(ends, Math.max(...ends.filter(Number.isFinite).map(Math.abs)), 2);
   return `${mean > 0 ? "+" : ""}${middle} [${from}, ${to}]`;
 };
-const groupSentence = ({ map, a, order }, key) => {
-  const found = order.slice(0, 3).map((d) => ({ d, ...withInterval(a.map((i) => channelSum(map, i, d))) })),
+const NAMED = 0.1; // of the strongest channel: what is smaller is not worth a place in a sentence, as in views/drivers.py
+const NOTABLE = 1.5; // times what a block of time would have if all were alike
+const groupSentence = ({ map, a, order, part }, key) => {
+  const strong = order.slice(0, 3).filter((d) => part.size[d] >= NAMED * part.size[order[0]]),
+    found = strong.map((d) => ({ d, ...withInterval(a.map((i) => channelSum(map, i, d))) })),
     how = ({ mean }) => (map.signed ? (mean < 0 ? WORDS.down : WORDS.up) : "matters"),
-    sure = (each) => `${intervalText(each)}${clear(each) ? "" : ", may be chance"}`,
+    known = (each) => `${intervalText(each)}${clear(each) ? "" : ", may be chance"}`,
+    sure = (each) => (a.length > 1 ? known(each) : `${each.mean > 0 ? "+" : ""}${number(each.mean)}`), // one has no interval
     what = (each) => `${data.channels[each.d]} ${how(each)} (${sure(each)})`,
     size = (i, b) => order.reduce((all, d) => all + Math.abs(blockSum(map, i, d, b)), 0),
     sizes = data.edges.slice(1).map((_, b) => a.reduce((sum, i) => sum + size(i, b), 0)),
     whole = sizes.reduce((sum, v) => sum + v, 0),
     best = sizes.indexOf(Math.max(...sizes)),
     share = Math.round((100 * sizes[best]) / whole),
-    when = whole && sizes.length > 1 ? `; ${share} % of all effect falls on ${data.blockTimes[best]}` : "",
+    when = whole && sizes[best] >= (NOTABLE * whole) / sizes.length ? `; ${share} % of all effect falls on ${data.blockTimes[best]}` : "",
     name = key === "all" ? `Over ${counted(a.length, "series", "series")}` : `${groups.name(key)} (${a.length.toLocaleString("en")})`;
   return `${name}: ${found.map(what).join(", ")}${when}.`;
 };
@@ -179,21 +183,26 @@ const differenceSentence = (found, names, counts) => {
     said = named.slice(0, 3).map((each) => `${data.channels[each.d]} ${intervalText({ mean: each.gap, ...each })}`),
     more = named.length > 3 ? ` and ${counted(named.length - 3, "more channel", "more channels")}` : "",
     chance = number(Number((0.05 * data.depth).toPrecision(2)));
+  if (Math.min(...counts) < 2) return `${both} cannot be compared: a group needs two series or more.`;
   if (!alone.length) return `${both} differ in no channel by more than chance explains.`;
   if (certain.length) return `${both} differ in ${said.join(", ")}${more}.`;
   return `${both} may differ in ${said.join(", ")}${more}: of ${counted(data.depth, "channel", "channels")}, ${chance} do so by chance.`;
 };
 
+const sayOfGroups = (text) => {
+  at("summary-sentence").replaceChildren(...unbroken(text.slice(0, 1).toUpperCase() + text.slice(1)));
+  at("summary-spread").hidden = !text.includes("]");
+};
 const showGroups = ({ map, a, b, order }) => {
   const keys = [at("group-a").value, at("group-b").value];
   at("comparing").hidden = !b?.length;
-  at("summary-sentence").textContent = groupSentence(summaryNow, keys[0]);
+  sayOfGroups(groupSentence(summaryNow, keys[0]));
   if (!b?.length) return;
   const names = keys.map((key) => groups.name(key)),
     found = order.map((d) => difference(map, a, b, d)).sort((x, y) => Math.abs(y.gap) - Math.abs(x.gap) || x.d - y.d),
     kinds = new Set([...a, ...b].map((i) => data.target?.[i])),
     mixed = kinds.size > 1 ? " Different classes were explained: up means towards each series’ own." : "";
-  at("summary-sentence").textContent = differenceSentence(found, names, [a.length, b.length]) + mixed;
+  sayOfGroups(differenceSentence(found, names, [a.length, b.length]) + mixed);
   groupsPicture(found, names);
   showGroupsTable(found, names);
 };

@@ -63,7 +63,9 @@ const swarmPicture = (map, rows, order) => {
     x = (v) => left + 6 + ((v - low) / span) * (right - left - 12);
   acrossAxis(picture, x, low, low + span, top, bottom);
   const axis = map.signed ? `${WORDS.down} ← ${WORDS.score} of the series → ${WORDS.up}` : WORDS.size;
-  write(picture, (left + right) / 2, bottom + 31, axis, {
+  const half = lengthOf(axis, 11) / 2, // all of it is seen, also where names leave little room
+    middle = Math.max(half + 2, Math.min((left + right) / 2, picture.width - half - 2));
+  write(picture, middle, bottom + 31, fitted(axis, picture.width - 4, 11), {
     "text-anchor": "middle",
     "font-size": 11,
     fill: MUTED,

@@ -24,7 +24,7 @@ const headline = () => {
   if (data.trueValue) facts.push(`true value: ${outputOf(data.trueValue[i], data.target?.[i])}`);
   if (data.outcome) facts.push(outcomeName(data.outcome[i]));
   at("facts").textContent = facts.join("; ");
-  at("sentence").textContent = `${view.map.sentences[i]}.`.replaceAll(" ± ", "\u00a0±\u00a0");
+  at("sentence").replaceChildren(...unbroken(`${view.map.sentences[i]}.`.replaceAll(/ ([±=]) /g, "\u00a0$1\u00a0")));
   at("spread").hidden = !view.map.sentences[i].includes("±");
 };
 
@@ -81,8 +81,10 @@ const showTop = () => {
       t = Math.floor(where / data.depth),
       d = where % data.depth;
     const shown = value(series, t, d);
+    const when = element("td", "", { class: "text time" });
+    when.append(...unbroken(timeName(t)));
     const cells = [
-      element("td", timeName(t), { class: "text time" }),
+      when,
       element("td", short(channelName(d), LONGEST), { class: "text", title: channelName(d) }),
       element("td", number(shown)),
       scoreCell(alike([v], largest)[0], v, low !== null && !(low[place] > 0 || high[place] < 0)),
@@ -130,13 +132,12 @@ const showReadout = () => {
         largest = map.step[series] * 32767;
       const width = map.half && seen ? half(map, series, cursor, d) : null;
       const limits = Number.isFinite(width) ? alike([v - width, v + width], largest).join(", ") : "not known";
-      const error = width === null ? "" : ` [${limits}]`;
-      cells.push(
-        element("td", seen ? alike([v], largest)[0] + error : "", {
-          "data-method": map.label,
-          "data-score": seen ? v : null,
-        }),
-      );
+      const cell = element("td", seen ? alike([v], largest)[0] : "", {
+        "data-method": map.label,
+        "data-score": seen ? v : null,
+      });
+      if (width !== null) cell.append(" ", element("span", `[${limits}]`, { class: "nowrap" }));
+      cells.push(cell);
     }
     return row(cells, { "data-channel": d, "data-value": seen ? value(series, cursor, d) : null });
   });
