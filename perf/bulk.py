@@ -181,7 +181,7 @@ def overhead(setting: Setting, folder: Path, rounds: int) -> Figures:
 
 def query(series: int, rounds: int) -> Figures:
     """Ask which channels drove class 1 in the last of four weeks, over that many series."""
-    import duckdb  # noqa: PLC0415  # which a machine with a GPU may lack
+    import duckdb  # which a machine with a GPU may lack
 
     note(f"query: {series} series")
     setting = Setting("gru", channels=8)
@@ -210,7 +210,7 @@ def query(series: int, rounds: int) -> Figures:
 
 
 class Stages:
-    """Seconds that reading, explaining and writing take; several threads read and write, and one at a time explains."""
+    """Seconds that reading, explaining and writing take; many threads read and write, one at a time explains."""
 
     def __init__(self) -> None:
         self.seconds = {"read": 0.0, "explain": 0.0, "write": 0.0}

@@ -1,4 +1,4 @@
-"""Several threads that feed one model, as they do where it computes on a GPU: the same results, the same failures."""
+"""Several threads that feed one model, as on a GPU: the same results, the same failures."""
 
 import numpy as np
 import pyarrow as pa
@@ -66,7 +66,9 @@ def test_one_call_of_the_model_at_a_time(source, tmp_path, monkeypatch, threads)
         return found
 
     monkeypatch.setattr(Worker, "_call", call)
-    tg.explain_dataset(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), source, tmp_path / "out", n_samples=20, fragment=5)
+    tg.explain_dataset(
+        nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), source, tmp_path / "out", n_samples=20, fragment=5
+    )
     assert len(most) == 12
     assert max(most) == 1
 

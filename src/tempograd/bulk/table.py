@@ -49,8 +49,9 @@ def as_rows(
 ) -> Any:
     """Return the rows of a batch, in its order, as an Arrow table.
 
-    ``judged`` tells how good each of the explanations is, ``example`` tells which columns there are, ``cells`` what is kept of each cell, ``ess`` whether the effective
-    sample sizes are too, ``series`` whether the series are, which nobody could read again.
+    ``judged`` tells how good each of the explanations is, ``example`` which columns there are, ``cells`` what is
+    kept of each cell, ``ess`` whether the effective sample sizes are too, ``series`` whether the series are, which
+    nobody could read again.
     """
     pa = arrow()
     explained = zip(done.explained, judged, strict=True)
