@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tempograd.plots.picture import Picture
 
 ROW, MARGINS, ACROSS = 0.19, 1.25, 4  # inches of a row and around them; panels side by side
+NARROWEST = 5.5  # inches, for the title and the note
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,12 @@ def dot_panels(table: Table) -> list[DotPanel]:
 
 def draw_dots(table: Table) -> "Picture":
     """Draw the table."""
-    panels, rows = dot_panels(table), [row.label for row in table.plan.rows]
+    panels = dot_panels(table)
+    run = {dot.label for panel in panels for dot in panel.dots}
+    rows = [row.label for row in table.plan.rows if row.label in run]
     across = min(ACROSS, len(panels))
     down = math.ceil(len(panels) / across)
-    with style.drawing(1.3 + 1.85 * across, down * (MARGINS + ROW * len(rows))) as picture:
+    with style.drawing(max(NARROWEST, 1.3 + 1.85 * across), down * (MARGINS + ROW * len(rows))) as picture:
         every = picture.subplots(down, across, squeeze=False, sharey=True)
         for place, axes in enumerate(every.flat):
             if place < len(panels):
