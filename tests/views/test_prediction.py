@@ -1,5 +1,6 @@
 """What is said of a prediction: its score, the true value or label beside it, and no class where there is none."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -149,6 +150,8 @@ def test_a_number_has_the_name_and_the_unit_that_somebody_gave():
     found = by_hand(VALUES, X, target, classes=("length of stay [days]",), **known)
     assert plainly(found, y=y) == "explained: length of stay, 99.6 days (true: 101 days)"
     assert found.describe(0, y=y).startswith("Length of stay is 99.6 days (true: 101 days), ")
+    assert all(effect.endswith(" days") for effect in re.findall(r"\(([+−][^)]*)\)", found.describe(0)))
+    assert " days)" in found.describe(0)
     bare = by_hand(VALUES, X, target, classes=("length of stay",), **known)
     assert bare.describe(0).startswith("Length of stay is 99.6, ")
     logits = by_hand(VALUES, X, target, classes=("ward [A]", "ward [B]"), output="raw", columns=2)

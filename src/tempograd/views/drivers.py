@@ -281,7 +281,7 @@ def describe_series(
     row = position(require(explanation), i)
     x = None if model is None else whole_series(explanation, None)
     said = said_of(explanation, row, model, x, y, classes)
-    reasons = _reasons(explanation, row)
+    reasons = _reasons(explanation, row, said.unit)
     counted = f"; {said.counted}" if said.counted and "(" in reasons else ""  # numbers stand in brackets
     text = f"{_prediction(said)}{reasons}{counted}"
     return text[:1].upper() + text[1:]
@@ -323,8 +323,11 @@ def _percent(share: float) -> str:
     return "over 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
 
 
-def _reasons(explanation: Explanation, row: int) -> str:
-    """Write what drove the prediction, behind a comma; uncertain drivers come last, and are called so."""
+def _reasons(explanation: Explanation, row: int, unit: str = "") -> str:
+    """Write what drove the prediction, behind a comma; uncertain drivers come last, and are called so.
+
+    ``unit`` is that of the output, which the effects have as well.
+    """
     if explanation.method == CONTROL:
         return "; the scores are random, a control that says nothing about the model"
     if not observed_cells(explanation[row]).any():
@@ -339,13 +342,28 @@ def _reasons(explanation: Explanation, row: int) -> str:
     sure = [each for each in found if each.certain]
     parts: list[str] = []
     for up in dict.fromkeys(each.total > 0 for each in sure):
-        texts = [each.text for each in sure if (each.total > 0) == up]
-        parts.append(f"{'raised' if up else 'lowered'} {f'{mainly} ' * (not parts)}by {_listed(texts)}")
+        same = [each for each in sure if (each.total > 0) == up]
+        equally = " and about equally" if mainly == "mainly" and _equal(same) else ""
+        how = f"{mainly}{equally} " * (not parts)
+        parts.append(
+            f"{'raised' if up else 'lowered'} {how}by {_listed([_with_unit(each, unit) for each in same])}"
+        )
     text = "".join(f", {part}" for part in parts)
-    rest = [each.text for each in found if not each.certain]
+    rest = [_with_unit(each, unit) for each in found if not each.certain]
     if not rest:
         return text
     return f"{text}; not certain: {_listed(rest)}" if sure else f"; no driver is certain, the largest: {rest[0]}"
+
+
+def _with_unit(driver: Driver, unit: str) -> str:
+    return f"{driver.text[:-1]} {unit})" if unit and driver.text.endswith(")") else driver.text
+
+
+def _equal(found: Sequence[Driver]) -> bool:
+    """Tell whether several drivers differ by less than their errors, so that none of them is the first."""
+    first = abs(found[0].total)
+    gaps = [(first - abs(each.total), max(found[0].error or 0.0, each.error or 0.0)) for each in found[1:]]
+    return bool(gaps) and all(gap <= error for gap, error in gaps)
 
 
 def _share(explanation: Explanation, row: int, found: Sequence[Driver]) -> float:
