@@ -1,14 +1,14 @@
 """Runs from files to files on a GPU: the numbers of one call, up to rounding."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
 import tempograd as tg
 from tempograd.models import build
 
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 SETTINGS = {"n_samples": 20, "seed": 3}
 

@@ -207,7 +207,7 @@ def _engine(engine: Any, job: Job, model: Model, workers: int | None, device: st
     folder = str(job.folder.root.resolve())
     if engine is None and (workers or 1) == 1:
         worker = Worker(job, model)
-        if worker.device != "cpu":
+        if worker.device == "cuda":
             return lambda fragments, _: through(Threads(folder, worker), fragments)
         return lambda fragments, tell: in_this_process(worker, fragments, tell)
     if engine is None:

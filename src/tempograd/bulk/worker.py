@@ -152,10 +152,11 @@ class Worker:
         return found[:count] if more else found
 
     def _call(self, x: Tensor, mask: Tensor | None, ids: Tensor) -> Explanation:
-        """Explain on the model's own device, so that the columns of the table are computed there too."""
-        mask = mask if mask is None else mask.to(self.place)
+        """Explain; series that lie on a CUDA device let the columns of the table be computed there too."""
+        if self.device == "cuda":  # other accelerators do not add in double precision
+            x, mask = x.to(self.place), mask if mask is None else mask.to(self.place)
         with muted():
-            return self.job.explainer(self.model, x.to(self.place), mask=mask, ids=ids, **self.job.options)
+            return self.job.explainer(self.model, x, mask=mask, ids=ids, **self.job.options)
 
     def explain_each(self, batch: ReadRows, known: set[int]) -> table.ExplainedRows:
         """Explain a batch; what fails is halved until the series stand alone that cannot be explained.
