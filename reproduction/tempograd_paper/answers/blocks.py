@@ -1,8 +1,9 @@
 """The kept scores of one protocol as blocks, one for each data set, to compare methods within and over them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,6 @@ from tempograd_paper.tables.entries import FLOOR
 _Floats = NDArray[np.float64]
 COMPARED = {  # the folders that together have each data set once
     "published": ("table3-1000", "table4", "table2-physionet2012"),
-    "fair": ("table3-all-1000", "table4-all", "table2-physionet2012"),
     "tuned": ("table3-all-1000", "table4-all", "table2-physionet2012"),
 }
 OWN, RIVAL = "timing", "integrated_gradients"  # what a data set must have to be compared
@@ -50,6 +50,13 @@ class Block:
         """Return the mean of each method over the common folds, each the mean over its series."""
         folds = self.folds(methods)
         return [float(np.mean([np.nanmean(self.scores[name][fold]) for fold in folds])) for name in methods]
+
+    def only(self, folds: Sequence[int]) -> Self:
+        """Return the scores of these folds."""
+        kept = {
+            name: {fold: scores[fold] for fold in folds if fold in scores} for name, scores in self.scores.items()
+        }
+        return replace(self, scores=kept)
 
     def difference(self, one: str, other: str) -> CrossedInterval:
         """Return the mean paired difference of two methods, with an interval over models and series."""
@@ -87,7 +94,7 @@ class Comparison:
         return tuple(method_label(name, self.protocol) for name in self.methods)
 
 
-def load_blocks(results: Path, protocol: str, baseline: str) -> list[Block]:
+def load_blocks(results: Path, protocol: str, baseline: str, names: Sequence[str]) -> list[Block]:
     """Return the CPD of every method on every data set of the kept results.
 
     Parameters
@@ -95,15 +102,14 @@ def load_blocks(results: Path, protocol: str, baseline: str) -> list[Block]:
     results : path
         The folder ``reproduction/results``.
     protocol : {"published", "fair", "tuned"}
-        Of the last there may be less than all data sets.
     baseline : {"zero", "average", "background"}
         What takes the place of removed cells.
+    names : sequence of str
+        The plans that together have each data set once.
     """
     found = []
-    for name in COMPARED[protocol]:
+    for name in names:
         folder = results / f"{name}-{protocol}"
-        if protocol == "tuned" and not (folder / CELLS).exists():
-            continue
         plan = plan_of(folder)
         measure = next(each for each in plan.measures if each.metric == "cpd" and each.baseline == baseline)
         records = load_records(folder, plan)

@@ -16,20 +16,20 @@ from tempograd_paper.answers.blocks import (
     load_blocks,
     plan_of,
 )
-from tempograd_paper.labels import DATASET_LABELS, METHOD_LABELS
-from tempograd_paper.protocols.fair import GRIDS, VALIDATION
+from tempograd_paper.labels import DATASET_LABELS
+from tempograd_paper.protocols.fair import VALIDATION
 from tempograd_paper.protocols.tuned import BUDGET
 from tempograd_paper.statistics import inseparable, sign_test, signed_rank_test
 from tempograd_paper.tables.archive import load_records
 from tempograd_paper.tables.tabulation import tabulate
 
 ABLATION = "rand_ig"
-QUESTIONS = (("published", "zero"), ("published", "average"), ("fair", "zero"), ("fair", "average"))
+PUBLISHED = (("published", "zero"), ("published", "average"))
 TUNED = (("tuned", "zero"), ("tuned", "average"), ("tuned", "background"))
-ALIKE = "every method tuned by the same call under the same budget"
+QUESTIONS = PUBLISHED + TUNED
+SEEDED = ("table3-seed", "table4-seed")  # published, from other initial weights
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 CLOSE = 2.0  # standard errors
-OWN_CANDIDATES = 3  # of TIMING under the fair protocol, whose segments depend on the length of a series
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,16 @@ class Lessons:
     met : mapping
         Of each data set of the paper, how many published CPDs lie within two standard errors of ours, and how many
         there are.
+    reseeded : sequence of Block
+        The published scores, zeros, from other initial weights.
     untuned : tuple of str
         Methods that had nothing to choose under the tuned protocol.
     """
 
     blocks: dict[tuple[str, str], list[Block]]
     met: dict[str, tuple[int, int]]
+    reseeded: Sequence[Block] = ()
     untuned: tuple[str, ...] = ()
-
-    @property
-    def judged(self) -> str:
-        """The protocol that tells who is best: the tuned one where it was run on several data sets."""
-        return "tuned" if len(self.blocks.get(TUNED[0], ())) > 1 else "fair"
 
     def comparison(self, protocol: str, baseline: str, *, ablation: bool = False) -> Comparison:
         """Compare all methods that every data set has; with the ablation, on the data sets that have it."""
@@ -64,7 +62,8 @@ class Lessons:
 
 def learn(results: Path) -> Lessons:
     """Read the kept results."""
-    blocks = {question: load_blocks(results, *question) for question in (*QUESTIONS, *TUNED)}
+    blocks = {question: load_blocks(results, *question, COMPARED[question[0]]) for question in QUESTIONS}
+    reseeded = load_blocks(results, "published", "zero", SEEDED)
     met: dict[str, tuple[int, int]] = {}
     for name in ("table3-1000-published", "table4-published"):
         plan = plan_of(results / name)
@@ -81,7 +80,7 @@ def learn(results: Path) -> Lessons:
                 and entry.deviation.in_errors is not None
             ]
             met[panel.dataset] = sum(gap <= CLOSE for gap in gaps), len(gaps)
-    return Lessons(blocks, met, _untuned(results))
+    return Lessons(blocks, met, reseeded, _untuned(results))
 
 
 def _untuned(results: Path) -> tuple[str, ...]:
@@ -97,7 +96,7 @@ def _untuned(results: Path) -> tuple[str, ...]:
 
 def write_page(lessons: Lessons) -> str:
     """Write the page."""
-    best = lessons.comparison(lessons.judged, "zero")
+    best = lessons.comparison("tuned", "zero")
     parts = [
         "# What we learnt",
         "<!-- written by `python -m tempograd_paper answers` (make tables): change that, not this page -->",
@@ -115,6 +114,7 @@ def write_page(lessons: Lessons) -> str:
         f"Critical difference of {_number(len(best.methods))} methods on {_number(len(best.blocks))} data sets: "
         f"{best.difference:.2f} ranks.",
         "![Mean ranks of the methods, and which cannot be told apart](pictures/ranks.png)",
+        f"**How much of it is the seed?** {_of_the_seed(lessons)}",
         "**What these numbers cannot say.**",
         "\n".join(f"* {line}" for line in _caveats(lessons)),
     ]
@@ -127,7 +127,7 @@ def claim_against_ig(lessons: Lessons) -> str:
     for protocol, baseline in QUESTIONS:
         gaps = [block.difference(OWN, RIVAL).mean for block in lessons.blocks[protocol, baseline]]
         ahead = sum(gap > 0 for gap in gaps)
-        p_values = f"sign test p = {sign_test(gaps):.3f}, Wilcoxon p = {signed_rank_test(gaps):.3f}"
+        p_values = f"sign test {_p(sign_test(gaps))}, Wilcoxon {_p(signed_rank_test(gaps))}"
         parts.append((ahead, len(gaps), p_values, f"{protocol}, {_words(baseline)}"))
     groups: dict[tuple[int, int, str], list[str]] = {}
     for ahead, count, p_values, where in parts:
@@ -140,43 +140,52 @@ def claim_against_ig(lessons: Lessons) -> str:
 
 
 def claim_over_all(lessons: Lessons) -> str:
-    """Say what can be told about TIMING among all methods, tuned alike if that was run, zeros."""
-    found = lessons.comparison(lessons.judged, "zero")
+    """Say what can be told about TIMING among all methods, tuned alike, zeros."""
+    found = lessons.comparison("tuned", "zero")
     rank = found.test.ranks[found.methods.index(OWN)]
-    near, under = (
-        _near(found),
-        "Under the fair protocol, with" if lessons.judged == "fair" else f"With {ALIKE}, and",
-    )
     return (
-        f"{under} zeros in place of removed values, TIMING has a mean rank of {rank:.1f} "
-        "among "
-        f"{_number(len(found.methods))} methods on {_number(len(found.blocks))} data sets (Friedman "
-        f"p = {found.test.p_value:.3f}); {_cannot(near)}."
+        "With every method tuned by the same call under the same budget, and zeros in place of removed values, "
+        f"TIMING has a mean rank of {rank:.1f} among {_number(len(found.methods))} methods on "
+        f"{_number(len(found.blocks))} data sets (Friedman {_p(found.test.p_value)}); {_cannot(_near(found))}."
     )
 
 
 def _with_others(lessons: Lessons) -> str:
     """Say the same of the baselines other than zero."""
-    protocol = lessons.judged
-    asked = ["average"] + (["background"] if len(lessons.blocks.get((protocol, "background"), ())) > 1 else [])
-    return " ".join(_with_baseline(lessons.comparison(protocol, name), name) for name in asked)
+    return " ".join(_with_baseline(lessons.comparison(*question), question[1]) for question in TUNED[1:])
 
 
 def _with_baseline(found: Comparison, baseline: str) -> str:
     start = f"With {_words(baseline)}"
     if found.test.p_value > 0.05:
-        return f"{start} no method differs for certain (Friedman p = {found.test.p_value:.2f})."
-    return f"{start} (Friedman p = {found.test.p_value:.3f}) {_cannot(_near(found))}."
+        return f"{start} no method differs for certain (Friedman {_p(found.test.p_value)})."
+    return f"{start} (Friedman {_p(found.test.p_value)}) {_cannot(_near(found))}."
 
 
 def _with_ablation(lessons: Lessons) -> str:
-    found = lessons.comparison(lessons.judged, "zero", ablation=True)
+    found = lessons.comparison("tuned", "zero", ablation=True)
     ranks = dict(zip(found.methods, found.test.ranks, strict=True))
     better = "ahead of" if ranks[ABLATION] < ranks[OWN] else "behind"
     return (
         f"On the {_number(len(found.blocks))} data sets that have RandIG, the paper's own ablation, its mean "
-        "rank is "
-        f"{ranks[ABLATION]:.1f}, {better} TIMING's {ranks[OWN]:.1f}."
+        f"rank is {ranks[ABLATION]:.1f}, {better} TIMING's {ranks[OWN]:.1f}."
+    )
+
+
+def _of_the_seed(lessons: Lessons) -> str:
+    """Say how far other initial weights move TIMING, and its lead over IG."""
+    first = {block.dataset: block for block in lessons.blocks[PUBLISHED[0]]}
+    parts = []
+    for block in lessons.reseeded:
+        folds = block.folds((OWN, RIVAL))
+        before, after = (each.only(folds).means((OWN, RIVAL)) for each in (first[block.dataset], block))
+        leads = [_percent(own - rival, rival) for own, rival in (before, after)]
+        parts.append(
+            f"{DATASET_LABELS[block.dataset]} {before[0]:.3f} → {after[0]:.3f} (lead {leads[0]} → {leads[1]} %)"
+        )
+    return (
+        "All folds of a published table start from the same weights. From others, TIMING's CPD with zeros, and "
+        f"its lead over IG: {', '.join(parts)}. What is smaller than such steps is no finding."
     )
 
 
@@ -211,65 +220,40 @@ def _differences(lessons: Lessons) -> str:
 
 
 def _difference(block: Block) -> str:
-    gap, rival = block.difference(OWN, RIVAL), block.means([RIVAL])[0]
-    text = f"{100 * gap.mean / abs(rival):+.1f}".replace("-", "−")
+    gap = block.difference(OWN, RIVAL)
+    text = _percent(gap.mean, block.means([RIVAL])[0])
     return f"**{text}**" if gap.excludes_zero else text
 
 
+def _percent(gap: float, whole: float) -> str:
+    return f"{100 * gap / abs(whole):+.1f}".replace("-", "−")
+
+
+def _p(value: float) -> str:
+    return "p < 0.001" if value < 0.0005 else f"p = {value:.3f}"
+
+
 def _caveats(lessons: Lessons) -> Iterator[str]:
-    single = [
-        DATASET_LABELS[block.dataset]
-        for block in lessons.blocks[lessons.judged, "zero"]
-        if len(block.folds((OWN, RIVAL))) == 1
-    ]
-    if single:
+    counts = {DATASET_LABELS[each.dataset]: len(each.folds((OWN, RIVAL))) for each in lessons.blocks[TUNED[0]]}
+    few = [f"{name} {_number(count)}" for name, count in counts.items() if count < max(counts.values())]
+    if few:
         yield (
-            f"One model each, under the {lessons.judged} protocol: {_list(single)}. Another model may come out "
-            "otherwise."
+            f"Models under the tuned protocol: {_list(few)}, the others {_number(max(counts.values()))}. Most "
+            "folds share their test series: errors over folds are too small."
         )
-    yield (
-        "All folds start from the same initial weights, and most share their test series: errors over folds are "
-        "too "
-        "small. Other initial weights moved CPD on Switch-Feature by about six of them "
-        "(`perf/results/published_cells.json`)."
-    )
     yield (
         "The published TIMING of State and Switch-Feature is the setting of the released sweep with the best "
-        "CPD on the "
-        "test series themselves; the other published settings were most likely chosen so, too."
+        "CPD on the test series themselves; the other published settings were most likely chosen so, too."
     )
-    if lessons.judged == "tuned":
-        untuned = f"; nothing to choose: {_list(lessons.untuned)}" if lessons.untuned else ""
-        yield (
-            f"{ALIKE.capitalize()} means {BUDGET:g} explanations of {VALIDATION} validation series, by CPD, for "
-            f"each baseline{untuned}. Some methods declare more settings than others. In the fair columns above "
-            f"TIMING chose among {NUMBERS[OWN_CANDIDATES]} candidates, IG among none."
-        )
-        yield (
-            'WinIT draws from the values of each channel instead of its generator: it is "WinIT (marginal)". The '
-            "contrast of ContraLSP is among its candidates."
-        )
-        return
+    untuned = f"; nothing to choose: {_list(lessons.untuned)}" if lessons.untuned else ""
     yield (
-        f"Not all were tuned alike, on 100 validation series by CPD with zeros: {_tuned()}. Part of a lead may be "
-        "that."
+        f"Tuned alike means {BUDGET:g} explanations of {VALIDATION} validation series, by CPD, for each "
+        f"baseline{untuned}. Some methods declare more settings than others."
     )
     yield (
-        'The fair WinIT draws from the values of each channel instead of its generator: it is "WinIT (marginal)". '
-        "ContraLSP runs without its contrast, as released."
+        'WinIT draws from the values of each channel instead of its generator: it is "WinIT (marginal)". The '
+        "contrast of ContraLSP is among its candidates. Methods that some data set lacks are not ranked."
     )
-
-
-def _tuned() -> str:
-    """Say how many candidates each method had; methods without a grid had one, TIMING has its own three."""
-    sizes = {name: len(grid) for name, grid in GRIDS.items()} | {OWN: OWN_CANDIDATES}
-    several = {size for size in sizes.values() if size > 1}
-    parts = [
-        f"{NUMBERS[size]} candidates for "
-        f"{_list([METHOD_LABELS[name] for name, own in sizes.items() if own == size])}"
-        for size in sorted(several, reverse=True)
-    ]
-    return f"{', '.join(parts)}, one for all others"
 
 
 def _words(baseline: str) -> str:

@@ -34,7 +34,7 @@ def write_all(results: Path, docs: Path) -> Iterator[Path]:
 
 def rank_panels(lessons: Lessons) -> list[RankPanel]:
     """Return the three diagrams of the page."""
-    shown = (("published", False), (lessons.judged, False), (lessons.judged, True))
+    shown = (("published", False), ("tuned", False), ("tuned", True))
     found = []
     for protocol, ablation in shown:
         comparison = lessons.comparison(protocol, "zero", ablation=ablation)
