@@ -10,6 +10,7 @@ About eight minutes a seed on one core, half of that with ``--scored-by tempogra
 """
 
 import argparse
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,6 +40,8 @@ OURS, THEIRS = "tempograd", "time_interpret"
 MEASURES = (Measure("cpd", "cpd", 0.1), Measure("aup", "aup"), Measure("aur", "aur"))
 PARTS = {"rnn": "gru", "dist_predictor": "latent", "mean_generator": "mean", "cov_generator": "factor"}
 LAYERS = {"0": "0.0", "2": "0.2", "3": "1"}  # ours keep what lies before the last layer together
+KEY = "fold", "seed", "learnt_by", "scored_by"
+FIRST = 4  # step that a generator learns from
 Row = dict[str, Any]
 
 
@@ -51,9 +54,9 @@ class Subject(NamedTuple):
 
 
 class Learnt(NamedTuple):
-    """One generator in two forms with the same weights."""
+    """One generator in two forms with the same weights: ours, and that of time_interpret's FIT."""
 
-    ours: ReleasedFit
+    generator: Generator
     theirs: Any
 
 
@@ -119,23 +122,38 @@ def both_forms(by: str, ours: Generator, theirs: Any) -> Learnt:
     else:
         weights = theirs.generator.state_dict()
         ours.load_state_dict({our_name(name): weights[name] for name in names})
-    return Learnt(replace(settings(), generator=ours), theirs)
+    return Learnt(ours, theirs)
 
 
 @torch.no_grad()
 def disagreement(learnt: Learnt, x: Tensor) -> float:
     """Return the largest difference between both forms' means and covariances, from the same latents."""
-    generator, worst = learnt.ours.generator, 0.0
-    if generator is None:
-        raise RuntimeError("Both forms have learnt.")
+    generator, worst = learnt.generator, 0.0
     for step in (1, x.shape[1] // 2, x.shape[1] - 1):
         with seeded(0):
             mean, covariance = learnt.theirs.generator.likelihood_distribution(x[:, :step])
         with seeded(0):
-            our_mean, factor = generator.moments(generator.past(x)[:, step], torch.randn(len(x), generator.latents))
+            our_mean, factor = generator.moments(
+                generator.past(x)[:, step], torch.randn(len(x), generator.latents)
+            )
         own = factor @ factor.mT + generator.noise * torch.eye(x.shape[2])
         worst = max(worst, float((mean - our_mean).abs().max()), float((covariance - own).abs().max()))
     return worst
+
+
+@torch.no_grad()
+def loss(generator: Generator, x: Tensor) -> float:
+    """Return the mean negative log-density of the steps that were learnt from, with one draw of the latents."""
+    values, past = x[:, FIRST:].flatten(0, 1), generator.past(x)[:, FIRST:].flatten(0, 1)
+    with seeded(0):
+        return float(generator.surprise(values, past, torch.randn(len(values), generator.latents)))
+
+
+def one_gaussian(x: Tensor) -> float:
+    """Return the same of one Gaussian for all steps, which knows nothing of the past."""
+    values = x[:, FIRST:].flatten(0, 1).double()
+    fitted = torch.distributions.MultivariateNormal(values.mean(0), values.T.cov())
+    return -float(fitted.log_prob(values).mean())
 
 
 def stepping(subject: Subject) -> Callable[[Tensor], Tensor]:
@@ -159,14 +177,13 @@ def stepping(subject: Subject) -> Callable[[Tensor], Tensor]:
 
 def explain(subject: Subject, learnt: Learnt, scored_by: str, seed: int) -> tg.Explanation:
     """Explain by our FIT, or put time_interpret's scores into such an explanation."""
-    x, ids = subject.test.x, subject.test.ids
+    ours, x, ids = replace(settings(), generator=learnt.generator), subject.test.x, subject.test.ids
     if scored_by == OURS:
-        return learnt.ours(subject.model, x, seed=seed, ids=ids)
+        return ours(subject.model, x, seed=seed, ids=ids)
     learnt.theirs.forward_func = stepping(subject)
     with peers.silent(), seeded(seed), torch.no_grad():
-        values = learnt.theirs.attribute(x, n_samples=learnt.ours.n_samples)
-    frame = replace(learnt.ours, n_samples=1)(subject.model, x, seed=seed, ids=ids)
-    return replace(frame, values=values)
+        values = learnt.theirs.attribute(x, n_samples=ours.n_samples)
+    return replace(replace(ours, n_samples=1)(subject.model, x, seed=seed, ids=ids), values=values)
 
 
 def judge(subject: Subject, explanation: tg.Explanation) -> dict[str, float]:
@@ -186,27 +203,18 @@ def load(run: Path, fold: int, series: int | None) -> Subject:
     return Subject(cell, store.model(cell, "cpu"), evenly(store.data(cell).test, series))
 
 
-def rows_of(seed: int, subjects: list[Subject], scorers: list[str], have: set[Any]) -> Iterator[Row]:
-    """Learn with one seed and measure every combination that is not there yet; the test series are one for all folds."""
-    wanted = {
-        (subject.cell.fold, seed, by, scorer) for subject in subjects for by in (OURS, THEIRS) for scorer in scorers
-    }
-    if not wanted - have:
-        return
-    first = subjects[0]
-    ours, theirs = learn_ours(first, seed), learn_theirs(first, seed)
+def rows_of(seed: int, subjects: list[Subject], todo: list[tuple[Any, ...]]) -> Iterator[Row]:
+    """Learn with one seed, once for all folds, whose test series are the same; then measure what is to do."""
+    x = subjects[0].test.x
+    ours, theirs = learn_ours(subjects[0], seed), learn_theirs(subjects[0], seed)
     for by in (OURS, THEIRS):
         learnt = both_forms(by, ours, theirs)
-        apart = disagreement(learnt, first.test.x)
-        for subject in subjects:
-            for scorer in scorers:
-                key = subject.cell.fold, seed, by, scorer
-                if key not in have:
-                    found = judge(subject, explain(subject, learnt, scorer, seed))
-                    yield dict(zip(KEY, key, strict=True)) | found | {"forms_apart": apart}
-
-
-KEY = "fold", "seed", "learnt_by", "scored_by"
+        facts = {"loss": loss(learnt.generator, x), "forms_apart": disagreement(learnt, x)}
+        for subject, scorer in itertools.product(subjects, (OURS, THEIRS)):
+            key = subject.cell.fold, seed, by, scorer
+            if key in todo:
+                found = judge(subject, explain(subject, learnt, scorer, seed))
+                yield dict(zip(KEY, key, strict=True)) | found | facts
 
 
 def main() -> None:
@@ -220,14 +228,17 @@ def main() -> None:
     args = parser.parse_args()
     rows: list[Row] = json.loads(args.out.read_text())["rows"] if args.out.exists() else []
     subjects = [load(args.run, fold, args.series) for fold in args.folds]
-    about = {"data": "state, released series", "protocol": "published", "test_series": len(subjects[0].test)}
+    x = subjects[0].test.x
+    about = {"data": "state, released series", "protocol": "published", "test_series": len(x)}
+    about |= {"loss_of_one_gaussian": one_gaussian(x), "date": f"{datetime.now(UTC):%Y-%m-%d}"} | machine()
     for seed in args.seeds:
         have = {tuple(row[name] for name in KEY) for row in rows}
-        for row in rows_of(seed, subjects, args.scored_by, have):
+        wanted = itertools.product(args.folds, [seed], (OURS, THEIRS), args.scored_by)
+        todo = [key for key in wanted if key not in have]
+        for row in rows_of(seed, subjects, todo) if todo else ():
             rows.append(row)
             print(" ".join(f"{key}={value}" for key, value in row.items()), flush=True)
-            told = about | {"date": f"{datetime.now(UTC):%Y-%m-%d}"} | machine()
-            args.out.write_text(json.dumps(told | {"rows": rows}, indent=1) + "\n")
+            args.out.write_text(json.dumps(about | {"rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
