@@ -41,7 +41,7 @@ MEASURES = (Measure("cpd", "cpd", 0.1), Measure("aup", "aup"), Measure("aur", "a
 PARTS = {"rnn": "gru", "dist_predictor": "latent", "mean_generator": "mean", "cov_generator": "factor"}
 LAYERS = {"0": "0.0", "2": "0.2", "3": "1"}  # ours keep what lies before the last layer together
 KEY = "fold", "seed", "learnt_by", "scored_by"
-FIRST = 4  # step that a generator learns from
+FIRST = 4  # the first step that the released generator learns
 Row = dict[str, Any]
 
 
@@ -169,8 +169,11 @@ def stepping(subject: Subject) -> Callable[[Tensor], Tensor]:
     def logits(z: Tensor) -> Tensor:
         known = z.shape[1] - 1
         if known and torch.equal(z[:, :known], x[:, :known]):
-            return readout(recurrence(z[:, known:], states[None, :, known - 1].contiguous())[1][0])
-        return readout(recurrence(z)[1][0])
+            state = recurrence(z[:, known:], states[None, :, known - 1].contiguous())[1]
+        else:
+            state = recurrence(z)[1]
+        found: Tensor = readout(state[0])
+        return found
 
     return logits
 
