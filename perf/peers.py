@@ -71,7 +71,7 @@ def fit(model: nn.Module, x: Tensor, train: Tensor) -> Callable[[], Tensor]:
             probabilities(model),
             generator=JointFeatureGeneratorNet(rnn_hidden_size=3 * x.shape[-1]),
             features=train,
-            trainer=_trainer(Trainer, 1),
+            trainer=trainer(Trainer, 1),
         )
 
     def explain() -> Tensor:
@@ -98,7 +98,7 @@ def dynamask(model: nn.Module, x: Tensor, epochs: int, batch: int, areas: list[f
     )
     with silent():
         return DynaMask(probabilities(model)).attribute(
-            x, trainer=_trainer(Trainer, epochs, x), mask_net=net, batch_size=batch
+            x, trainer=trainer(Trainer, epochs, x), mask_net=net, batch_size=batch
         )
 
 
@@ -124,11 +124,11 @@ def extremal_mask(model: nn.Module, x: Tensor, epochs: int, batch: int) -> Tenso
     )
     with silent():
         return ExtremalMask(probabilities(model)).attribute(
-            x, trainer=_trainer(Trainer, epochs, x), mask_net=net, batch_size=batch
+            x, trainer=trainer(Trainer, epochs, x), mask_net=net, batch_size=batch
         )
 
 
-def _trainer(kind: type, epochs: int, x: Tensor | None = None) -> object:
+def trainer(kind: type, epochs: int, x: Tensor | None = None) -> object:
     return kind(
         max_epochs=epochs,
         accelerator="gpu" if x is not None and x.is_cuda else "cpu",

@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,38 @@ def test_the_page_on_predicted_deaths_has_the_measured_numbers():
         rank = [row["channel"] for row in rows].index("Lactate")
         mean, error = (rows[rank][f"{name}_{part}"] for part in ("mean", "error"))
         assert lactate == f"rank {rank + 1}: {mean:.{places}f} ± {error:.{places}f}"
+
+
+def test_the_page_on_results_has_the_study_of_fit_s_generator():
+    """Its table, differences between both ways to score, and losses, from the file that the script wrote."""
+    found = json.loads((ROOT / "perf/results/fit_generators.json").read_text())
+    page = " ".join((ROOT / "docs/results.md").read_text().split())
+    rows = found["rows"]
+    by_ours = [row for row in rows if row["scored_by"] == "tempograd" and row["fold"] == 0]
+    for name in ("tempograd", "time_interpret"):
+        mine = [row for row in by_ours if row["learnt_by"] == name]
+        folds = [
+            f"{row['aup']:.3f}"
+            for row in rows
+            if (row["seed"], row["scored_by"], row["learnt_by"]) == (42, "tempograd", name)
+        ]
+        assert "{}, {} and {} (".format(*folds) in page
+        cells = []
+        for key in ("aup", "aur", "cpd"):
+            values = [row[key] for row in mine]
+            cells.append(f"{statistics.mean(values):.3f} ({min(values):.3f} to {max(values):.3f})")
+        low, high = (f"{bound(row['loss'] for row in mine):,.0f}" for bound in (min, max))
+        assert " ".join(f"| {name} | {' | '.join(cells)} | {low} to {high} |".split()) in page
+    pairs = [
+        (ours, theirs)
+        for ours in by_ours
+        for theirs in rows
+        if theirs["scored_by"] != "tempograd"
+        and all(ours[key] == theirs[key] for key in ("fold", "seed", "learnt_by"))
+    ]
+    gaps = [f"{max(abs(a[key] - b[key]) for a, b in pairs):.4f}" for key in ("aup", "aur", "cpd")]
+    assert f"in {len(pairs)} generators by at most {gaps[0]} in AUP, {gaps[1]} in AUR and {gaps[2]} in CPD" in page
+    seeds = {row["seed"] for row in by_ours}
+    assert f"over {len(seeds)} seeds" in page
+    assert f"one Gaussian for all steps has {found['loss_of_one_gaussian']:.1f}" in page
+    assert max(row["forms_apart"] for row in rows) < 1e-5  # both forms of a generator are one

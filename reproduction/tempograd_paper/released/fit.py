@@ -64,7 +64,8 @@ class ReleasedFit(Scrambled, Fit):
     recipe : {"validated", "plain"}
         How the generator is made and learns: as in the library, or as in the code that the paper ran on synthetic
         data. There the latents' mean and spread lie in (-1, 1), the added variance is 1e-5, one random step of
-        every batch is learnt, and the last weights are kept.
+        every batch is learnt, and the last weights are kept. Two things differ from it: batches come in a new
+        order every epoch, and densities are computed in double precision.
     """
 
     recipe: _Recipe = settings.choice("validated", _Recipe)
