@@ -117,7 +117,8 @@ MISSING := table4-released@published table5-physionet2012@tuned table5-physionet
   table3-all-1000@tuned table4-all@tuned table1-physionet2012@published table1-physionet2012@tuned \
   table6-physionet2012@published table6-physionet2012@tuned table2-physionet2012@published table2-physionet2012@tuned \
   table8-physionet2012@published table8-physionet2012@tuned cpp-physionet2012@published cpp-physionet2012@tuned \
-  efficiency-physionet2012@published efficiency-physionet2012@tuned table3-1000@published
+  efficiency-physionet2012@published efficiency-physionet2012@tuned table3-1000@published table4@published \
+  table3-seed@published table4-seed@published
 own = $(if $(wildcard reproduction/results/plans/$(1).toml),reproduction/results/plans/$(1).toml,$(1))
 
 missing: $(MISSING:%=missing-%)  # what no results are kept of, most telling first, for a GPU; stop it, and it goes on; CELLS=13 at a time
