@@ -16,7 +16,8 @@ FUZZ ?= 30000  # calls of make fuzz
 DRAWN := tests/_utils/test_rng.py tests/_utils/test_stats.py tests/engine tests/explainers tests/metrics tests/models
 CONSTRAINTS ?= constraints.txt
 # exact versions; after make clean, make test CONSTRAINTS= takes the newest of everything
-INSTALL := -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
+# nothing is compiled in advance: Python does it on import, and most of what is installed is never imported
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 PIP := $(BIN)/python $(INSTALL)
 
 .PHONY: demo test test-paper test-lowest snapshots fuzz lock test-seed test-draws test-many-draws test-slow test-browser report-pictures
@@ -59,7 +60,7 @@ test-browser: .venv/browser
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m browser tests/browser
 
 test-slow: .venv/others  # models of other libraries, what else takes long, many more examples of properties; once per change
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow src tests reproduction
 	TEMPOGRAD_EXAMPLES=many $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal tests/properties
 
 models: $(MODELS:%=models-%) .venv/core  # models of other libraries in three lines each, and docs/models.md; an environment for each group

@@ -1,10 +1,8 @@
 """A browser for each process, reports that it builds once, and pages that are watched while they are open."""
 
-from typing import Any
-
 import pytest
 
-from tests.helpers.browser import RUNNING, WIDTHS, Sheet, chromium
+from tests.helpers.browser import RUNNING, WIDTHS, Sheet, Windows, chromium
 from tests.helpers.reports import BUILDERS, Case
 
 
@@ -14,6 +12,7 @@ def chrome():
 
     with sync_playwright() as playwright:
         options = ["--disable-background-networking", "--disable-component-update", "--no-first-run"]
+        options += ["--disable-gpu", "--disable-software-rasterizer"]  # nothing is drawn in three dimensions
         browser = playwright.chromium.launch(executable_path=chromium(), args=options)
         yield browser
         browser.close()
@@ -39,26 +38,28 @@ def width(request):
     return getattr(request, "param", "laptop")
 
 
-@pytest.fixture
-def visit(chrome, reports, width):
-    """Return a function that opens a case. In the end nothing may have left the page or been complained of."""
-    contexts, sheets = [], []
+@pytest.fixture(scope="session")
+def windows(chrome):
+    """Return empty windows, which tests take and give back: a new one costs more than all that most tests do."""
+    return Windows(chrome)
 
-    def visiting(name: str, **options: Any) -> Sheet:
-        wide, high = WIDTHS[width]
-        context = chrome.new_context(viewport={"width": wide, "height": high}, offline=True, **options)
-        context.set_default_timeout(20_000)
-        contexts.append(context)
-        sheet = Sheet(context.new_page(), reports(name))
-        sheets.append(sheet)
-        return sheet
+
+@pytest.fixture
+def visit(windows, reports, width):
+    """Return a function that opens a case. In the end nothing may have left the page or been complained of."""
+    sheets = []
+
+    def visiting(name: str, color_scheme: str = "light") -> Sheet:
+        sheets.append(Sheet(windows.take(WIDTHS[width], color_scheme), reports(name)))
+        return sheets[-1]
 
     yield visiting
     complaints = [sheet.complaints for sheet in sheets if sheet.complaints]
     left = [sheet.left_the_page() for sheet in sheets if sheet.left_the_page()]
     ran = [sheet.case.path.stem for sheet in sheets if not sheet.page.evaluate(RUNNING)]
-    for context in contexts:
-        context.close()
+    for sheet in sheets:
+        sheet.leave()
+        windows.give_back(sheet.page)
     assert complaints == []
     assert left == []
     assert ran == []

@@ -2,28 +2,32 @@
 
 import pytest
 
-from tests.helpers.browser import RUNNING, Sheet
+from tests.helpers.browser import RUNNING, WIDTHS, Sheet
 from tests.helpers.reports import Case
 
 pytestmark = pytest.mark.browser
 
 START = "<body><script>document.body.dataset.ready = 'true'</script>"
 
+STATE = """() => [localStorage.length, "left" in window, scrollY, !!document.querySelector("p:hover"),
+    matchMedia("print").matches, matchMedia("(prefers-color-scheme: dark)").matches, innerWidth]"""
+
 
 @pytest.fixture
-def watched(chrome, tmp_path):
-    context = chrome.new_context(offline=True)
-    context.set_default_timeout(10_000)
+def watched(windows, tmp_path):
+    sheets = []
 
     def watch(markup: str) -> Sheet:
         path = tmp_path / "page.html"
         path.write_text(f"<!doctype html>{START}{markup}", encoding="utf-8")
-        sheet = Sheet(context.new_page(), Case(path, None, {}))
-        sheet.page.wait_for_timeout(200)
-        return sheet
+        sheets.append(Sheet(windows.take(WIDTHS["laptop"], "light"), Case(path, None, {})))
+        sheets[-1].page.wait_for_timeout(200)
+        return sheets[-1]
 
     yield watch
-    context.close()
+    for sheet in sheets:
+        sheet.leave()
+        windows.give_back(sheet.page)
 
 
 def test_a_quiet_page_passes(watched):
@@ -67,6 +71,34 @@ def test_complaints_are_noticed(watched, markup, text):
 
 def test_a_name_that_runs_is_noticed(watched):
     assert not watched("<img src=x onerror='window.hacked=1'>").page.evaluate(RUNNING)
+
+
+def test_a_window_goes_to_the_next_test_as_new(windows, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(f"<!doctype html>{START}<p style='height: 3000px'>tall", encoding="utf-8")
+    first = Sheet(windows.take(WIDTHS["laptop"], "dark"), Case(path, None, {}))
+    first.page.evaluate("localStorage.setItem('kept', 'this'); window.left = 1; scrollTo(0, 500)")
+    first.page.mouse.move(300, 300)
+    first.page.emulate_media(media="print")
+    first.page.set_viewport_size({"width": 700, "height": 700})
+    first.leave()
+    windows.give_back(first.page)
+    second = Sheet(windows.take(WIDTHS["phone"], "light"), Case(path, None, {}))
+    assert second.page is first.page
+    second.settle()
+    found = second.page.evaluate(STATE)
+    second.page.evaluate("console.error('oh')")
+    second.leave()
+    windows.give_back(second.page)
+    assert found == [0, False, 0, False, False, False, 390]
+    assert (first.complaints, second.complaints) == ([], ["error: oh"])
+
+
+def test_a_window_that_opened_another_is_closed(windows):
+    page = windows.take(WIDTHS["laptop"], "light")
+    page.evaluate("open('about:blank') && 0")
+    windows.give_back(page)
+    assert page.is_closed()
 
 
 def test_a_missing_chromium_says_what_to_install(monkeypatch):

@@ -21,6 +21,7 @@ from tempograd.explainers import EXPLAINERS
 from tempograd.models import accuracy
 
 METRICS = ["cpd", "cpp", "aup", "aur", "auroc"]
+FEW = 20  # training series to learn from
 FILES = {"model.safetensors", "report.html", "table.md", "timing.safetensors"}
 
 
@@ -67,6 +68,7 @@ def finished(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch, StringIO() as printed, StringIO() as errors:
         patch.setitem(demo.METHODS, "winit", demo.METHODS["winit"]._replace(most=2))
+        patch.setattr(demo, "LEARNT_FROM", FEW)
         patch.setattr(demo.Results, "join", watched)
         with redirect_stdout(printed), redirect_stderr(errors):
             assert main(command(out)) == 0
@@ -107,7 +109,7 @@ def test_a_method_on_fewer_series_says_so_and_is_paired_with_the_same_series(fin
     out = finished.out
     model, data = load_model(out / "model.safetensors"), load_dataset("state")
     few, setting = data.test.take(slice(2)), demo.METHODS["winit"].options
-    train = data.train.x[: demo.LEARNT_FROM]
+    train = data.train.x[:FEW]
     scores = evaluate(model, explain(model, few.x, "winit", background=train, seed=1, ids=few.ids, **setting))
     timing = evaluate(model, Explanation.load(out / "timing.safetensors"))
     series, cpd, *_, difference = rows(out)["winit"]
@@ -198,7 +200,7 @@ def interrupted(tmp_path_factory):
     """A demo on a terminal that was interrupted after its second method: folder, exit code, what was shown."""
     out = tmp_path_factory.mktemp("interrupted")
     (out / "cost.png").write_text("of an earlier run: Software\0tempograd")
-    argv = [sys.executable, "-c", SLOW, *command(out, methods="random,deep_lift", series=2, epochs=2)]
+    argv = [sys.executable, "-c", SLOW, *command(out, methods="random,deep_lift", series=2)]
     master, slave = pty.openpty()
     environment, shown, sent = os.environ | {"OMP_NUM_THREADS": "1"}, b"", False
     with subprocess.Popen(argv, stdout=slave, stderr=slave, env=environment) as process:

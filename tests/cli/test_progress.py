@@ -14,6 +14,19 @@ from tempograd.cli import main
 from tempograd.models import build
 
 LINE = re.compile(r"\r(\w[\w .]*) \[[#.]{24}\] +\d+ %  \d+:\d\d elapsed, \S+ left")
+PLAN = """
+title = "The least that is a plan"
+protocol = "fair"
+datasets = ["switch_feature"]
+models = ["cnn"]
+folds = [0]
+series = 1
+explainers = ["random"]
+metrics = [{ metric = "cpd", k = 0.1, baseline = "zero" }]
+
+[training]
+epochs = 1
+"""
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +37,7 @@ def folder(tmp_path_factory):
     tg.explain(tg.load_model(path / "m.safetensors"), x, n_samples=8).save(path / "e.safetensors")
     rows = [f"{i},{t},{i + t}" for i in range(3) for t in range(4)]
     (path / "s.csv").write_text("\n".join(["id,time,a", *rows]))
+    (path / "plan.toml").write_text(PLAN)
     return path
 
 
@@ -35,8 +49,7 @@ def commands(folder, out):
         "explain": ["explain", *model, "--data", "switch_feature", "--limit", "2", "--out", str(out / "e")],
         "evaluate": ["evaluate", e, *model],
         "report": ["report", e, *model, "--out", str(out / "r.html")],
-        "bench": ["bench", "smoke", "--out", str(out / "runs"), "--methods", "random", *cpu],
-        "demo": ["demo", "--series", "2", "--epochs", "1", "--methods", "random", "--out", str(out), *cpu],
+        "bench": ["bench", str(folder / "plan.toml"), "--out", str(out / "runs"), *cpu],
     }
 
 
@@ -75,12 +88,12 @@ SHOWN = {
     "evaluate": ["evaluate"],
     "report": ["evaluate"],
     "bench": ["read the data", "bench"],
-    "demo": ["demo"],
 }
 
 
 @pytest.mark.parametrize("command", SHOWN)
 def test_bars_on_a_terminal(command, folder, tmp_path):
+    """Those of the demo are looked at where it is interrupted."""
     with terminal() as shown:
         assert main(commands(folder, tmp_path)[command]) == 0
     assert [label for label in SHOWN[command] if label not in shown] == []

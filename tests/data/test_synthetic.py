@@ -5,6 +5,7 @@ and the seeds are fixed, so a pass stays a pass.
 """
 
 import hashlib
+from functools import cache
 
 import numpy as np
 import pytest
@@ -17,9 +18,13 @@ STATE = [("state", variant) for variant in ("redrawn", "paper", "released")]
 SWITCH = [("switch_feature", variant) for variant in ("released", "paper")]
 
 
+made = cache(load_dataset)  # tests read it
+
+
+@cache
 def arrays(name, variant):
     """Series, labels and hidden states of all 1,000 series; the states are read off the true importance."""
-    data = load_dataset(name, variant=variant)
+    data = made(name, variant=variant)
     parts = (data.train, data.test)
     x, y, truth = (torch.cat([getattr(part, field) for part in parts]).numpy() for field in ("x", "y", "truth"))
     return x.astype(float), y, truth.argmax(-1) - (name == "state")
@@ -41,7 +46,7 @@ def ages(states):
 
 @pytest.mark.parametrize(("name", "variant"), STATE + SWITCH)
 def test_every_step_has_one_deciding_cell_and_the_ids_run_on(name, variant):
-    data = load_dataset(name, variant=variant)
+    data = made(name, variant=variant)
     for part in (data.train, data.test):
         assert (part.truth.sum(-1) == 1).all()
     assert data.train.ids.tolist() + data.test.ids.tolist() == list(range(1000))
@@ -53,7 +58,7 @@ def test_every_step_has_one_deciding_cell_and_the_ids_run_on(name, variant):
 @pytest.mark.parametrize(("name", "variant"), STATE + SWITCH)
 def test_the_same_call_makes_the_same_series_and_touches_no_global_generator(name, variant):
     before = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002
-    first, second = load_dataset(name, variant=variant), load_dataset(name, variant=variant)
+    first, second = made(name, variant=variant), load_dataset(name, variant=variant)
     assert torch.equal(first.train.x, second.train.x)
     assert torch.equal(first.test.y, second.test.y)
     assert not torch.equal(first.train.x[:200], first.test.x)
@@ -63,7 +68,7 @@ def test_the_same_call_makes_the_same_series_and_touches_no_global_generator(nam
 
 @pytest.mark.parametrize(("name", "default"), [("state", "redrawn"), ("switch_feature", "released")])
 def test_the_default_draws_the_released_law_in_our_order(name, default):
-    assert torch.equal(load_dataset(name).test.x, load_dataset(name, variant=default).test.x)
+    assert torch.equal(load_dataset(name).test.x, made(name, variant=default).test.x)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Every block of code on every page runs as its reader would run it: in order, in an empty folder, quietly."""
+"""Every block of code on every page runs as its reader would run it: in order, in an empty folder, quietly.
+
+``make docs`` runs them all, by the same function; here a page of Python and one of commands are run always.
+"""
 
 import os
 from pathlib import Path
@@ -24,7 +27,12 @@ def test_the_pages_that_promise_code_have_some():
     assert len([page for page in PAGES if page.startswith("howto/")]) >= 10
 
 
-@pytest.mark.parametrize("page", PAGES)
+QUICK = ("start.md", "howto/files.md")
+
+
+@pytest.mark.parametrize(
+    "page", [*QUICK, *(pytest.param(page, marks=pytest.mark.slow) for page in PAGES if page not in QUICK)]
+)
 def test_every_block_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.setattr(tg.EXPLAINERS, "_entries", dict(tg.EXPLAINERS._entries))  # a page may register a method
     monkeypatch.setattr(os, "environ", os.environ.copy())

@@ -113,6 +113,10 @@ def test_the_sentence_reaches_gradient_methods_too():
         tg.IntegratedGradients(n_steps=4)(horizon(8), X, batch_size=8)
 
 
+def slow(number):
+    return pytest.param(number, marks=pytest.mark.slow)
+
+
 def fresh(kind, classes, seed):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -122,7 +126,7 @@ def fresh(kind, classes, seed):
 
 
 @pytest.mark.parametrize("kind", ["gru", "cnn", "transformer", "recurrent"])
-@pytest.mark.parametrize("classes", [1, 2, 3, 5, 9, 20])
+@pytest.mark.parametrize("classes", [1, 2, 3, slow(5), slow(9), 20])
 def test_fresh_classifiers_are_not_suspected(kind, classes):
     for seed in range(3):
         model = fresh(kind, classes, seed)
@@ -131,7 +135,7 @@ def test_fresh_classifiers_are_not_suspected(kind, classes):
             assert objection(model.eval()(x).detach(), x) is None  # and nothing depends on what it declares
 
 
-@pytest.mark.parametrize("classes", [2, 3, 4, 7, 12, 20])
+@pytest.mark.parametrize("classes", [2, 3, slow(4), 7, slow(12), 20])
 @pytest.mark.parametrize("size", [0.01, 1.0, 5.0])
 def test_logits_of_any_usual_size_are_not_suspected(classes, size):
     """Fresh heads in the worst case: all series alike, so that a row is one draw."""

@@ -1,5 +1,6 @@
 """Thousands of calls, settings, files and commands, half-right: the right answer, or one clear sentence.
 
+Half of them are run always, the others by ``make test-slow``, and many more by ``make fuzz``.
 ``FUZZ_SEED=3 FUZZ_CASE=calls:117 python -m pytest tests/fuzz/test_fuzz.py`` runs one case again, and alone.
 """
 
@@ -22,7 +23,12 @@ BLOCKS = (
 )
 
 
-@pytest.mark.parametrize(("kind", "numbers"), BLOCKS, ids=[f"{kind}-{numbers.start}" for kind, numbers in BLOCKS])
+def case(kind, numbers):
+    often = bool(CASE) or numbers.start < counts(CALLS // 2)[kind]
+    return pytest.param(kind, numbers, id=f"{kind}-{numbers.start}", marks=() if often else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("kind", "numbers"), [case(*block) for block in BLOCKS])
 def test_right_answers_or_one_sentence(kind, numbers):
     found = run(kind, SEED, numbers)
     faults = [text for _, text in found if text]

@@ -43,6 +43,34 @@ def chromium() -> str:
     )
 
 
+class Windows:
+    """Windows of a browser, each with storage of its own and without a network."""
+
+    def __init__(self, browser: Any) -> None:
+        self._browser = browser
+        self._free: list[Any] = []
+
+    def take(self, size: tuple[int, int], color_scheme: str) -> Any:
+        """Return an empty window that no other test has."""
+        if not self._free:
+            context = self._browser.new_context(offline=True)
+            context.set_default_timeout(20_000)
+            self._free.append(context.new_page())
+        page = self._free.pop()
+        page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+        page.emulate_media(media="null", color_scheme=color_scheme)
+        return page
+
+    def give_back(self, page: Any) -> None:
+        """Empty a window for the next test; one that opened others is closed."""
+        if len(page.context.pages) > 1:
+            page.context.close()
+            return
+        page.goto("about:blank")
+        page.mouse.move(0, 0)
+        self._free.append(page)
+
+
 class Sheet:
     """One open report, with the words of its contract: views, controls, tables and pictures."""
 
@@ -50,12 +78,16 @@ class Sheet:
         self.page, self.case = page, case
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        page.on("console", self._note)
-        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        page.on("request", lambda request: self.requests.append(request.url))
-        page.on("websocket", lambda socket: self.requests.append(socket.url))
-        page.on("popup", lambda other: self.complaints.append(f"popup: {other.url}"))
+        self._heard = {
+            "console": self._note,
+            "pageerror": lambda error: self.complaints.append(f"error: {error}"),
+            "dialog": lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()),
+            "request": lambda request: self.requests.append(request.url),
+            "websocket": lambda socket: self.requests.append(socket.url),
+            "popup": lambda other: self.complaints.append(f"popup: {other.url}"),
+        }
+        for event, hear in self._heard.items():
+            page.on(event, hear)
         page.context.route("**/*", self._only_the_file)
         page.goto(self.url)
         page.wait_for_selector(READY, state="attached")
@@ -74,6 +106,13 @@ class Sheet:
         else:
             self.requests.append(route.request.url)
             route.abort()
+
+    def leave(self) -> None:
+        """Hear nothing more, and leave nothing kept by the page."""
+        self.page.evaluate("localStorage.clear()")
+        self.page.context.unroute_all()
+        for event, hear in self._heard.items():
+            self.page.remove_listener(event, hear)
 
     def left_the_page(self) -> list[str]:
         """Return every address asked for but the file itself and what is made inside the page."""

@@ -16,7 +16,7 @@ QUICK: dict[str, dict[str, object]] = {
     "augmented_occlusion": {"n_samples": 4},
     "contralsp": {"epochs": 10, "lr": 0.1},
     "dynamask": {"epochs": 20, "lr": 0.1, "areas": (0.2, 0.4), "time_weight": 0.0},
-    "fit": {"n_samples": 4, "epochs": 20},
+    "fit": {"n_samples": 4, "epochs": 2},
     "extremal_mask": {"epochs": 9, "lr": 0.05},
     "timex": {"epochs": 1, "fit_batch_size": 8},
     "timexpp": {"epochs": 1, "fit_batch_size": 8},

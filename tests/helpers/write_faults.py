@@ -134,7 +134,7 @@ def fails_at_every_step(write, read, folder, spare, monkeypatch, *, there, kept,
     folder.mkdir()
     path = folder / "file"
     write(path, 0)
-    old = read(path)
+    old, before = read(path), path.read_bytes()
     write(path, 1)
     new = read(path)
     assert old != new or same
@@ -151,7 +151,7 @@ def fails_at_every_step(write, read, folder, spare, monkeypatch, *, there, kept,
             faults.start(-1, 0)
             path.unlink(missing_ok=True)
             if there:
-                write(path, 0)
+                path.write_bytes(before)
             faults.start(failing, number)
             said = attempt(lambda: write(path, 1))
             removing = faults.removing

@@ -169,7 +169,7 @@ def test_only_who_ran_on_all_series_can_win(monkeypatch):
 # What it costs
 
 
-@pytest.mark.parametrize("budget", [6, 12, 30])
+@pytest.mark.parametrize("budget", [6, pytest.param(12, marks=pytest.mark.slow), 30])
 @pytest.mark.parametrize("method", ["rand_ig", "lime", "augmented_occlusion"])
 def test_the_budget_is_never_exceeded(budget, method):
     shown = 0

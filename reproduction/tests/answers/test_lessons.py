@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tempograd_paper.answers import writing
+from tempograd_paper.answers.blocks import kept_folders
 from tempograd_paper.answers.lessons import (
     QUESTIONS,
     TUNED,
@@ -84,15 +86,24 @@ def test_one_that_is_better_than_all_is_told_from_them():
     assert text.endswith("it cannot be told from LIME.")
 
 
-def test_the_command_writes_page_and_pictures(tmp_path, capsys):
+@pytest.mark.parametrize("pictures", [2, pytest.param(None, marks=pytest.mark.slow)], ids=["two", "all"])
+def test_the_command_writes_page_and_pictures(tmp_path, capsys, monkeypatch, lessons, pictures):
+    """The page is of all results; of two of them the pictures are drawn always."""
+    folders = kept_folders(RESULTS)
+    monkeypatch.setattr(writing, "learn", {RESULTS: lessons}.__getitem__)
+    monkeypatch.setattr(writing, "kept_folders", {RESULTS: folders[:pictures]}.__getitem__)
     assert main(["answers", "--results", str(RESULTS), "--docs", str(tmp_path)]) == 0
     assert (tmp_path / "learnt.md").read_text(encoding="utf-8") == (ROOT / "docs/learnt.md").read_text(
         encoding="utf-8"
     )
     written = {path.name for path in (tmp_path / "pictures").iterdir()}
-    kept = {f"dots_{folder.parent.name}.png" for folder in RESULTS.glob("*/cells.json")}
-    assert written == kept | {"ranks.png"}
+    assert written == {f"dots_{folder.name}.png" for folder in folders[:pictures]} | {"ranks.png"}
     assert len(re.findall("Wrote ", capsys.readouterr().out)) == len(written) + 1
+
+
+def test_every_kept_table_has_a_picture():
+    kept = {f"dots_{folder.parent.name}.png" for folder in RESULTS.glob("*/cells.json")}
+    assert kept == {f"dots_{folder.name}.png" for folder in kept_folders(RESULTS)}
     assert {path.name for path in (ROOT / "docs/pictures").glob("dots_*.png")} == kept
 
 
