@@ -27,6 +27,12 @@ def test_only_common_folds_are_compared():
     assert found.means(("lime",)) == [pytest.approx((1.5 + 3 + 9) / 3)]
 
 
+def test_scores_of_some_folds_only():
+    found = block(timing={0: [1.0], 1: [5.0], 2: [9.0]}, lime={1: [2.0]}).only((1, 2))
+    assert found.means(("timing",)) == [7.0]
+    assert found.means(("timing", "lime")) == [5.0, 2.0]
+
+
 def test_differences_are_paired_by_series_and_over_models_and_series():
     one = block(timing={0: [1.0, 3.0, 5.0], 1: [5.0, 11.0, NAN]}, lime={0: [0.0] * 3, 1: [0.0] * 3})
     gap = one.difference("timing", "lime")  # of the first two series, see test_mean_squares_by_hand
@@ -46,10 +52,10 @@ def test_methods_that_a_data_set_lacks_and_random_do_not_compete():
 
 
 @pytest.mark.parametrize("baseline", ["zero", "average"])
-@pytest.mark.parametrize("protocol", ["published", "fair"])
+@pytest.mark.parametrize("protocol", ["published", "tuned"])
 def test_the_kept_blocks_are_the_kept_means(protocol, baseline):
     """Another way to the same ranks: the means that cells.json has for people, and scipy."""
-    found = compare_methods(load_blocks(RESULTS, protocol, baseline))
+    found = compare_methods(load_blocks(RESULTS, protocol, baseline, COMPARED[protocol]))
     assert len(found.blocks) == 7
     means = {}
     for name in COMPARED[protocol]:
