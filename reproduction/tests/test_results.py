@@ -45,7 +45,7 @@ def test_every_kept_cell_belongs_to_the_plan(folder):
 
 def test_results_stay_small():
     total = sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file())
-    assert total < 20e6
+    assert total < 40e6  # all tables of the paper, one score per series and measure; half of them took 20
 
 
 @pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda page: page.name)
