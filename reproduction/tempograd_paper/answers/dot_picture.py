@@ -26,13 +26,17 @@ NARROWEST = 5.5  # inches, for the title and the note
 
 @dataclass(frozen=True)
 class Dot:
-    """One method on one data set; ``low`` and ``high`` end its 95 % interval, ``published`` may be None."""
+    """One method on one data set.
+
+    ``low`` and ``high`` end its 95 % interval, ``published`` may be None, ``whole`` says that no fold is missing.
+    """
 
     label: str
     mean: float
     low: float
     high: float
     published: float | None
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ def dot_panels(table: Table) -> list[DotPanel]:
         if not panel.folds or panel.left_out:
             continue
         rows = zip(table.plan.rows, panel.entries, strict=True)
-        dots = tuple(dot for row, entries in rows if (dot := _dot(row.label, entries[index])) is not None)
+        dots = tuple(dot for row, entries in rows if (dot := _dot(row.label, entries[index], panel)) is not None)
         found.append(DotPanel(f"{panel_label(panel)}\n{measure_label(measures[index])}, {_over(panel)}", dots))
     return found
 
@@ -80,15 +84,17 @@ def draw_dots(table: Table) -> "Picture":
             for text in axes.get_yticklabels():
                 text.set_color(palette.UP if text.get_text().startswith("TIMING") else palette.INK)
         every[0, 0].set_ylim(len(rows) - 0.4, -0.6)
+        dots = [dot for panel in panels for dot in panel.dots]
+        hollow = ["diamonds: published"] if any(dot.published is not None for dot in dots) else []
+        hollow += [] if all(dot.whole for dot in dots) else ["dots: fewer folds than other rows"]
         note = "lines: 95 % intervals over folds, or over the series of one fold"
-        if any(dot.published is not None for panel in panels for dot in panel.dots):
-            note += "; hollow diamonds: published"
+        note += f"\nhollow {', hollow '.join(hollow)}" if hollow else ""
         picture.supxlabel(note, fontsize=7.5, color=palette.MUTED)
         heading(picture, f"{table.plan.title} ({table.plan.protocol})")
         return picture
 
 
-def _dot(label: str, entry: TableEntry) -> Dot | None:
+def _dot(label: str, entry: TableEntry, panel: Panel) -> Dot | None:
     ours = entry.summary
     if ours is None:
         return None
@@ -96,7 +102,8 @@ def _dot(label: str, entry: TableEntry) -> Dot | None:
     freedom = torch.tensor(float(ours.count - 1), dtype=torch.float64)
     half = error * float(t_quantile(0.95, freedom)) if error else 0.0
     theirs = entry.published.mean if entry.published is not None and entry.deviation is not None else None
-    return Dot(label, ours.mean, ours.mean - half, ours.mean + half, theirs)
+    whole = panel.over != "folds" or ours.count == len(panel.folds)
+    return Dot(label, ours.mean, ours.mean - half, ours.mean + half, theirs, whole)
 
 
 def _over(panel: Panel) -> str:
@@ -110,7 +117,7 @@ def _draw(axes: "Axes", panel: DotPanel, rows: list[str]) -> None:
         own = dot.label.startswith("TIMING")
         colour = palette.MUTED if dot.label == FLOOR else palette.UP if own else palette.INK
         axes.hlines(row, dot.low, dot.high, color=colour, linewidth=1.0)
-        axes.plot(dot.mean, row, "o", markersize=4, color=colour)
+        axes.plot(dot.mean, row, "o", markersize=4, color=colour, markerfacecolor=colour if dot.whole else "white")
         if dot.published is not None:
             axes.plot(dot.published, row, "D", markersize=5, color=palette.DOWN, markerfacecolor="none")
     axes.set_title(panel.title)

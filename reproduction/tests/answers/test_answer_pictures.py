@@ -63,3 +63,17 @@ def test_one_fold_has_its_interval_over_series():
     (panel,) = dot_panels(tabulate(plan, toy_records(plan)))
     assert panel.title.endswith("2 series")
     assert panel.dots[1].high - panel.dots[1].mean == pytest.approx(12.706, rel=1e-3)  # of 1 and 3: t · 1
+
+
+def test_rows_with_fewer_folds_have_hollow_dots():
+    plan = toy_plan(rows=(IG, TIMING))
+    records = toy_records(plan)
+    del records[plan.cell(plan.datasets[0], "gru", 2, IG).key]
+    table = tabulate(plan, records)
+    (panel,) = dot_panels(table)
+    assert [dot.whole for dot in panel.dots] == [False, True]
+    picture = draw_dots(table)
+    faces = [line.get_markerfacecolor() for line in picture.axes[0].lines if line.get_marker() == "o"]
+    assert faces[0] == "white"
+    assert faces[1] != "white"
+    assert picture.get_supxlabel().endswith("hollow dots: fewer folds than other rows")
