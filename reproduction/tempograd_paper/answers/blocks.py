@@ -129,14 +129,29 @@ def kept_folders(results: Path) -> list[Path]:
     return sorted(path.parent for path in results.glob(f"*/{CELLS}"))
 
 
-def compare_methods(blocks: Sequence[Block], methods: Sequence[str] | None = None) -> Comparison:
-    """Compare methods over data sets, by default those that every data set has; random is none of them."""
-    everywhere = [name for name in blocks[0].scores if all(name in block.scores for block in blocks)]
-    chosen = tuple(name for name in methods or everywhere if name != FLOOR)
+def compare_methods(blocks: Sequence[Block], *, whole: bool = True) -> Comparison:
+    """Compare the methods that every data set has over data sets; random is none of them.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+    whole : bool
+        Methods must have every fold that TIMING has; otherwise the folds that all have are compared.
+    """
+    chosen = tuple(
+        name
+        for name in blocks[0].scores
+        if name != FLOOR and all(_has(each, name, whole=whole) for each in blocks)
+    )
     means = np.array([block.means(chosen) for block in blocks])
     test = friedman(means)
     apart = critical_difference(len(chosen), len(blocks))
     return Comparison(chosen, tuple(blocks), means, test, apart, blocks[0].protocol)
+
+
+def _has(block: Block, name: str, *, whole: bool) -> bool:
+    folds = set(block.scores.get(name, ()))
+    return folds >= set(block.scores[OWN]) if whole else bool(folds)
 
 
 def _block(plan: Plan, dataset: str, measure: Measure, records: Mapping[str, Record]) -> Block:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import median
 
 from tempograd_paper.runner.plan import Plan, Row
 from tempograd_paper.runner.record import Record
@@ -164,11 +164,14 @@ def _panel(
 
 
 def _seconds(grid: Grid, row: int, folds: Sequence[int]) -> float | None:
-    """Return the seconds that explaining one series took, the mean over folds; None where nobody looked."""
+    """Return the seconds that explaining one series took; None where nobody looked.
+
+    The median over folds, because the first one that a process explains has to warm up.
+    """
     found = [grid[row, fold] for fold in folds if (row, fold) in grid]
     times = [
         record.facts["seconds"]["explain"] / len(record.ids)
         for record in found
         if record.facts.get("seconds", {}).get("explain") is not None
     ]
-    return fmean(times) if times else None
+    return median(times) if times else None

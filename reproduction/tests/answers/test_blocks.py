@@ -51,6 +51,15 @@ def test_methods_that_a_data_set_lacks_and_random_do_not_compete():
     assert found.test.ranks == (1.5, 1.5)
 
 
+def test_methods_that_some_fold_lacks_compete_only_where_asked_for():
+    first = block(timing={0: [3.0], 1: [5.0]}, lime={0: [2.0], 1: [2.0]}, fit={1: [9.0]})
+    assert compare_methods([first, first]).methods == ("timing", "lime")
+    assert compare_methods([first, first]).means.tolist() == [[4.0, 2.0]] * 2
+    partly = compare_methods([first, first], whole=False)  # of the fold that all have
+    assert partly.methods == ("timing", "lime", "fit")
+    assert partly.means.tolist() == [[5.0, 2.0, 9.0]] * 2
+
+
 @pytest.mark.parametrize("baseline", ["zero", "average"])
 @pytest.mark.parametrize("protocol", ["published", "tuned"])
 def test_the_kept_blocks_are_the_kept_means(protocol, baseline):

@@ -364,13 +364,13 @@ def test_seconds_are_per_series_and_over_folds():
     plan = toy_plan()
     records = toy_records(plan, SCORES | {"IG": {0: [1.0, 1.0]}})
     for key, record in records.items():
-        explain = {0: 4.0, 1: 6.0, 2: 2.0}[record.cell.fold]
+        explain = {0: 90.0, 1: 6.0, 2: 2.0}[record.cell.fold]  # the first had to warm up
         if record.cell.method == "timing":
             records[key] = toy_record(
                 record.cell, SCORES["TIMING"][record.cell.fold], seconds={"explain": explain}
             )
     (panel,) = tabulate(plan, records).panels
-    assert panel.seconds == (None, pytest.approx((4 + 6 + 2) / 3 / 2))
+    assert panel.seconds == (None, pytest.approx(6 / 2))
 
 
 def test_panels_are_by_data_set_and_model():
