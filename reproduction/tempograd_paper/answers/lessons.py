@@ -203,7 +203,7 @@ def _of_the_seed(lessons: Lessons) -> str:
         folds = block.folds((OWN, RIVAL))
         before, after = (each.only(folds).means((OWN, RIVAL)) for each in (first[block.dataset], block))
         leads = [_percent(own - rival, rival) for own, rival in (before, after)]
-        few = "" if len(folds) > FEW else f", {_number(len(folds))} folds,"
+        few = "" if len(folds) > FEW else f", {_number(len(folds))} fold{'s' * (len(folds) > 1)},"
         parts.append(
             f"{DATASET_LABELS[block.dataset]}{few} {before[0]:.3f} → {after[0]:.3f} "
             f"(lead {leads[0]} → {leads[1]} %)"

@@ -157,7 +157,7 @@ def test_what_other_initial_weights_move_is_of_the_same_folds():
     lessons.blocks[PUBLISHED[0]] = [
         before if each.dataset == "wafer" else each for each in lessons.blocks[TUNED[0]]
     ]
-    assert "Wafer 0.400 → 0.300 (lead +100.0 → −25.0 %)." in write_page(lessons)
+    assert "Wafer, one fold, 0.400 → 0.300 (lead +100.0 → −25.0 %)." in write_page(lessons)
 
 
 def test_a_verdict_that_hangs_on_a_method_with_fewer_folds_is_told_with_it():
