@@ -31,7 +31,7 @@ SEEDED = ("table3-seed", "table4-seed")  # published, from other initial weights
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 RELEASED, AS_RELEASED = "table4-released", " as released"
 CLOSE = 2.0  # standard errors
-FEW = 2  # folds that are worth a word
+FEW = {1: ", one fold,", 2: ", two folds,"}  # which are worth a word
 
 
 @dataclass(frozen=True)
@@ -145,10 +145,10 @@ def claim_against_ig(lessons: Lessons) -> str:
     for ahead, count, p_values, where in parts:
         groups.setdefault((ahead, count, p_values), []).append(where)
     sentences = [
-        f"ahead on {_number(ahead)} of {_number(count)} data sets ({'; '.join(where)}: {p_values})"
+        f"{_number(ahead)} of {_number(count)} data sets ({'; '.join(where)}: {p_values})"
         for (ahead, count, p_values), where in groups.items()
     ]
-    return f"TIMING is {', and '.join(sentences)}.".replace("ahead on", "ahead of IG on", 1)
+    return f"TIMING is ahead of IG on {', and on '.join(sentences)}."
 
 
 def claim_over_all(lessons: Lessons) -> str:
@@ -203,7 +203,7 @@ def _of_the_seed(lessons: Lessons) -> str:
         folds = block.folds((OWN, RIVAL))
         before, after = (each.only(folds).means((OWN, RIVAL)) for each in (first[block.dataset], block))
         leads = [_percent(own - rival, rival) for own, rival in (before, after)]
-        few = "" if len(folds) > FEW else f", {_number(len(folds))} fold{'s' * (len(folds) > 1)},"
+        few = FEW.get(len(folds), "")
         parts.append(
             f"{DATASET_LABELS[block.dataset]}{few} {before[0]:.3f} → {after[0]:.3f} "
             f"(lead {leads[0]} → {leads[1]} %)"
@@ -262,10 +262,8 @@ def _caveats(lessons: Lessons) -> Iterator[str]:
     counts = {DATASET_LABELS[each.dataset]: len(each.folds((OWN, RIVAL))) for each in lessons.blocks[TUNED[0]]}
     few = [f"{name} {_number(count)}" for name, count in counts.items() if count < max(counts.values())]
     if few:
-        yield (
-            f"Models under the tuned protocol: {_list(few)}, the others {_number(max(counts.values()))}. Most "
-            "folds share their test series: errors over folds are too small."
-        )
+        yield (f"Models under the tuned protocol: {_list(few)}, the others {_number(max(counts.values()))}.")
+    yield "Most folds share their test series: errors over folds are too small."
     yield (
         "The published TIMING of State and Switch-Feature is the setting of the released sweep with the best "
         "CPD on the test series themselves."
