@@ -238,7 +238,8 @@ def _met(met: dict[str, tuple[int, int]]) -> str:
 
 
 def _differences(lessons: Lessons) -> str:
-    head = ["", *(f"{protocol}, {_words(baseline)}" for protocol, baseline in QUESTIONS)]
+    short = {"background": "others"}  # five columns fit beside each other on the page
+    head = ["", *(f"{protocol}, {short.get(baseline, baseline)}" for protocol, baseline in QUESTIONS)]
     columns = [[_difference(block) for block in lessons.blocks[question]] for question in QUESTIONS]
     names = [DATASET_LABELS[block.dataset] for block in lessons.blocks[QUESTIONS[0]]]
     return aligned([head, *([name, *row] for name, row in zip(names, zip(*columns, strict=True), strict=True))])

@@ -77,7 +77,7 @@ def test_a_page_against_timing_says_so():
         "TIMING is ahead of IG on one of three data sets (published, zeros; "
     )
     text = write_page(found)
-    assert "| State  |            −40.0 |" in text  # of a half, on two series: not certain
+    assert "| State  |           −40.0 |" in text  # of a half, on two series: not certain
     assert "Wafer 1 of 2." in text
     assert (
         "on the three data sets that have it: mean rank 3.0 against 1.7 with zeros, 3.0 against 1.7 with" in text
