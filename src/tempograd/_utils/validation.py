@@ -191,9 +191,14 @@ def check_series(x: Any, layout: str = "BTD", name: str = "x", *, gaps: bool = F
         )
     check_choice(layout, "layout", get_args(Layout))
     if tensor.numel() == 0:
-        raise InputError(f"{name} is empty, its shape is {tuple(tensor.shape)}: pass at least one series.")
+        raise InputError(
+            f"{name} is empty, its shape is {tuple(tensor.shape)}: pass at least one series, step and channel."
+        )
     if not tensor.is_floating_point():
-        raise InputError(f"{name} must hold floating-point numbers, got {tensor.dtype}: write {name}.float().")
+        raise InputError(
+            f"{name} must hold floating-point numbers, got {tensor.dtype}: write {name}.float(), or "
+            f"{name}.astype('float32') of an array."
+        )
     for start in range(0, len(tensor), ROWS):
         rows = tensor[start : start + ROWS]
         # a sum is much faster to compute, and only one that is not finite needs a second look

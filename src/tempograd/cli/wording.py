@@ -31,7 +31,7 @@ PHRASES = {  # what is no option of a command, or is said in another way there
     "steps= or mask= leave": "--steps or missing values leave",
     "write x[None] for a single series, x[..., None] for a single channel": "a single series or channel needs "
     "its axis too",
-    "write x.float()": "write it as float32",
+    "write x.float(), or x.astype('float32') of an array": "write it as float32",
     "pass truth=": "pass --data with an array truth",
     "steps=None": "no --steps",
     ", or pass grid= with settings of your own": "",

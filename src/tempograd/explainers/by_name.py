@@ -230,7 +230,10 @@ def explainer_of(method: str | Explainer, settings: dict[str, Any]) -> Explainer
             raise InputError(f"{given}= is a setting of {name}: pass it when the explainer is made.")
         if given not in known:
             raise UnknownNameError(
-                f"option of {name}", given, call if isinstance(method, Explainer) else known | call
+                f"option of {name}",
+                given,
+                call if isinstance(method, Explainer) else known | call,
+                short={"n_samples": "n_steps", "n_steps": "n_samples"},  # whichever of the two a method has
             )
     return method if isinstance(method, Explainer) else kind(**settings)
 

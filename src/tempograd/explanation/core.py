@@ -650,14 +650,6 @@ def require(value: Any, *, several: bool = False) -> Explanation:
     raise InputError(f"An Explanation was expected, as tempograd.explain returns it, got {brief(value)}{hint}.")
 
 
-def same_output(one: Explanation, other: Explanation) -> bool:
-    """Tell whether two explanations are of the same output, where a task has no predicted class to choose it."""
-    chosen = {"regression", "forecast"}
-    if one.task not in chosen or other.task not in chosen or one.target is None or other.target is None:
-        return True
-    return set(one.target.flatten().tolist()) == set(other.target.flatten().tolist())
-
-
 def _one(row: Any, count: int) -> slice:
     """Return the slice that holds one series; as in lists, negative positions count from the end."""
     place = validation.check_int(row, "a position", -(2**63))

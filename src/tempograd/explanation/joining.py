@@ -11,7 +11,8 @@ from tempograd._utils import validation
 from tempograd._utils.formatting import counted
 from tempograd.engine import Call, FixedInputs, GradientCheck
 from tempograd.errors import InputError, brief
-from tempograd.explanation.core import CELLS, ROWS, Explanation, require, same_output
+from tempograd.explanation.core import CELLS, ROWS, Explanation, require
+from tempograd.explanation.same import same_output
 from tempograd.typing import ArrayLike, Times
 
 ALIKE = ["method", "parameters", "seed", "output", "task", "fingerprint", "columns", "signed", "facts", "draws"]

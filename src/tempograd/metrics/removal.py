@@ -34,6 +34,7 @@ from tempograd.engine.guesses import is_probability
 from tempograd.engine.inputs import is_several
 from tempograd.errors import InputError, ModelError, brief, warn
 from tempograd.explanation import Explanation
+from tempograd.explanation.same import other_series
 from tempograd.typing import Measured, Picker, Task
 
 MEASURED: tuple[Measured, ...] = get_args(Measured)
@@ -448,6 +449,11 @@ def given_series(explanation: Explanation, x: Any) -> Tensor | None:
     tensor = validation.check_series(x, gaps=explanation.mask is not None)
     if tensor.shape != shape:
         raise InputError(f"x must be the explained series, {shape}, got {tuple(tensor.shape)}.")
+    if unlike := other_series(explanation, tensor):
+        raise InputError(
+            f"x must be the explained series, but holds other values in {len(unlike)} of {len(tensor)}, id "
+            f"{unlike[0]} first: pass those that were explained, or leave x out."
+        )
     return tensor if explanation.mask is None else _filled(tensor, explanation.mask, explanation.baseline)
 
 

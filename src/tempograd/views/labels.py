@@ -12,7 +12,8 @@ from tempograd._utils import validation
 from tempograd._utils.formatting import counted
 from tempograd.engine import inputs
 from tempograd.errors import InputError, brief
-from tempograd.explanation.core import Explanation, require, same_output
+from tempograd.explanation.core import Explanation, require
+from tempograd.explanation.same import other_series, same_output
 
 Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 STATIC = inputs.STATIC  # what the step of static values is called
@@ -45,6 +46,12 @@ def as_mapping(explanations: Explanations) -> dict[str, Explanation]:
                 f"All explanations must be of the same series, but {brief(label)} has shape "
                 f"{tuple(other.values.shape)} with ids {_range(other.ids)} instead of "
                 f"{tuple(first.values.shape)} with ids {_range(first.ids)}."
+            )
+        if unlike := other_series(first, other.x, other.mask):
+            raise InputError(
+                f"All explanations must be of the same series, but {brief(label)} holds other values than "
+                f"{brief(next(iter(named)))} in {len(unlike)} of {len(first)} series, id {unlike[0]} first: "
+                "explain the same ones in the same order."
             )
     return named
 

@@ -1,0 +1,38 @@
+"""Whether explanations are of the same output, and of the same series."""
+
+import torch
+from torch import Tensor
+
+from tempograd.explanation.core import Explanation
+
+ROUNDED = 1e-4  # of a value, or four units of the last place of either precision: no more apart is the same value
+
+
+def same_output(one: Explanation, other: Explanation) -> bool:
+    """Tell whether two explanations are of the same output, where a task has no predicted class to choose it."""
+    chosen = {"regression", "forecast"}
+    if one.task not in chosen or other.task not in chosen or one.target is None or other.target is None:
+        return True
+    return set(one.target.flatten().tolist()) == set(other.target.flatten().tolist())
+
+
+def other_series(explanation: Explanation, x: Tensor | None, mask: Tensor | None = None) -> list[int]:
+    """Return the ids of series whose observed values in ``x`` are not those that were explained.
+
+    Cells that are missing in either hold a baseline, which may differ. Nothing is known of an explanation that
+    keeps no series.
+    """
+    kept = explanation.x
+    if kept is None or x is None or x.shape != kept.shape:
+        return []
+    x = x.to(kept.device)
+    rounded = max(ROUNDED, *(4 * torch.finfo(part.dtype).eps for part in (x, kept)))
+    same = torch.isclose(x.double(), kept.double(), rtol=rounded, atol=rounded * _size(kept), equal_nan=True)
+    for observed in (explanation.mask, mask):
+        same = same if observed is None else same | ~observed.to(kept.device)
+    return explanation.ids[~same.flatten(1).all(1).to(explanation.ids.device)].tolist()
+
+
+def _size(x: Tensor) -> float:
+    """Return a usual size of values: rounding errors of values near 0 come from those around them."""
+    return float(x.double().abs().nan_to_num(0.0, 0.0, 0.0).mean()) if x.numel() else 0.0

@@ -1,0 +1,49 @@
+"""Explanations that are compared are of the same series, as far as they keep them."""
+
+import pytest
+import torch
+
+import tempograd as tg
+from tempograd.errors import InputError
+from tempograd.explanation.same import other_series
+from tempograd.views.labels import as_mapping
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2))
+
+
+@pytest.fixture
+def x():
+    return torch.randn(5, 6, 2, generator=torch.Generator().manual_seed(1))
+
+
+def test_other_values_are_no_comparison(model, x):
+    changed = x.clone()
+    changed[3, 2, 1] += 0.1
+    both = [tg.explain(model, x), tg.explain(model, changed, "integrated_gradients")]
+    with pytest.raises(InputError, match=r"other values than 'timing' in 1 of 5 series, id 3 first"):
+        as_mapping(both)
+
+
+def test_other_values_are_not_scored(model, x):
+    found = tg.explain(model, x)
+    with pytest.raises(InputError, match=r"holds other values in 5 of 5, id 0 first"):
+        tg.evaluate(model, found, found.x.flip(0) + 1)
+
+
+def test_another_precision_is_the_same_series(model, x):
+    found = tg.explain(model, x)
+    assert other_series(found, x.double() * (1 + 1e-6)) == []
+    assert other_series(found, x.half()) == other_series(found, x.bfloat16()) == []
+    assert other_series(found, x.bfloat16().float()) == [0, 1, 2, 3, 4]  # as exact as float32, and other values
+
+
+def test_what_was_not_observed_may_hold_other_baselines(model, x):
+    x[1, 2, 0] = torch.nan
+    zero = tg.explain(model, x, missing="mask")
+    mean = tg.explain(model, x, "integrated_gradients", missing="mask", baseline="average")
+    assert not torch.equal(zero.x, mean.x)
+    assert list(as_mapping([zero, mean])) == ["timing", "integrated_gradients"]
