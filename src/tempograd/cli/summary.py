@@ -95,10 +95,10 @@ def warn_of_changing_labels(explanation: Explanation, series: Series) -> None:
     if len(rows):
         place, count = int(rows[0]), len(set(rows.tolist()))
         more = f" and within {count - 1} more series" if count > 1 else ""
+        when = f"{'step ' if explanation.times is None else ''}{explanation.times_of(place)[int(steps[0])]}"
         warn(
-            f"The label changes within series {explanation.label(place)}, at "
-            f"{explanation.times_of(place)[int(steps[0])]}{more}: labels are left out, since the model gives one "
-            "answer per series. Write one label for all rows of a series."
+            f"The label changes within series {explanation.label(place)}, at {when}{more}: labels are left out, "
+            "as the model gives one answer per series. Write one label for all rows of a series."
         )
 
 
