@@ -143,6 +143,8 @@ def test_options_of_a_file_say_it_in_python():
     assert read.take([0]).options["names"] == ("long",)  # which has no padding: no warning
     with pytest.warns(TempogradWarning, match="1 of 1 series has fewer than 3 steps"):
         _ = read.take([1]).options
+    alone = read.take([1]).unpadded  # as long as the longest of these
+    assert tg.explain(lambda x: x[:, -1, 0], **alone, method="occlusion", task="regression").times == (("5", "9"),)
     assert replace(read, padded=False).options["names"] == ("long", "short")
 
 
@@ -160,7 +162,12 @@ def test_a_series_without_any_value_keeps_a_step():
 
 @pytest.mark.parametrize(
     ("labels", "place"),
-    [("gggbg", "short, at 2"), ("gbgbg", "long, at 2 and within 1 more series"), ("ggggg", None)],
+    [
+        ("gggbg", "short, at 2"),
+        ("gbgbg", "long, at 2 and within 1 more series"),
+        ("gbggg", "long, at 2"),
+        ("ggggg", None),
+    ],
 )
 def test_labels_that_change_within_a_series_are_left_out_with_a_warning(labels, place, capsys):
     rows = ("long,1,1,4", "long,2,2,3", "long,3,3,5", "short,1,7,6", "short,2,8,9")
