@@ -1,7 +1,7 @@
 """Types that stand in public signatures."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, Required, TypedDict
 
 from numpy.typing import NDArray
 from torch import Tensor
@@ -126,6 +126,12 @@ class SeriesOptions(TypedDict, total=False):
     names: Sequence[object] | None
     units: Sequence[str] | Mapping[str, Sequence[str]] | None
     raw: Inputs | None
+
+
+class UnpaddedSeries(SeriesOptions, total=False):
+    """The same with the series, each at its own length, (time, channel)."""
+
+    x: Required[list[Tensor]]
 
 
 class CallOptions(SeriesOptions, total=False):

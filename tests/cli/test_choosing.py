@@ -2,6 +2,8 @@
 
 import json
 import shlex
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -138,3 +140,52 @@ def test_settings_never_overwrite_another_file(place, capsys, tmp_path):
 def test_a_mistake_is_one_line(words, place, capsys, said):
     assert run(place, "rank", *words.split()) == 1
     said(capsys.readouterr().err)
+
+
+CODE = """
+import torch
+from torch import nn
+
+class Parts(nn.Module):
+    def forward(self, x):
+        return {"emb": x, "pred": torch.stack([x[..., 0].sum(1), 2 * x[:, 3].sum(1) ** 2, x[:, 0, 1] ** 3], 1)}
+
+class Pair(Parts):
+    def forward(self, x):
+        return tuple(super().forward(x).values())
+
+class Turned(nn.Module):
+    def forward(self, x):
+        assert x.shape[1:] == (2, 10)  # channels before time
+        return torch.stack([x[:, 0].cumsum(1), x[:, 1].cumsum(1)], 2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "asked"),
+    [
+        ("Parts", ("--pick", "pred", "--task", "regression", "--target", "1", "--set", "batch_size=4")),
+        ("Pair", ("--pick", "1", "--target", "bad", "--classes", "good,bad,odd", "--baseline", "average")),
+        ("Pair", ("--pick=-1", "--output", "raw", "--target", "2", "--channels", "pulse,sodium")),
+        ("Turned", ("--model-layout", "BDT", "--task", "per_step", "--target", "1", "--steps", "3,4")),
+        ("Turned", ("--model-layout", "BDT", "--task", "forecast", "--target", "3,1", "--draws", "2")),
+    ],
+)
+def test_what_comes_after_tune_explains_what_was_tuned(model, asked, place, capsys, tmp_path, monkeypatch):
+    """As the same options given to ``explain`` by hand do, with all that goes into an explanation."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    Path("parts_net.py").write_text(CODE)
+    words = ["--model", f"parts_net:{model}", "--data", str(place / "d.npz"), "--device", "cpu"]
+    assert main(["tune", *words, *TUNE, *asked]) == 0
+    program, *following = shlex.split(capsys.readouterr().out.split("Next: ")[1])
+    assert program == "tempograd"
+    assert main([*following, "--out", "next.safetensors"]) == 0
+    assert main(["explain", *words, *asked, "--settings", "settings.json", "--out", "hand.safetensors"]) == 0
+    after, by_hand = (tg.Explanation.load(f"{name}.safetensors") for name in ("next", "hand"))
+    sys.modules.pop("parts_net", None)
+    assert torch.equal(after.values, by_hand.values)
+    assert after.values.any()
+    for name in ("task", "output", "target_text", "classes", "channels", "baseline_kind", "call", "parameters"):
+        assert getattr(after, name) == getattr(by_hand, name)
+    assert torch.equal(after.target, by_hand.target)

@@ -219,3 +219,26 @@ def test_colour_is_for_terminals_alone(monkeypatch, capsys):
     assert coloured("       +2.00", "up", sys.stdout) == "       +2.00"
     assert re.search(r"\033\[38;5;166m *\+2\.00\033\[0m", shown["colour"])
     assert re.search(r"\033\[38;5;32m *−0\.75\033\[0m", shown["colour"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("top", "e.safetensors"),
+        ("plot", "e.safetensors"),
+        ("report", "e.safetensors"),
+        ("evaluate", "e.safetensors"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_other_series_are_told_in_options(command, place, capsys):
+    run(capsys, "explain", *MODEL, "--method", "occlusion", "--out", "e.safetensors", "--device", "cpu")
+    with np.load("ward.npz") as parts:
+        np.savez("other.npz", **{**parts, "x": parts["x"] + 1})
+    assert main([*command, *MODEL, "--data", "other.npz"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "tempograd: --data holds other series than were explained: pass those, with the same opt"
+    )
+    assert "split" not in said.replace("--split", "")
+    assert "ids" not in said

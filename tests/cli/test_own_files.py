@@ -81,7 +81,8 @@ def test_explain_own_code_on_an_own_table(weights, net, folder, capsys):
     assert torch.equal(found.mask, own.mask)
     assert (found.names, found.channels, found.times) == (NAMES, ("pulse", "sodium"), ("0", "1", "2", "3", "4"))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Explained 3 series (5 steps × 2 channels, 30 % missing) with timing, baseline: zero."
+    shape = "5 steps × 2 channels, 30 % missing, which the model reads as 0"
+    assert lines[0] == f"Explained 3 series ({shape}) with timing, baseline: zero."
     counts = [int((expected.target == number).sum()) for number in range(2)]
     shown = [f"{name} ({count} series)" for name, count in zip(("ill", "well"), counts, strict=True) if count]
     assert lines.pop(1).startswith("  most telling, series bed ")

@@ -301,6 +301,7 @@ def data_and_models(folder: Path) -> None:
     assert_type(series, tg.Series)
     tg.explain(MODEL, series.x, **series.options, target=1, n_samples=4)
     tg.explain(MODEL, series.x, "lime", **series.options)
+    tg.explain(MODEL, **series.unpadded, target=1, n_samples=4)
     sizes: dict[str, Setting] = {"hidden": 4}
     tg.train("cnn", data, options=sizes, epochs=1)
 

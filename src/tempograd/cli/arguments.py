@@ -314,21 +314,32 @@ def parse_pick(text: str) -> str | int:
 
 
 def command(*words: str, **options: Any) -> str:
-    """Return a command as people can type it; lists are joined by commas, what is None or False is left out.
+    """Return a command as people can type it; what is None or False is left out.
+
+    Lists are joined by commas, and a mapping repeats its option, as ``--set`` is.
 
     Examples
     --------
     >>> command("report", "my E.safetensors", data="a.csv", classes=["-1", "1"], root=None)
     "tempograd report 'my E.safetensors' --data a.csv --classes=-1,1"
+    >>> command("explain", target=(3, 1), model_layout="BDT", set={"batch_size": 4, "p": 0.5})
+    'tempograd explain --target 3,1 --model-layout BDT --set batch_size=4 --set p=0.5'
     """
     line = ["tempograd", *(f"./{word}" if word.startswith("-") else word for word in words)]
     for name, value in options.items():
-        text = ",".join(value) if isinstance(value, list) else str(value)
+        option = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):  # an option without a value
-            line += [f"--{name}"] if value else []
+            line += [option] if value else []
+        elif isinstance(value, dict):
+            line += [word for key, each in value.items() for word in (option, f"{key}={_written(each)}")]
         elif value is not None:  # a value that begins with a dash would be taken for an option
-            line += [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
+            text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+            line += [f"{option}={text}"] if text.startswith("-") else [option, text]
     return shlex.join(line)
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def parse_columns(text: str) -> str | list[str]:

@@ -41,6 +41,7 @@ OTHERS = {  # what runs do not take, and what to do instead
     "targets": "explain one --target for each run",
     "raw": "pass it to 'tempograd report'",
     "force": "a run never overwrites anything",
+    "lengths": "shorter series are padded there",
     "label": "labels are read from --data of 'tempograd report'",
     "inputs": "models of several inputs are explained file by file",
     "fixed": "models of several inputs are explained file by file",

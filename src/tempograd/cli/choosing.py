@@ -14,7 +14,7 @@ from tempograd._utils.io import SETTINGS
 from tempograd.cli.arguments import command
 from tempograd.cli.commands import call_options, labelled, method_settings, pool_of
 from tempograd.cli.holding import release
-from tempograd.cli.inputs import ARRAYS, COLUMNS, claim, read_model
+from tempograd.cli.inputs import QUESTION, SOURCE, claim, read_model, repeated
 from tempograd.cli.summary import warn_of_fresh_weights, warn_of_other_circumstances
 from tempograd.data import Series
 from tempograd.errors import InputError, quote
@@ -22,8 +22,6 @@ from tempograd.explainers import EXPLAINERS, Explainer
 from tempograd.metrics import METRICS
 from tempograd.metrics.localisation import Localisation
 from tempograd.tuning import load_settings, rank, tune
-
-SAME = ("model", "weights", "trust", "data", "root", "variant", "background", *COLUMNS, *ARRAYS)
 
 
 def run_tune(args: argparse.Namespace) -> None:
@@ -33,10 +31,10 @@ def run_tune(args: argparse.Namespace) -> None:
     x = series.x if series.inputs is None else series.inputs
     found = tune(model, x, args.method, budget=args.budget, **(options | chosen))
     found.save(args.out, force=args.force)
-    same = {name: getattr(args, name) for name in SAME}
-    if args.baseline != "zero":
-        same["baseline"] = args.baseline
-    following = command("explain", **same, settings=args.out)
+    own = {field.name for field in fields(found.explainer)}  # which the file of settings holds
+    rest = {name: value for name, value in args.settings if name not in own}
+    same = repeated(args, "model", "weights", "trust", "device", *SOURCE, *QUESTION)
+    following = command("explain", **same, set=rest, settings=args.out)
     release()
     if args.json:
         plain = {f.name: getattr(found, f.name) for f in fields(found) if f.name not in {"explainer", "table"}}

@@ -7,7 +7,7 @@ import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from tempograd.cli.summary import (
     warn_of_far_zero,
     warn_of_fresh_weights,
     warn_of_other_circumstances,
+    warn_of_padding,
     warn_of_several_baselines,
 )
 from tempograd.cli.wording import OWN, as_typed
@@ -184,6 +185,8 @@ def run_explain(args: argparse.Namespace) -> None:
     if compares(args) and options["baseline"] in (None, "zero"):
         warn_of_far_zero(series)
     x = series.x if series.inputs is None else series.inputs
+    if args.lengths == "own":
+        x, options = at_own_lengths(series, options)
     explanation = explain(model, x, args.method, background=pool_of(args, [args.method]), **options)
     named, given = args.classes or series.classes, args.classes is not None
     classes = fitting_classes(named, explanation.n_outputs, explanation.output, given=given)
@@ -201,8 +204,9 @@ def call_options(args: argparse.Namespace, series: Series) -> dict[str, Any]:
         "seed": args.seed,
         "pick": args.pick,
         "model_layout": args.model_layout,
-        **series.options,
+        **replace(series, padded=False).options,  # what they would warn of is said here, with the shell's options
     }
+    warn_of_padding(args, series)
     options |= {} if args.output is None else {"output": args.output}
     options |= target_options(args, series.classes)
     if series.inputs is not None and args.missing is not None:
@@ -210,6 +214,18 @@ def call_options(args: argparse.Namespace, series: Series) -> dict[str, Any]:
     if series.fixed is not None:
         options["fixed"] = series.fixed
     return options
+
+
+def at_own_lengths(series: Series, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the series as a list, each without its padding, and the options of the call that fit them."""
+    parts = replace(series, raw=options.get("raw")).unpadded
+    longest, steps = max(map(len, parts["x"])), series.x.shape[1]
+    if longest < steps:  # an explanation of fewer steps than --data has would fit no later command
+        raise InputError(
+            f"The series that are explained end after {longest} of {steps} steps, and none has all of --data: "
+            "pass a larger --limit, or take steps without values out of the file."
+        )
+    return parts["x"], options | {"mask": parts["mask"], "times": parts["times"], "raw": parts["raw"]}
 
 
 def target_options(args: argparse.Namespace, known_classes: Sequence[str] | None) -> dict[str, Any]:

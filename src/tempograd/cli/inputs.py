@@ -25,6 +25,14 @@ from tempograd.views.labels import as_mapping
 COLUMNS = ("format", "id", "time", "label", "variable", "value", "channels", "classes", "align", "missing")
 ARRAYS = ("inputs", "fixed")
 OUTPUTS = {"out", "archive"}  # arguments that name no input
+SOURCE = ("data", "root", "variant", *COLUMNS, *ARRAYS)  # where series are, and how they are read
+QUESTION = ("task", "target", "steps", "output", "baseline", "background", "pick", "model_layout", "draws")
+USUAL = {"split": "test", "baseline": "zero", "model_layout": "BTD"}  # what need not be said
+
+
+def repeated(args: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return options that the next command needs as well, without those that are as usual."""
+    return {name: getattr(args, name) for name in names if getattr(args, name) != USUAL.get(name)}
 
 
 def device(name: str | None) -> str:

@@ -16,13 +16,13 @@ from tempograd.cli.arguments import command
 from tempograd.cli.colour import coloured
 from tempograd.cli.holding import release
 from tempograd.cli.inputs import (
-    ARRAYS,
-    COLUMNS,
+    SOURCE,
     claim,
     is_folder,
     load_explanations,
     read_data,
     read_model,
+    repeated,
     take_series,
 )
 from tempograd.cli.summary import fitting_classes
@@ -102,7 +102,8 @@ def run_top(args: argparse.Namespace) -> None:
     chosen = choose(args)
     rows = strongest(chosen.explanation, chosen.place, check_int(args.k, "--k", 1))
     verdict = as_typed(sentence(chosen.explanation, chosen.place)).replace("pass --", "explain again with --")
-    following = command("plot", str(args.explanation), **_same(args), series=chosen.label)
+    same = repeated(args, "target", "model", "weights", "trust", "device", *SOURCE, "split")
+    following = command("plot", str(args.explanation), **same, series=chosen.label)
     release()
     if args.json:
         facts = {"series": chosen.label, "sentence": chosen.sentence, "strongest": rows, "verdict": verdict}
@@ -115,15 +116,6 @@ def run_top(args: argparse.Namespace) -> None:
     print(_table(rows, "step" if chosen.explanation.times is None else "time", signed=chosen.explanation.signed))
     print(f"\n{verdict[:1].upper()}{verdict[1:]}.")
     print("Next:", coloured(following, "command", sys.stdout))
-
-
-def _same(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that the next command needs too."""
-    names = ("target", "model", "weights", "trust", "device", "data", "root", "variant", *COLUMNS, *ARRAYS)
-    found = {each: getattr(args, each) for each in names}
-    target = found["target"]
-    found["target"] = ",".join(map(str, target)) if isinstance(target, tuple) else target
-    return found | {"split": None if args.split == "test" else args.split}
 
 
 def strongest(explanation: Explanation, place: int, count: int) -> list[dict[str, Any]]:

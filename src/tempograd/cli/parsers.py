@@ -125,7 +125,14 @@ def add_explain(commands: Commands, about: str) -> None:
     )
     add_force(parser)
     add_json(parser, "print the summary as JSON, for programs; with FOLDER/, how far it is on standard error")
-    _add_convention(add_model(parser))
+    group = add_model(parser)
+    _add_convention(group)
+    group.add_argument(
+        "--lengths",
+        choices=("padded", "own"),
+        help="what it is called with where series have unequal lengths: all at once, shorter ones padded with 0, "
+        "or each length by itself (default: padded, with a warning)",
+    )
     group = parser.add_argument_group("method")
     _add_method(group)
     group.add_argument(

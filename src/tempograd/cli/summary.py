@@ -16,9 +16,10 @@ from tempograd._utils.formatting import percent
 from tempograd.cli.arguments import command
 from tempograd.cli.colour import coloured
 from tempograd.cli.holding import release
-from tempograd.cli.inputs import ARRAYS, COLUMNS
+from tempograd.cli.inputs import SOURCE, repeated
 from tempograd.cli.wording import as_typed
 from tempograd.data import Series
+from tempograd.data.base import padding_note
 from tempograd.errors import short_path, warn
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
@@ -68,6 +69,36 @@ def warn_of_far_zero(series: Series) -> None:
         warn(
             f"0 is far from every observed value of {named}{more} ({name} {low:.3g} to {high:.3g}): scores "
             "compare with 0. For data in natural units pass --baseline average."
+        )
+
+
+def warn_of_padding(args: argparse.Namespace, series: Series) -> None:
+    """Warn where the model reads 0 after the end of series, unless somebody said how it is to be called."""
+    note = padding_note(series)
+    if note and "lengths" not in args:  # 'tune' and 'rank' have padded series only
+        warn(f"{note} Pass series of one length if it was not trained on padded ones.")
+    elif note and args.lengths is None:
+        warn(
+            f"{note} Pass --lengths own to call it with each length by itself, or --lengths padded if it was "
+            "trained on padded series."
+        )
+
+
+def warn_of_changing_labels(explanation: Explanation, series: Series) -> None:
+    """Warn where labels change within a series although the model gives one answer per series."""
+    one = explanation.target is not None and explanation.target.ndim == 1 and explanation.task != "forecast"
+    if not one or not series.labelled or series.y.shape != series.x.shape[:2]:
+        return
+    seen = torch.ones_like(series.y, dtype=torch.bool) if series.mask is None else series.mask.any(2)
+    labels = series.y.gather(1, seen.int().argmax(1, keepdim=True))  # the first of each series
+    rows, steps = torch.nonzero(seen & (series.y != labels), as_tuple=True)
+    if len(rows):
+        place, count = int(rows[0]), len(set(rows.tolist()))
+        more = f" and within {count - 1} more series" if count > 1 else ""
+        when = f"{'step ' if explanation.times is None else ''}{explanation.times_of(place)[int(steps[0])]}"
+        warn(
+            f"The label changes within series {explanation.label(place)}, at {when}{more}: labels are left out, "
+            "as the model gives one answer per series. Write one label for all rows of a series."
         )
 
 
@@ -139,6 +170,7 @@ def print_summary(
         facts["targets"] = explanation.targets
         following += f" --target {_typed(explanation.targets[0])}"
     warn_of_low_accuracy(facts["accuracy"], facts["outputs"], facts["series"])
+    warn_of_changing_labels(explanation, series)
     facts["verdict"] = as_typed(facts["verdict"])
     known = series.labelled and not faulty and bool(classes or not named)
     facts["most_telling"] = _most_telling(explanation, model, series.y if known else None)
@@ -147,9 +179,9 @@ def print_summary(
         facts = {"out": str(args.out), **facts, "classes": list(classes) or None, "next": following}
         print(json.dumps(facts, indent=2, ensure_ascii=False))
         return
-    gaps = f", {percent(facts['missing'])} missing" if facts["missing"] and not explanation.inputs else ""
     against = f", baseline: {facts['baseline']}" if compares(args) else ""
-    print(f"Explained {facts['series']} series ({size(explanation)}{gaps}) with {facts['method']}{against}.")
+    shape = f"{size(explanation)}{_gaps(explanation, series)}"
+    print(f"Explained {facts['series']} series ({shape}) with {facts['method']}{against}.")
     if explanation.siblings:
         print(f"  targets: {target_list(explanation)}; below, the first of them")
     telling = facts["most_telling"]
@@ -163,6 +195,21 @@ def print_summary(
         print(f"  {line}")
     print(f"Wrote {args.out}.")
     print("Next:", coloured(following, "command", sys.stdout))
+
+
+def _gaps(explanation: Explanation, series: Series) -> str:
+    """Say how many cells are missing and what the model reads there, and whether it was shown any padding."""
+    if explanation.mask is None or explanation.inputs:
+        return ""
+    inside, ends = torch.ones_like(explanation.mask), explanation.call.lengths
+    if ends is not None:
+        inside &= (torch.arange(inside.shape[1]) < torch.tensor(ends)[:, None])[..., None]
+    gone = inside & ~explanation.mask
+    own = "" if ends is None else ", each at its own length"
+    if not gone.any():
+        return own
+    read = "" if series.x[gone].any() else ", which the model reads as 0"
+    return f"{own}, {percent(float(gone.sum() / inside.sum()))} missing{read}"
 
 
 def _most_telling(explanation: Explanation, model: nn.Module, y: Tensor | None) -> dict[str, Any] | None:
@@ -236,9 +283,7 @@ def _percent(share: float) -> str:
 
 def _report_command(args: argparse.Namespace, *, fits: bool, faulty: bool) -> str:
     """Return the command that shows what was explained, without what would make it fail."""
-    source = () if faulty else ("data", "split", "root", "variant", *COLUMNS, *ARRAYS)
-    options = {name: getattr(args, name) for name in ("model", "weights", "trust", *source)}
-    if not faulty:
-        options["split"] = None if args.split == "test" else args.split
-        options["classes"] = args.classes if fits else None
+    options = repeated(args, "model", "weights", "trust", *(() if faulty else (*SOURCE, "split")))
+    if not fits:
+        options.pop("classes", None)
     return command("report", str(args.out), **options)

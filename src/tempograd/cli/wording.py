@@ -49,6 +49,11 @@ PHRASES = {  # what is no option of a command, or is said in another way there
     "open_run(…).failures() tells more": "'tempograd runs FOLDER' tells more",
     "start the same call again": "start the same command again",
     "max_faults must": "--max-faults must",
+    "pass them padded, with mask=": "pass --lengths padded",
+    "pass the series padded, with mask=": "pass --lengths padded",
+    "The series of the explanation are not in split: pass the split that was explained, and explain with "
+    "ids=split.ids where only some of its series are": "--data holds other series than were explained: pass "
+    "those, with the same options (--split, --id, --time, --channels, …)",
 }
 
 

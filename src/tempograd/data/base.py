@@ -11,8 +11,8 @@ from torch import Tensor
 
 from tempograd._utils import validation
 from tempograd._utils.stamps import is_nested
-from tempograd.errors import InputError, listed
-from tempograd.typing import Array, ArrayLike, SeriesOptions, Times
+from tempograd.errors import InputError, listed, warn
+from tempograd.typing import Array, ArrayLike, SeriesOptions, Times, UnpaddedSeries
 
 FOLDS = 5
 SEED = 42  # of the shuffle before the cut
@@ -248,6 +248,8 @@ class Series(Split):
         The inputs of a model that takes several; ``x`` then holds all of them side by side.
     fixed : dict of str to Tensor, optional
         What such a model gets along with them, one row per series.
+    padded : bool
+        Whether the reader brought series of unequal length to one, with 0 at the end of shorter ones.
 
     Examples
     --------
@@ -267,13 +269,20 @@ class Series(Split):
     raw: Tensor | None = None
     inputs: dict[str, Tensor] | None = None
     fixed: dict[str, Tensor] | None = None
+    padded: bool = False
 
     @property
     def options(self) -> SeriesOptions:
         """What :func:`tempograd.explain` takes beside ``x``: ``explain(model, series.x, **series.options)``.
 
-        Several inputs have names of channels and steps, and cells that are missing, of their own.
+        Several inputs have names of channels and steps, and cells that are missing, of their own. Where the reader
+        padded series, a warning says that the model reads the padding.
         """
+        if padding_note(self):
+            warn(
+                f"{padding_note(self)} Unless it was trained on padded series, write tempograd.explain(model, "
+                "**series.unpadded), which calls it with each length by itself."
+            )
         if self.inputs is not None:
             return SeriesOptions(ids=self.ids, names=self.names)
         return SeriesOptions(
@@ -284,6 +293,35 @@ class Series(Split):
             names=self.names,
             units=self.units,
             raw=self.raw,
+        )
+
+    @property
+    def unpadded(self) -> UnpaddedSeries:
+        """The series without their padding, and their names, so that a model is shown each at its own length.
+
+        For :func:`tempograd.explain`, as ``explain(model, **series.unpadded)``: ``x`` is a list of series. One
+        without any observed value keeps its first step.
+
+        Examples
+        --------
+        >>> mask = torch.tensor([[[True], [True], [True]], [[True], [False], [False]]])
+        >>> read = Series(torch.zeros(2, 3, 1), torch.tensor([1, 0]), mask, times=("Mon", "Tue", "Wed"))
+        >>> [tuple(one.shape) for one in read.unpadded["x"]]
+        [(3, 1), (1, 1)]
+        """
+        if self.inputs is not None:
+            raise InputError("Several inputs cannot be shown at lengths of their own: pass them padded.")
+        steps = validation.lengths(self.mask, self.x).clamp(min=1).tolist()
+        times = self.times[: max(steps)] if self.times is not None and not is_nested(self.times) else self.times
+        return UnpaddedSeries(
+            x=_cut(self.x, steps),
+            mask=_cut(self.mask, steps),
+            ids=self.ids,
+            channels=self.channels,
+            times=_cut(times, steps) if is_nested(times) else times,
+            names=self.names,
+            units=self.units,
+            raw=_cut(self.raw, steps),
         )
 
     def take(self, indices: "Tensor | NDArray[Any] | Sequence[int] | slice") -> Self:
@@ -301,6 +339,23 @@ class Series(Split):
             raw=None if self.raw is None else self.raw[places.to(self.raw.device)],
             **several,
         )
+
+
+def padding_note(series: Series) -> str:
+    """Say what a model reads after the end of series that a reader padded; nothing where there are none."""
+    steps = series.x.shape[1]
+    short = int((validation.lengths(series.mask, series.x) < steps).sum())
+    if not series.padded or not short:
+        return ""
+    return (
+        f"{short} of {len(series)} series {'has' if short == 1 else 'have'} fewer than {steps} steps: shorter "
+        "series end in 0, which the model reads and which is masked."
+    )
+
+
+def _cut(part: Any, steps: Sequence[int]) -> Any:
+    """Return a list with the first steps of each series; None stays None."""
+    return None if part is None else [one[:end] for one, end in zip(part, steps, strict=True)]
 
 
 def _labels(y: Tensor) -> str:

@@ -209,7 +209,6 @@ def _from_frame(given: SeriesBatch) -> SeriesBatch:
             "channel), or name the columns with the series, the time and the channels."
         )
     series = read_series(given.x, labels=False)
-    options = series.options
     told = ", ".join(map(quote, (series.channels or ())[:4])) + ("" if len(series.channels or ()) <= 4 else ", …")
     ends = set(validation.lengths(series.mask, series.x).tolist())
     short = "; shorter series end in 0, which the model reads and which is masked" if len(ends) > 1 else ""
@@ -218,7 +217,7 @@ def _from_frame(given: SeriesBatch) -> SeriesBatch:
         f"{told or 'of its columns'}{short}: tempograd.read_series(frame, id=…, time=…, channels=…) reads it "
         "otherwise."
     )
-    taken: dict[str, Any] = {name: options.get(name) for name in ("mask", "ids", "channels", "times", "names")}
+    taken = {name: getattr(series, name) for name in ("mask", "ids", "channels", "times", "names")}
     return given._replace(x=series.x, layout="BTD", **taken)
 
 

@@ -47,7 +47,8 @@ def read_series(
 
     Arrays (``.npz``, ``.npy``) are taken as they are. Tables (``.csv``, ``.tsv``, ``.parquet``) have one of three
     forms, and ``.ts`` is the text format of the UEA and UCR archives. Text files may be gzipped (``.csv.gz``).
-    Series of unequal length end in missing values; missing cells hold 0 in ``x`` and False in ``mask``.
+    Series of unequal length end in missing values; missing cells hold 0 in ``x``, which the model reads, and False
+    in ``mask``. ``Series.unpadded`` has the series at their own lengths.
 
     Parameters
     ----------
@@ -158,6 +159,7 @@ def _series(path: Path, arrays: Arrays) -> Series:
         names=names,
         classes=None if labels is None else labels.classes,
         labelled=labels is not None,
+        padded=not observed[:, -1].any(1).all(),
     )
 
 
