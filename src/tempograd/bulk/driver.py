@@ -54,6 +54,7 @@ def explain_dataset(
     id: str | ArrayLike | Sequence[str] | None = "id",  # noqa: A002  # as in read_series
     mask: str | Array | None = None,
     time: str | None = None,
+    label: str | None = None,
     shape: tuple[int, int] | None = None,
     keep: Sequence[str] = (),
     cells: KeptCells = "all",
@@ -116,6 +117,8 @@ def explain_dataset(
         The column, ``.npy`` file or array that tells what was observed.
     time : str, optional
         The column by which long rows are sorted within each series.
+    label : str, optional
+        The column of the labels of CSV files, which is then no channel.
     shape : tuple of int, optional
         Steps and channels, where series are flat lists or of unequal length; shorter ones are padded.
     keep : sequence of str
@@ -189,7 +192,7 @@ def explain_dataset(
     require_alone(explainer)
     folder = RunFolder(out)
     elsewhere = engine is not None or (workers or 1) > 1
-    source, columns = columns_of(source, x, id, mask, time, shape, keep)
+    source, columns = columns_of(source, x, id, mask, time, shape, keep, label, channels)
     if elsewhere and (is_streamed(source) or not is_files(source)):
         raise InputError("Only files can be explained by several workers: write the series to .npy or Parquet.")
     live = live_model(model, device, weights, trust=trust)

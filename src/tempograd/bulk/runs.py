@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tempograd._utils import rng, validation
 from tempograd._utils.formatting import percent
-from tempograd.bulk import table
+from tempograd.bulk import repeats, table
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches
 from tempograd.bulk.sources import Columns, Fragment, arrow, file_version, text_key
@@ -331,7 +331,20 @@ class Run:
             for path in self._faulty
         ]
         alone = np.setdiff1d(known[counts == 1], np.concatenate([known[:0], *others]))
+        rest = drawn.filter(arrow().array(~np.isin(keys, alone)))
+        if len(rest):
+            self._tell_repeated(rest.column("id")[0].as_py(), int(rest.column("key")[0].as_py()), len(alone))
         return sorted(drawn.filter(arrow().array(np.isin(keys, alone))).column("id").to_pylist())
+
+    def _tell_repeated(self, name: int | str, key: int, left: int) -> None:
+        """Say that series are left out whose id occurs more than once, or that no others are there."""
+        files = [path for path in self.files if key in repeats.keys_of(path)]
+        told = f"The id {brief(name)} occurs more than once in the run{repeats.places(files)}"
+        if not left:
+            raise InputError(
+                f"{told}, and no series is left to draw: give every series an id of its own, and explain them again."
+            )
+        warn(f"{told}: series whose ids do are left out.")
 
     def take(self, ids: ArrayLike | Sequence[str] | Sequence[int | str]) -> Explanation:
         """Return the explanation of some series, for plots, reports and metrics.
@@ -374,7 +387,11 @@ class Run:
         places: dict[int, int] = {}
         for place, key in enumerate(whole.column("key").to_pylist()):
             if key in places:
-                raise InputError(f"The id {brief(wanted[keys.index(key)])} occurs more than once in the run.")
+                files = [self._folder.path(names[each]) for each in (places[key], place)]
+                raise InputError(
+                    f"The id {brief(wanted[keys.index(key)])} occurs more than once in the run"
+                    f"{repeats.places(files)}: give every series an id of its own, and explain them again."
+                )
             places[key] = place
         absent = [each for each, key in zip(wanted, keys, strict=True) if key not in places]
         if absent:

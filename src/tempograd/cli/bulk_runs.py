@@ -41,7 +41,6 @@ OTHERS = {  # what runs do not take, and what to do instead
     "targets": "explain one --target for each run",
     "raw": "pass it to 'tempograd report'",
     "force": "a run never overwrites anything",
-    "label": "labels are read from --data of 'tempograd report'",
     "inputs": "models of several inputs are explained file by file",
     "fixed": "models of several inputs are explained file by file",
     **dict.fromkeys(("format", "variable", "value", "align"), "series are one per row, or rows of one step each"),
@@ -124,6 +123,8 @@ def _options(args: argparse.Namespace, series: Any) -> dict[str, Any]:
     options |= {name: part for name, part in target_options(args, options["classes"]).items() if name == "target"}
     if args.id is not None:
         options["id"] = None if args.id == "none" else args.id
+    if args.label is not None:
+        options["label"] = args.label
     if args.time is not None:
         options["time"] = args.time
         if isinstance(args.x, str):  # rows have a time where they are steps
