@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tempograd.bulk.sources import AT_HAND, arrow
 from tempograd.bulk.table import read_footer
-from tempograd.errors import DataError, brief, listed, quote
+from tempograd.errors import DataError, brief, listed, quote, short_path
 
 AT_ONCE = 1 << 22  # keys that are held at a time: beyond, files are read several times
 ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads ids that have a common divisor evenly
@@ -25,7 +25,7 @@ def refuse_repeats(paths: Sequence[Path], rows: int) -> None:
         )
     key = repeated_key(paths, rows)
     if key is not None:
-        raise refusal([path for path in paths if key in keys_of(path)], key)
+        raise refusal(paths, key)
 
 
 def repeated_key(paths: Sequence[Path], rows: int) -> int | None:
@@ -43,18 +43,17 @@ def repeated_key(paths: Sequence[Path], rows: int) -> int | None:
 def refusal(paths: Sequence[Path], key: int) -> DataError:
     """Say which series is in which files, and what to do about it."""
     return DataError(
-        f"The id {brief(_id_of(paths[0], key))} occurs more than once{places(paths)}: results are found by ids, so "
-        "give every series one of its own. What is done stays: the same call explains changed files anew; if one "
-        "of the files goes, name a new folder."
+        f"{told(paths, key)}: results are found by ids, so give every series one of its own. What is done stays: "
+        "change the ids of one file and start the same call again, or leave a file out and name a new folder."
     )
 
 
-def places(paths: Sequence[Path]) -> str:
-    """Say which files of the source some files of results are of."""
-    origins = sorted(set(map(_origin, paths)))
-    if origins == [AT_HAND]:
-        return ""
-    return f", in {listed([quote(name) for name in origins])}"
+def told(paths: Sequence[Path], key: int) -> str:
+    """Say which id occurs more than once, and which files of the source have it."""
+    files = [path for path in paths if key in keys_of(path)]
+    origins = sorted(set(map(_origin, files)))
+    where = "" if origins == [AT_HAND] else f": in {listed([short_path(name) for name in origins])}"
+    return f"The id {brief(_id_of(files[0], key))} occurs more than once{where}"
 
 
 def _origin(path: Path) -> str:
@@ -87,4 +86,3 @@ def has_numbers(path: Path) -> bool:
     """Tell whether a file of results has whole numbers for ids, and not texts."""
     pa = arrow()
     return bool(pa.types.is_integer(pa.parquet.read_schema(str(path)).field("id").type))
-

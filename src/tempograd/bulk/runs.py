@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 NORMAL = 1.959963984540054  # standard errors on either side of a mean that hold 95 %
 READ_AT_ONCE = 512
+AGAIN = "give every series an id of its own, and explain them again"
 AGAINST = {
     "undefined": "the model answers the baseline with NaN or infinity",
     "wrong": "the gradient is not that of the prediction",
@@ -333,18 +334,11 @@ class Run:
         alone = np.setdiff1d(known[counts == 1], np.concatenate([known[:0], *others]))
         rest = drawn.filter(arrow().array(~np.isin(keys, alone)))
         if len(rest):
-            self._tell_repeated(rest.column("id")[0].as_py(), int(rest.column("key")[0].as_py()), len(alone))
+            told = repeats.told(self.files, rest.column("key")[0].as_py())
+            if not len(alone):
+                raise InputError(f"{told}, and no other series can be drawn; {AGAIN}.")
+            warn(f"{told}; series of such ids are left out.")
         return sorted(drawn.filter(arrow().array(np.isin(keys, alone))).column("id").to_pylist())
-
-    def _tell_repeated(self, name: int | str, key: int, left: int) -> None:
-        """Say that series are left out whose id occurs more than once, or that no others are there."""
-        files = [path for path in self.files if key in repeats.keys_of(path)]
-        told = f"The id {brief(name)} occurs more than once in the run{repeats.places(files)}"
-        if not left:
-            raise InputError(
-                f"{told}, and no series is left to draw: give every series an id of its own, and explain them again."
-            )
-        warn(f"{told}: series whose ids do are left out.")
 
     def take(self, ids: ArrayLike | Sequence[str] | Sequence[int | str]) -> Explanation:
         """Return the explanation of some series, for plots, reports and metrics.
@@ -388,10 +382,7 @@ class Run:
         for place, key in enumerate(whole.column("key").to_pylist()):
             if key in places:
                 files = [self._folder.path(names[each]) for each in (places[key], place)]
-                raise InputError(
-                    f"The id {brief(wanted[keys.index(key)])} occurs more than once in the run"
-                    f"{repeats.places(files)}: give every series an id of its own, and explain them again."
-                )
+                raise InputError(f"{repeats.told(files, key)}; {AGAIN}.")
             places[key] = place
         absent = [each for each, key in zip(wanted, keys, strict=True) if key not in places]
         if absent:

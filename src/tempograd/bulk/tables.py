@@ -1,4 +1,4 @@
-"""CSV and ``.ts`` files of a run: channels by name, in one order for all files, and ids that differ between files."""
+"""CSV and ``.ts`` files of a run: their channels by name, in one order for all files, and their ids."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -71,9 +71,7 @@ def _roles(fragment: Fragment, columns: Columns) -> ColumnRoles | None:
     if _is_ts(fragment):
         return None
     chosen = columns.channels if columns.chosen else None
-    options = ReadOptions(
-        id=_id(columns), time=columns.time, label=columns.label, channels=chosen, labels=False
-    )
+    options = ReadOptions(id=_id(columns), time=columns.time, label=columns.label, channels=chosen, labels=False)
     return find_roles(CsvTable(Path(fragment.path)), options)
 
 
@@ -93,7 +91,11 @@ def _order(fragment: Fragment, names: Sequence[str] | None, columns: Columns) ->
     if names is None or wanted is None:
         if len(names or wanted or ()) == 1:
             return None
-        does = "does not name its channels, and others do" if names is None else "names its channels, and others do not"
+        does = (
+            "does not name its channels, and others do"
+            if names is None
+            else "names its channels, and others do not"
+        )
         raise DataError(f"{path} {does}: choose them with channels=, in the order of the files without names.")
     rule = f"the channels of a run are {listed(wanted)}, unless channels= chooses some that all files have"
     for name in wanted:
