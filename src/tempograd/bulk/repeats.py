@@ -52,7 +52,7 @@ def told(paths: Sequence[Path], key: int) -> str:
     """Say which id occurs more than once, and which files of the source have it."""
     files = [path for path in paths if key in keys_of(path)]
     origins = sorted(set(map(_origin, files)))
-    where = "" if origins == [AT_HAND] else f": in {listed([short_path(name) for name in origins])}"
+    where = "" if origins == [AT_HAND] else f" ({listed([short_path(name) for name in origins])})"
     return f"The id {brief(_id_of(files[0], key))} occurs more than once{where}"
 
 

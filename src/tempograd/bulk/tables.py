@@ -32,8 +32,8 @@ def with_table_channels(fragments: Sequence[Fragment], columns: Columns) -> Colu
         _order(others[0], None, columns)
     for fragment in tables:
         roles = _roles(fragment, columns)
-        if roles is not None and roles.format == "long":
-            _order(fragment, roles.values, columns)
+        if roles is None or roles.format != "melted":  # whose rows name the channels
+            _order(fragment, roles.values if roles is not None and roles.format == "long" else None, columns)
     return columns
 
 
