@@ -120,9 +120,10 @@ def test_files_without_names_and_arrays_keep_their_order(lake, tmp_path, said):
     np.save(tmp_path / "lake" / "q.npy", np.array([[[1.0, 10.0], [2.0, 20.0]]], dtype=np.float32))
     run = explain(channels=["b", "a"])
     assert (scores(run), run.example.channels) == ({0: IN_ORDER["u"]}, ("b", "a"))
-    with pytest.raises(tg.TempogradError) as raised:
-        explain(label="state")
-    said(str(raised.value), HERE=str(tmp_path))
+    for options in ({"label": "state"}, {"x": ["b", "a"]}):
+        with pytest.raises(tg.TempogradError) as raised:
+            explain(**options)
+        said(str(raised.value), HERE=str(tmp_path))
     lake(r=A)
     with pytest.raises(tg.TempogradError) as raised:
         explain("lake/*")

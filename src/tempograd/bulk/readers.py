@@ -355,7 +355,7 @@ def _one_chunk(column: Any) -> Any:
 
 def with_long_shape(fragments: list[Fragment], columns: Columns) -> Columns:
     """Return the columns with the shape of long rows, counted from the ids alone where nobody told it."""
-    if not columns.long or columns.shape is not None:
+    if columns.shape is not None or not any(each.kind == "long" for each in fragments):
         return columns
     if columns.id is None:
         raise InputError("Long rows, one per step, need id=, the column that tells the series.")

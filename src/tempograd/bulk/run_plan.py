@@ -69,7 +69,7 @@ class RunPlan:
         else:
             self.columns = with_table_channels(list(self.fragments), self.columns)
             self.columns = with_long_shape(list(self.fragments), self.columns)
-        self._name_channels()
+        self._name_channels(first)
         batch = next(read_batches(first, self.columns, LOOKED_AT), None)
         if batch is None:
             raise DataError(f"There is no series to explain: {first.origin} is empty.")
@@ -93,10 +93,10 @@ class RunPlan:
                 **self.options,
             )
 
-    def _name_channels(self) -> None:
+    def _name_channels(self, first: Fragment) -> None:
         """Call channels what their columns are called, unless somebody gave them names."""
         if self.options["channels"] is None:
-            self.options["channels"] = self.columns.x if self.columns.long else self.columns.channels
+            self.options["channels"] = self.columns.x if first.kind == "long" else self.columns.channels
 
     def begin(self, *, cells: str, ess: bool, batch: int | None) -> Job:
         """Begin the run, or go on with it, and return what workers do."""

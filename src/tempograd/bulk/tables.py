@@ -20,11 +20,12 @@ def with_table_channels(fragments: Sequence[Fragment], columns: Columns) -> Colu
     The column names of all files are read, so that one with others is refused before anything starts.
     """
     tables = [fragment for fragment in fragments if fragment.kind == "table"]
+    _refuse_columns_of_none(fragments, columns)
     if not tables:
         if columns.label is not None:
             raise InputError("label= names a column of CSV files, which is then no channel: there are none here.")
         return replace(columns, channels=None, chosen=False)
-    _refuse_other_columns(tables, columns)
+    _refuse_other_columns(columns)
     if columns.channels is None:
         columns = replace(columns, channels=_channels(tables[0], columns))
     others = [fragment for fragment in fragments if fragment.kind != "table"]
@@ -117,13 +118,17 @@ def _ids(found: Series, fragment: Fragment, columns: Columns) -> NDArray[np.gene
     return np.array([f"{fragment.origin}:{row}" for row in range(len(found))])
 
 
-def _refuse_other_columns(tables: Sequence[Fragment], columns: Columns) -> None:
-    """Refuse what is of Parquet and arrays alone, and would be overlooked."""
+def _refuse_columns_of_none(fragments: Sequence[Fragment], columns: Columns) -> None:
+    """Refuse columns for files that have none, where they would be overlooked."""
+    asked = [name for name, given in (("x=", columns.x != "x"), ("label=", columns.label is not None)) if given]
+    for fragment in fragments if asked else ():
+        if fragment.kind == "array" or (fragment.kind == "table" and _is_ts(fragment)):
+            raise InputError(f"{asked[0]} names columns, and {short_path(fragment.path)} has none: leave it out.")
+
+
+def _refuse_other_columns(columns: Columns) -> None:
+    """Refuse what is of Parquet and arrays alone."""
     if columns.mask is not None:
         raise InputError("mask= is for Parquet and arrays: empty cells of CSV files are missing values.")
     if columns.keep:
         raise InputError("keep= names columns of Parquet files: arrays and other tables have none to keep.")
-    ts = next((fragment for fragment in tables if _is_ts(fragment)), None)
-    if ts is not None and (columns.x != "x" or columns.label is not None):
-        what = "label=" if columns.x == "x" else "x="
-        raise InputError(f"{what} names columns, and {short_path(ts.path)} has none: leave it out.")
