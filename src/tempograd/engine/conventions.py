@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd._utils import validation
+from tempograd.engine.arrays import to_array, warn_where_arrays_differ, with_arrays
 from tempograd.engine.batching import out_of_memory
 from tempograd.engine.model import Model, owner
 from tempograd.errors import InputError, ModelError, TempogradError, brief
@@ -302,7 +303,7 @@ def ask(model: Model, *given: Any, **named: Any) -> Any:
         if in_numpy is not None:
             _remember(function, in_numpy=in_numpy)
         return raw
-    return _with_arrays(function, given, named) if in_numpy else function(*given, **named)
+    return with_arrays(function, given, named) if in_numpy else function(*given, **named)
 
 
 def _ask_first(
@@ -318,13 +319,14 @@ def _ask_first(
             raise
         return _second_chance(function, given, named, error), True
     if isinstance(raw, Tensor) or not _left_torch(raw):
+        warn_where_arrays_differ(function, given, named)
         return raw, False
     if torch.is_grad_enabled() and any(
         isinstance(part, Tensor) and part.requires_grad for part in (*given, *named.values())
     ):
         return raw, None
     try:
-        again = _with_arrays(function, given, named)
+        again = with_arrays(function, given, named)
     except Exception:  # written for tensors, whatever it returns
         return raw, False
     return (again, True) if _left_torch(again) else (raw, False)
@@ -335,7 +337,7 @@ def _second_chance(
 ) -> Any:
     """Call a function with arrays; if it fails or does not stay with numpy, raise what it said of the tensor."""
     try:
-        raw = _with_arrays(function, given, named)
+        raw = with_arrays(function, given, named)
     except Exception as second:
         if str(second) != str(error):
             error.add_note(f"With a numpy array instead of a tensor: {type(second).__name__}: {second}")
@@ -343,10 +345,6 @@ def _second_chance(
     if not _left_torch(raw):
         raise error
     return raw
-
-
-def _with_arrays(function: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    return function(*map(to_array, given), **{name: to_array(value) for name, value in named.items()})
 
 
 def _left_torch(raw: Any) -> bool:
@@ -366,11 +364,6 @@ def _remember(model: Any, *, in_numpy: bool) -> None:
         _in_numpy[model] = in_numpy
     except TypeError:
         return
-
-
-def to_array(z: Any) -> Any:
-    """Return series as a numpy array of their own memory; what is no tensor stays as it is."""
-    return z.detach().cpu().contiguous().numpy() if isinstance(z, Tensor) else z
 
 
 @dataclass(frozen=True, eq=False)
