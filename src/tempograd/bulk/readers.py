@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempograd.bulk.csv_source import read_table
 from tempograd.bulk.sources import ArrayBatch, Columns, Fragment, arrow, open_array, open_parquet, text_key
-from tempograd.bulk.tables import read_table
 from tempograd.errors import DataError, InputError, listed, quote, short_path
 
 LONG_ROWS = 65_536  # rows of a long table that are read at once

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from tempograd._utils import validation
+from tempograd.bulk.csv_source import with_table_channels
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches, with_long_shape
 from tempograd.bulk.runs import with_shape
 from tempograd.bulk.sources import Columns, Fragment, is_streamed, list_fragments
-from tempograd.bulk.tables import with_table_channels
 from tempograd.bulk.travel import EXAMPLE, plain_options
 from tempograd.bulk.worker import Job
 from tempograd.engine import Call, fingerprint

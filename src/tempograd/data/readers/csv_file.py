@@ -35,7 +35,7 @@ SEPARATORS = ",;\t"
 QUOTED = re.compile('"[^"]*"?')  # separators inside quotation marks separate nothing
 END = "\0"  # a line that no file holds, put after the last: inside a cell it tells of an open quotation mark
 Rows = list[list[str]]
-Flags = NDArray[np.bool_]  # one for each column
+ColumnFlags = NDArray[np.bool_]  # one for each column
 
 
 class CsvTable(Table):
@@ -178,7 +178,7 @@ class CsvTable(Table):
             raise self._mixed(first + row, places[mixed], cells[row * len(places) + mixed])
         return values
 
-    def _by_column(self, cells: Sequence[str], places: Sequence[int], first: int) -> tuple[_Floats, Flags]:
+    def _by_column(self, cells: Sequence[str], places: Sequence[int], first: int) -> tuple[_Floats, ColumnFlags]:
         """Read a block whose columns are not all of numbers: True and False are 1 and 0."""
         columns = [cells[column :: len(places)] for column in range(len(places))]
         found = np.empty((len(columns[0]), len(places)))
@@ -218,7 +218,7 @@ class _Kinds:
     def __init__(self, count: int) -> None:
         self._numbers, self._flags = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
 
-    def mixed(self, flags: Flags, filled: Flags) -> int | None:
+    def mixed(self, flags: ColumnFlags, filled: ColumnFlags) -> int | None:
         """Take in what the columns of a block hold, and return the first that now holds both."""
         self._numbers |= filled & ~flags
         self._flags |= filled & flags
