@@ -32,7 +32,7 @@ def repeated_key(paths: Sequence[Path], rows: int) -> int | None:
     """Return a key that two files have, None if all differ; no file is compared with itself."""
     count = max(1, -(-rows // AT_ONCE))
     for part in range(count if len(paths) > 1 else 0):
-        keys = np.concatenate([found[_part(found, count) == part] for found in map(keys_of, paths)])
+        keys = np.concatenate([_distinct_of_part(path, part, count) for path in paths])
         keys.sort()
         twice = keys[1:][keys[1:] == keys[:-1]]
         if len(twice):
@@ -62,8 +62,17 @@ def _origin(path: Path) -> str:
 
 def keys_of(path: Path) -> NDArray[np.int64]:
     """Return the distinct keys of a file, sorted: what is twice in one fragment is a fault there."""
-    column = _read(path, ["key"]).column("key")
-    return np.unique(np.asarray(column.to_numpy(), dtype=np.int64))
+    return np.unique(_keys(path))
+
+
+def _keys(path: Path) -> NDArray[np.int64]:
+    return np.asarray(_read(path, ["key"]).column("key").to_numpy(), dtype=np.int64)
+
+
+def _distinct_of_part(path: Path, part: int, count: int) -> NDArray[np.int64]:
+    """Return the distinct keys of a file that one pass of so many looks at; the others are not sorted in vain."""
+    found = _keys(path)
+    return np.unique(found if count == 1 else found[_part(found, count) == part])
 
 
 def _part(keys: NDArray[np.int64], count: int) -> NDArray[np.uint64]:
