@@ -394,6 +394,7 @@ FAULTS = (
     "--data state --out out/ --workers 2",
     "--data x.npy --workers 2",
     "--data x.npy --out out/ --keep day",
+    "--data x.npy --out out/ --label day",
 )
 
 
@@ -437,6 +438,61 @@ def test_what_is_no_run_or_not_in_it(words, x, capsys, said):
     capsys.readouterr()
     assert main(words.split()) == 1
     said(capsys.readouterr().err)
+
+
+def tables(**files):
+    """Write one CSV file for each text of lines, into a folder."""
+    Path("csv").mkdir()
+    for name, lines in files.items():
+        Path("csv", f"{name}.csv").write_text("\n".join(lines.split()))
+
+
+TABLES = ["explain", *MODEL, "--data", "csv/*.csv", "--out", "out/", "--method", "integrated_gradients"]
+
+
+@pytest.mark.usefixtures("x")
+@pytest.mark.parametrize(
+    "options",
+    ["--channels b,a", "--x b,a --shape 3,2", "--channels b,a --label state", "--x b,a --channels b,a"],
+)
+def test_columns_of_tables_by_name(options, capsys):
+    tables(q="id,time,a,state,b u,0,1,ill,0.5 u,1,2,ill,-1 u,2,-1,ill,1")
+    assert main([*TABLES, *options.split()]) == 0
+    one = [
+        *TABLES[:3],
+        *MODEL[2:],
+        "--data",
+        "csv/q.csv",
+        "--method",
+        "integrated_gradients",
+        "--out",
+        "one.safetensors",
+    ]
+    assert main([*one, "--channels", "b,a"]) == 0
+    expected = tg.Explanation.load("one.safetensors")
+    np.testing.assert_allclose(cells("out"), expected.values.flatten(1).numpy(), rtol=1e-5, atol=1e-7)
+    capsys.readouterr()
+    assert main(["top", "out", "--series", "u", "--json"]) == 0
+    assert {each["channel"] for each in json.loads(capsys.readouterr().out)["strongest"]} == {"a", "b"}
+
+
+@pytest.mark.usefixtures("x")
+def test_an_id_in_two_files_is_told_by_every_command(capsys, said):
+    line = "k,0,1,2 k,1,3,4"
+    tables(p=f"id,time,a,b {line}", q=f"id,time,a,b {line}")
+    for words in (
+        TABLES,
+        ["top", "out", "--series", "k"],
+        ["top", "out"],
+        ["report", "out", "--out", "r.html"],
+        ["evaluate", "out", *MODEL],
+    ):
+        assert main(words) == 1
+        said(capsys.readouterr().err)
+    assert main(["runs", "out"]) == 0
+    assert "not sound: The id 'k' occurs more than once (p.csv, q.csv)" in capsys.readouterr().out
+    assert main(["runs", "out", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["repeated"] == "The id 'k' occurs more than once (p.csv, q.csv)"
 
 
 @pytest.mark.slow  # three processes load torch

@@ -1,13 +1,14 @@
 """Numbers in files are read to their last digit, or refused with the place where they stand."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 import tempograd as tg
 from tempograd.data.readers.parquet_file import open_duckdb
 
-NOT_NUMBERS = ("1_000", "٣", "１２", "0x10", "inf", "-Infinity", "1,5", "²", "--5", "1e", "+", "high", "\x1f.625")
+NOT_NUMBERS = ("1_000", "٣", "１２", "0x10", "inf", "-Infinity", "²", "--5", "1e", "+", "high", "\x1f.625")
 
 
 def parquet(path, column, values, kind):
@@ -55,6 +56,63 @@ def test_plain_decimal_notation_of_every_kind_is_read(write):
     )
     missing = tg.read_series(write("m.csv", ["id,time,a,b", "1,0,5,?", "1,1,NaN,1", "1,2,-nan,1", "1,3, ,1"]))
     assert missing.mask[0].tolist() == [[True, False], [False, True], [False, True], [False, True]]
+
+
+def test_true_and_false_are_1_and_0(write):
+    lines = ["id,time,on,a,late", "1,0,True,2.5,FALSE", "1,1,False,NA,true", "1,2,,1,", "1,3, True,1,TRUE"]
+    found = tg.read_series(write("b.csv", lines))
+    assert found.x[0].tolist() == [[1, 2.5, 0], [0, 0, 1], [0, 1, 0], [1, 1, 1]]
+    assert found.mask[0].tolist() == [[True] * 3, [True, False, True], [False, True, False], [True] * 3]
+
+
+def test_flags_read_as_a_data_frame_of_the_same_file_is(write):
+    path = write("b.csv", ["id,time,on,a", *(f"1,{t},{t % 3 == 0},{t}" for t in range(1200))])
+    assert torch.equal(tg.read_series(path).x, tg.read_series(pd.read_csv(path)).x)
+
+
+@pytest.mark.parametrize(
+    ("cells", "line", "cell"),
+    [
+        (["True", "1", "False"], 2, "'True'"),
+        (["True", "", "2.5"], 2, "'True'"),
+        (["True"] * 700 + ["1"] * 500, 502, "'True'"),
+        (["True"] * 500 + ["1"] * 300, 502, "'1'"),
+        (["1"] * 500 + ["True"] * 300, 502, "'True'"),
+        ([""] * 500 + ["1"] * 500 + ["True"], 1002, "'True'"),
+    ],
+)
+def test_a_column_of_numbers_and_flags_is_refused(cells, line, cell, write):
+    lines = ["id,time,on,a", *(f"1,{time},True,{text}" for time, text in enumerate(cells))]
+    with pytest.raises(
+        tg.TempogradError, match=f"line {line}: a is {cell}, and holds both numbers and True or False"
+    ):
+        tg.read_series(write("m.csv", lines))
+
+
+@pytest.mark.parametrize(
+    ("cells", "what"),
+    [
+        (["True", "maybe"], "line 3: a is 'maybe', which is no number"),
+        (["1", "yes"], "line 3: a is 'yes', which is no number"),
+        (["tRUE", "False"], "line 2: a is 'tRUE', which is no number"),
+        (
+            ["1", "19,87"],
+            "line 3: a is '19,87', which has a decimal comma: write 19.87, or read the file with pandas",
+        ),
+        (["1", "-0,5"], "line 3: a is '-0,5', which has a decimal comma: write -0.5, or"),
+        (["1.234,5", "1"], "line 2: a is '1.234,5', which has a decimal comma: write 1234.5, or"),
+        (
+            ["1,234", "1"],
+            "line 2: a is '1,234', which has a comma: write 1.234 if it is a decimal comma, or 1234.",
+        ),
+        (["1,234,567", "1"], "line 2: a is '1,234,567', which has a comma: write 1234567."),
+        (["1,234.5", "1"], "line 2: a is '1,234.5', which has a comma: write 1234.5."),
+    ],
+)
+def test_a_cell_that_is_no_number_is_told_with_what_to_write(cells, what, write):
+    with pytest.raises(tg.TempogradError) as raised:
+        tg.read_series(write("c.csv", ["id;time;a", *(f"1;{time};{text}" for time, text in enumerate(cells))]))
+    assert what in str(raised.value)
 
 
 WHOLE = [2**53 + 1, 2**63 - 1, 0, 9007199254740993000]

@@ -41,7 +41,17 @@ def check_amounts(cells: Any, fragment: Any, batch: Any, workers: Any, max_fault
         raise InputError(f"max_faults must be a share from 0 to 1, got {brief(max_faults)}.")
 
 
-def columns_of(source: Any, x: Any, ids: Any, mask: Any, time_: Any, shape: Any, keep: Any) -> tuple[Any, Columns]:
+def columns_of(
+    source: Any,
+    x: Any,
+    ids: Any,
+    mask: Any,
+    time_: Any,
+    shape: Any,
+    keep: Any,
+    label: str | None = None,
+    channels: Any = None,
+) -> tuple[Any, Columns]:
     """Return the source, with arrays of ids and masks beside arrays of series, and where its parts are found."""
     if isinstance(keep, str):
         raise InputError(f"keep must be a list of columns, got {keep!r}: write [{keep!r}].")
@@ -59,6 +69,9 @@ def columns_of(source: Any, x: Any, ids: Any, mask: Any, time_: Any, shape: Any,
         source = ArrayBatch(*parts)
     if isinstance(source, Series) and source.inputs is not None:
         raise InputError("explain_dataset explains models of one input.")
+    if label is not None and not is_files(source):
+        raise InputError("label= names a column of CSV files, which is then no channel: arrays have none.")
+    chosen = _chosen(x, channels) if is_files(source) else None
     return source, Columns(
         x if isinstance(x, str) else tuple(x),
         ids if isinstance(ids, str) else None,
@@ -66,7 +79,19 @@ def columns_of(source: Any, x: Any, ids: Any, mask: Any, time_: Any, shape: Any,
         time_,
         tuple(keep),
         _checked(shape),
+        label,
+        chosen,
+        chosen is not None,
     )
+
+
+def _chosen(x: Any, channels: Any) -> tuple[str, ...] | None:
+    """Return the columns of tables that were chosen: those of ``x``, which ``channels`` may then rename."""
+    if not isinstance(x, str):
+        return tuple(x)
+    if x != "x":
+        return (x,)
+    return None if channels is None or isinstance(channels, str) else tuple(map(str, channels))
 
 
 def _checked(shape: Any) -> tuple[int, int] | None:

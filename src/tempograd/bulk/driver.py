@@ -54,6 +54,7 @@ def explain_dataset(
     id: str | ArrayLike | Sequence[str] | None = "id",  # noqa: A002  # as in read_series
     mask: str | Array | None = None,
     time: str | None = None,
+    label: str | None = None,
     shape: tuple[int, int] | None = None,
     keep: Sequence[str] = (),
     cells: KeptCells = "all",
@@ -101,7 +102,8 @@ def explain_dataset(
         that is named, ``"module:callable"`` with ``weights=`` or a file. Functions do not travel.
     source : path, pattern, list of paths, array, or iterable
         Parquet files, local or at an address such as ``s3://…``; ``.npy`` and ``.npz`` files, memory maps, arrays;
-        ``.csv`` and ``.ts`` files, each read whole; batches of ``(ids, x)`` or ``(ids, x, mask)``.
+        ``.csv`` and ``.ts`` files, each read whole; batches of ``(ids, x)`` or ``(ids, x, mask)``. Columns of CSV
+        files are matched by name; those of the first file are the channels, unless ``channels`` chooses.
     out : path
         A folder: a new one, an empty one, or that of the same run, which goes on.
     method : str or Explainer
@@ -110,12 +112,14 @@ def explain_dataset(
         The column with the series, one per row, as a list of T lists of D numbers, or flat with ``shape=``.
         Several columns are the channels of long rows, one row per step; the rows of a series stand together.
     id : str or array, optional
-        The column of the ids, whole numbers or texts; ``.npy`` file or array of them, beside arrays. None: series
-        are numbered, in several files by file and row.
+        The column of the ids, whole numbers or texts, each of them once in a run; ``.npy`` file or array of them,
+        beside arrays. None: series are numbered, in several files by file and row.
     mask : str or array, optional
         The column, ``.npy`` file or array that tells what was observed.
     time : str, optional
         The column by which long rows are sorted within each series.
+    label : str, optional
+        The column of the labels of CSV files, which is then no channel.
     shape : tuple of int, optional
         Steps and channels, where series are flat lists or of unequal length; shorter ones are padded.
     keep : sequence of str
@@ -143,7 +147,9 @@ def explain_dataset(
         does not tell; it then gets the weights of ``model``.
     progress : callable, optional
         Called with a :class:`~tempograd.bulk.Progress` after each fragment, instead of the line on a terminal.
-    background, target, baseline, steps, output, seed, channels, times, layout, missing, draws, batch_size
+    channels : sequence of str, optional
+        Which columns of CSV files, in which order; the names of channels where files do not name them.
+    background, target, baseline, steps, output, seed, times, layout, missing, draws, batch_size
         As in :func:`tempograd.explain`, the same for all series.
     precision, gradient_check, task, pick, model_layout, classes, units
         The same.
@@ -189,7 +195,7 @@ def explain_dataset(
     require_alone(explainer)
     folder = RunFolder(out)
     elsewhere = engine is not None or (workers or 1) > 1
-    source, columns = columns_of(source, x, id, mask, time, shape, keep)
+    source, columns = columns_of(source, x, id, mask, time, shape, keep, label, channels)
     if elsewhere and (is_streamed(source) or not is_files(source)):
         raise InputError("Only files can be explained by several workers: write the series to .npy or Parquet.")
     live = live_model(model, device, weights, trust=trust)

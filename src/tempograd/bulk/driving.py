@@ -2,10 +2,15 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tempograd._utils.progress import Advance, progress_bar
 from tempograd.bulk.engines import Attempt
+from tempograd.bulk.repeats import keys_of, refusal, refuse_repeats
 from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
 from tempograd.bulk.sources import Fragment
@@ -48,6 +53,7 @@ class Driving:
         self.first_fault, self.failed = "", list[Attempt]()
         self.warnings = WarningCounts()
         self.advance: Advance
+        self.compared: tuple[Path, NDArray[np.int64]] | None = None  # a file of results, and its keys
 
     def drive(self, attempts: Attempts) -> Run:
         plan, there = self.plan, self.folder.done()
@@ -101,8 +107,21 @@ class Driving:
             left = None if total is None or not rate else max(0.0, (total - done) / rate)
             self.progress(Progress(done, total, self.faults, seconds, rate, left))
         self.shown = 0
+        self._compare(self.folder.path(attempt.fragment.name))
         if self.faults > self.max_faults * (max(self.done, FEWEST) if total is None else total):
             self._stop(self.done, self.faults)
+
+    def _compare(self, path: Path) -> None:
+        """Refuse a file that shares an id with the first one, as files do that each count from 0.
+
+        All are compared with each other at the end: their keys would not fit into memory.
+        """
+        keys = keys_of(path)
+        if self.compared is None:
+            self.compared = path, keys
+        both = np.intersect1d(self.compared[1], keys, assume_unique=True)
+        if len(both) and path != self.compared[0]:
+            raise refusal([self.compared[0], path], int(both[0]))
 
     def _stop(self, rows: int, faults: int) -> None:
         told = (
@@ -128,4 +147,5 @@ class Driving:
         summary = run.summary()
         if summary["faults"] > self.max_faults * summary["series"]:
             self._stop(summary["series"], summary["faults"])
+        refuse_repeats(run.files, summary["series"])
         return run

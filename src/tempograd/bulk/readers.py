@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tempograd.bulk.csv_source import read_table
 from tempograd.bulk.sources import ArrayBatch, Columns, Fragment, arrow, open_array, open_parquet, text_key
-from tempograd.data import Series, read_series
 from tempograd.errors import DataError, InputError, listed, quote, short_path
 
 LONG_ROWS = 65_536  # rows of a long table that are read at once
@@ -55,7 +55,7 @@ def read_batches(fragment: Fragment, columns: Columns, size: int) -> Iterator[Re
         if fragment.kind == "array":
             given = _arrays(fragment, columns)
         elif fragment.kind == "table":
-            given = _table(fragment, columns)
+            given = read_table(fragment, columns)
         elif fragment.content is not None:
             given = fragment.content
         else:
@@ -116,7 +116,7 @@ def _native(ids: Any) -> Any:
     return array.astype(np.int64) if array.dtype.kind in "iu" else array.astype(str).tolist()
 
 
-# Arrays and tables of other kinds
+# Arrays
 
 
 def _arrays(fragment: Fragment, columns: Columns) -> ArrayBatch:
@@ -152,14 +152,6 @@ def _opened(path: str, _version: tuple[int, ...], columns: Columns) -> ArrayBatc
         if len(part) != len(found["x"]):
             raise DataError(f"{short_path(path)} holds {len(found['x'])} series, but {name} has {len(part)} rows.")
     return ArrayBatch(found.get("ids"), found["x"], found.get("mask"))
-
-
-def _table(fragment: Fragment, columns: Columns) -> ArrayBatch:
-    found: Series = read_series(
-        fragment.path, id=None if columns.id == "id" else columns.id, time=columns.time, labels=False
-    )
-    ids = found.ids.numpy() if found.names is None else np.array(found.names)
-    return ArrayBatch(ids, found.x.numpy(), None if found.mask is None else found.mask.numpy())
 
 
 # Parquet with one row per series
@@ -363,7 +355,7 @@ def _one_chunk(column: Any) -> Any:
 
 def with_long_shape(fragments: list[Fragment], columns: Columns) -> Columns:
     """Return the columns with the shape of long rows, counted from the ids alone where nobody told it."""
-    if not columns.long or columns.shape is not None:
+    if columns.shape is not None or not any(each.kind == "long" for each in fragments):
         return columns
     if columns.id is None:
         raise InputError("Long rows, one per step, need id=, the column that tells the series.")

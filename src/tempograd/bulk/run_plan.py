@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from tempograd._utils import validation
+from tempograd.bulk.csv_source import with_table_channels
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches, with_long_shape
 from tempograd.bulk.runs import with_shape
@@ -66,7 +67,9 @@ class RunPlan:
         if self.streamed:
             self.fragments = itertools.chain([first], fragments)
         else:
+            self.columns = with_table_channels(list(self.fragments), self.columns)
             self.columns = with_long_shape(list(self.fragments), self.columns)
+        self._name_channels(first)
         batch = next(read_batches(first, self.columns, LOOKED_AT), None)
         if batch is None:
             raise DataError(f"There is no series to explain: {first.origin} is empty.")
@@ -90,6 +93,11 @@ class RunPlan:
                 **self.options,
             )
 
+    def _name_channels(self, first: Fragment) -> None:
+        """Call channels what their columns are called, unless somebody gave them names."""
+        if self.options["channels"] is None:
+            self.options["channels"] = self.columns.x if first.kind == "long" else self.columns.channels
+
     def begin(self, *, cells: str, ess: bool, batch: int | None) -> Job:
         """Begin the run, or go on with it, and return what workers do."""
         ess = validation.check_flag(ess, "ess")
@@ -101,12 +109,7 @@ class RunPlan:
             "learnt": getattr(self.explainer, "fingerprint", "") if self.explainer.learnt is not None else "",
             "options": plain_options(told),
             "shape": list(self.columns.shape or ()),
-            "columns": {
-                "x": self.columns.x,
-                "id": self.columns.id,
-                "mask": self.columns.mask,
-                "keep": self.columns.keep,
-            },
+            "columns": {name: part for name, part in self.columns.plain.items() if name != "shape"},
             "cells": cells,
             "ess": ess,
             "fragment": self.size,

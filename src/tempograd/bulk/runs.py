@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tempograd._utils import rng, validation
 from tempograd._utils.formatting import percent
-from tempograd.bulk import table
+from tempograd.bulk import repeats, table
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches
 from tempograd.bulk.sources import Columns, Fragment, arrow, file_version, text_key
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 NORMAL = 1.959963984540054  # standard errors on either side of a mean that hold 95 %
 READ_AT_ONCE = 512
+AGAIN = "give every series an id of its own, and explain them again"
 AGAINST = {
     "undefined": "the model answers the baseline with NaN or infinity",
     "wrong": "the gradient is not that of the prediction",
@@ -331,6 +332,12 @@ class Run:
             for path in self._faulty
         ]
         alone = np.setdiff1d(known[counts == 1], np.concatenate([known[:0], *others]))
+        rest = drawn.filter(arrow().array(~np.isin(keys, alone)))
+        if len(rest):
+            told = repeats.told(self.files, rest.column("key")[0].as_py())
+            if not len(alone):
+                raise InputError(f"{told}, and no other series can be drawn; {AGAIN}.")
+            warn(f"{told}; series of such ids are left out.")
         return sorted(drawn.filter(arrow().array(np.isin(keys, alone))).column("id").to_pylist())
 
     def take(self, ids: ArrayLike | Sequence[str] | Sequence[int | str]) -> Explanation:
@@ -374,7 +381,8 @@ class Run:
         places: dict[int, int] = {}
         for place, key in enumerate(whole.column("key").to_pylist()):
             if key in places:
-                raise InputError(f"The id {brief(wanted[keys.index(key)])} occurs more than once in the run.")
+                files = [self._folder.path(names[each]) for each in (places[key], place)]
+                raise InputError(f"{repeats.told(files, key)}; {AGAIN}.")
             places[key] = place
         absent = [each for each, key in zip(wanted, keys, strict=True) if key not in places]
         if absent:

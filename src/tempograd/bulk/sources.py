@@ -54,6 +54,12 @@ class Columns:
         Columns that go along to the results.
     shape : tuple of int, optional
         Steps and channels of every series; shorter ones are padded.
+    label : str, optional
+        The column of the labels of CSV files, which is no channel.
+    channels : tuple of str, optional
+        The channels of CSV files by name, in their order in the run.
+    chosen : bool
+        Whether somebody chose these, so that files may have other columns too.
     """
 
     x: str | tuple[str, ...] = "x"
@@ -62,6 +68,9 @@ class Columns:
     time: str | None = None
     keep: tuple[str, ...] = ()
     shape: tuple[int, int] | None = None
+    label: str | None = None
+    channels: tuple[str, ...] | None = None
+    chosen: bool = False
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Self:

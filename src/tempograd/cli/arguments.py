@@ -130,7 +130,10 @@ def add_files(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--variable", metavar="COLUMN", help="of a melted table: the channels' names")
     group.add_argument("--value", metavar="COLUMN", help="of a melted table: the values")
     group.add_argument(
-        "--channels", type=parse_names, metavar="A,B,…", help="which channels in which order, or their names"
+        "--channels",
+        type=parse_names,
+        metavar="A,B,…",
+        help="which columns in which order, by name; where files name none, their names",
     )
     group.add_argument(
         "--classes", type=parse_names, metavar="A,B,…", help="names of class 0, 1, … (default: labels, sorted)"
@@ -166,7 +169,7 @@ def add_run(group: Any) -> None:
         "--x",
         type=parse_columns,
         metavar="COLUMN",
-        help="the series, one per row, as lists; or A,B,…, channels of rows that are one step each (default: x)",
+        help="the series, one per row, as lists; or A,B,…, columns where rows are one step each (default: x)",
     )
     group.add_argument("--mask", metavar="COLUMN", help="what was observed, like x; or an .npy file beside arrays")
     group.add_argument(

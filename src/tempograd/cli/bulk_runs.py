@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tempograd._utils.progress import clock
-from tempograd.bulk import Progress, Run, explain_dataset, open_run
+from tempograd.bulk import Progress, Run, explain_dataset, open_run, repeats
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.sources import MAGIC, REMOTE
 from tempograd.cli.arguments import command
@@ -42,7 +42,6 @@ OTHERS = {  # what runs do not take, and what to do instead
     "raw": "pass it to 'tempograd report'",
     "force": "a run never overwrites anything",
     "lengths": "shorter series are padded there",
-    "label": "labels are read from --data of 'tempograd report'",
     "inputs": "models of several inputs are explained file by file",
     "fixed": "models of several inputs are explained file by file",
     **dict.fromkeys(("format", "variable", "value", "align"), "series are one per row, or rows of one step each"),
@@ -125,6 +124,8 @@ def _options(args: argparse.Namespace, series: Any) -> dict[str, Any]:
     options |= {name: part for name, part in target_options(args, options["classes"]).items() if name == "target"}
     if args.id is not None:
         options["id"] = None if args.id == "none" else args.id
+    if args.label is not None:
+        options["label"] = args.label
     if args.time is not None:
         options["time"] = args.time
         if isinstance(args.x, str):  # rows have a time where they are steps
@@ -169,7 +170,7 @@ def _print_run(run: Run, before: set[Path], args: argparse.Namespace) -> None:
 
 def run_runs(args: argparse.Namespace) -> None:
     run = open_run(args.folder)
-    facts = _facts(run)
+    facts = _facts(run) | {"repeated": _repeated(run)}
     release()
     if args.json:
         print(json.dumps(facts, indent=2, ensure_ascii=False))
@@ -178,10 +179,18 @@ def run_runs(args: argparse.Namespace) -> None:
     print(coloured(f"{args.folder}: {run.method}, series of {time} × {channel}", "bold", sys.stdout))
     for line in (*_progress_lines(facts), *_fault_lines(facts), facts["verdict"]):
         print(f"  {line}")
+    if facts["repeated"]:
+        print(f"  not sound: {facts['repeated']}")
     if facts["left"] != 0:
         print("It goes on when its 'tempograd explain' command is typed again.")
     elif facts["cells"] == "all":
         print("Next:", coloured(_following(args.folder, facts), "command", sys.stdout))
+
+
+def _repeated(run: Run) -> str | None:
+    """Say which id two files share; a run that takes long to look through was told so when it ended."""
+    key = repeats.repeated_key(run.files, len(run)) if len(run) <= repeats.AT_ONCE else None
+    return None if key is None else repeats.told(run.files, key)
 
 
 def _facts(run: Run) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from torch import nn
 from tempograd._utils.io import Kind, check_output
 from tempograd._utils.validation import check_int
 from tempograd.bulk import open_run
+from tempograd.bulk.repeats import has_numbers
 from tempograd.data import DATASETS, Series, load_dataset, read_series
 from tempograd.data.readers import ENDINGS
 from tempograd.errors import DataError, InputError, quote, short_path
@@ -139,7 +140,7 @@ def take_series(folder: Path, called: str | None, count: int) -> Explanation:
     run = open_run(folder)
     if called is None:
         return run.take(run.sample(count))
-    whole = isinstance(run.sample(1)[0], int)
+    whole = bool(run.files) and has_numbers(run.files[0])
     if whole and not called.lstrip("-").isdecimal():
         raise InputError(f"{short_path(folder)} has no series {quote(called)}: its series have numbers.")
     return run.take([int(called) if whole else called])

@@ -21,6 +21,9 @@ LARGEST = float(np.finfo(np.float32).max)
 DECIMAL = re.compile(r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
 PLAIN = re.compile("-?[0-9]{1,18}")  # most of them, and quickly read
 HEXADECIMAL = re.compile(r"\s*[+-]?0[xob][0-9a-f_]+\s*", re.IGNORECASE)
+FLAGS = {"True": 1.0, "TRUE": 1.0, "true": 1.0, "False": 0.0, "FALSE": 0.0, "false": 0.0}
+WITH_COMMA = re.compile(r"\s*([+-]?)([0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+),([0-9]+)\s*", re.ASCII)
+THOUSANDS = re.compile(r"\s*[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]+)?\s*", re.ASCII)
 BEYOND = 2**63  # of int64: the smallest size that does not fit, but for -2^63
 
 
@@ -121,6 +124,41 @@ def _one_by_one(cells: Sequence[str]) -> _Floats | None:
             return None
         found[place] = value
     return found
+
+
+def parse_flags(cells: Sequence[str]) -> _Floats | None:
+    """Return a column of True and False as 1 and 0, NaN where a cell is missing; None if it holds anything else.
+
+    Examples
+    --------
+    >>> parse_flags(["True", "", "false"]), parse_flags(["True", "1"])
+    (array([ 1., nan,  0.]), None)
+    """
+    found = [np.nan if missing(cell) else FLAGS.get(cell.strip()) for cell in cells]
+    return None if None in found else np.array(found, np.float64)
+
+
+def no_number(text: str) -> str:
+    """Say what a cell is that is no number, and what to do about it.
+
+    Examples
+    --------
+    >>> no_number("19,87")
+    "has a decimal comma: write 19.87, or read the file with pandas, decimal=',', and pass the data frame"
+    >>> no_number("1,234")
+    'has a comma: write 1.234 if it is a decimal comma, or 1234'
+    """
+    plain, comma = text.strip(), WITH_COMMA.fullmatch(text)
+    if THOUSANDS.fullmatch(text):
+        unclear = plain.count(",") == 1 and "." not in plain
+        either = f"{plain.replace(',', '.')} if it is a decimal comma, or " if unclear else ""
+        return f"has a comma: write {either}{plain.replace(',', '')}"
+    if comma is None:
+        return f"is no number: {NO_CHANNEL}"
+    written = f"{comma[1]}{comma[2].replace('.', '')}.{comma[3]}"
+    return (
+        f"has a decimal comma: write {written}, or read the file with pandas, decimal=',', and pass the data frame"
+    )
 
 
 def parse_whole(text: str) -> int | None:

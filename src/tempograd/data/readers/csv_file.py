@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tempograd._utils.progress import progress_bar
 from tempograd.data.files import lines, open_text, refuse_beyond_memory
 from tempograd.data.readers.columns import (
-    NO_CHANNEL,
+    FLAGS,
     CategoryEncoder,
     Table,
     Text,
     _Floats,
-    missing,
+    no_number,
+    parse_flags,
     parse_number,
     parse_numbers,
     refuse_large,
@@ -33,6 +35,7 @@ SEPARATORS = ",;\t"
 QUOTED = re.compile('"[^"]*"?')  # separators inside quotation marks separate nothing
 END = "\0"  # a line that no file holds, put after the last: inside a cell it tells of an open quotation mark
 Rows = list[list[str]]
+ColumnFlags = NDArray[np.bool_]  # one for each column
 
 
 class CsvTable(Table):
@@ -56,13 +59,13 @@ class CsvTable(Table):
         codes: dict[str, list[np.ndarray]] = {name: [] for name in coders}
         blocks: list[_Floats] = [np.empty((0, len(numbers)))]
         first, known, places = 0, UNASKED, {name: place for place, name in enumerate(self.columns)}
-        wanted = [places[name] for name in numbers]
+        wanted, kinds = [places[name] for name in numbers], _Kinds(len(numbers))
         with progress_bar(self.path.stat().st_size, f"read {self.path.name}") as advance:
             for rows in self._blocks():
                 self._check_widths(rows, first)
                 for name, coder in coders.items():
                     codes[name].append(coder.codes([row[places[name]] for row in rows]))
-                blocks.append(self._numbers(rows, wanted, first))
+                blocks.append(self._numbers(rows, wanted, first, kinds))
                 first += len(rows)
                 advance(len(rows) * (sum(map(len, rows[0])) + len(rows[0])))  # about as long as the first of them
                 size = 8 * first * (len(numbers) + len(coders))
@@ -159,21 +162,68 @@ class CsvTable(Table):
             row = next(row for row, cells in enumerate(rows) if len(cells) != width)
             raise self.fault(first + row, f"{len(rows[row])} cells instead of {width}")
 
-    def _numbers(self, rows: Rows, places: Sequence[int], first: int) -> _Floats:
+    def _numbers(self, rows: Rows, places: Sequence[int], first: int, kinds: "_Kinds") -> _Floats:
         """Read all numbers of a block in one go, since a column of a wide table has few cells."""
         if not places:
             return np.empty((len(rows), 0))
         chosen = map(itemgetter(*places), rows)
         cells = list(chosen) if len(places) == 1 else list(chain.from_iterable(chosen))
-        found = parse_numbers(cells)
+        found, flags = parse_numbers(cells), np.zeros(len(places), dtype=bool)
         if found is None:
-            wrong = next(
-                place for place, cell in enumerate(cells) if not missing(cell) and parse_number(cell) is None
+            found, flags = self._by_column(cells, places, first)
+        values = found.reshape(len(rows), len(places))
+        mixed = kinds.mixed(flags, np.asarray(~np.isnan(values).all(0)))
+        if mixed is not None:
+            row = int(np.flatnonzero(~np.isnan(values[:, mixed]))[0])
+            raise self._mixed(first + row, places[mixed], cells[row * len(places) + mixed])
+        return values
+
+    def _by_column(self, cells: Sequence[str], places: Sequence[int], first: int) -> tuple[_Floats, ColumnFlags]:
+        """Read a block whose columns are not all of numbers: True and False are 1 and 0."""
+        columns = [cells[column :: len(places)] for column in range(len(places))]
+        found = np.empty((len(columns[0]), len(places)))
+        flags = np.zeros(len(places), dtype=bool)
+        for column, texts in enumerate(columns):
+            values = parse_numbers(texts)
+            if values is None:
+                values, flags[column] = parse_flags(texts), True
+            if values is None:
+                raise self._no_number(cells, places, column, first)
+            found[:, column] = values
+        return found, flags
+
+    def _no_number(self, cells: Sequence[str], places: Sequence[int], column: int, first: int) -> DataError:
+        """Tell of the first cell that is no number, nor True or False; if there is none, a column mixes them."""
+        known = (parse_number(cell) is not None or parse_flags([cell]) is not None for cell in cells)
+        wrong = next((place for place, sound in enumerate(known) if not sound), None)
+        if wrong is not None:
+            name, cell = one_line(self.columns[places[wrong % len(places)]]), cells[wrong]
+            return self.fault(
+                first + wrong // len(places), f"{name} is {quote(cell, 24)}, which {no_number(cell)}"
             )
-            row, column = divmod(wrong, len(places))
-            name = one_line(self.columns[places[column]])
-            raise self.fault(first + row, f"{name} is {quote(cells[wrong], 24)}, which is no number: {NO_CHANNEL}")
-        return found.reshape(len(rows), len(places))
+        texts = cells[column :: len(places)]
+        row = next(row for row, cell in enumerate(texts) if cell.strip() in FLAGS)
+        return self._mixed(first + row, places[column], texts[row])
+
+    def _mixed(self, row: int, place: int, cell: str) -> DataError:
+        name = one_line(self.columns[place])
+        return self.fault(
+            row, f"{name} is {quote(cell, 24)}, and holds both numbers and True or False: write 1 and 0"
+        )
+
+
+class _Kinds:
+    """Which columns hold numbers so far, and which True and False: no column may hold both."""
+
+    def __init__(self, count: int) -> None:
+        self._numbers, self._flags = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+
+    def mixed(self, flags: ColumnFlags, filled: ColumnFlags) -> int | None:
+        """Take in what the columns of a block hold, and return the first that now holds both."""
+        self._numbers |= filled & ~flags
+        self._flags |= filled & flags
+        both = np.flatnonzero(self._numbers & self._flags)
+        return int(both[0]) if len(both) else None
 
 
 def _are_values(names: Sequence[str]) -> bool:

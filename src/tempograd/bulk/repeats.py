@@ -1,0 +1,97 @@
+"""Ids that occur in two files of results, found in memory that does not grow with the run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempograd.bulk.sources import AT_HAND, arrow
+from tempograd.bulk.table import read_footer
+from tempograd.errors import DataError, brief, listed, quote, short_path
+
+AT_ONCE = 1 << 22  # keys that are held at a time: beyond, files are read several times
+ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads ids that have a common divisor evenly
+
+
+def refuse_repeats(paths: Sequence[Path], rows: int) -> None:
+    """Refuse results of which two files have the same id, or one numbers for ids and another texts."""
+    kinds = {has_numbers(path): path for path in reversed(paths)}
+    if len(kinds) == 2:
+        raise DataError(
+            f"The ids of {quote(_origin(kinds[True]))} are whole numbers, those of {quote(_origin(kinds[False]))} "
+            "texts: let all be of one kind."
+        )
+    key = repeated_key(paths, rows)
+    if key is not None:
+        raise refusal(paths, key)
+
+
+def repeated_key(paths: Sequence[Path], rows: int) -> int | None:
+    """Return a key that two files have, None if all differ; no file is compared with itself."""
+    count = max(1, -(-rows // AT_ONCE))
+    for part in range(count if len(paths) > 1 else 0):
+        keys = np.concatenate([_distinct_of_part(path, part, count) for path in paths])
+        keys.sort()
+        twice = keys[1:][keys[1:] == keys[:-1]]
+        if len(twice):
+            return int(twice[0])
+    return None
+
+
+def refusal(paths: Sequence[Path], key: int) -> DataError:
+    """Say which series is in which files, and what to do about it."""
+    return DataError(
+        f"{told(paths, key)}: results are found by ids, so give every series one of its own. What is done stays: "
+        "change the ids of one file and start the same call again, or leave a file out and name a new folder."
+    )
+
+
+def told(paths: Sequence[Path], key: int) -> str:
+    """Say which id occurs more than once, and which files of the source have it."""
+    files = [path for path in paths if key in keys_of(path)]
+    origins = sorted(set(map(_origin, files)))
+    where = "" if origins == [AT_HAND] else f" ({listed([short_path(name) for name in origins])})"
+    return f"The id {brief(_id_of(files[0], key))} occurs more than once{where}"
+
+
+def _origin(path: Path) -> str:
+    return str(read_footer(str(path)).get("fragment", {}).get("origin", path.name))
+
+
+def keys_of(path: Path) -> NDArray[np.int64]:
+    """Return the distinct keys of a file, sorted: what is twice in one fragment is a fault there."""
+    return np.unique(_keys(path))
+
+
+def _keys(path: Path) -> NDArray[np.int64]:
+    return np.asarray(_read(path, ["key"]).column("key").to_numpy(), dtype=np.int64)
+
+
+def _distinct_of_part(path: Path, part: int, count: int) -> NDArray[np.int64]:
+    """Return the distinct keys of a file that one pass of so many looks at; the others are not sorted in vain."""
+    found = _keys(path)
+    return np.unique(found if count == 1 else found[_part(found, count) == part])
+
+
+def _part(keys: NDArray[np.int64], count: int) -> NDArray[np.uint64]:
+    mixed = (keys.astype(np.uint64) * ODD) >> np.uint64(32)
+    return np.asarray(mixed % np.uint64(count))
+
+
+def _id_of(path: Path, key: int) -> Any:
+    rows = _read(path, ["id", "key"])
+    place = int(np.flatnonzero(np.asarray(rows.column("key")) == key)[0])
+    return rows.column("id")[place].as_py()
+
+
+def _read(path: Path, columns: list[str]) -> Any:
+    with arrow().parquet.ParquetFile(str(path)) as file:
+        return file.read(columns=columns, use_threads=False)
+
+
+def has_numbers(path: Path) -> bool:
+    """Tell whether a file of results has whole numbers for ids, and not texts."""
+    pa = arrow()
+    return bool(pa.types.is_integer(pa.parquet.read_schema(str(path)).field("id").type))

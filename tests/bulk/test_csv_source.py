@@ -1,0 +1,143 @@
+"""CSV files of a run: channels are chosen and matched by name, as in one file, or a file is refused."""
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from torch import nn
+
+import tempograd as tg
+
+
+class Weighted(nn.Module):
+    """Counts the second channel a hundredfold, so that channels in another order give other scores."""
+
+    def forward(self, x):
+        return (x * torch.tensor([1.0, 100.0])).sum((1, 2))[:, None]
+
+
+@pytest.fixture
+def lake(tmp_path, monkeypatch):
+    """An empty folder for files, and how to write them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lake").mkdir()
+
+    def write(**files):
+        for name, lines in files.items():
+            (tmp_path / "lake" / f"{name}.csv").write_text("\n".join(lines.split()))
+
+    return write
+
+
+def explain(source="lake", **options):
+    return tg.explain_dataset(
+        Weighted(), source, "out", method="integrated_gradients", n_steps=2, task="regression", **options
+    )
+
+
+def scores(run):
+    """Return the scores of each series, (time, channel), from the files alone: x times the weights."""
+    rows = [row for path in run.files for row in pq.read_table(path).to_pylist()]
+    return {row["id"]: np.array(row["values"]).reshape(-1, 2).round(3).tolist() for row in rows}
+
+
+A = "id,time,a,b u,0,1,10 u,1,2,20"
+IN_ORDER = {"u": [[1, 1000], [2, 2000]]}
+TURNED = {"u": [[10, 100], [20, 200]]}
+
+
+@pytest.mark.parametrize(
+    "options", [{"channels": ["b", "a"]}, {"x": ["b", "a"]}, {"x": ["b", "a"], "shape": (2, 2)}]
+)
+def test_channels_choose_columns_in_their_order(options, lake):
+    lake(q=A)
+    run = explain(**options)
+    assert scores(run) == TURNED
+    assert run.example.channels == ("b", "a")
+    assert run.take(["u"]).x.tolist() == tg.read_series("lake/q.csv", channels=["b", "a"]).x.tolist()
+
+
+def test_some_channels_of_files_that_hold_text(lake):
+    lake(p="id,time,note,b,a u,0,fine,10,1 u,1,odd,20,2", q="id,time,a,b,c v,0,3,30,0 v,1,4,40,0")
+    assert scores(explain(channels=["b", "a"])) == TURNED | {"v": [[30, 300], [40, 400]]}
+
+
+def test_columns_that_were_renamed(lake):
+    lake(q=A)
+    run = explain(x=["b", "a"], channels=["second", "first"])
+    assert (scores(run), run.example.channels) == (TURNED, ("second", "first"))
+
+
+def test_a_label_is_no_channel(lake):
+    lake(q="id,time,a,state,b u,0,1,well,10 u,1,2,well,20")
+    assert scores(explain(label="state")) == IN_ORDER
+
+
+def test_columns_are_matched_by_name_in_the_order_of_the_first_file(lake):
+    lake(p=A, q="id,time,b,a v,0,10,1 v,1,,2", r="id,time,variable,value w,0,b,10 w,0,a,1 w,1,a,2 w,1,b,20")
+    run = explain()
+    assert scores(run) == IN_ORDER | {"v": [[1, 1000], [2, 0]], "w": IN_ORDER["u"]}
+    assert run.channel_importance().channels == ("a", "b")
+    assert run.take(["v"]).mask.tolist() == [[[True, True], [True, False]]]
+
+
+def test_a_melted_first_file_names_the_channels(lake):
+    lake(p="id,time,variable,value u,0,b,10 u,0,a,1 u,1,a,2 u,1,b,20", q="id,time,b,a v,0,10,1 v,1,20,2")
+    assert scores(explain()) == IN_ORDER | {"v": IN_ORDER["u"]}
+
+
+REFUSED = {
+    "a column is absent": ({"p": A, "q": "id,time,b v,0,10 v,1,20"}, {}),
+    "a column is absent that was chosen": ({"p": A, "q": "id,time,b v,0,10 v,1,20"}, {"channels": ["b", "a"]}),
+    "a mask": ({"p": A}, {"mask": "seen"}),
+    "another column": ({"p": A, "q": "id,time,b,c,a v,0,10,0,1 v,1,20,0,2"}, {}),
+    "columns to keep": ({"p": A}, {"keep": ["a"]}),
+    "text": ({"p": "id,time,a,note,b u,0,1,fine,10 u,1,2,odd,20"}, {}),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_another_file_is_refused_before_anything_starts(case, lake, said, tmp_path):
+    files, options = REFUSED[case]
+    lake(**files)
+    with pytest.raises(tg.TempogradError) as raised:
+        explain(**options)
+    said(str(raised.value), HERE=str(tmp_path))
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_with_names_and_without(lake, said, tmp_path):
+    lake(p=A)
+    (tmp_path / "lake" / "q.ts").write_text("@data\n10,20:1,2\n")
+    for options in ({}, {"x": ["b", "a"]}, {"label": "state"}):
+        with pytest.raises(tg.TempogradError) as raised:
+            explain(**options)
+        said(str(raised.value), HERE=str(tmp_path))
+    assert scores(explain(channels=["b", "a"])) == TURNED | {"q.ts:0": TURNED["u"]}
+
+
+def test_files_without_names_and_arrays_keep_their_order(lake, tmp_path, said):
+    np.save(tmp_path / "lake" / "q.npy", np.array([[[1.0, 10.0], [2.0, 20.0]]], dtype=np.float32))
+    run = explain(channels=["b", "a"])
+    assert (scores(run), run.example.channels) == ({0: IN_ORDER["u"]}, ("b", "a"))
+    for options in ({"label": "state"}, {"x": ["b", "a"]}):
+        with pytest.raises(tg.TempogradError) as raised:
+            explain(**options)
+        said(str(raised.value), HERE=str(tmp_path))
+    lake(r=A)
+    with pytest.raises(tg.TempogradError) as raised:
+        explain("lake/*")
+    said(str(raised.value), HERE=str(tmp_path))
+
+
+def test_series_without_ids_are_called_after_their_files(lake):
+    lake(p="time,a,b 0,1,10 1,2,20", q="time,a,b 0,3,30 1,4,40")
+    assert scores(explain()) == {"p.csv:0": IN_ORDER["u"], "q.csv:0": [[3, 3000], [4, 4000]]}
+
+
+def test_other_channels_are_another_run(lake, said):
+    lake(q=A)
+    explain()
+    with pytest.raises(tg.TempogradError) as raised:
+        explain(channels=["b", "a"])
+    said(str(raised.value))

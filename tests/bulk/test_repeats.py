@@ -1,0 +1,98 @@
+"""An id in two files of a run: refused with their names, as soon as it is known, in any number of passes."""
+
+import numpy as np
+import pytest
+from torch import nn
+
+import tempograd as tg
+from tempograd.bulk import repeats
+
+
+class Sum(nn.Module):
+    def forward(self, x):
+        return x.sum((1, 2))[:, None]
+
+
+def write(folder, **files):
+    """Write one file for each list of ids."""
+    folder.mkdir(exist_ok=True)
+    for name, ids in files.items():
+        rows = [f"{each},{time},{time + 1}" for each in ids for time in range(2)]
+        (folder / f"{name}.csv").write_text("\n".join(["id,time,a", *rows]))
+
+
+def explain(folder, **options):
+    return tg.explain_dataset(
+        Sum(),
+        folder / "in",
+        folder / "out",
+        method="integrated_gradients",
+        n_steps=2,
+        task="regression",
+        **options,
+    )
+
+
+def refusal(folder, **options):
+    with pytest.raises(tg.TempogradError) as raised:
+        explain(folder, **options)
+    return str(raised.value)
+
+
+def test_files_that_count_alike_are_refused_at_the_second(tmp_path, said):
+    write(tmp_path / "in", a=["1", "2"], b=["2", "3"], c=["4"])
+    said(refusal(tmp_path))
+    assert len(tg.open_run(tmp_path / "out").files) == 2  # the third was not begun
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 1 << 22])
+def test_later_files_are_compared_at_the_end(at_once, tmp_path, monkeypatch):
+    monkeypatch.setattr(repeats, "AT_ONCE", at_once)
+    write(tmp_path / "in", a=["p1"], b=["p2", "p3", "p4"], c=["p5", "p4"], d=["p6"])
+    assert refusal(tmp_path).startswith("The id 'p4' occurs more than once (b.csv, c.csv)")
+    assert refusal(tmp_path).startswith("The id 'p4'")  # all is done, and still not sound
+    write(tmp_path / "in", c=["p5", "p7"])
+    with pytest.warns(tg.TempogradWarning, match="Input has changed since 1 file"):
+        run = explain(tmp_path)
+    assert sorted(run.sample(9)) == ["p1", "p2", "p3", "p4", "p5", "p6", "p7"]
+
+
+def test_all_engines_refuse(tmp_path):
+    def engine(folder, fragments):
+        worker = tg.bulk.Worker.open(folder, "cpu")
+        return [worker.run(fragment) for fragment in fragments]
+
+    write(tmp_path / "in", a=["p1"], b=["p2", "p3"], c=["p3"])
+    assert "(b.csv, c.csv)" in refusal(tmp_path, engine=engine)
+
+
+def test_ids_of_two_kinds(tmp_path, said):
+    write(tmp_path / "in", a=["1"], b=["x"])
+    said(refusal(tmp_path))
+
+
+def test_what_can_be_read_of_such_a_run(tmp_path, said):
+    write(tmp_path / "in", a=["p1", "p2"], b=["p2"], c=["p3"])
+    refusal(tmp_path)
+    run = tg.open_run(tmp_path / "out")
+    with pytest.raises(tg.TempogradError) as raised:
+        run.take(["p2"])
+    said(str(raised.value))
+    with pytest.warns(tg.TempogradWarning) as caught:
+        assert run.sample(9) == ["p1"]
+    said(str(caught[0].message))
+    write(tmp_path / "in", a=["p2"], b=["p2"])
+    for path in run.files:
+        path.unlink()
+    refusal(tmp_path)
+    with pytest.raises(tg.TempogradError) as raised:
+        tg.open_run(tmp_path / "out").sample(9)
+    said(str(raised.value))
+
+
+@pytest.mark.parametrize("step", [1, 7, 2**32])
+def test_keys_are_spread_over_the_passes(step):
+    keys = np.arange(0, 7000 * step, step, dtype=np.int64) - 3 * step
+    counts = np.bincount(repeats._part(keys, 7).astype(int), minlength=7)
+    assert counts.sum() == 7000
+    assert counts.max() < 2000
