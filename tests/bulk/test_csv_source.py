@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
+from tempograd.errors import TempogradWarning
 
 
 class Weighted(nn.Module):
@@ -55,6 +56,13 @@ def test_channels_choose_columns_in_their_order(options, lake):
     assert scores(run) == TURNED
     assert run.example.channels == ("b", "a")
     assert run.take(["u"]).x.tolist() == tg.read_series("lake/q.csv", channels=["b", "a"]).x.tolist()
+
+
+def test_what_the_model_reads_after_shorter_series_is_said(lake):
+    lake(long=A, short="id,time,a,b u2,0,1,10 v2,0,1,10 v2,1,2,20")
+    with pytest.warns(TempogradWarning, match="1 of 2 series end before the last step: the model reads 0 there"):
+        run = explain()
+    assert scores(run)["u2"] == [[1, 1000], [0, 0]]
 
 
 def test_some_channels_of_files_that_hold_text(lake):

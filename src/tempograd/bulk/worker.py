@@ -22,7 +22,16 @@ from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches
 from tempograd.bulk.sources import Columns, Fragment, arrow
 from tempograd.engine import place
-from tempograd.errors import DataError, OutputError, TempogradError, brief, counted_warnings, one_line, short_path
+from tempograd.errors import (
+    DataError,
+    OutputError,
+    TempogradError,
+    brief,
+    counted_warnings,
+    one_line,
+    short_path,
+    warn,
+)
 from tempograd.explainers import Explainer
 from tempograd.explanation import Explanation
 from tempograd.typing import Model
@@ -247,6 +256,7 @@ class _Writing:
                 closing(self._batches()) as batches,
             ):
                 for batch in batches:
+                    self._tell_padding(batch)
                     done = worker.explain_each(batch, known)
                     if pending is not None:
                         pending.result()
@@ -292,6 +302,17 @@ class _Writing:
             while (batch := coming.result()) is not None:
                 coming = ahead.submit(read)
                 yield batch
+
+    def _tell_padding(self, batch: ReadRows) -> None:
+        """Say what a model reads after the end of shorter series, which readers pad; arrays come as they are."""
+        if batch.mask is None or self.fragment.kind in {"array", "memory"}:
+            return
+        if short := int((~batch.mask[:, -1].any(-1)).sum()):
+            warn(
+                f"{short} of {len(batch)} series end before the last step: the model reads 0 there, which is "
+                "masked. Unless it was trained on padded series, explain such files one by one, with each length "
+                "by itself."
+            )
 
     def _keep(self, path: Path, batch: ReadRows, done: table.ExplainedRows) -> None:
         """Turn a batch into rows, and write them when there are enough."""
