@@ -109,3 +109,18 @@ def test_the_page_on_results_has_the_study_of_fit_s_generator():
     assert f"over {len(seeds)} seeds" in page
     assert f"one Gaussian for all steps has {found['loss_of_one_gaussian']:.1f}" in page
     assert max(row["forms_apart"] for row in rows) < 1e-5  # both forms of a generator are one
+
+
+def test_the_page_on_results_has_the_seeds_of_timexpp():
+    """Correlations with the values and CPDs, seed by seed, from the file that the script wrote."""
+    rows = json.loads((ROOT / "perf/results/timexpp_seeds.json").read_text())["rows"]
+    page = " ".join((ROOT / "docs/results.md").read_text().split())
+    first, *others = rows
+    assert {(row["dataset"], row["fold"]) for row in rows} == {("freezer", 0)}
+    assert [row["seed"] for row in rows] == [42, 0, 1, 2]
+    correlations = [f"{row['correlation_with_value']:+.2f}".replace("-", "−") for row in rows]
+    assert f"gives a correlation of {correlations[0]} and a CPD of {first['cpd']:.3f}" in page
+    assert "seeds 0, 1 and 2 give {}, {} and {}".format(*correlations[1:]) in page
+    assert "and {:.3f}, {:.3f} and {:.3f},".format(*(row["cpd"] for row in others)) in page
+    low, high = min(row["cpd"] for row in rows), max(row["cpd"] for row in rows)
+    assert f"takes from {low:.2f} to {high:.2f}" in page
