@@ -15,9 +15,10 @@ from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.sources import MAGIC, REMOTE
 from tempograd.cli.arguments import command
 from tempograd.cli.colour import coloured
-from tempograd.cli.commands import method_settings, pool_of, run_explain, target_options
+from tempograd.cli.commands import method_settings, run_explain, target_options
 from tempograd.cli.holding import release
 from tempograd.cli.inputs import is_dataset, is_folder, read_data, read_model
+from tempograd.cli.pool import pool_of
 from tempograd.cli.summary import warn_of_fresh_weights
 from tempograd.cli.wording import as_typed
 from tempograd.data import DATASETS

@@ -12,9 +12,10 @@ from torch import nn
 
 from tempograd._utils.io import SETTINGS
 from tempograd.cli.arguments import command
-from tempograd.cli.commands import call_options, labelled, method_settings, pool_of
+from tempograd.cli.commands import call_options, labelled, method_settings
 from tempograd.cli.holding import release
 from tempograd.cli.inputs import QUESTION, SOURCE, claim, read_model, repeated
+from tempograd.cli.pool import pool_of
 from tempograd.cli.summary import warn_of_fresh_weights, warn_of_other_circumstances
 from tempograd.data import Series
 from tempograd.errors import InputError, quote
@@ -73,7 +74,7 @@ def _read(args: argparse.Namespace, methods: list[str]) -> tuple[nn.Module, Seri
         )
     options = call_options(args, series)
     options |= {"metric": metric, "k": args.k, "of": args.of, "truth": series.truth}
-    return model, series, options | {"background": pool_of(args, methods)}
+    return model, series, options | {"background": pool_of(args, methods, series.channels)}
 
 
 def _named(words: Sequence[str]) -> dict[str, Explainer]:

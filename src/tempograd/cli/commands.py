@@ -6,7 +6,7 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from tempograd.cli.arguments import command
 from tempograd.cli.holding import release
 from tempograd.cli.inputs import claim, device, load_explanations, read_data, read_model, sample_note, sampling
 from tempograd.cli.parsers import KINDS
+from tempograd.cli.pool import others_of, pool_of
 from tempograd.cli.summary import (
     compares,
     fitting_classes,
@@ -187,7 +188,8 @@ def run_explain(args: argparse.Namespace) -> None:
     x = series.x if series.inputs is None else series.inputs
     if args.lengths == "own":
         x, options = at_own_lengths(series, options)
-    explanation = explain(model, x, args.method, background=pool_of(args, [args.method]), **options)
+    pool = pool_of(args, [args.method], series.channels)
+    explanation = explain(model, x, args.method, background=pool, **options)
     named, given = args.classes or series.classes, args.classes is not None
     classes = fitting_classes(named, explanation.n_outputs, explanation.output, given=given)
     explanation = explanation.with_names(classes=classes or None)
@@ -288,18 +290,6 @@ def labelled(args: argparse.Namespace) -> tuple[Series, bool]:
     return series, faulty
 
 
-def pool_of(args: argparse.Namespace, methods: Sequence[str]) -> Tensor | dict[str, Tensor] | None:
-    """Return other series, to learn from or to compare with: those given, or those of the data set if needed."""
-    source, must = args.background, [name for name in methods if EXPLAINERS[name].needs_fit]
-    if source is None and not must and args.baseline != "background":
-        return None
-    if source is None and args.data not in DATASETS:
-        what = f"{must[0]} learns from training series" if must else "--baseline background needs other series"
-        raise InputError(f"{what}: pass them with --background.")
-    found = read_data(source or args.data, args, "train", labels=False)
-    return found.x if found.inputs is None else found.inputs
-
-
 # ``tempograd evaluate``: how well explanations stand up to tests.
 
 
@@ -313,7 +303,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     if args.baseline is None:
         warn_of_several_baselines(named)
     options = {"metrics": args.metrics, "baseline": args.baseline, "k": args.k, "truth": truth, "of": args.of}
-    pool, drawn = _others(args, named), [label for label, found in named.items() if found.background is not None]
+    pool, drawn = others_of(args, named), [label for label, found in named.items() if found.background is not None]
     scores = {}
     for label, explanation in named.items():
         used = label in drawn or not drawn or args.baseline is not None  # else it compares with something else
@@ -345,18 +335,6 @@ def run_evaluate(args: argparse.Namespace) -> None:
 
 def _verdict(explanation: Explanation) -> str:
     return as_typed(sentence(explanation)).replace("pass --", "explain again with --")
-
-
-def _others(args: argparse.Namespace, named: Mapping[str, Explanation]) -> Tensor | dict[str, Tensor] | None:
-    """Return the series whose values take the place of removed ones, and refuse to go without where some must."""
-    drawn = [label for label, found in named.items() if found.background is not None and args.baseline is None]
-    if args.background is None:
-        if drawn or args.baseline == "background":
-            what = f"{drawn[0]} compares with" if drawn else "--baseline background needs"
-            raise InputError(f"{what} other series: pass them with --background.")
-        return None
-    found = read_data(args.background, args, "train", labels=False)
-    return found.x if found.inputs is None else found.inputs
 
 
 def score_rows(found: ScoreTable) -> list[list[str]]:
