@@ -12,11 +12,11 @@ from tempograd.errors import InputError, warn
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
 
-Channels = Sequence[str] | None
+Names = Sequence[str] | None
 Pool = Tensor | dict[str, Tensor]
 
 
-def pool_of(args: argparse.Namespace, methods: Sequence[str], channels: Channels = None) -> Pool | None:
+def pool_of(args: argparse.Namespace, methods: Sequence[str], channels: Names = None) -> Pool | None:
     """Return other series, to learn from or to compare with: those given, or those of the data set if needed.
 
     ``channels`` are those of the explained series, in whose order the others come.
@@ -41,7 +41,7 @@ def others_of(args: argparse.Namespace, named: Mapping[str, Explanation]) -> Poo
     return _read(args.background, args, next(iter(named.values())).channels)
 
 
-def _read(source: str, args: argparse.Namespace, channels: Channels) -> Pool:
+def _read(source: str, args: argparse.Namespace, channels: Names) -> Pool:
     found = read_data(source, args, "train", labels=False)
     if found.inputs is not None:
         return found.inputs
