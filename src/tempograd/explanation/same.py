@@ -19,8 +19,8 @@ def same_output(one: Explanation, other: Explanation) -> bool:
 def other_series(explanation: Explanation, x: Tensor | None, mask: Tensor | None = None) -> list[int]:
     """Return the ids of series whose observed values in ``x`` are not those that were explained.
 
-    Cells that are missing in either hold a baseline, which may differ. Nothing is known of an explanation that
-    keeps no series.
+    Cells that are missing in either hold a baseline or NaN, which may differ. Nothing is known of an explanation
+    that keeps no series.
     """
     kept = explanation.x
     if kept is None or x is None or x.shape != kept.shape:
@@ -28,6 +28,7 @@ def other_series(explanation: Explanation, x: Tensor | None, mask: Tensor | None
     x = x.to(kept.device)
     rounded = max(ROUNDED, *(4 * torch.finfo(part.dtype).eps for part in (x, kept)))
     same = torch.isclose(x.double(), kept.double(), rtol=rounded, atol=rounded * _size(kept), equal_nan=True)
+    same |= x.isnan()
     for observed in (explanation.mask, mask):
         same = same if observed is None else same | ~observed.to(kept.device)
     return explanation.ids[~same.flatten(1).all(1).to(explanation.ids.device)].tolist()
