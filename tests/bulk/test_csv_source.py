@@ -1,6 +1,7 @@
 """CSV files of a run: channels are chosen and matched by name, as in one file, or a file is refused."""
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -149,3 +150,12 @@ def test_other_channels_are_another_run(lake, said):
     with pytest.raises(tg.TempogradError) as raised:
         explain(channels=["b", "a"])
     said(str(raised.value))
+
+
+def test_nothing_is_said_where_a_mask_hides_values_of_the_last_step(tmp_path):
+    table = pa.table({"id": ["u"], "x": [[[1.0, 10.0], [2.0, 20.0]]], "seen": [[[True, True], [False, False]]]})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    run = tg.explain_dataset(
+        Weighted(), tmp_path / "rows.parquet", tmp_path / "out", method="occlusion", task="regression", mask="seen"
+    )
+    assert scores(run) == {"u": [[1, 1000], [0, 0]]}

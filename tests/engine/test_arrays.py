@@ -73,6 +73,22 @@ def test_nothing_is_said_of_a_function_that_means_one_thing(model, predictions):
     assert explain(model).prediction.tolist() == pytest.approx(predictions)
 
 
+def test_a_function_whose_names_are_out_of_reach_is_called_as_it_is():
+    """Compiled ones carry the code of something else, and a variable around a function may have no value yet."""
+
+    class Compiled:
+        __code__ = spread.__code__
+
+        def __call__(self, x):
+            return x[:, :, 0].sum(1)
+
+    def recursive(x):
+        return later(x) if len(x) == 0 else x[:, :, 0].sum(1)
+
+    assert explain(Compiled()).prediction.tolist() == explain(recursive).prediction.tolist() == [9.0, 3.0]
+    later = None  # after the calls
+
+
 def test_nothing_is_said_of_a_function_that_draws():
     """It differs from itself, not because of arrays."""
     random = np.random.default_rng(0)

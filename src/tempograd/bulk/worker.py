@@ -307,7 +307,8 @@ class _Writing:
         """Say what a model reads after the end of shorter series, which readers pad; arrays come as they are."""
         if batch.mask is None or self.fragment.kind in {"array", "memory"}:
             return
-        if short := int((~batch.mask[:, -1].any(-1)).sum()):
+        ends = ~batch.mask[:, -1].any(-1) & (batch.x[:, -1] == 0).all(-1)
+        if short := int(ends.sum()):
             warn(
                 f"{short} of {len(batch)} series end before the last step: the model reads 0 there, which is "
                 "masked. Unless it was trained on padded series, explain such files one by one, with each length "

@@ -3,8 +3,9 @@
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -61,14 +62,23 @@ def names_in(function: Any) -> set[str]:
     while todo:
         part = todo.pop()
         part = inspect.unwrap(part.func if isinstance(part, partial) else part)
-        part = part if hasattr(part, "__code__") else type(part).__call__  # an object that can be called
-        code = getattr(part, "__code__", None)
-        if code is None or code in found:
+        part = part if inspect.isroutine(part) else type(part).__call__  # an object that can be called
+        part = getattr(part, "__func__", part)
+        if not inspect.isfunction(part) or part.__code__ in found:  # what is compiled tells no names
             continue
-        found[code] = _names_of(code)
-        around = dict(inspect.getclosurevars(part).nonlocals) | part.__globals__
-        todo += [around[name] for name in found[code] if inspect.isfunction(around.get(name))]
+        found[part.__code__] = names = _names_of(part.__code__)
+        around = part.__globals__ | _enclosed(part)
+        todo += [around[name] for name in names if inspect.isfunction(around.get(name))]
     return set[str]().union(*found.values())
+
+
+def _enclosed(function: FunctionType) -> dict[str, Any]:
+    """Return the variables around a function that it uses; one that has no value yet is left out."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):
+            found[name] = cell.cell_contents
+    return found
 
 
 def _names_of(code: CodeType) -> set[str]:

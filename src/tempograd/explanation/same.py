@@ -23,7 +23,7 @@ def other_series(explanation: Explanation, x: Tensor | None, mask: Tensor | None
     that keeps no series.
     """
     kept = explanation.x
-    if kept is None or x is None or x.shape != kept.shape:
+    if kept is None or x is None or x is kept or x.shape != kept.shape:
         return []
     x = x.to(kept.device)
     rounded = max(ROUNDED, *(4 * torch.finfo(part.dtype).eps for part in (x, kept)))
