@@ -8,20 +8,24 @@ from tempograd.errors import DataError, short_path
 from tempograd_paper.answers.blocks import kept_folders, plan_of
 from tempograd_paper.answers.dot_picture import draw_dots
 from tempograd_paper.answers.lessons import Lessons, learn, write_page
+from tempograd_paper.answers.quoting import renew_quotes
 from tempograd_paper.answers.rank_picture import RankPanel, draw_ranks, rank_panel
 from tempograd_paper.tables.archive import load_records
 from tempograd_paper.tables.tabulation import tabulate
 
-PAGE, PICTURES = "learnt.md", "pictures"
+PAGE, QUOTING, PICTURES = "learnt.md", "results.md", "pictures"
 
 
 def write_all(results: Path, docs: Path) -> Iterator[Path]:
-    """Write the page, the diagram of ranks, and one picture for each kept table; yield what was written."""
+    """Write the page, the tables that another one quotes, and the pictures; yield what was written."""
     if not kept_folders(results):
         raise DataError(f"{short_path(results)} holds no kept results: name the folder reproduction/results.")
     lessons = learn(results)
     text = write_page(lessons)
     yield write_atomically(docs / PAGE, lambda path: path.write_text(text, encoding="utf-8"))
+    if (docs / QUOTING).exists():
+        quotes = renew_quotes((docs / QUOTING).read_text(encoding="utf-8"), results)
+        yield write_atomically(docs / QUOTING, lambda path: path.write_text(quotes, encoding="utf-8"))
     pictures = made(docs / PICTURES)
     draw_ranks(rank_panels(lessons)).savefig(pictures / "ranks.png")
     yield pictures / "ranks.png"

@@ -154,15 +154,27 @@ def join_records(folders: Iterable[str | Path], plan: Plan) -> dict[str, Record]
     """Return the records of several folders together: of each model those of the folder that has most.
 
     Of two that have as many the later one counts. Methods are compared on the same model. One that was trained
-    again is another model, so its methods are never mixed with those of the first.
+    again is another model, so its methods are never mixed with those of the first; unless it is the same to the
+    last bit of its validation loss and quality: then the folders complete each other.
     """
     models: dict[str, dict[str, Record]] = {}
     for folder in folders:
         found: dict[str, dict[str, Record]] = {}
         for key, record in load_records(folder, plan).items():
             found.setdefault(record.cell.model_key, {})[key] = record
-        models |= {model: cells for model, cells in found.items() if len(cells) >= len(models.get(model, {}))}
+        for model, cells in found.items():
+            before = models.get(model, {})
+            if _one_model([*before.values(), *cells.values()]):
+                models[model] = before | cells
+            elif len(cells) >= len(before):
+                models[model] = cells
     return {key: record for cells in models.values() for key, record in cells.items()}
+
+
+def _one_model(records: Sequence[Record]) -> bool:
+    """Whether all tell the same of their model, its validation loss included, which no two models share."""
+    facts = [record.facts["model"] for record in records]
+    return "validation_loss" in facts[0] and all(each == facts[0] for each in facts)
 
 
 def unfinished(cells: Sequence[Cell], records: Mapping[str, Record]) -> list[Cell]:

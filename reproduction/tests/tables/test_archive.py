@@ -10,6 +10,7 @@ import torch
 from reproduction.tests.helpers.results import (
     AUP,
     CPD,
+    GOOD,
     IG,
     NAN,
     RANDOM,
@@ -209,6 +210,19 @@ def test_the_methods_of_a_model_come_from_one_folder_the_fullest(tmp_path):
     assert values(found, plan, "TIMING") == {0: [1.0, 3.0], 1: [8.0, 8.0], 2: [5.0, 5.0]}
     assert values(found, plan, "IG") == {0: [1.0, 1.0], 1: [7.0, 7.0]}
     assert values(join_records([new, old], plan), plan, "TIMING") == {0: [1.0, 3.0], 1: [8.0, 8.0], 2: [5.0, 5.0]}
+
+
+@pytest.mark.parametrize(("loss", "joined"), [(0.25, True), (0.25 + 2**-50, False)])
+def test_a_model_that_is_the_same_to_the_last_bit_is_completed(tmp_path, loss, joined):
+    plan, old, new = toy_plan(rows=(IG, TIMING, RANDOM)), tmp_path / "old", tmp_path / "new"
+    first, again = ({0: GOOD | {"validation_loss": value}} for value in (0.25, loss))
+    kept = {"TIMING": {0: [1.0, 3.0]}, "IG": {0: [1.0, 1.0]}}
+    write_archive(old, plan, toy_records(plan, kept, first))
+    save(toy_records(plan, {"TIMING": {0: [5.0, 5.0]}, "random": {0: [0.0, 1.0]}}, again), new)
+    found = join_records([old, new], plan)
+    assert values(found, plan, "random") == {0: [0.0, 1.0]}
+    assert values(found, plan, "TIMING") == {0: [5.0, 5.0]}  # the later one
+    assert values(found, plan, "IG") == ({0: [1.0, 1.0]} if joined else {})
 
 
 def test_of_two_equally_full_folders_the_later_counts(tmp_path):
