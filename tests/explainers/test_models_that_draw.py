@@ -295,3 +295,38 @@ def test_a_module_that_gave_no_reason_for_doubt_is_not_looked_at_twice():
         tg.explain(model, X, "occlusion")
     model.noise = 0.0
     assert calls(X) == again
+
+
+# models that mix the series of a batch
+
+WEIGHTED = linear(5, 2)
+MIXING = {
+    "divides by the spread of the batch": lambda z: WEIGHTED(z) / (0.1 + WEIGHTED(z).std(0, correction=0)),
+    "subtracts the mean of the batch": lambda z: WEIGHTED(z - z.mean(0)),
+}
+
+
+@pytest.mark.parametrize("count", [2, 4, 6])  # all series in one batch that the second look repeats, or more
+@pytest.mark.parametrize("kind", MIXING)
+@pytest.mark.parametrize("method", ["occlusion", "timing"])
+def test_models_that_mix_series_are_not_taken_for_noisy_ones(kind, method, count, tmp_path):
+    """They answer the same batch the same: draws= would average nothing, and was once advised."""
+    with pytest.warns(tg.TempogradWarning, match="depends on the other series of its batch") as caught:
+        found = tg.explain(MIXING[kind], X[:count], method)
+    assert len(caught) == 1
+    for said in (found.verdict(), found.verdict(0), tg.Explanation.load(found.save(tmp_path / "e")).verdict()):
+        assert said == "noisy: the model's answer to a series depends on the others in its batch"
+    assert diagnostics.poor(found)
+    with pytest.warns(tg.TempogradWarning, match="evaluate a function that calls it with one series at a time"):
+        tg.evaluate(MIXING[kind], found)
+
+
+def test_one_series_at_a_time_mends_it():
+    """The spread of one series is 0, which leaves a plain linear model."""
+    model = MIXING["divides by the spread of the batch"]
+    found = tg.explain(
+        lambda z: torch.cat([model(each[None]) for each in z]), X, "occlusion", output="raw", target=1
+    )
+    expected = tg.explain(lambda z: WEIGHTED(z) / 0.1, X, "occlusion", output="raw", target=1)
+    assert torch.allclose(found.values, expected.values, atol=1e-4)
+    assert "noisy" not in found.verdict()

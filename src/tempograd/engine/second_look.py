@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -26,6 +26,8 @@ COARSE = 0.05  # what it may change where a model multiplies in half precision
 VIEWS = {"View", "UnsafeView", "Squeeze", "Unsqueeze", "Select", "Slice", "Transpose", "Permute", "Clone", "Alias"}
 VIEWS |= {"ReshapeAlias", "ToCopy", "Cat", "Stack", "Expand", "T", "Split", "Unbind", "Index"}
 KEPT = 8  # sizes and states per module
+Varying = Literal["", "drawn", "batch"]
+"""Whether outputs for the same series differ: no; each time; with the other series of the batch."""
 _Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
 GENERATORS = get_args(_Generator)
 NO_GENERATOR = {bool, int, float, str, dict, list, tuple, set, OrderedDict, type(None), Tensor}  # what most hold
@@ -52,7 +54,7 @@ def look_again(model: Model, x: Tensor) -> SecondLook | None:
 
     None if the model fails there, which is no reason to fail.
     """
-    z, state = x[:FEW].detach(), random_state(model)
+    z, state = x.detach(), random_state(model)
     seen = not is_compiled(model)  # a hook would be compiled as well
     for differentiable in (True, False):  # a model that leaves torch runs without a gradient only
         try:
@@ -111,8 +113,8 @@ def _ends(node: Any, depth: int) -> Iterator[str]:
         yield from _ends(following, depth - 1)
 
 
-def outputs_differ(model: Model, first: Tensor, look: SecondLook) -> bool:
-    """Tell whether outputs for the same series differ: the model draws, or remembers.
+def outputs_differ(model: Model, first: Tensor, look: SecondLook) -> Varying:
+    """Tell whether outputs for the same series differ: the model draws or remembers, or mixes series of a batch.
 
     Only what rounding in another batch cannot explain counts; if in doubt, it runs twice under the same
     circumstances. A model that draws and still repeats its outputs seeds itself: then a series runs at two places
@@ -124,26 +126,35 @@ def outputs_differ(model: Model, first: Tensor, look: SecondLook) -> bool:
     size = float(again.double().abs().amax()) if again.numel() else 0.0
     same = not gap > ROUNDED * _precision(again) * size
     if same and not look.drew:
-        return False
+        return ""
     try:
         with torch.no_grad():
             twice = forward(model, torch.cat([look.x, look.x])) if same else forward(model, look.x)
             other = twice[len(look.x) :] if same else forward(model, look.x)
+            if not same and _gap(twice, other) <= ROUNDED * _precision(other) * size:
+                return _why(model, look, twice[:1]) if gap > COARSE * size else ""
     except Exception:  # no look is no harm
-        return False
-    if same:
-        return _gap(twice[: len(look.x)], other) > ROUNDED * _precision(other) * size
-    return _gap(twice, other) > ROUNDED * _precision(other) * size or gap > COARSE * size
+        return ""
+    rounding = ROUNDED * _precision(other) * size
+    return "drawn" if _gap(twice[: len(other)], other) > rounding else ""
 
 
-def run_twice(model: Model, x: Tensor) -> tuple[Tensor, bool] | None:
+def _why(model: Model, look: SecondLook, known: Tensor) -> Varying:
+    """Tell why outputs that repeat were once others; ``known`` is that of the first series in the same batch."""
+    if look.drew:
+        return "drawn"
+    company = torch.cat([look.x, torch.zeros_like(look.x)])
+    return "batch" if _gap(known, forward(model, company)[:1]) > ROUNDED * _precision(known) else "drawn"
+
+
+def run_twice(model: Model, x: Tensor) -> tuple[Tensor, Varying] | None:
     """Return the outputs for a few series, and whether they are others when the model runs again."""
     with torch.no_grad():
         try:
             first = forward(model, x[:FEW].clone())
         except Exception:  # no look is no harm
             return None
-        look = look_again(model, x)
+        look = look_again(model, x[:FEW])
     return None if look is None else (first, outputs_differ(model, first.cpu(), look))
 
 

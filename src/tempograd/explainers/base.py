@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, cat, zeros_like
 
 from tempograd._utils import settings, validation
 from tempograd._utils.registry import Registry
@@ -32,6 +32,7 @@ from tempograd.engine.outputs import forward
 from tempograd.engine.second_look import (
     FEW,
     SecondLook,
+    Varying,
     generators_kept,
     look_again,
     outputs_differ,
@@ -81,6 +82,10 @@ NOISE = (
     "The model answers the same series differently when it is asked again, so the scores hold its noise: pass "
     "draws=32 to average over its random numbers, with an error."
 )
+IN_COMPANY = (
+    "The model's answer to a series depends on the other series of its batch, and so do the scores: pass a "
+    "function that calls it with one series at a time, or let it normalise by numbers that it has learnt."
+)
 
 
 def warn_of_doubts(adapted: Model, request: Request, look: SecondLook | None) -> None:
@@ -102,11 +107,11 @@ def warn_of_doubts(adapted: Model, request: Request, look: SecondLook | None) ->
         warn(swapped)
 
 
-def varied(request: Request, look: SecondLook | None) -> bool:
-    """Tell whether the model's outputs for the same series differ."""
+def varied(request: Request, look: SecondLook | None) -> Varying:
+    """Tell whether the model's outputs for the same series differ, and why."""
     outputs = request.first_outputs()
     if outputs is None or look is None:
-        return False
+        return ""
     differ = outputs_differ(request.model, outputs, look)
     if not differ:
         trust(request.model, look)
@@ -478,8 +483,9 @@ class Explainer(ABC):
                 ran = self._run(model, adapted, requests, draws, restore_buffers)
             restore_buffers()
         if ran.varies and ran.draws == 1:
-            warn(NOISE)
-        known = {"fingerprint": ran.fingerprint(), "draws": ran.draws, "varies": ran.varies, **named}
+            warn(IN_COMPANY if ran.varies == "batch" else NOISE)
+        known = {"fingerprint": ran.fingerprint(), "draws": ran.draws, **named}
+        known |= {"varies": bool(ran.varies), "mixes_series": ran.varies == "batch"}
         return together(
             [
                 self._explanation(result, each, str(output) if variant else _asked(output, each), known)
@@ -516,7 +522,7 @@ class Explainer(ABC):
         mark = fingerprint(model)  # while the device is busy
         for each, result in zip(requests, results, strict=True):
             each.verify(result.values)
-        varies = draws > 1 or varied(request, look)
+        varies: Varying = "drawn" if draws > 1 else varied(request, look)
         warn_of_doubts(adapted, request, look)
         return _Ran(results, requests, draws, varies, mark)
 
@@ -695,15 +701,17 @@ class _Ran(NamedTuple):
     results: list[Attribution]
     requests: list[Request]
     draws: int
-    varies: bool
+    varies: Varying
     fingerprint: Callable[[], str]
 
 
 def _few(request: Request) -> Tensor:
-    """Return some series that go through the model at once."""
-    return request.x[: min(FEW, request.batch_size or FEW)].to(request.device, request.dtype)
+    """Return some series that go through the model at once, in another batch than before if that can be."""
+    few = request.x[: min(FEW, request.batch_size or FEW)].to(request.device, request.dtype)
+    whole = len(few) == len(request.x) and request.batch_size is None  # larger ones may be refused
+    return cat([few, zeros_like(few)]) if whole and len(few) > 1 else few
 
 
 def _varies(request: Request) -> bool:
     seen = run_twice(request.model, _few(request))
-    return seen is not None and seen[1]
+    return seen is not None and bool(seen[1])

@@ -160,8 +160,9 @@ class Explanation:
         The series, what they were compared with, and which of their cells were observed.
     facts : Facts
         What the method promises, which the verdict builds on.
-    draws, varies : int and bool
-        Realisations that were averaged, and whether the model's outputs differ each time it runs.
+    draws, varies, mixes_series : int, bool and bool
+        Realisations that were averaged, whether the model's outputs for the same series differ, and whether they
+        do so because of the other series of a batch.
     channels, times, names : tuple of str, optional
         What people call the channels, the time steps and the series; ``ids`` number the latter. ``times`` may hold
         such a tuple for each series.
@@ -212,6 +213,7 @@ class Explanation:
     curve_error: Tensor | None = None
     draws: int = 1
     varies: bool = False
+    mixes_series: bool = False
     columns: int | None = None
     gradient_check: GradientCheck | None = None
     facts: Facts = Facts()

@@ -100,6 +100,13 @@ def noisy(explanation: "Explanation") -> bool:
     return explanation.varies and explanation.draws == 1
 
 
+def noise(explanation: "Explanation") -> str:
+    """Say why the model's answers to the same series differ."""
+    if explanation.mixes_series:
+        return "the model's answer to a series depends on the others in its batch"
+    return "the model answers the same series differently each time"
+
+
 def poor(explanation: "Explanation") -> bool:
     """Tell whether the scores cannot be relied on: too few series reach the goal, or something speaks against."""
     told = has_content(explanation)

@@ -37,6 +37,7 @@ PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it m
     "version": (str,),
     "draws": (int,),
     "varies": (bool,),
+    "mixes_series": (bool,),
     "columns": (int, type(None)),
     "channels": (list, type(None)),
     "times": (list, type(None)),

@@ -16,7 +16,7 @@ from tempograd.explanation.same import same_output
 from tempograd.typing import ArrayLike, Times
 
 ALIKE = ["method", "parameters", "seed", "output", "task", "fingerprint", "columns", "signed", "facts", "draws"]
-ALIKE += ("channels", "units", "classes", "output_shape", "target_text", "varies", "background")
+ALIKE += ("channels", "units", "classes", "output_shape", "target_text", "varies", "mixes_series", "background")
 NEEDED = ("values", "baseline", "ids")
 
 

@@ -33,7 +33,8 @@ def sentence(explanation: "Explanation", i: int | None = None) -> str:
     rest = "" if explained.all() else f"; nothing was explained in {int((~explained).sum()):,} series"
     part = part if explained.all() else part[explained]
     if diagnostics.noisy(part):
-        return f"noisy: the model answers the same series differently each time; pass draws=32{rest}"
+        advice = "" if part.mixes_series else "; pass draws=32"
+        return f"noisy: {diagnostics.noise(part)}{advice}{rest}"
     against = diagnostics.against(part)
     rest = rest if part.background is None else f"; compared with other series{rest}"
     return (_objection(part, against) or _judged(part) + _few(against)) + rest

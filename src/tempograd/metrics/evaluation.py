@@ -138,8 +138,13 @@ class Seen:
 
 
 def _warn_of_noise(model: Model, explanation: Explanation, x: Any, seen: Seen) -> None:
-    """Warn of a model that draws."""
-    if explanation.varies or (seen.drew and _varies(model, explanation, x)):
+    """Warn of a model that draws, or mixes the series of a batch."""
+    if explanation.mixes_series:
+        warn(
+            "The model's answer to a series depends on the other series of its batch, and so do these scores: "
+            "evaluate a function that calls it with one series at a time."
+        )
+    elif explanation.varies or (seen.drew and _varies(model, explanation, x)):
         warn(
             "The model answers the same series differently when it is asked again, so these scores hold its "
             "noise: evaluate a function that averages over its random numbers, or that fixes them."
@@ -170,7 +175,7 @@ def _varies(model: Model, explanation: Explanation, x: Any) -> bool:
     adapted, series = explanation.call.prepared(model, series)
     with frozen(model):
         found = run_twice(adapted, series[:FEW].to(*place(adapted, series)))
-    return found is not None and found[1]
+    return found is not None and bool(found[1])
 
 
 def measure(

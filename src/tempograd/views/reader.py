@@ -42,7 +42,7 @@ def reader_verdict(explanation: Explanation, i: int | None = None) -> ReaderVerd
 def _objection(part: Explanation) -> ReaderVerdict | None:
     """Say what no further samples would mend."""
     if diagnostics.noisy(part):
-        return ReaderVerdict("unreliable", "noisy: the model answers the same series differently each time")
+        return ReaderVerdict("unreliable", f"noisy: {diagnostics.noise(part)}")
     against = diagnostics.against(part)
     worst = against.worst(part.gradient_check)
     if not worst:
