@@ -113,6 +113,25 @@ def test_top_knows_prediction_and_label_from_model_and_data(place, capsys):
     assert (rows[0]["low"], rows[0]["high"]) == (low, high)
 
 
+def test_labels_go_by_the_names_of_the_classes_that_were_explained(place, capsys):
+    """A file numbers its labels in the order of the alphabet, the model its classes in its own."""
+    turned = (*MODEL[:4], "--classes", "died,alive")
+    run(capsys, "explain", *turned, "--out", "P.safetensors", "--device", "cpu", "--n-samples", "40")
+    for command in ("top", "plot"):
+        out = run(capsys, command, "P.safetensors", *MODEL[:4], "--series", "Ben", "--device", "cpu")
+        assert "(true: “died”)" in out
+
+
+@pytest.mark.parametrize("command", [("top", "--series", "Ben"), ("report", "--out", "page.html")])
+def test_labels_that_are_no_class_are_left_out(place, capsys, command):
+    run(capsys, "explain", *MODEL, "--out", "P.safetensors", "--device", "cpu", "--n-samples", "40")
+    tg.Explanation.load("P.safetensors").with_names(classes=("ill", "well")).save("P.safetensors", force=True)
+    assert main([command[0], "P.safetensors", *MODEL[:4], *command[1:], "--device", "cpu"]) == 0
+    said = capsys.readouterr()
+    assert "label 'alive' is none of the classes that were explained (ill, well): labels are left out" in said.err
+    assert "true: " not in said.out
+
+
 @pytest.mark.usefixtures("explained")
 def test_a_picture_of_text(capsys, said, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")

@@ -102,6 +102,16 @@ def test_what_comes_after_knows_the_lengths(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_predictions_at_other_lengths_are_not_compared(capsys):
+    for lengths in ("own", "padded"):
+        explain("--lengths", lengths).save(f"{lengths}.safetensors")
+    capsys.readouterr()
+    for command in ("evaluate", "report"):
+        assert main([command, "own.safetensors", "padded.safetensors", "--model", "last_net:Last"]) == 1
+        said = capsys.readouterr().err
+        assert "other lengths of the series for 'padded' than for 'own', so they explain different predict" in said
+
+
 def test_own_lengths_of_arrays_are_those_of_their_mask(capsys):
     x = torch.stack([LONG, torch.cat([SHORT, torch.full((1, 2), 77.0)])])
     mask = torch.ones_like(x)

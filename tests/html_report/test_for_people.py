@@ -66,7 +66,8 @@ def test_labels_of_a_file_are_counted_as_the_explanation_counts_classes(found, t
     some = Series(x, torch.tensor([0, 0, 0]), options["mask"], classes=("died",))
     assert Page(tg.report(tmp_path / "r.html", model, found, some)).content["label"] == [1, 1, 1]
     others = Series(x, torch.tensor([0, 1, 0]), options["mask"], classes=("a", "b"))
-    assert Page(tg.report(tmp_path / "r.html", model, found, others)).content["label"] == [0, 1, 0]
+    with pytest.warns(tg.TempogradWarning, match="label 'a' is none of the classes .*: labels are left out"):
+        assert Page(tg.report(tmp_path / "r.html", model, found, others)).content["label"] is None
 
 
 def test_a_file_names_the_classes_where_nobody_else_does(tmp_path):

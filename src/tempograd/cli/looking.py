@@ -33,7 +33,7 @@ from tempograd.explanation import Explanation
 from tempograd.explanation.messages import sentence
 from tempograd.views.drivers import spread_note
 from tempograd.views.labels import channel_names, name
-from tempograd.views.series import aligned
+from tempograd.views.series import aligned, renumbered
 from tempograd.views.summary import most_telling
 
 ENDINGS = {
@@ -83,6 +83,7 @@ def choose(args: argparse.Namespace) -> Chosen:
         classes = fitting_classes(named, explanation.n_outputs, explanation.output, given=given)
         explanation = explanation.with_names(classes=classes or None)
         unknown = bool(named) and not classes and explanation.output == "probability"  # which class a label is
+        found = renumbered(found, classes or None)
         y = aligned(explanation, found).y if found.labelled and not unknown else None
     return Chosen(explanation, place, model, y)
 

@@ -16,6 +16,15 @@ def same_output(one: Explanation, other: Explanation) -> bool:
     return set(one.target.flatten().tolist()) == set(other.target.flatten().tolist())
 
 
+def same_lengths(one: Explanation, other: Explanation) -> bool:
+    """Tell whether the model was shown as many steps of each series in both."""
+    shown = [
+        [found.values.shape[1]] * len(found) if found.call.lengths is None else [*found.call.lengths]
+        for found in (one, other)
+    ]
+    return shown[0] == shown[1]
+
+
 def other_series(explanation: Explanation, x: Tensor | None, mask: Tensor | None = None) -> list[int]:
     """Return the ids of series whose observed values in ``x`` are not those that were explained.
 

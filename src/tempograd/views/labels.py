@@ -13,7 +13,7 @@ from tempograd._utils.formatting import counted
 from tempograd.engine import inputs
 from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, require
-from tempograd.explanation.same import other_series, same_output
+from tempograd.explanation.same import other_series, same_lengths, same_output
 
 Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 STATIC = inputs.STATIC  # what the step of static values is called
@@ -46,6 +46,11 @@ def as_mapping(explanations: Explanations) -> dict[str, Explanation]:
                 f"All explanations must be of the same series, but {brief(label)} has shape "
                 f"{tuple(other.values.shape)} with ids {_range(other.ids)} instead of "
                 f"{tuple(first.values.shape)} with ids {_range(first.ids)}."
+            )
+        if not same_lengths(first, other):
+            raise InputError(
+                f"The model was shown other lengths of the series for {brief(label)} than for "
+                f"{brief(next(iter(named)))}, so they explain different predictions: explain all of them padded, or none."
             )
         if unlike := other_series(first, other.x, other.mask):
             raise InputError(

@@ -12,7 +12,7 @@ from torch import Tensor
 from tempograd._utils import validation
 from tempograd._utils.stamps import shared_times
 from tempograd.data import Series, Split
-from tempograd.errors import InputError, brief
+from tempograd.errors import InputError, brief, warn
 from tempograd.explanation.core import Explanation, require
 from tempograd.metrics.removal import rankings
 from tempograd.typing import Array
@@ -264,14 +264,19 @@ def _same(explanation: Explanation, split: Split) -> bool:
     return torch.equal(here.where(seen, 0), there.where(seen, 0))
 
 
-def renumbered(split: Split, classes: Sequence[str] | None) -> Split:
-    """Return a file's series with labels numbered as in ``classes``, if these are the file's names in other order.
+def renumbered(split: Part, classes: Sequence[str] | None) -> Part:
+    """Return a file's series with labels numbered as in ``classes``; without labels where names are none of these.
 
     A file that has not all of the classes, or sorts them otherwise, numbers its labels otherwise than the model.
     """
     own = split.classes if isinstance(split, Series) else None
-    if own is None or classes is None or own == tuple(classes) or not set(own) <= set(classes):
+    if own is None or classes is None or own == tuple(classes):
         return split
+    strange = [name for name in own if name not in classes]
+    if strange:
+        known = f"the classes that were explained ({', '.join(classes)})"
+        warn(f"The label {strange[0]!r} is none of {known}: labels are left out.")
+        return replace(split, labelled=False)  # type: ignore[call-arg]  # only Series has classes
     number = torch.tensor([list(classes).index(name) for name in own])
     return replace(split, y=number.to(split.y.device)[split.y])
 
