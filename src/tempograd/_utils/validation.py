@@ -185,10 +185,9 @@ def check_series(x: Any, layout: str = "BTD", name: str = "x", *, gaps: bool = F
     """
     tensor = as_tensor(x, name)
     if tensor.ndim != 3:
-        raise InputError(
-            f"{name} must be (batch, time, channel), got {tuple(tensor.shape)}: "
-            f"write {name}[None] for a single series, {name}[..., None] for a single channel."
-        )
+        few = f"write {name}[None] for a single series, {name}[..., None] for a single channel"
+        advice = few if tensor.ndim < 3 else f"write {name}.flatten(2) if all further axes are channels"
+        raise InputError(f"{name} must be (batch, time, channel), got {tuple(tensor.shape)}: {advice}.")
     check_choice(layout, "layout", get_args(Layout))
     if tensor.numel() == 0:
         raise InputError(

@@ -434,7 +434,10 @@ def make_model(source: str, arguments: Mapping[str, Any] = MappingProxyType({}))
     except SystemExit as error:
         raise ModelError(f"{source} ended the program (SystemExit) instead of giving an nn.Module.") from error
     if not isinstance(made, nn.Module):
-        raise ModelError(f"{source} must be or return an nn.Module, got {type(made).__name__}.")
+        raise ModelError(
+            f"{source} must be or return an nn.Module, got {type(made).__name__}: other functions and estimators "
+            "are explained in Python, by tg.explain."
+        )
     return made
 
 
@@ -456,7 +459,7 @@ def _called(found: Any, source: str, arguments: Mapping[str, Any]) -> Any:
     except (TypeError, ValueError) as error:  # the latter by what is built in and has no signature
         raise InputError(
             f"{named(source)} is called without arguments to get a model, but {one_line(str(error), SAID)}: write "
-            "a function that needs none."
+            "a function that needs none and returns an nn.Module."
         ) from error
     return found(**arguments)
 

@@ -50,7 +50,8 @@ def as_mapping(explanations: Explanations) -> dict[str, Explanation]:
         if not same_lengths(first, other):
             raise InputError(
                 f"The model was shown other lengths of the series for {brief(label)} than for "
-                f"{brief(next(iter(named)))}, so they explain different predictions: explain all of them padded, or none."
+                f"{brief(next(iter(named)))}, so they explain different predictions: explain all of them padded, "
+                "or none."
             )
         if unlike := other_series(first, other.x, other.mask):
             raise InputError(
