@@ -16,6 +16,7 @@ from torch import Tensor
 
 from tempograd.data import Split
 from tempograd.errors import DataError, InputError, MissingExtraError, brief, listed, short_path
+from tempograd.typing import Align
 
 ARRAYS = (".npy", ".npz")
 TABLES = (".csv", ".tsv", ".ts", ".csv.gz", ".tsv.gz", ".ts.gz")
@@ -60,6 +61,8 @@ class Columns:
         The channels of CSV files by name, in their order in the run.
     chosen : bool
         Whether somebody chose these, so that files may have other columns too.
+    align : {"time", "order"}, optional
+        Which step a row is where series have gaps in time, or times of their own.
     """
 
     x: str | tuple[str, ...] = "x"
@@ -71,6 +74,7 @@ class Columns:
     label: str | None = None
     channels: tuple[str, ...] | None = None
     chosen: bool = False
+    align: Align | None = None
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Self:

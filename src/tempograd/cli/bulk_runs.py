@@ -45,7 +45,7 @@ OTHERS = {  # what runs do not take, and what to do instead
     "lengths": "shorter series are padded there",
     "inputs": "models of several inputs are explained file by file",
     "fixed": "models of several inputs are explained file by file",
-    **dict.fromkeys(("format", "variable", "value", "align"), "series are one per row, or rows of one step each"),
+    **dict.fromkeys(("format", "variable", "value"), "series are one per row, or rows of one step each"),
 }
 REASONS, NAMED = 5, 3  # why series have no explanation, and how many of them are named
 STAYS = "what is done stays: the same command goes on from there."
@@ -125,8 +125,9 @@ def _options(args: argparse.Namespace, series: Any) -> dict[str, Any]:
     options |= {name: part for name, part in target_options(args, options["classes"]).items() if name == "target"}
     if args.id is not None:
         options["id"] = None if args.id == "none" else args.id
-    if args.label is not None:
-        options["label"] = args.label
+    for name in ("label", "align"):
+        if getattr(args, name) is not None:
+            options[name] = getattr(args, name)
     if args.time is not None:
         options["time"] = args.time
         if isinstance(args.x, str):  # rows have a time where they are steps
