@@ -27,6 +27,7 @@ ROWS = {  # the times of each series, in the order of its rows
     "not sorted": {"u": [2, 0, 1], "v": [1, 2, 0]},
     "a gap": {"u": [0, 1, 2, 3], "v": [0, 1, 3], "w": [0, 1, 2, 3]},
     "a gap of the first": {"u": [0, 2, 3], "v": [0, 1, 2]},
+    "a gap where the first has ended": {"u": [0, 1], "v": [0, 1, 2, 3], "w": [0, 1, 3]},
     "begins late": {"u": [0, 1, 2], "v": [1, 2]},
     "times of their own": {"u": [0.5, 1.25], "v": [0.75, 3.5]},
     "even steps of any width": {"u": [0.1, 7.5], "v": [0.1, 7.5]},

@@ -495,6 +495,18 @@ def test_an_id_in_two_files_is_told_by_every_command(capsys, said):
     assert json.loads(capsys.readouterr().out)["repeated"] == "The id 'k' occurs more than once (p.csv, q.csv)"
 
 
+@pytest.mark.usefixtures("x")
+def test_ids_of_two_kinds_are_told_by_every_command(capsys, said):
+    tables(p="id,time,a,b 1,0,1,2 1,1,3,4", q="id,time,a,b 007,0,1,2 007,1,3,4")
+    for words in (TABLES, ["top", "out", "--series", "007"], ["report", "out"], ["evaluate", "out", *MODEL]):
+        assert main(words) == 1
+        said(capsys.readouterr().err)
+    assert main(["runs", "out"]) == 0
+    shown = capsys.readouterr().out
+    assert "not sound: The ids of p.csv are whole numbers, those of q.csv texts: write all as" in shown
+    assert "Next:" not in shown
+
+
 @pytest.mark.slow  # three processes load torch
 def test_several_workers_give_the_same(x):
     assert main([*EXPLAIN, "--workers", "2"]) == 0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tempograd._utils.progress import Advance, progress_bar
 from tempograd.bulk.engines import Attempt
-from tempograd.bulk.repeats import keys_of, refusal, refuse_repeats
+from tempograd.bulk.repeats import keys_of, refusal, refuse_repeats, refuse_two_kinds
 from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
 from tempograd.bulk.sources import Fragment
@@ -112,13 +112,14 @@ class Driving:
             self._stop(self.done, self.faults)
 
     def _compare(self, path: Path) -> None:
-        """Refuse a file that shares an id with the first one, as files do that each count from 0.
+        """Refuse a file whose ids are of another kind than those of the first one, or are the same ones.
 
         All are compared with each other at the end: their keys would not fit into memory.
         """
         keys = keys_of(path)
         if self.compared is None:
             self.compared = path, keys
+        refuse_two_kinds(sorted({self.compared[0], path}))
         both = np.intersect1d(self.compared[1], keys, assume_unique=True)
         if len(both) and path != self.compared[0]:
             raise refusal([self.compared[0], path], int(both[0]))

@@ -291,12 +291,22 @@ class Run:
         """Return the files that hold series without an explanation."""
         return [path for path, footer in self._results.items() if footer["totals"]["faults"]]
 
+    def _require_one_kind(self) -> None:
+        """Refuse ids of two kinds, which no column holds."""
+        if self._two_kinds is not None:
+            raise DataError(f"{self._two_kinds.rstrip('.')}, and explain them again.")
+
+    @cached_property
+    def _two_kinds(self) -> str | None:
+        return repeats.two_kinds(self.files)
+
     def failures(self) -> dict[str, str]:
         """Return the tracebacks of fragments that failed three times, by their names."""
         return self._folder.failures()
 
     def repeated_ids(self) -> list[int | str]:
         """Return ids that occur in more than one file, which share their draws; this reads the ids of all rows."""
+        self._require_one_kind()
         seen = _dataset(self.files).to_table(columns=["id", "key"])
         keys = seen.column("key").to_numpy()
         order = np.argsort(keys, kind="stable")
@@ -318,6 +328,7 @@ class Run:
         """
         validation.check_int(count, "count", 1)
         validation.check_int(seed, "seed", 0)
+        self._require_one_kind()
         drawn: Any = None
         for path in self._results:
             more = _dataset([path]).to_table(columns=["id", "key"], filter=~_field("fault").is_valid())
@@ -371,6 +382,7 @@ class Run:
 
     def _rows(self, keys: list[int], wanted: list[Any]) -> tuple[Any, list[str]]:
         """Return the rows of these keys in their order, and the fragment that each is of."""
+        self._require_one_kind()
         ds = _dataset(self.files)
         parts, names = [], []
         for piece in ds.get_fragments(filter=_field("key").isin(keys)):

@@ -185,12 +185,14 @@ def run_runs(args: argparse.Namespace) -> None:
         print(f"  not sound: {facts['repeated']}")
     if facts["left"] != 0:
         print("It goes on when its 'tempograd explain' command is typed again.")
-    elif facts["cells"] == "all":
+    elif facts["cells"] == "all" and not facts["repeated"]:
         print("Next:", coloured(_following(args.folder, facts), "command", sys.stdout))
 
 
 def _repeated(run: Run) -> str | None:
-    """Say which id two files share; a run that takes long to look through was told so when it ended."""
+    """Say which id two files share, or which have ids of two kinds; of a long run that was told when it ended."""
+    if len(run) <= repeats.AT_ONCE and (kinds := repeats.two_kinds(run.files)) is not None:
+        return kinds.rstrip(".")
     key = repeats.repeated_key(run.files, len(run)) if len(run) <= repeats.AT_ONCE else None
     return None if key is None else repeats.told(run.files, key)
 
