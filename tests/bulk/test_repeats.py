@@ -92,7 +92,9 @@ def test_ids_of_two_kinds_that_later_files_have(tmp_path):
 def test_parquet_files_with_ids_of_two_kinds_are_refused_by_their_schemas(x, tmp_path):
     (tmp_path / "in").mkdir()
     for name, ids in {"a": [1, 2], "b": [3, 4], "c": ["x", "y"]}.items():
-        pq.write_table(pa.table({"id": ids, "x": [[[1.0]], [[2.0]]], "a": [1.0, 2.0]}), tmp_path / f"in/{name}.parquet")
+        pq.write_table(
+            pa.table({"id": ids, "x": [[[1.0]], [[2.0]]], "a": [1.0, 2.0]}), tmp_path / f"in/{name}.parquet"
+        )
     assert refusal(tmp_path, x=x).startswith("The ids of a.parquet are whole numbers, those of c.parquet texts")
     assert not (tmp_path / "out").exists()
 

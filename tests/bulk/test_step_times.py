@@ -119,7 +119,7 @@ def test_rows_in_disorder_are_no_gaps(lake):
     lake({"u": [0, 1], "v": [0, 1]})
     rows = pq.read_table("lake/q.parquet")
     pq.write_table(rows.take([1, 2, 0, 3]), "lake/q.parquet")
-    with pytest.raises(tg.TempogradError, match="the rows of series '[uv]' do not stand together: sort by id"):
+    with pytest.raises(tg.TempogradError, match=r"the rows of series '[uv]' do not stand together: sort by id"):
         explain()
 
 

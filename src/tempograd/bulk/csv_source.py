@@ -73,8 +73,14 @@ def _roles(fragment: Fragment, columns: Columns) -> ColumnRoles | None:
     if _is_ts(fragment):
         return None
     chosen = columns.channels if columns.chosen else None
-    parts = {"time": columns.time, "label": columns.label, "align": columns.align}
-    options = ReadOptions(id=_id(columns), channels=chosen, labels=False, **parts)
+    options = ReadOptions(
+        id=_id(columns),
+        time=columns.time,
+        label=columns.label,
+        channels=chosen,
+        align=columns.align,
+        labels=False,
+    )
     return find_roles(CsvTable(Path(fragment.path)), options)
 
 

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from tempograd._utils.progress import Advance, progress_bar
 from tempograd.bulk.engines import Attempt
+from tempograd.bulk.folder import last_words
 from tempograd.bulk.repeats import keys_of, refusal, refuse_repeats, refuse_two_kinds
 from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
 from tempograd.bulk.sources import Fragment
-from tempograd.errors import DataError, WarningCounts, one_line
+from tempograd.errors import LONGEST, DataError, WarningCounts, one_line
 
 Attempts = Callable[[Iterable[Fragment], Callable[[int], None]], Iterator[Attempt]]  # and who hears of progress
 FEWEST = 10_000  # series before which a share of faults says nothing, where nobody knows how many will come
@@ -140,11 +141,11 @@ class Driving:
         self.plan.warned.update(self.warnings.plain())
         self.plan.warned.say()
         if self.failed:
-            last = self.failed[0].error.strip().rpartition("\n")[2]
-            raise DataError(
+            told = (
                 f"{len(self.failed)} of {len(self.fragments)} fragments failed three times, and the others are "
-                f"done; open_run(…).failures() tells more. The first: {one_line(last, 150)}"
+                "done; open_run(…).failures() tells more. The first: "
             )
+            raise DataError(told + one_line(last_words(self.failed[0].error), LONGEST - len(told)))
         summary = run.summary()
         if summary["faults"] > self.max_faults * summary["series"]:
             self._stop(summary["series"], summary["faults"])

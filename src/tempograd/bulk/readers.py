@@ -14,6 +14,8 @@ from tempograd.bulk.sources import ArrayBatch, Columns, Fragment, arrow, open_ar
 from tempograd.bulk.step_times import LONG_ROWS, StepTimes, apart_fault
 from tempograd.errors import DataError, InputError, listed, quote, short_path
 
+LONGER = "pass shape= of the longest, and another folder if the run has begun"
+
 
 @dataclass(frozen=True)
 class ReadRows:
@@ -87,7 +89,7 @@ def _padded(x: NDArray[Any], mask: NDArray[Any] | None, columns: Columns) -> tup
     if x.shape[1] > time or x.shape[2] != depth:
         raise DataError(
             f"The series are {x.shape[1]} × {x.shape[2]} (time × channel), those of the run {time} × {depth}: "
-            "pass shape= of the longest."
+            f"{LONGER}."
         )
     mask = np.ones(x.shape, dtype=bool) if mask is None else mask
     more = ((0, 0), (0, time - x.shape[1]), (0, 0))
@@ -220,7 +222,9 @@ def list_cells(
     uneven = set(owners[depths != depth].tolist()) if nested else set(np.flatnonzero(sizes % depth).tolist())
     faults = dict.fromkeys(uneven, f"it has not {depth} numbers at every step")
     for place in np.flatnonzero(sizes > time * depth).tolist():
-        faults.setdefault(place, f"it has {sizes[place] // depth} steps, more than the {time} of the run")
+        faults.setdefault(
+            place, f"it has {sizes[place] // depth} steps, more than the {time} of the run: {LONGER}"
+        )
     faults |= dict.fromkeys(np.flatnonzero(lengths < 0).tolist(), "there is no series")
     if not faults and (sizes == time * depth).all():
         return np.array(flat.reshape(-1, time, depth)), None, faults
@@ -333,7 +337,7 @@ def _of_series(series: list[Any], columns: Columns, times: StepTimes) -> ReadRow
     for place, table in enumerate(series):
         steps = times.steps(table)
         if steps.max() >= time:
-            faults[place] = f"it has {steps.max() + 1} steps, more than the {time} of the run"
+            faults[place] = f"it has {steps.max() + 1} steps, more than the {time} of the run: {LONGER}"
             continue
         cells = np.stack([table.column(name).to_numpy().astype(np.float64) for name in columns.x], 1)
         observed = ~np.isnan(cells)
@@ -364,7 +368,10 @@ def with_long_shape(fragments: list[Fragment], columns: Columns) -> Columns:
     for path, fragment in {each.path: each for each in fragments if each.kind == "long"}.items():
         with open_parquet(path) as file:
             _require(fragment, file.schema_arrow.names, [*wanted, *columns.x])
-            whole, times = replace(fragment, start=0, stop=file.metadata.num_row_groups), StepTimes(fragment, columns)
+            whole, times = (
+                replace(fragment, start=0, stop=file.metadata.num_row_groups),
+                StepTimes(fragment, columns),
+            )
             for table in _whole_series(file, whole, columns, wanted):
                 longest = max(longest, int(times.steps(table).max()) + 1)
     return replace(columns, shape=(longest, len(columns.x)))

@@ -1,6 +1,5 @@
 """A run that was made, read from the footers of its files: how good it is, which channels matter."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd._utils import rng, validation
-from tempograd._utils.formatting import percent
 from tempograd.bulk import repeats, table
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches
@@ -22,6 +20,7 @@ from tempograd.bulk.travel import EXAMPLE
 from tempograd.errors import DataError, InputError, MissingExtraError, brief, listed, short_path, warn
 from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import MANY, MOST
+from tempograd.explanation.messages import about_error
 from tempograd.typing import ArrayLike
 
 if TYPE_CHECKING:
@@ -53,6 +52,8 @@ class RunSummary(TypedDict):
     failed: int
     stale: int
     samples: int
+    missing: float
+    missing_read_as_zero: bool
     seconds: float
     devices: list[str]
     warnings: dict[str, int]
@@ -202,6 +203,8 @@ class Run:
             "failed": len(self._folder.failures()),
             "stale": len(self._folder.stale()),
             "samples": totals.samples,
+            "missing": totals.missing / max(totals.cells, 1),
+            "missing_read_as_zero": not totals.filled,
             "seconds": sum(footer["seconds"] for footer in self._footers),
             "devices": sorted({footer["device"] for footer in self._footers}),
             "warnings": warnings,
@@ -244,8 +247,7 @@ class Run:
             missed = "" if totals.good == explained else f" in {totals.good:,} of {explained:,} series"
             return f"{what}{missed}{rest}"
         good = "converged" if totals.good >= MOST * explained else "not converged"
-        middle = totals.middle_error()
-        error = f"error about {percent(middle)}" if math.isfinite(middle) else "error not known"
+        error = about_error(totals.middle_error())
         low, high = totals.least_samples, totals.most_samples
         used = f"{high:,} samples" if low == high else f"{low:,} to {high:,} samples"
         told = f"{totals.good:,} of {explained:,} series are good, {error} in the middle one"
