@@ -144,6 +144,33 @@ def test_series_without_ids_are_called_after_their_files(lake):
     assert scores(explain()) == {"p.csv:0": IN_ORDER["u"], "q.csv:0": [[3, 3000], [4, 4000]]}
 
 
+GAP = "id,time,a,b v,0,1,10 v,2,3,30 w,0,4,40 w,1,5,50 w,2,6,60"
+
+
+@pytest.mark.parametrize("align", ["time", "order"])
+@pytest.mark.filterwarnings("ignore:.*end before the last step")
+def test_gaps_in_time_mean_what_they_mean_in_one_file(align, lake):
+    lake(p=GAP, q=A)
+    run = explain(align=align)
+    one = tg.read_series("lake/p.csv", align=align)
+    found = run.take(["v", "w"])
+    assert (found.x.tolist(), found.mask.tolist()) == (one.x.tolist(), one.mask.tolist())
+    assert scores(run)["u"] == [*IN_ORDER["u"], [0, 0]]
+
+
+def test_gaps_in_time_are_refused_and_longer_files_told_what_to_do(lake, said, tmp_path):
+    lake(p=GAP)
+    with pytest.raises(tg.TempogradError) as raised:
+        explain()
+    said(str(raised.value), HERE=str(tmp_path))
+    lake(p=A, q=GAP.replace("v,2,3,30", "v,1,3,30"))
+    with pytest.raises(tg.TempogradError) as raised:
+        explain()
+    said(str(raised.value), HERE=str(tmp_path))
+    (reason,) = tg.open_run("out").failures().values()
+    said(reason.splitlines()[-1], HERE=str(tmp_path))
+
+
 def test_other_channels_are_another_run(lake, said):
     lake(q=A)
     explain()

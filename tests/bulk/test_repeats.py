@@ -1,6 +1,8 @@
 """An id in two files of a run: refused with their names, as soon as it is known, in any number of passes."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from torch import nn
 
@@ -66,9 +68,35 @@ def test_all_engines_refuse(tmp_path):
     assert "(b.csv, c.csv)" in refusal(tmp_path, engine=engine)
 
 
-def test_ids_of_two_kinds(tmp_path, said):
-    write(tmp_path / "in", a=["1"], b=["x"])
+def test_ids_of_two_kinds_are_refused_at_the_second_file(tmp_path, said):
+    write(tmp_path / "in", a=["1", "2"], b=["007", "5"], c=["8"])
     said(refusal(tmp_path))
+    run = tg.open_run(tmp_path / "out")
+    assert len(run.files) == 2  # the third was not begun
+    for call in (lambda: run.sample(1), lambda: run.take([1]), run.repeated_ids):
+        with pytest.raises(tg.TempogradError) as raised:
+            call()
+        said(str(raised.value))
+    assert run.channel_importance().count == 4
+
+
+def test_ids_of_two_kinds_that_later_files_have(tmp_path):
+    """Those of a run that goes on are compared at its end, with what was there before."""
+    write(tmp_path / "in", a=["1"])
+    explain(tmp_path)
+    write(tmp_path / "in", b=["x"])
+    assert refusal(tmp_path).startswith("The ids of a.csv are whole numbers, those of b.csv texts: write all as")
+
+
+@pytest.mark.parametrize("x", ["x", ["a"]])
+def test_parquet_files_with_ids_of_two_kinds_are_refused_by_their_schemas(x, tmp_path):
+    (tmp_path / "in").mkdir()
+    for name, ids in {"a": [1, 2], "b": [3, 4], "c": ["x", "y"]}.items():
+        pq.write_table(
+            pa.table({"id": ids, "x": [[[1.0]], [[2.0]]], "a": [1.0, 2.0]}), tmp_path / f"in/{name}.parquet"
+        )
+    assert refusal(tmp_path, x=x).startswith("The ids of a.parquet are whole numbers, those of c.parquet texts")
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_can_be_read_of_such_a_run(tmp_path, said):

@@ -111,12 +111,20 @@ def test_rare_options_arrive_too(monkeypatch):
     elsewhere = (
         "--engine ray --workers 3 --device cpu --fragment 9 --batch 2 --max-faults 0.5 --cells none --time t"
     )
-    words = f"{more} {elsewhere} --target yes --x a --id who --mask seen --shape 4,1 --keep day --draws 2"
-    assert main([*EXPLAIN, *words.split()]) == 1
+    words = f"{more} {elsewhere} --align order --target yes --x a --id who --mask seen --shape 4,1 --keep day"
+    assert main([*EXPLAIN, *words.split(), "--draws", "2"]) == 1
     expected = {"steps": [3, 4], "task": "per_step", "pick": 1, "model_layout": "BDT", "missing": "mask"}
     expected |= {"units": ["mV", "C"], "classes": ["no", "yes"], "engine": "ray", "workers": 3, "device": "cpu"}
     expected |= {"fragment": 9, "batch": 2, "max_faults": 0.5, "cells": "none", "time": "t", "target": "yes"}
-    expected |= {"x": ["a"], "id": "who", "mask": "seen", "shape": (4, 1), "keep": ["day"], "draws": 2}
+    expected |= {
+        "x": ["a"],
+        "align": "order",
+        "id": "who",
+        "mask": "seen",
+        "shape": (4, 1),
+        "keep": ["day"],
+        "draws": 2,
+    }
     expected |= {"model": "m.safetensors", "source": "in/*.parquet", "out": "out/", "method": "timing", "seed": 3}
     assert {name: given[name] for name in expected} == expected
 
@@ -305,7 +313,7 @@ def test_runs_tells_what_failed_and_what_is_old(x, capsys, monkeypatch):
     shown = capsys.readouterr().out
     assert "  put aside: 3 files of input that has changed since\n" in shown
     assert re.search(r"  failed three times: [0-9a-f]+-[0-9a-f]+, RuntimeError: the cable is loose\n", shown)
-    assert shown.endswith("It goes on when its 'tempograd explain' command is typed again.\n")
+    assert shown.endswith(" command is typed again. With other options it needs another --out folder.\n")
 
 
 def test_a_sample_is_evaluated_as_its_series_are(x, capsys):
@@ -493,6 +501,68 @@ def test_an_id_in_two_files_is_told_by_every_command(capsys, said):
     assert "not sound: The id 'k' occurs more than once (p.csv, q.csv)" in capsys.readouterr().out
     assert main(["runs", "out", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["repeated"] == "The id 'k' occurs more than once (p.csv, q.csv)"
+
+
+@pytest.mark.usefixtures("x")
+def test_ids_of_two_kinds_are_told_by_every_command(capsys, said):
+    tables(p="id,time,a,b 1,0,1,2 1,1,3,4", q="id,time,a,b 007,0,1,2 007,1,3,4")
+    for words in (TABLES, ["top", "out", "--series", "007"], ["report", "out"], ["evaluate", "out", *MODEL]):
+        assert main(words) == 1
+        said(capsys.readouterr().err)
+    assert main(["runs", "out"]) == 0
+    shown = capsys.readouterr().out
+    assert "not sound: The ids of p.csv are whole numbers, those of q.csv texts: write all as" in shown
+    assert "Next:" not in shown
+
+
+GAP = {
+    "p": "id,time,a,b u,0,1,2 u,1,3,4 u,2,5,6",
+    "q": "id,time,a,b v,0,1,2 v,2,5,6 w,0,1,2 w,1,3,4 w,2,5,6",
+}
+
+
+@pytest.mark.usefixtures("x")
+def test_what_is_wrong_with_a_file_is_kept_whole(capsys, said, tmp_path):
+    """With what to do about it, which then works."""
+    tables(**GAP)
+    assert main(TABLES) == 1
+    capsys.readouterr()
+    assert main(["runs", "out"]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "failed" in line)
+    said(re.sub("[0-9a-f]{16}", "…", line), HERE=str(tmp_path))
+    assert main([*TABLES[:-3], "other/", *TABLES[-2:], "--align", "time"]) == 0
+    assert "  missing: 11 % of the cells, which the model reads as 0\n" in capsys.readouterr().out
+
+
+def masked(x):
+    """Leave out a cell of the first series, the end of the second, and all of the third, which has no number."""
+    masks = torch.ones(x.shape, dtype=torch.bool)
+    masks[0, 2, 1], masks[1, 7:], masks[2, 3] = False, False, False
+    x[2, 0, 0] = torch.nan
+    return masks
+
+
+@pytest.mark.parametrize("value", [0.0, 5.0])
+def test_missing_cells_are_told_once(value, x, capsys):
+    masks = masked(x)
+    x[~masks] = value
+    write(x, masks)
+    assert main([*EXPLAIN, "--mask", "seen", "--max-faults", "1"]) == 0
+    shown = capsys.readouterr().out
+    share = 1 / ((FILES * EACH - 1) * TIME * CHANNELS - 3 * CHANNELS)  # of explained series, up to their ends
+    line = f"  missing: {100 * share:.2g} % of the cells{'' if value else ', which the model reads as 0'}\n"
+    assert line in shown
+    assert main(["runs", "out", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["missing"] == pytest.approx(share)
+    assert main(["runs", "out"]) == 0
+    assert line in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("x")
+def test_nothing_is_said_where_no_cell_is_missing(capsys):
+    assert main(EXPLAIN) == 0
+    assert main(["runs", "out"]) == 0
+    assert "missing" not in capsys.readouterr().out
 
 
 @pytest.mark.slow  # three processes load torch

@@ -14,7 +14,7 @@ from tempograd.bulk.sources import ArrayBatch, Columns, as_array, is_streamed
 from tempograd.data import Series, Split
 from tempograd.errors import InputError, brief
 from tempograd.models import load_model
-from tempograd.typing import Model
+from tempograd.typing import Align, Model
 
 KeptCells = Literal["all", "top", "none"]
 
@@ -51,6 +51,7 @@ def columns_of(
     keep: Any,
     label: str | None = None,
     channels: Any = None,
+    align: Align | None = None,
 ) -> tuple[Any, Columns]:
     """Return the source, with arrays of ids and masks beside arrays of series, and where its parts are found."""
     if isinstance(keep, str):
@@ -71,6 +72,10 @@ def columns_of(
         raise InputError("explain_dataset explains models of one input.")
     if label is not None and not is_files(source):
         raise InputError("label= names a column of CSV files, which is then no channel: arrays have none.")
+    if align is not None:
+        validation.check_choice(align, "align", get_args(Align))
+        if not is_files(source):
+            raise InputError("align= tells which steps the rows of files are: arrays have none, so leave it out.")
     chosen = _chosen(x, channels) if is_files(source) else None
     return source, Columns(
         x if isinstance(x, str) else tuple(x),
@@ -82,6 +87,7 @@ def columns_of(
         label,
         chosen,
         chosen is not None,
+        align,
     )
 
 

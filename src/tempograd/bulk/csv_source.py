@@ -55,6 +55,7 @@ def _read(fragment: Fragment, columns: Columns) -> Series:
         time=columns.time,
         label=None if _is_ts(fragment) else columns.label,
         channels=columns.channels if columns.chosen else None,
+        align=columns.align,
         labels=False,
     )
 
@@ -72,7 +73,14 @@ def _roles(fragment: Fragment, columns: Columns) -> ColumnRoles | None:
     if _is_ts(fragment):
         return None
     chosen = columns.channels if columns.chosen else None
-    options = ReadOptions(id=_id(columns), time=columns.time, label=columns.label, channels=chosen, labels=False)
+    options = ReadOptions(
+        id=_id(columns),
+        time=columns.time,
+        label=columns.label,
+        channels=chosen,
+        align=columns.align,
+        labels=False,
+    )
     return find_roles(CsvTable(Path(fragment.path)), options)
 
 

@@ -21,6 +21,7 @@ from tempograd.errors import InputError, brief
 from tempograd.explainers import Explainer
 from tempograd.explainers.by_name import explainer_of, require_alone
 from tempograd.typing import (
+    Align,
     Array,
     ArrayLike,
     InputBaselines,
@@ -55,6 +56,7 @@ def explain_dataset(
     mask: str | Array | None = None,
     time: str | None = None,
     label: str | None = None,
+    align: Align | None = None,
     shape: tuple[int, int] | None = None,
     keep: Sequence[str] = (),
     cells: KeptCells = "all",
@@ -117,9 +119,12 @@ def explain_dataset(
     mask : str or array, optional
         The column, ``.npy`` file or array that tells what was observed.
     time : str, optional
-        The column by which long rows are sorted within each series.
+        The column with the time of long rows, by which those of each series are sorted.
     label : str, optional
         The column of the labels of CSV files, which is then no channel.
+    align : {"time", "order"}, optional
+        Needed where series of one file have gaps in ``time``, or times of their own. ``"time"``: one step per
+        distinct time of a file, missing ones are masked. ``"order"``: the k-th row of a series is its step k.
     shape : tuple of int, optional
         Steps and channels, where series are flat lists or of unequal length; shorter ones are padded.
     keep : sequence of str
@@ -195,7 +200,7 @@ def explain_dataset(
     require_alone(explainer)
     folder = RunFolder(out)
     elsewhere = engine is not None or (workers or 1) > 1
-    source, columns = columns_of(source, x, id, mask, time, shape, keep, label, channels)
+    source, columns = columns_of(source, x, id, mask, time, shape, keep, label, channels, align)
     if elsewhere and (is_streamed(source) or not is_files(source)):
         raise InputError("Only files can be explained by several workers: write the series to .npy or Parquet.")
     live = live_model(model, device, weights, trust=trust)

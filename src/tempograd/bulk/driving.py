@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from tempograd._utils.progress import Advance, progress_bar
 from tempograd.bulk.engines import Attempt
-from tempograd.bulk.repeats import keys_of, refusal, refuse_repeats
+from tempograd.bulk.folder import last_words
+from tempograd.bulk.repeats import keys_of, refusal, refuse_repeats, refuse_two_kinds
 from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
 from tempograd.bulk.sources import Fragment
-from tempograd.errors import DataError, WarningCounts, one_line
+from tempograd.errors import LONGEST, DataError, WarningCounts, one_line
 
 Attempts = Callable[[Iterable[Fragment], Callable[[int], None]], Iterator[Attempt]]  # and who hears of progress
 FEWEST = 10_000  # series before which a share of faults says nothing, where nobody knows how many will come
@@ -112,13 +113,14 @@ class Driving:
             self._stop(self.done, self.faults)
 
     def _compare(self, path: Path) -> None:
-        """Refuse a file that shares an id with the first one, as files do that each count from 0.
+        """Refuse a file whose ids are of another kind than those of the first one, or are the same ones.
 
         All are compared with each other at the end: their keys would not fit into memory.
         """
         keys = keys_of(path)
         if self.compared is None:
             self.compared = path, keys
+        refuse_two_kinds(sorted({self.compared[0], path}))
         both = np.intersect1d(self.compared[1], keys, assume_unique=True)
         if len(both) and path != self.compared[0]:
             raise refusal([self.compared[0], path], int(both[0]))
@@ -139,11 +141,11 @@ class Driving:
         self.plan.warned.update(self.warnings.plain())
         self.plan.warned.say()
         if self.failed:
-            last = self.failed[0].error.strip().rpartition("\n")[2]
-            raise DataError(
+            told = (
                 f"{len(self.failed)} of {len(self.fragments)} fragments failed three times, and the others are "
-                f"done; open_run(…).failures() tells more. The first: {one_line(last, 150)}"
+                "done; open_run(…).failures() tells more. The first: "
             )
+            raise DataError(told + one_line(last_words(self.failed[0].error), LONGEST - len(told)))
         summary = run.summary()
         if summary["faults"] > self.max_faults * summary["series"]:
             self._stop(summary["series"], summary["faults"])

@@ -6,6 +6,7 @@ listing of names is all there is to know of what is done. ``_tempograd/`` holds 
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from tempograd.models.files import exists
 DATA, STALE, FAILED = "data", "stale", "failed"
 FORMAT = 1  # of the folder and its files
 ENDING = ".parquet"
+OWN_ERROR = re.compile(r"^tempograd\.[\w.]+: ")
 DIFFERENCES = 3  # that a sentence names
 
 
@@ -184,6 +186,19 @@ class RunFolder:
         """Let everything that failed be tried again."""
         for path in (self.own / FAILED).glob("*.json"):
             path.unlink(missing_ok=True)
+
+
+def last_words(text: str) -> str:
+    r"""Return the reason at the end of a traceback; errors of this library say all in their sentence.
+
+    Examples
+    --------
+    >>> last_words("Traceback …\n  File …\ntempograd.errors.DataError: q.csv holds no series.\n")
+    'q.csv holds no series.'
+    >>> last_words("Traceback …\nRuntimeError: the cable is loose\n")
+    'RuntimeError: the cable is loose'
+    """
+    return OWN_ERROR.sub("", text.strip().rpartition("\n")[2])
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

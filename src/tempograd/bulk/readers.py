@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from tempograd.bulk.csv_source import read_table
 from tempograd.bulk.sources import ArrayBatch, Columns, Fragment, arrow, open_array, open_parquet, text_key
+from tempograd.bulk.step_times import LONG_ROWS, StepTimes, apart_fault
 from tempograd.errors import DataError, InputError, listed, quote, short_path
 
-LONG_ROWS = 65_536  # rows of a long table that are read at once
+LONGER = "pass shape= of the longest, and another folder if the run has begun"
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _padded(x: NDArray[Any], mask: NDArray[Any] | None, columns: Columns) -> tup
     if x.shape[1] > time or x.shape[2] != depth:
         raise DataError(
             f"The series are {x.shape[1]} × {x.shape[2]} (time × channel), those of the run {time} × {depth}: "
-            "pass shape= of the longest."
+            f"{LONGER}."
         )
     mask = np.ones(x.shape, dtype=bool) if mask is None else mask
     more = ((0, 0), (0, time - x.shape[1]), (0, 0))
@@ -221,7 +222,9 @@ def list_cells(
     uneven = set(owners[depths != depth].tolist()) if nested else set(np.flatnonzero(sizes % depth).tolist())
     faults = dict.fromkeys(uneven, f"it has not {depth} numbers at every step")
     for place in np.flatnonzero(sizes > time * depth).tolist():
-        faults.setdefault(place, f"it has {sizes[place] // depth} steps, more than the {time} of the run")
+        faults.setdefault(
+            place, f"it has {sizes[place] // depth} steps, more than the {time} of the run: {LONGER}"
+        )
     faults |= dict.fromkeys(np.flatnonzero(lengths < 0).tolist(), "there is no series")
     if not faults and (sizes == time * depth).all():
         return np.array(flat.reshape(-1, time, depth)), None, faults
@@ -271,20 +274,21 @@ def _long_rows(fragment: Fragment, columns: Columns, size: int) -> Iterator[Read
     seen: set[Any] = set()
     with open_parquet(fragment.path) as file:
         _require(fragment, file.schema_arrow.names, wanted)
+        times = StepTimes(fragment, columns)
+        if fragment.start:  # what other parts of the file are compared with, too
+            first = replace(fragment, start=0, stop=1)
+            times.steps(next(_whole_series(file, first, columns, [columns.id, *time])))
         for table in _whole_series(file, fragment, columns, wanted):
             name = table.column(columns.id)[0].as_py()
             if name in seen:
-                raise DataError(
-                    f"{short_path(fragment.path)}: the rows of series {quote(name)} do not stand together: sort "
-                    f"by {columns.id}."
-                )
+                raise apart_fault(fragment.path, columns.id, name)
             seen.add(name)
             series.append(table)
             if len(series) == size:
-                yield _of_series(series, columns)
+                yield _of_series(series, columns, times)
                 series = []
     if series:
-        yield _of_series(series, columns)
+        yield _of_series(series, columns, times)
 
 
 def _whole_series(file: Any, fragment: Fragment, columns: Columns, wanted: list[str]) -> Iterator[Any]:
@@ -324,20 +328,20 @@ def _runs(rows: Any, by: str | None) -> Iterator[tuple[Any, Any, int]]:
             yield rows.column(by)[start].as_py(), rows.slice(start, stop - start), start
 
 
-def _of_series(series: list[Any], columns: Columns) -> ReadRows:
+def _of_series(series: list[Any], columns: Columns, times: StepTimes) -> ReadRows:
     pa = arrow()
     time, depth = columns.shape or (0, 0)
     x = np.zeros((len(series), time, depth), dtype=np.float32)
     mask = np.zeros_like(x, dtype=bool)
     faults: dict[int, str] = {}
     for place, table in enumerate(series):
-        rows = table.sort_by(columns.time) if columns.time else table
-        if rows.num_rows > time:
-            faults[place] = f"it has {rows.num_rows} steps, more than the {time} of the run"
+        steps = times.steps(table)
+        if steps.max() >= time:
+            faults[place] = f"it has {steps.max() + 1} steps, more than the {time} of the run: {LONGER}"
             continue
-        cells = np.stack([rows.column(name).to_numpy().astype(np.float64) for name in columns.x], 1)
+        cells = np.stack([table.column(name).to_numpy().astype(np.float64) for name in columns.x], 1)
         observed = ~np.isnan(cells)
-        x[place, : len(cells)], mask[place, : len(cells)] = np.where(observed, cells, 0), observed
+        x[place, steps], mask[place, steps] = np.where(observed, cells, 0), observed
     firsts = pa.concat_tables([table.slice(0, 1) for table in series]).combine_chunks()
     ids, keys = _identified(_one_chunk(firsts.column(columns.id)))
     kept = {name: _decoded(_one_chunk(firsts.column(name))) for name in columns.keep}
@@ -354,18 +358,20 @@ def _one_chunk(column: Any) -> Any:
 
 
 def with_long_shape(fragments: list[Fragment], columns: Columns) -> Columns:
-    """Return the columns with the shape of long rows, counted from the ids alone where nobody told it."""
+    """Return the columns with the shape of long rows, counted from ids and times where nobody told it."""
     if columns.shape is not None or not any(each.kind == "long" for each in fragments):
         return columns
     if columns.id is None:
         raise InputError("Long rows, one per step, need id=, the column that tells the series.")
+    wanted = [columns.id, *([columns.time] if columns.time else [])]
     longest = 0
     for path, fragment in {each.path: each for each in fragments if each.kind == "long"}.items():
-        count, current = 0, None
         with open_parquet(path) as file:
-            _require(fragment, file.schema_arrow.names, [columns.id, *columns.x])
-            for rows in file.iter_batches(LONG_ROWS, columns=[columns.id], use_threads=False):
-                for name, part, _ in _runs(rows, columns.id):
-                    count = count + part.num_rows if name == current else part.num_rows
-                    current, longest = name, max(longest, count)
+            _require(fragment, file.schema_arrow.names, [*wanted, *columns.x])
+            whole, times = (
+                replace(fragment, start=0, stop=file.metadata.num_row_groups),
+                StepTimes(fragment, columns),
+            )
+            for table in _whole_series(file, whole, columns, wanted):
+                longest = max(longest, int(times.steps(table).max()) + 1)
     return replace(columns, shape=(longest, len(columns.x)))

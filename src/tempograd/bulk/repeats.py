@@ -1,15 +1,15 @@
 """Ids that occur in two files of results, found in memory that does not grow with the run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.bulk.sources import AT_HAND, arrow
+from tempograd.bulk.sources import AT_HAND, Fragment, arrow
 from tempograd.bulk.table import read_footer
-from tempograd.errors import DataError, brief, listed, quote, short_path
+from tempograd.errors import DataError, brief, listed, short_path
 
 AT_ONCE = 1 << 22  # keys that are held at a time: beyond, files are read several times
 ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads ids that have a common divisor evenly
@@ -17,15 +17,44 @@ ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads ids that have a common divisor ev
 
 def refuse_repeats(paths: Sequence[Path], rows: int) -> None:
     """Refuse results of which two files have the same id, or one numbers for ids and another texts."""
-    kinds = {has_numbers(path): path for path in reversed(paths)}
-    if len(kinds) == 2:
-        raise DataError(
-            f"The ids of {quote(_origin(kinds[True]))} are whole numbers, those of {quote(_origin(kinds[False]))} "
-            "texts: let all be of one kind."
-        )
+    refuse_two_kinds(paths)
     key = repeated_key(paths, rows)
     if key is not None:
         raise refusal(paths, key)
+
+
+def refuse_two_kinds(paths: Iterable[Path]) -> None:
+    """Refuse results of which one file has whole numbers for ids and another texts."""
+    found = two_kinds(paths)
+    if found is not None:
+        raise DataError(found)
+
+
+def two_kinds(paths: Iterable[Path]) -> str | None:
+    """Say which files of results have whole numbers for ids and which texts; None where all are of one kind."""
+    first: dict[bool, Path] = {}
+    for path in paths:
+        first.setdefault(has_numbers(path), path)
+        if len(first) == 2:
+            return _two_kinds(_origin(first[True]), _origin(first[False]))
+    return None
+
+
+def refuse_kinds(fragments: Iterable[Fragment]) -> None:
+    """Refuse Parquet files of which one has whole numbers for ids and another texts, by their schemas alone."""
+    first: dict[bool, str] = {}
+    for fragment in fragments:
+        if fragment.whole_ids is not None:
+            first.setdefault(fragment.whole_ids, fragment.origin)
+    if len(first) == 2:
+        raise DataError(_two_kinds(first[True], first[False]))
+
+
+def _two_kinds(numbers: str, texts: str) -> str:
+    return (
+        f"The ids of {short_path(numbers)} are whole numbers, those of {short_path(texts)} texts: write all as "
+        "whole numbers (7, not 007), or put a letter before each (s7)."
+    )
 
 
 def repeated_key(paths: Sequence[Path], rows: int) -> int | None:

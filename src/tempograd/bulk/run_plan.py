@@ -11,8 +11,10 @@ from tempograd._utils import validation
 from tempograd.bulk.csv_source import with_table_channels
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches, with_long_shape
+from tempograd.bulk.repeats import refuse_kinds
 from tempograd.bulk.runs import with_shape
 from tempograd.bulk.sources import Columns, Fragment, is_streamed, list_fragments
+from tempograd.bulk.step_times import check_align
 from tempograd.bulk.travel import EXAMPLE, plain_options
 from tempograd.bulk.worker import Job
 from tempograd.engine import Call, fingerprint
@@ -67,6 +69,8 @@ class RunPlan:
         if self.streamed:
             self.fragments = itertools.chain([first], fragments)
         else:
+            refuse_kinds(self.fragments)
+            check_align(self.fragments, self.columns)
             self.columns = with_table_channels(list(self.fragments), self.columns)
             self.columns = with_long_shape(list(self.fragments), self.columns)
         self._name_channels(first)

@@ -1,6 +1,5 @@
 """A run that was made, read from the footers of its files: how good it is, which channels matter."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd._utils import rng, validation
-from tempograd._utils.formatting import percent
 from tempograd.bulk import repeats, table
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches
@@ -22,6 +20,7 @@ from tempograd.bulk.travel import EXAMPLE
 from tempograd.errors import DataError, InputError, MissingExtraError, brief, listed, short_path, warn
 from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import MANY, MOST
+from tempograd.explanation.messages import about_error
 from tempograd.typing import ArrayLike
 
 if TYPE_CHECKING:
@@ -53,6 +52,8 @@ class RunSummary(TypedDict):
     failed: int
     stale: int
     samples: int
+    missing: float
+    missing_read_as_zero: bool
     seconds: float
     devices: list[str]
     warnings: dict[str, int]
@@ -202,6 +203,8 @@ class Run:
             "failed": len(self._folder.failures()),
             "stale": len(self._folder.stale()),
             "samples": totals.samples,
+            "missing": totals.missing / max(totals.cells, 1),
+            "missing_read_as_zero": not totals.filled,
             "seconds": sum(footer["seconds"] for footer in self._footers),
             "devices": sorted({footer["device"] for footer in self._footers}),
             "warnings": warnings,
@@ -244,8 +247,7 @@ class Run:
             missed = "" if totals.good == explained else f" in {totals.good:,} of {explained:,} series"
             return f"{what}{missed}{rest}"
         good = "converged" if totals.good >= MOST * explained else "not converged"
-        middle = totals.middle_error()
-        error = f"error about {percent(middle)}" if math.isfinite(middle) else "error not known"
+        error = about_error(totals.middle_error())
         low, high = totals.least_samples, totals.most_samples
         used = f"{high:,} samples" if low == high else f"{low:,} to {high:,} samples"
         told = f"{totals.good:,} of {explained:,} series are good, {error} in the middle one"
@@ -291,12 +293,22 @@ class Run:
         """Return the files that hold series without an explanation."""
         return [path for path, footer in self._results.items() if footer["totals"]["faults"]]
 
+    def _require_one_kind(self) -> None:
+        """Refuse ids of two kinds, which no column holds."""
+        if self._two_kinds is not None:
+            raise DataError(f"{self._two_kinds.rstrip('.')}, and explain them again.")
+
+    @cached_property
+    def _two_kinds(self) -> str | None:
+        return repeats.two_kinds(self.files)
+
     def failures(self) -> dict[str, str]:
         """Return the tracebacks of fragments that failed three times, by their names."""
         return self._folder.failures()
 
     def repeated_ids(self) -> list[int | str]:
         """Return ids that occur in more than one file, which share their draws; this reads the ids of all rows."""
+        self._require_one_kind()
         seen = _dataset(self.files).to_table(columns=["id", "key"])
         keys = seen.column("key").to_numpy()
         order = np.argsort(keys, kind="stable")
@@ -318,6 +330,7 @@ class Run:
         """
         validation.check_int(count, "count", 1)
         validation.check_int(seed, "seed", 0)
+        self._require_one_kind()
         drawn: Any = None
         for path in self._results:
             more = _dataset([path]).to_table(columns=["id", "key"], filter=~_field("fault").is_valid())
@@ -371,6 +384,7 @@ class Run:
 
     def _rows(self, keys: list[int], wanted: list[Any]) -> tuple[Any, list[str]]:
         """Return the rows of these keys in their order, and the fragment that each is of."""
+        self._require_one_kind()
         ds = _dataset(self.files)
         parts, names = [], []
         for piece in ds.get_fragments(filter=_field("key").isin(keys)):

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from tempograd.data import Split
 from tempograd.errors import DataError, InputError, MissingExtraError, brief, listed, short_path
+from tempograd.typing import Align
 
 ARRAYS = (".npy", ".npz")
 TABLES = (".csv", ".tsv", ".ts", ".csv.gz", ".tsv.gz", ".ts.gz")
@@ -27,6 +28,7 @@ OWN = "_tempograd"  # the folder by which a run is known
 AT_HAND = "memory"  # in place of a path
 PLAIN = ("name", "kind", "path", "origin", "start", "stop", "rows", "alone")
 
+_Cut = tuple[int, int, int | None]  # where a fragment begins and ends, and its rows where they are known
 FragmentKind = Literal["rows", "long", "array", "table", "memory"]
 
 
@@ -60,6 +62,8 @@ class Columns:
         The channels of CSV files by name, in their order in the run.
     chosen : bool
         Whether somebody chose these, so that files may have other columns too.
+    align : {"time", "order"}, optional
+        Which step a row is where series have gaps in time, or times of their own.
     """
 
     x: str | tuple[str, ...] = "x"
@@ -71,6 +75,7 @@ class Columns:
     label: str | None = None
     channels: tuple[str, ...] | None = None
     chosen: bool = False
+    align: Align | None = None
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Self:
@@ -120,6 +125,8 @@ class Fragment:
         Size and time of the file, by which a change is seen.
     alone : bool
         Whether its file is the only one, whose rows are then numbered.
+    whole_ids : bool, optional
+        Whether its ids are whole numbers, and not texts, where the schema of a Parquet file tells.
     content : ArrayBatch, optional
         The arrays at hand, which do not travel.
     """
@@ -133,6 +140,7 @@ class Fragment:
     rows: int | None = None
     version: tuple[int, ...] = ()
     alone: bool = False
+    whole_ids: bool | None = field(default=None, compare=False)
     content: ArrayBatch | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -322,10 +330,10 @@ def file_version(path: str) -> tuple[int, ...]:
 
 
 def _of_file(path: str, origin: str, columns: Columns, size: int) -> Iterator[Fragment]:
-    version, lower = file_version(path), path.lower()
+    version, lower, whole_ids = file_version(path), path.lower(), None
     if lower.endswith(".parquet"):
         kind: FragmentKind = "long" if columns.long else "rows"
-        cuts = _row_groups(path, size, counted=not columns.long)
+        cuts, whole_ids = _row_groups(path, size, columns)
     elif REMOTE.match(path):
         raise DataError(f"{short_path(path)} cannot be read from there: only Parquet files can.")
     elif lower.endswith(".npy"):
@@ -337,25 +345,27 @@ def _of_file(path: str, origin: str, columns: Columns, size: int) -> Iterator[Fr
     where = digest(origin)
     for start, stop, rows in cuts:
         name = f"{where}-{digest(list(version), start, stop)}"
-        yield Fragment(name, kind, path, origin, start, stop, rows, version)
+        yield Fragment(name, kind, path, origin, start, stop, rows, version, whole_ids=whole_ids)
 
 
-def _ranges(total: int, size: int) -> list[tuple[int, int, int | None]]:
+def _ranges(total: int, size: int) -> list[_Cut]:
     return [(start, min(start + size, total), min(size, total - start)) for start in range(0, total, size)]
 
 
-def _row_groups(path: str, size: int, *, counted: bool) -> list[tuple[int, int, int | None]]:
-    """Put neighbouring row groups together, as many as hold about ``size`` rows."""
+def _row_groups(path: str, size: int, columns: Columns) -> tuple[list[_Cut], bool | None]:
+    """Put neighbouring row groups together, as many as hold about ``size`` rows, and tell the kind of the ids."""
     with open_parquet(path) as file:
         counts = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
-    cuts: list[tuple[int, int, int | None]] = []
+        place = file.schema_arrow.get_field_index(columns.id) if columns.id is not None else -1
+        whole_ids = None if place < 0 else bool(arrow().types.is_integer(file.schema_arrow.field(place).type))
+    cuts: list[_Cut] = []
     start = rows = 0
     for group, count in enumerate(counts):
         if rows and rows + count > size:
-            cuts.append((start, group, rows if counted else None))
+            cuts.append((start, group, None if columns.long else rows))
             start, rows = group, 0
         rows += count
-    return [*cuts, (start, len(counts), rows if counted else None)] if rows else cuts
+    return [*cuts, *([(start, len(counts), None if columns.long else rows)] if rows else [])], whole_ids
 
 
 def open_array(path: str) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
@@ -192,6 +192,9 @@ class Totals:
         Series, those without an explanation, and those whose map is good.
     samples, most_samples, least_samples : int
         Of all series together, of the one that took the most, and the least.
+    cells, missing, filled : int
+        Cells of explained series up to the last value of each, those of them that are missing, and those of these
+        in which the model reads another number than 0.
     errors : list of int
         Counts of relative errors, on a scale of logarithms; the last one is of what is not known.
     against : dict of str to int
@@ -207,6 +210,9 @@ class Totals:
     samples: int = 0
     most_samples: int = 0
     least_samples: int = 0
+    cells: int = 0
+    missing: int = 0
+    filled: int = 0
     errors: list[int] = field(default_factory=lambda: [0] * (BINS + 1))
     against: dict[str, int] = field(default_factory=dict)
     channels: dict[str, list[Any]] = field(default_factory=dict)
@@ -214,6 +220,19 @@ class Totals:
     def add_fault(self, count: int = 1) -> None:
         """Count series without an explanation."""
         self.rows, self.faults = self.rows + count, self.faults + count
+
+    def add_cells(self, batch: ReadRows, faults: Iterable[int]) -> None:
+        """Count the cells of a batch, and those that are missing; ``faults`` are series that do not count."""
+        missing = np.isnan(batch.x)
+        if batch.mask is not None:
+            missing |= ~batch.mask
+        missing[list(faults)] = True
+        time, depth = missing.shape[1:]
+        last = (~missing.all(2) * np.arange(1, time + 1)).max(1, initial=0)  # steps up to the last with a value
+        missing &= (np.arange(time) < last[:, None])[..., None]
+        self.cells += int(last.sum()) * depth
+        self.missing += int(missing.sum())
+        self.filled += int(np.count_nonzero(np.nan_to_num(batch.x[missing])))
 
     def add(self, found: Explanation, quality: Quality) -> None:
         """Count explained series."""
@@ -255,7 +274,7 @@ class Totals:
         """Add what another file holds."""
         lows = [each.least_samples for each in (self, other) if each.rows > each.faults]
         self.least_samples, self.most_samples = min(lows, default=0), max(self.most_samples, other.most_samples)
-        for name in ("rows", "faults", "good", "samples"):
+        for name in ("rows", "faults", "good", "samples", "cells", "missing", "filled"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.errors = [a + b for a, b in zip(self.errors, other.errors, strict=True)]
         for name, count in other.against.items():

@@ -23,6 +23,7 @@ from tempograd.bulk.readers import ReadRows, read_batches
 from tempograd.bulk.sources import Columns, Fragment, arrow
 from tempograd.engine import place
 from tempograd.errors import (
+    LONGEST,
     DataError,
     OutputError,
     TempogradError,
@@ -43,7 +44,6 @@ MOST_CELLS = 1 << 24  # of a batch, so that long series do not fill the memory
 # with 2 to 50 samples, integrated gradients): calls of one series, and with 2 or 3 samples of two, differ from one
 # large call in the last bits; filled up to 4, 8 or 16 they never did. This is no proof for other processors.
 FILLED = 8  # series that a call has at least, copies of its first where there are fewer
-LONGEST = 200  # letters of a reason
 
 
 @dataclass(frozen=True)
@@ -322,6 +322,7 @@ class _Writing:
         for (_, found), quality in zip(done.explained, judged, strict=True):
             self.totals.add(found, quality)
         self.totals.add_fault(len(done.faults))
+        self.totals.add_cells(batch, done.faults)
         if done.faults and not self.first_fault:
             row = min(done.faults)
             self.first_fault = f"series {batch.ids[row].as_py()}: {done.faults[row]}"

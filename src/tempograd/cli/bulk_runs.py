@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tempograd._utils.formatting import percent
 from tempograd._utils.progress import clock
 from tempograd.bulk import Progress, Run, explain_dataset, open_run, repeats
-from tempograd.bulk.folder import RunFolder
+from tempograd.bulk.folder import RunFolder, last_words
 from tempograd.bulk.sources import MAGIC, REMOTE
 from tempograd.cli.arguments import command
 from tempograd.cli.colour import coloured
@@ -22,7 +23,7 @@ from tempograd.cli.pool import pool_of
 from tempograd.cli.summary import warn_of_fresh_weights
 from tempograd.cli.wording import as_typed
 from tempograd.data import DATASETS
-from tempograd.errors import InputError, listed, one_line
+from tempograd.errors import LONGEST, InputError, listed, one_line
 from tempograd.models.files import exists
 
 OWN = (
@@ -45,8 +46,9 @@ OTHERS = {  # what runs do not take, and what to do instead
     "lengths": "shorter series are padded there",
     "inputs": "models of several inputs are explained file by file",
     "fixed": "models of several inputs are explained file by file",
-    **dict.fromkeys(("format", "variable", "value", "align"), "series are one per row, or rows of one step each"),
+    **dict.fromkeys(("format", "variable", "value"), "series are one per row, or rows of one step each"),
 }
+WHOLE = 2 * LONGEST  # letters of a reason, which other libraries may give at any length
 REASONS, NAMED = 5, 3  # why series have no explanation, and how many of them are named
 STAYS = "what is done stays: the same command goes on from there."
 
@@ -125,8 +127,9 @@ def _options(args: argparse.Namespace, series: Any) -> dict[str, Any]:
     options |= {name: part for name, part in target_options(args, options["classes"]).items() if name == "target"}
     if args.id is not None:
         options["id"] = None if args.id == "none" else args.id
-    if args.label is not None:
-        options["label"] = args.label
+    for name in ("label", "align"):
+        if getattr(args, name) is not None:
+            options[name] = getattr(args, name)
     if args.time is not None:
         options["time"] = args.time
         if isinstance(args.x, str):  # rows have a time where they are steps
@@ -158,7 +161,7 @@ def _print_run(run: Run, before: set[Path], args: argparse.Namespace) -> None:
     time, channel = run.example.values.shape[1:]
     explained = facts["series"] - facts["faults"]
     print(f"Explained {explained:,} series ({time} × {channel}) with {run.method}.")
-    for line in (*_fault_lines(facts), facts["verdict"]):
+    for line in (*_missing_lines(facts), *_fault_lines(facts), facts["verdict"]):
         print(f"  {line}")
     old = len(before & set(run.files))
     earlier = f", {'all' if old == facts['fragments'] else f'{old:,}'} of them from before" if old else ""
@@ -178,18 +181,21 @@ def run_runs(args: argparse.Namespace) -> None:
         return
     time, channel = run.example.values.shape[1:]
     print(coloured(f"{args.folder}: {run.method}, series of {time} × {channel}", "bold", sys.stdout))
-    for line in (*_progress_lines(facts), *_fault_lines(facts), facts["verdict"]):
+    for line in (*_progress_lines(facts), *_missing_lines(facts), *_fault_lines(facts), facts["verdict"]):
         print(f"  {line}")
     if facts["repeated"]:
         print(f"  not sound: {facts['repeated']}")
     if facts["left"] != 0:
-        print("It goes on when its 'tempograd explain' command is typed again.")
-    elif facts["cells"] == "all":
+        other = " With other options it needs another --out folder." if facts["failures"] else ""
+        print(f"It goes on when its 'tempograd explain' command is typed again.{other}")
+    elif facts["cells"] == "all" and not facts["repeated"]:
         print("Next:", coloured(_following(args.folder, facts), "command", sys.stdout))
 
 
 def _repeated(run: Run) -> str | None:
-    """Say which id two files share; a run that takes long to look through was told so when it ended."""
+    """Say which id two files share, or which have ids of two kinds; of a long run that was told when it ended."""
+    if len(run) <= repeats.AT_ONCE and (kinds := repeats.two_kinds(run.files)) is not None:
+        return kinds.rstrip(".")
     key = repeats.repeated_key(run.files, len(run)) if len(run) <= repeats.AT_ONCE else None
     return None if key is None else repeats.told(run.files, key)
 
@@ -202,7 +208,7 @@ def _facts(run: Run) -> dict[str, Any]:
     return {
         **summary,
         "fault_reasons": _reasons(run) if summary["faults"] else [],
-        "failures": {name: text.strip().rpartition("\n")[2] for name, text in run.failures().items()},
+        "failures": {name: as_typed(last_words(text)) for name, text in run.failures().items()},
         "series_per_worker_second": rate,
         "worker_seconds_left": None if count is None or not rate else count / rate,
         "verdict": as_typed(run.verdict()),
@@ -234,6 +240,13 @@ def _progress_lines(facts: dict[str, Any]) -> Iterator[str]:
         yield f"put aside: {facts['stale']:,} {_files(facts['stale'])} of input that has changed since"
 
 
+def _missing_lines(facts: dict[str, Any]) -> Iterator[str]:
+    """Say how many cells have no value, and what the model reads there; the ends of shorter series are no gaps."""
+    if facts["missing"]:
+        read = ", which the model reads as 0" if facts["missing_read_as_zero"] else ""
+        yield f"missing: {percent(facts['missing'])} of the cells{read}"
+
+
 def _fault_lines(facts: dict[str, Any]) -> Iterator[str]:
     """Say what could not be explained, and why."""
     if facts["faults"]:
@@ -244,7 +257,7 @@ def _fault_lines(facts: dict[str, Any]) -> Iterator[str]:
     if len(facts["fault_reasons"]) > REASONS:
         yield f"  and {len(facts['fault_reasons']) - REASONS:,} other reasons"
     for name, text in list(facts["failures"].items())[:REASONS]:
-        yield f"failed three times: {name}, {one_line(text, 150)}"
+        yield f"failed three times: {name}, {one_line(text, WHOLE)}"
     if len(facts["failures"]) > REASONS:
         yield f"and {len(facts['failures']) - REASONS:,} more failed"
 

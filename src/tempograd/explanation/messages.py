@@ -112,7 +112,7 @@ def _about_gradient(check: GradientCheck, bad: int) -> str:
 
 
 def _of_one(found: Errors, explanation: "Explanation") -> str:
-    error, used = _about(found.error[0]), _points(found)
+    error, used = about_error(found.error[0]), _points(found)
     if any(found.missed):
         return _missed(explanation)
     if all(found.good):
@@ -123,7 +123,7 @@ def _of_one(found: Errors, explanation: "Explanation") -> str:
 
 def _of_many(found: Errors, explanation: "Explanation") -> str:
     ordered, count, bad = sorted(found.error), len(found.error), found.good.count(False)
-    middle, worst, used = _about(ordered[(count - 1) // 2]), ordered[-1], _points(found)
+    middle, worst, used = about_error(ordered[(count - 1) // 2]), ordered[-1], _points(found)
     if not bad:
         return f"{_reached(found)}: {middle}, at most {percent(worst)}{_seen(used)}"
     if 2 * sum(found.missed) > bad:
@@ -182,7 +182,14 @@ def _advice(found: Errors, enough: list[int], explanation: "Explanation") -> str
     return f"; pass {', or '.join(ways)}" if ways else ""
 
 
-def _about(error: float) -> str:
+def about_error(error: float) -> str:
+    """Say how large a relative error is.
+
+    Examples
+    --------
+    >>> about_error(0.1), about_error(0.0002), about_error(math.inf)
+    ('error about 10 %', 'error under 0.1 %', 'error not known')
+    """
     if not math.isfinite(error):
         return "error not known"
     return f"error {'' if error > 1 or error < 0.001 else 'about '}{percent(error)}"

@@ -46,7 +46,7 @@ MANY, SPARSE = 10**8, 1000  # beyond so many cells, a file must fill one of so m
 ORDER = "pass align='order' (--align order) where series have times of their own, or cut the file"
 Numbers = NDArray[Any]  # int64 or float64
 Cells = NDArray[np.float32]
-Fault = Callable[[int, str], DataError]  # says what is wrong with a distinct label, and where it stands
+Fault = Callable[[int, str], DataError]  # says what is wrong with a distinct text, and where it stands
 
 
 @dataclass(frozen=True)
@@ -320,7 +320,7 @@ def time_index(table: Table, series: Text, time: Text | None, align: str | None,
     """
     if time is None:
         return _in_order(series.codes)
-    moments, labels = _moments(table, time)
+    moments, labels = parse_times(time, lambda code, what: table.fault(time.row(code), what))
     grid, first, ranked = np.unique(moments, return_index=True, return_inverse=True)
     places = ranked[time.codes]
     keys, inverse = np.unique(series.codes * len(grid) + places, return_inverse=True)
@@ -336,8 +336,13 @@ def time_index(table: Table, series: Text, time: Text | None, align: str | None,
         )
     gap = int(np.flatnonzero(ranks != filled)[0])
     whose = f"series {quote(series.texts[owners[gap]], 20)}" if named else "the series"
-    raise InputError(
-        f"{short_path(table.path)}: {whose} has no row for time {one_line(labels[first[ranks[gap]]], 20)}, which "
+    raise gap_fault(table.path, whose, labels[first[ranks[gap]]])
+
+
+def gap_fault(path: str | Path, whose: str, time: str) -> InputError:
+    """Say that a series has no row for a time, and what there is to choose from."""
+    return InputError(
+        f"{short_path(path)}: {whose} has no row for time {one_line(time, 20)}, which "
         "others have: pass align='time' (--align time) to mask missing times, or align='order' (--align order) "
         "if the k-th row of each series is its step k."
     )
@@ -360,17 +365,17 @@ def _in_order(codes: Codes) -> TimeSteps:
     return TimeSteps(places, int(places.max()) + 1, None)
 
 
-def _moments(table: Table, time: Text) -> tuple[_Floats | Codes, list[str]]:
+def parse_times(time: Text, fault: Fault) -> tuple[_Floats | Codes, list[str]]:
     """Return the distinct times as numbers, and as the texts that people will read."""
     integers = [moment for moment in map(parse_whole, time.texts) if moment is not None and moment != BEYOND]
     if len(integers) == len(time.texts):  # to the last digit: nanoseconds since 1970 are more than 2^53
         return np.array(integers, np.int64), list(map(str, integers))
     found = [parse_number(text) for text in time.texts]
     if None in found:
-        return np.array([_date(table, time, code) for code in range(len(time.texts))]), time.texts
+        return np.array([_date(time, code, fault) for code in range(len(time.texts))]), time.texts
     numbers = np.array(found, np.float64)
     for code in np.flatnonzero(~np.isfinite(numbers)):
-        raise table.fault(time.row(int(code)), f"the time is {quote(time.texts[code])}, which is no finite number")
+        raise fault(int(code), f"the time is {quote(time.texts[code])}, which is no finite number")
     return numbers, [_written(float(moment)) for moment in numbers]
 
 
@@ -386,7 +391,7 @@ def _written(moment: float) -> str:
     return short if float(short) == moment else repr(moment)
 
 
-def _date(table: Table, time: Text, code: int) -> float:
+def _date(time: Text, code: int, fault: Fault) -> float:
     text = time.texts[code]
     try:
         moment = datetime.fromisoformat(text.strip())
@@ -395,7 +400,7 @@ def _date(table: Table, time: Text, code: int) -> float:
             code = next(code for code, other in enumerate(time.texts) if parse_number(other) is None)
         wrong, dates = time.texts[code], "all dates such as 2026-01-31 or 2026-01-31T12:00"
         what = "missing" if missing(wrong) else f"{quote(wrong)}: all must be numbers, or {dates}"
-        raise table.fault(time.row(code), f"the time is {what}") from None
+        raise fault(code, f"the time is {what}") from None
     # a local clock would jump twice a year
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
