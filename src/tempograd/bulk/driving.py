@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tempograd._utils.progress import Advance, progress_bar
 from tempograd.bulk.engines import Attempt
-from tempograd.bulk.folder import last_words
+from tempograd.bulk.folder import kept_reason
 from tempograd.bulk.repeats import keys_of, refusal, refuse_repeats, refuse_two_kinds
 from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
@@ -145,7 +145,7 @@ class Driving:
                 f"{len(self.failed)} of {len(self.fragments)} fragments failed three times, and the others are "
                 "done; open_run(…).failures() tells more. The first: "
             )
-            raise DataError(told + one_line(last_words(self.failed[0].error), LONGEST - len(told)))
+            raise DataError(told + one_line(kept_reason(self.failed[0].error), LONGEST - len(told)))
         summary = run.summary()
         if summary["faults"] > self.max_faults * summary["series"]:
             self._stop(summary["series"], summary["faults"])

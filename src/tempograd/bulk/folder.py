@@ -188,14 +188,14 @@ class RunFolder:
             path.unlink(missing_ok=True)
 
 
-def last_words(text: str) -> str:
+def kept_reason(text: str) -> str:
     r"""Return the reason at the end of a traceback; errors of this library say all in their sentence.
 
     Examples
     --------
-    >>> last_words("Traceback …\n  File …\ntempograd.errors.DataError: q.csv holds no series.\n")
+    >>> kept_reason("Traceback …\n  File …\ntempograd.errors.DataError: q.csv holds no series.\n")
     'q.csv holds no series.'
-    >>> last_words("Traceback …\nRuntimeError: the cable is loose\n")
+    >>> kept_reason("Traceback …\nRuntimeError: the cable is loose\n")
     'RuntimeError: the cable is loose'
     """
     return OWN_ERROR.sub("", text.strip().rpartition("\n")[2])

@@ -34,6 +34,7 @@ AGAINST = {
     "wrong": "the gradient is not that of the prediction",
     "empty": "all scores are 0, but the prediction changes",
     "noisy": "the model answers the same series differently each time",
+    "mixed": "the model's answer to a series depends on the others in its batch",
 }
 
 

@@ -248,7 +248,8 @@ class Totals:
         for name, part in diagnostics.against(found)._asdict().items():
             self.against[name] = self.against.get(name, 0) + int(part.sum())
         if diagnostics.noisy(found):
-            self.against["noisy"] = self.against.get("noisy", 0) + len(found)
+            why = "mixed" if found.mixes_series else "noisy"
+            self.against[why] = self.against.get(why, 0) + len(found)
         self._add_channels(found)
 
     def _add_channels(self, found: Explanation) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from tempograd._utils.formatting import percent
 from tempograd._utils.progress import clock
 from tempograd.bulk import Progress, Run, explain_dataset, open_run, repeats
-from tempograd.bulk.folder import RunFolder, last_words
+from tempograd.bulk.folder import RunFolder, kept_reason
 from tempograd.bulk.sources import MAGIC, REMOTE
 from tempograd.cli.arguments import command
 from tempograd.cli.colour import coloured
@@ -208,7 +208,7 @@ def _facts(run: Run) -> dict[str, Any]:
     return {
         **summary,
         "fault_reasons": _reasons(run) if summary["faults"] else [],
-        "failures": {name: as_typed(last_words(text)) for name, text in run.failures().items()},
+        "failures": {name: as_typed(kept_reason(text)) for name, text in run.failures().items()},
         "series_per_worker_second": rate,
         "worker_seconds_left": None if count is None or not rate else count / rate,
         "verdict": as_typed(run.verdict()),

@@ -484,8 +484,7 @@ class Explainer(ABC):
             restore_buffers()
         if ran.varies and ran.draws == 1:
             warn(IN_COMPANY if ran.varies == "batch" else NOISE)
-        known = {"fingerprint": ran.fingerprint(), "draws": ran.draws, **named}
-        known |= {"varies": bool(ran.varies), "mixes_series": ran.varies == "batch"}
+        known = ran.told() | named
         return together(
             [
                 self._explanation(result, each, str(output) if variant else _asked(output, each), known)
@@ -703,6 +702,11 @@ class _Ran(NamedTuple):
     draws: int
     varies: Varying
     fingerprint: Callable[[], str]
+
+    def told(self) -> dict[str, Any]:
+        """Return what every explanation says of the model."""
+        varies = {"varies": bool(self.varies), "mixes_series": self.varies == "batch"}
+        return {"fingerprint": self.fingerprint(), "draws": self.draws} | varies
 
 
 def _few(request: Request) -> Tensor:
