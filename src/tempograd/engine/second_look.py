@@ -132,19 +132,12 @@ def outputs_differ(model: Model, first: Tensor, look: SecondLook) -> Varying:
             twice = forward(model, torch.cat([look.x, look.x])) if same else forward(model, look.x)
             other = twice[len(look.x) :] if same else forward(model, look.x)
             if not same and _gap(twice, other) <= ROUNDED * _precision(other) * size:
-                return _why(model, look, twice[:1]) if gap > COARSE * size else ""
+                mixed: Varying = "drawn" if look.drew else "batch"  # it repeats itself in the same batch
+                return mixed if gap > COARSE * size else ""
     except Exception:  # no look is no harm
         return ""
     rounding = ROUNDED * _precision(other) * size
     return "drawn" if _gap(twice[: len(other)], other) > rounding else ""
-
-
-def _why(model: Model, look: SecondLook, known: Tensor) -> Varying:
-    """Tell why outputs that repeat were once others; ``known`` is that of the first series in the same batch."""
-    if look.drew:
-        return "drawn"
-    company = torch.cat([look.x, torch.zeros_like(look.x)])
-    return "batch" if _gap(known, forward(model, company)[:1]) > ROUNDED * _precision(known) else "drawn"
 
 
 def run_twice(model: Model, x: Tensor) -> tuple[Tensor, Varying] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
-from torch import Tensor, cat, zeros_like
+from torch import Tensor, cat
 
 from tempograd._utils import settings, validation
 from tempograd._utils.registry import Registry
@@ -713,7 +713,8 @@ def _few(request: Request) -> Tensor:
     """Return some series that go through the model at once, in another batch than before if that can be."""
     few = request.x[: min(FEW, request.batch_size or FEW)].to(request.device, request.dtype)
     whole = len(few) == len(request.x) and request.batch_size is None  # larger ones may be refused
-    return cat([few, zeros_like(few)]) if whole and len(few) > 1 else few
+    more = len(few) + (2 * len(few) == few.shape[1])  # as many series as steps would hide which axis is which
+    return cat([few, *[few[:1]] * more]) if whole and len(few) > 1 else few
 
 
 def _varies(request: Request) -> bool:
