@@ -260,3 +260,17 @@ def test_series_that_are_gone_are_left_out_with_a_warning(said, tmp_path):
     with pytest.warns(tg.TempogradWarning) as caught:
         assert run.take([0]).x is None
     said(str(caught[0].message), HERE=str(tmp_path))
+
+
+class Mixing(nn.Module):
+    def forward(self, x):
+        return (x - x.mean(0)).sum((1, 2))[:, None]
+
+
+def test_a_model_that_mixes_the_series_of_a_batch(tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(6, 5, 2)).astype(np.float32))
+    source, out = tmp_path / "x.npy", tmp_path / "out"
+    with pytest.warns(tg.TempogradWarning, match="depends on the other series of its batch"):
+        run = tg.explain_dataset(Mixing(), source, out, method="occlusion", task="regression")
+    mixed = "the model's answer to a series depends on the others in its batch in 6 of 6 series"
+    assert run.verdict() == f"not to be relied on: {mixed}"

@@ -437,3 +437,14 @@ def test_large_numbers_are_finite_even_if_their_sum_is_not():
     x[1, 2, 0] = torch.inf
     with pytest.raises(InputError, match="x holds infinity"):
         tg.explain(small, x, "occlusion", output="raw")
+
+
+def test_a_model_that_refuses_single_series_is_not_said_to_swap_axes():
+    """It takes two at a time in any order of axes, which once made swapped ones the advice."""
+
+    def model(z):
+        return torch.nn.functional.batch_norm(z.flatten(1)[:, :3], None, None, training=True)
+
+    with pytest.raises(ModelError, match="it takes two series at a time, but not one: write a function") as raised:
+        tg.explain(model, X[:1], "occlusion")
+    assert "swapped" not in str(raised.value)

@@ -455,6 +455,8 @@ def caution(model: Model, found: list[Touch], z: Tensor) -> str | None:
 def advice(model: Model, z: Tensor, layout: str) -> str:
     """Say what to pass instead of series that do not fit a model, by trying them with axes in another order."""
     few, own = torch.cat([z, z]).detach()[:2], layout_of(model)
+    if len(z) == 1 and _taken(model, few) is not None:  # the axes are right
+        return "; it takes two series at a time, but not one: write a function that repeats a single one for it"
     if own == "BTD" and few.shape[2] == 1 and _taken(model, few.squeeze(2)) is not None:
         return "; it takes (batch, time): pass model_layout='BT'"
     swapped = few.transpose(1, 2).contiguous()

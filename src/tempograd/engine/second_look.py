@@ -132,8 +132,8 @@ def outputs_differ(model: Model, first: Tensor, look: SecondLook) -> Varying:
             twice = forward(model, torch.cat([look.x, look.x])) if same else forward(model, look.x)
             other = twice[len(look.x) :] if same else forward(model, look.x)
             if not same and _gap(twice, other) <= ROUNDED * _precision(other) * size:
-                mixed: Varying = "drawn" if look.drew else "batch"  # it repeats itself in the same batch
-                return mixed if gap > COARSE * size else ""
+                why: Varying = "drawn" if look.drew else "batch"  # it repeats itself in the same batch
+                return why if gap > COARSE * size else ""
     except Exception:  # no look is no harm
         return ""
     rounding = ROUNDED * _precision(other) * size
