@@ -1,5 +1,6 @@
 """An engine that hangs is ended with a sentence, and what is done stays; one that is slow is left alone."""
 
+import os
 import threading
 from pathlib import Path
 
@@ -72,6 +73,26 @@ def test_batches_are_signs_of_life(x, tmp_path, monkeypatch):
     explain(tmp_path, fragment=60, batch=10)
     assert len(seen) == 6
     assert seen[5] > seen[3] > seen[1]  # writing is one batch behind
+
+
+@pytest.mark.parametrize("lister", ["listdir", "scandir"])
+def test_a_worker_that_ends_during_a_look_is_no_failure(tmp_path, monkeypatch, lister):
+    """Its scratch folder is there when the data folder is listed, and gone when it is listed itself."""
+    leaving = tmp_path / "data" / ".tempograd-leaving"
+    leaving.mkdir(parents=True)
+    staying = tmp_path / "data" / ".tempograd-staying" / "new"
+    staying.parent.mkdir()
+    staying.touch()
+    os.utime(staying, (4e9, 4e9))  # the newest of all
+    real = getattr(os, lister)
+
+    def listed(path="."):
+        if Path(path) == leaving and leaving.exists():
+            leaving.rmdir()
+        return real(path)
+
+    monkeypatch.setattr(os, lister, listed)
+    assert engines._Watch(str(tmp_path)).written == 4 * 10**18
 
 
 @pytest.mark.usefixtures("tried_here")

@@ -172,8 +172,11 @@ class _Watch:
             )
 
     def _newest(self) -> int:
-        times = [0]
-        for path in (self.data, *self.data.glob(f"{PREFIX}*/*")):
+        paths, times = [self.data], [0]
+        for scratch in self.data.glob(f"{PREFIX}*"):
+            with suppress(OSError):  # a worker has removed it meanwhile, which a glob over both levels trips over
+                paths.extend(scratch.iterdir())
+        for path in paths:
             with suppress(OSError):  # it was renamed meanwhile
                 times.append(path.stat().st_mtime_ns)
         return max(times)
