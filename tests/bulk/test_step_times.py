@@ -115,6 +115,38 @@ def test_parts_of_a_file_are_compared_where_nobody_counts_the_steps(case, group,
         explain(shape=(4, 2), fragment=2)
 
 
+LENGTHS = {  # of series, and how many files of results are made of them
+    "the first": ((9, 1, 2), 3),
+    "in the middle": ((2, 9, 1), 3),
+    "the last": ((1, 2, 9), 2),
+    "all": ((9, 8, 9), 3),
+    "one": ((9,), 1),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*end before the last step")
+@pytest.mark.parametrize("written", [{}, {"write_statistics": False}])
+@pytest.mark.parametrize("name", ["s{}", "an id that may be cut short in statistics {}", "by code {}", 7])
+@pytest.mark.parametrize("case", LENGTHS)
+def test_a_series_that_fills_row_groups_of_its_own(case, name, written, lake):
+    """No fragment begins in its middle, and all rows are those of the file read whole."""
+    lengths, files = LENGTHS[case]
+    names = [name + k if isinstance(name, int) else name.format(k) for k in range(len(lengths))]
+    ids = pa.array([each for each, steps in zip(names, lengths, strict=True) for _ in range(steps)])
+    if name == "by code {}":
+        ids = ids.dictionary_encode()
+    a = np.arange(1.0, len(ids) + 1)
+    stamps = [step for steps in lengths for step in range(steps)]
+    rows = pa.table({"id": ids, "time": stamps, "a": a, "b": -a})
+    pq.write_table(rows, "lake/q.parquet", row_group_size=2, **written)
+    run = explain(shape=(9, 2), fragment=2)
+    part, whole = run.take(names), tg.read_series("lake/q.parquet")
+    assert part.x.tolist() == whole.x.tolist()
+    assert (part.mask is None) == (whole.mask is None)
+    assert part.mask is None or part.mask.tolist() == whole.mask.tolist()
+    assert len(run.files) == files
+
+
 def test_rows_in_disorder_are_no_gaps(lake):
     lake({"u": [0, 1], "v": [0, 1]})
     rows = pq.read_table("lake/q.parquet")

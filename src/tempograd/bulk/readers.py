@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempograd.bulk.csv_source import read_table
-from tempograd.bulk.sources import ArrayBatch, Columns, Fragment, arrow, open_array, open_parquet, text_key
+from tempograd.bulk.sources import (
+    ArrayBatch,
+    Columns,
+    Fragment,
+    arrow,
+    id_before,
+    open_array,
+    open_parquet,
+    text_key,
+)
 from tempograd.bulk.step_times import LONG_ROWS, StepTimes, apart_fault
 from tempograd.errors import DataError, InputError, listed, quote, short_path
 
@@ -294,10 +303,8 @@ def _long_rows(fragment: Fragment, columns: Columns, size: int) -> Iterator[Read
 def _whole_series(file: Any, fragment: Fragment, columns: Columns, wanted: list[str]) -> Iterator[Any]:
     """Yield one table per series that begins in the fragment."""
     pa = arrow()
-    before = None
-    if fragment.start:  # the series at whose end the fragment begins is another's
-        ids = file.read_row_group(fragment.start - 1, columns=[columns.id]).column(columns.id)
-        before = ids[len(ids) - 1].as_py()
+    # the series at whose end the fragment begins is another's
+    before = id_before(file, columns.id, fragment.start) if fragment.start and columns.id else None
     open_parts: list[Any] = []
     current = None
     groups = list(range(fragment.start, file.metadata.num_row_groups))

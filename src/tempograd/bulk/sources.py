@@ -25,6 +25,7 @@ REMOTE = re.compile(r"[a-z][a-z0-9+.-]+://")
 MAGIC = re.compile(r"[*?\[]")
 BUFFER = 1 << 20  # bytes that are read ahead: with its defaults pyarrow keeps all that it has read
 OWN = "_tempograd"  # the folder by which a run is known
+EXACT = 32  # characters of an id up to which writers do not cut it short in what they note of row groups
 AT_HAND = "memory"  # in place of a path
 PLAIN = ("name", "kind", "path", "origin", "start", "stop", "rows", "alone")
 
@@ -355,17 +356,41 @@ def _ranges(total: int, size: int) -> list[_Cut]:
 def _row_groups(path: str, size: int, columns: Columns) -> tuple[list[_Cut], bool | None]:
     """Put neighbouring row groups together, as many as hold about ``size`` rows, and tell the kind of the ids."""
     with open_parquet(path) as file:
-        counts = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
         place = file.schema_arrow.get_field_index(columns.id) if columns.id is not None else -1
         whole_ids = None if place < 0 else bool(arrow().types.is_integer(file.schema_arrow.field(place).type))
-    cuts: list[_Cut] = []
-    start = rows = 0
-    for group, count in enumerate(counts):
-        if rows and rows + count > size:
-            cuts.append((start, group, None if columns.long else rows))
-            start, rows = group, 0
-        rows += count
-    return [*cuts, *([(start, len(counts), None if columns.long else rows)] if rows else [])], whole_ids
+        cuts: list[_Cut] = []
+        start, rows, begun = 0, 0, False
+        for group in range(file.metadata.num_row_groups):
+            count = file.metadata.row_group(group).num_rows
+            if rows and rows + count > size and begun:
+                cuts.append((start, group, None if columns.long else rows))
+                start, rows, begun = group, 0, False
+            rows += count
+            begun = begun or not columns.long or _begins_series(file, columns.id, group)
+        if cuts and not begun:
+            start = cuts.pop()[0]
+        last = (start, file.metadata.num_row_groups, None if columns.long else rows)
+    return [*cuts, *([last] if rows else [])], whole_ids
+
+
+def _begins_series(file: Any, by: str | None, group: int) -> bool:
+    """Tell whether a series begins in a row group; it may hold nothing but the middle of a long one."""
+    if not group or by is None or by not in file.schema_arrow.names:  # who reads the rows says what is missing
+        return True
+    place = next(k for k in range(file.metadata.num_columns) if file.schema.column(k).path == by)
+    found = file.metadata.row_group(group).column(place).statistics
+    if found is not None and found.has_min_max and len(str(found.min)) < EXACT and found.min != found.max:
+        return True  # as nearly always, and nothing was read for it
+    before = id_before(file, by, group)
+    ids = file.read_row_group(group, columns=[by]).column(by)
+    return any(each != before for each in ids.unique().to_pylist())
+
+
+def id_before(file: Any, by: str, group: int) -> Any:
+    """Return the id of the last row before a row group."""
+    last = next((each for each in reversed(range(group)) if file.metadata.row_group(each).num_rows), 0)
+    ids = file.read_row_group(last, columns=[by]).column(by)
+    return ids[len(ids) - 1].as_py() if len(ids) else None
 
 
 def open_array(path: str) -> NDArray[Any]:
