@@ -16,7 +16,9 @@ FUZZ ?= 30000  # calls of make fuzz
 DRAWN := tests/_utils/test_rng.py tests/_utils/test_stats.py tests/engine tests/explainers tests/metrics tests/models
 CONSTRAINTS ?= constraints.txt
 # exact versions; after make clean, make test CONSTRAINTS= takes the newest of everything
-# nothing is compiled in advance: Python does it on import, and most of what is installed is never imported
+# nothing is compiled in advance: Python does it on import, and most of what is installed is never imported; where
+# it is told not to keep what it compiles, as in many containers, every process would compile torch anew, for seconds
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 PIP := $(BIN)/python $(INSTALL)
 

@@ -1,7 +1,8 @@
 """Whatever is killed, at whatever moment: started again, all is there once, as one call gives it, nothing is torn.
 
 One turn of each kind is run always, twenty more by ``make test-slow``. What hangs fails. Workers that hang
-themselves, or cannot start, are here too, since a cluster takes long to start.
+themselves, or cannot start, are here too, since a cluster takes long to start; ``test_watchdog.py`` has what hangs
+without one.
 """
 
 import random
@@ -132,6 +133,7 @@ def assert_ended(child, out):
     assert 0 < len(states(out)) < FILES
 
 
+@pytest.mark.slow  # a minute, most of it waiting
 def test_a_ray_task_that_hangs_is_ended(tmp_path, nursery, cluster):
     write_series(tmp_path, far=True)
     with nursery.started(tmp_path, "ray-hangs", **cluster.with_node()) as child:
@@ -145,6 +147,7 @@ def test_a_process_that_hangs_is_ended(tmp_path, nursery):
         assert_ended(child, tmp_path / "out")
 
 
+@pytest.mark.slow  # one Ray worker after the other is started in vain
 def test_a_worker_of_ray_that_cannot_start_is_told(tmp_path, nursery, cluster, said):
     write_series(tmp_path)
     with nursery.started(tmp_path, "ray-cut", **cluster.with_node()) as child:

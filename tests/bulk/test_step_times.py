@@ -126,8 +126,13 @@ LENGTHS = {  # of series, and how many files of results are made of them
 
 @pytest.mark.filterwarnings("ignore:.*end before the last step")
 @pytest.mark.parametrize("written", [{}, {"write_statistics": False}])
-@pytest.mark.parametrize("name", ["s{}", "an id that may be cut short in statistics {}", "by code {}", 7])
-@pytest.mark.parametrize("case", LENGTHS)
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [
+        *((case, "s{}") for case in LENGTHS),
+        *(("all", name) for name in ("cut short in statistics, perhaps {}", "by code {}", 7)),
+    ],
+)
 def test_a_series_that_fills_row_groups_of_its_own(case, name, written, lake):
     """No fragment begins in its middle, and all rows are those of the file read whole."""
     lengths, files = LENGTHS[case]
