@@ -122,7 +122,7 @@ class Rounded(nn.Module):
         return answer * (1 + self.size * torch.sin(torch.tensor(float(len(x)))))
 
 
-@pytest.mark.parametrize("size", [1e-6, 1e-3])
+@pytest.mark.parametrize("size", [1e-6, 1e-3, 1e-2])
 def test_rounding_of_another_batch_is_no_draw(size):
     found = tg.explain(Rounded(size), X, "occlusion")
     assert found.verdict() == "no sampling error"
@@ -303,6 +303,7 @@ WEIGHTED = linear(5, 2)
 MIXING = {
     "divides by the spread of the batch": lambda z: WEIGHTED(z) / (0.01 + WEIGHTED(z).std(0, correction=0)),
     "subtracts the mean of the batch": lambda z: WEIGHTED(z - z.mean(0)),
+    "adds a little of the mean of the batch": lambda z: WEIGHTED(z) + 0.02 * WEIGHTED(z).mean(0),
 }
 
 

@@ -322,7 +322,8 @@ def fill(value: Any, x: Tensor, mask: Tensor | None, name: str) -> Tensor:
     if isinstance(value, str) and value == "average":
         return average(x, mask).expand_as(x)
     if isinstance(value, str):
-        raise InputError(f"{name} must be 'zero', 'average' or a tensor, got {brief(value)}.")
+        drawn = ", 'background' (drawn from background=)" if name == "baseline" else ""
+        raise InputError(f"{name} must be 'zero', 'average'{drawn} or a tensor, got {brief(value)}.")
     tensor = check_numbers(value, name)
     if tensor.dtype == torch.bool:
         raise InputError(f"{name} must hold numbers, got {tensor.dtype}.")

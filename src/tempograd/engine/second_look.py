@@ -23,6 +23,7 @@ FEW = 4  # series that are run again
 CHECKED = 3  # series on which a shortcut must agree with one call per series
 ROUNDED = 100  # times the precision of a number: what another batch may change
 COARSE = 0.05  # what it may change where a model multiplies in half precision
+MIXED = 1e-3  # what other series in a batch of the same size may change: packing by length changes sizes within
 VIEWS = {"View", "UnsafeView", "Squeeze", "Unsqueeze", "Select", "Slice", "Transpose", "Permute", "Clone", "Alias"}
 VIEWS |= {"ReshapeAlias", "ToCopy", "Cat", "Stack", "Expand", "T", "Split", "Unbind", "Index"}
 KEPT = 8  # sizes and states per module
@@ -131,13 +132,23 @@ def outputs_differ(model: Model, first: Tensor, look: SecondLook) -> Varying:
         with torch.no_grad():
             twice = forward(model, torch.cat([look.x, look.x])) if same else forward(model, look.x)
             other = twice[len(look.x) :] if same else forward(model, look.x)
-            if not same and _gap(twice, other) <= ROUNDED * _precision(other) * size:
-                why: Varying = "drawn" if look.drew else "batch"  # it repeats itself in the same batch
-                return why if gap > COARSE * size else ""
+            if not same and _gap(twice, other) <= ROUNDED * _precision(other) * size:  # it repeats itself
+                if gap > COARSE * size:
+                    return "drawn" if look.drew else "batch"
+                return "batch" if not look.drew and _mixes(model, look.x, other, MIXED * size) else ""
     except Exception:  # no look is no harm
         return ""
     rounding = ROUNDED * _precision(other) * size
     return "drawn" if _gap(twice[: len(other)], other) > rounding else ""
+
+
+def _mixes(model: Model, x: Tensor, outputs: Tensor, more: float) -> bool:
+    """Tell whether the first series gets another answer in a batch of the same size, among copies of itself.
+
+    There no multiplication is done in another way, so that half precision is no excuse.
+    """
+    alone = forward(model, x[:1].repeat(len(x), *[1] * (x.ndim - 1)))
+    return _gap(alone[:1], outputs[:1]) > more
 
 
 def run_twice(model: Model, x: Tensor) -> tuple[Tensor, Varying] | None:
