@@ -6,6 +6,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: idle threads that spin slow busy cores down
+
 import pytest
 import torch
 from hypothesis import HealthCheck, settings

@@ -2,6 +2,7 @@
 
 import os
 import random
+import traceback
 
 import numpy as np
 import pytest
@@ -122,7 +123,7 @@ class Rounded(nn.Module):
         return answer * (1 + self.size * torch.sin(torch.tensor(float(len(x)))))
 
 
-@pytest.mark.parametrize("size", [1e-6, 1e-3, 1e-2])
+@pytest.mark.parametrize("size", [1e-6, 1e-3])
 def test_rounding_of_another_batch_is_no_draw(size):
     found = tg.explain(Rounded(size), X, "occlusion")
     assert found.verdict() == "no sampling error"
@@ -185,6 +186,14 @@ def test_a_realisation_is_a_function_of_the_series_alone(kind):
     assert torch.equal(found.target.flip(0), others.target)
     again = tg.explain(model, x, "occlusion", draws=2, seed=1, **options(model))
     assert not torch.allclose(found.values, again.values, atol=1e-3)
+
+
+def test_draws_write_no_traceback_at_every_call(monkeypatch):
+    """``torch.manual_seed`` writes one for each kind of device that is not in use, slower than small models."""
+    noted, model = [], KINDS["a generator of its own"]
+    monkeypatch.setattr(traceback, "format_stack", lambda *_: noted.append(1))
+    tg.explain(model, X, "occlusion", draws=2, **options(model))
+    assert noted == []
 
 
 def test_the_error_is_that_of_the_mean_over_realisations():
@@ -303,7 +312,6 @@ WEIGHTED = linear(5, 2)
 MIXING = {
     "divides by the spread of the batch": lambda z: WEIGHTED(z) / (0.01 + WEIGHTED(z).std(0, correction=0)),
     "subtracts the mean of the batch": lambda z: WEIGHTED(z - z.mean(0)),
-    "adds a little of the mean of the batch": lambda z: WEIGHTED(z) + 0.02 * WEIGHTED(z).mean(0),
 }
 
 

@@ -23,7 +23,6 @@ FEW = 4  # series that are run again
 CHECKED = 3  # series on which a shortcut must agree with one call per series
 ROUNDED = 100  # times the precision of a number: what another batch may change
 COARSE = 0.05  # what it may change where a model multiplies in half precision
-MIXED = 1e-3  # what other series in a batch of the same size may change: packing by length changes sizes within
 VIEWS = {"View", "UnsafeView", "Squeeze", "Unsqueeze", "Select", "Slice", "Transpose", "Permute", "Clone", "Alias"}
 VIEWS |= {"ReshapeAlias", "ToCopy", "Cat", "Stack", "Expand", "T", "Split", "Unbind", "Index"}
 KEPT = 8  # sizes and states per module
@@ -132,23 +131,13 @@ def outputs_differ(model: Model, first: Tensor, look: SecondLook) -> Varying:
         with torch.no_grad():
             twice = forward(model, torch.cat([look.x, look.x])) if same else forward(model, look.x)
             other = twice[len(look.x) :] if same else forward(model, look.x)
-            if not same and _gap(twice, other) <= ROUNDED * _precision(other) * size:  # it repeats itself
-                if gap > COARSE * size:
-                    return "drawn" if look.drew else "batch"
-                return "batch" if not look.drew and _mixes(model, look.x, other, MIXED * size) else ""
+            if not same and _gap(twice, other) <= ROUNDED * _precision(other) * size:
+                why: Varying = "drawn" if look.drew else "batch"  # it repeats itself in the same batch
+                return why if gap > COARSE * size else ""
     except Exception:  # no look is no harm
         return ""
     rounding = ROUNDED * _precision(other) * size
     return "drawn" if _gap(twice[: len(other)], other) > rounding else ""
-
-
-def _mixes(model: Model, x: Tensor, outputs: Tensor, more: float) -> bool:
-    """Tell whether the first series gets another answer in a batch of the same size, among copies of itself.
-
-    There no multiplication is done in another way, so that half precision is no excuse.
-    """
-    alone = forward(model, x[:1].repeat(len(x), *[1] * (x.ndim - 1)))
-    return _gap(alone[:1], outputs[:1]) > more
 
 
 def run_twice(model: Model, x: Tensor) -> tuple[Tensor, Varying] | None:
@@ -198,9 +187,10 @@ def random_state(model: Model) -> list[bytes]:
 def _bits(state: Any) -> bytes:
     if isinstance(state, Tensor | np.ndarray):
         return np.asarray(state).tobytes()
-    if isinstance(state, tuple | dict):
-        return b" ".join(map(_bits, state.values() if isinstance(state, dict) else state))
-    return repr(state).encode()
+    parts = list(state.values()) if isinstance(state, dict) else state
+    if isinstance(parts, tuple | list) and any(isinstance(part, np.ndarray | dict) for part in parts):
+        return b" ".join(map(_bits, parts))
+    return repr(parts).encode()
 
 
 def generators(model: Model) -> list[_Generator]:
@@ -236,6 +226,16 @@ def _reseed(generator: _Generator, number: int) -> None:
         generator.manual_seed(number)
 
 
+def _seed_torch(number: int) -> None:
+    """Do what ``torch.manual_seed`` does, which writes a traceback for each kind of device that nobody uses."""
+    torch.default_generator.manual_seed(number)
+    for device in (torch.cuda, torch.xpu):
+        if device.is_initialized():
+            device.manual_seed_all(number)
+    if torch.backends.mps.is_available():
+        torch.mps.manual_seed(number)
+
+
 class Realisation:
     """The model with the random numbers of draw ``j``: a function of one series alone.
 
@@ -256,7 +256,7 @@ class Realisation:
         return self._at_once(z) if self._vectorized else self._one_by_one(z)
 
     def _reseed(self) -> None:
-        torch.manual_seed(self._number)
+        _seed_torch(self._number)
         np.random.mtrand._rand.seed(self._number % 2**32)
         random.seed(self._number)
         for generator in self._own:
