@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -163,6 +164,17 @@ def test_explain_reads_a_bare_array(folder, tmp_path):
     argv = ["explain", "--model", str(folder / "model.safetensors"), "--data", str(folder / "series.npy")]
     assert main([*argv, "--method", "random", "--device", "cpu", "--out", str(out)]) == 0
     np.testing.assert_array_equal(Explanation.load(out).x.numpy(), np.load(folder / "series.npy"))
+
+
+def test_evaluate_declares_no_winner_among_different_targets(folder, stored, tmp_path, capsys):
+    found = Explanation.load(stored)
+    other = replace(found, target=1 - found.target)
+    other.save(tmp_path / "other.safetensors")
+    argv = ["evaluate", str(stored), str(tmp_path / "other.safetensors")]
+    assert main([*argv, "--model", str(folder / "model.safetensors")]) == 1
+    told = capsys.readouterr()
+    assert f"explains other outputs than {stored.stem} in {len(found)} of {len(found)} series" in told.err
+    assert "better than" not in told.out
 
 
 def test_evaluate_prints_mean_and_standard_error(folder, stored, capsys):

@@ -30,11 +30,11 @@ CALL = ("--inputs", "past,static", "--fixed", "length")
 def arrays(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    (tmp_path / "ward_net.py").write_text(CODE)
+    (tmp_path / "stays_net.py").write_text(CODE)
     found = {"past": series(6, 5, 2).numpy(), "static": series(6, 3, 1)[..., 0].numpy(), "length": LENGTH}
     np.savez("stays.npz", y=np.array([0, 1, 0, 1, 1, 0]), **found)
     yield found
-    sys.modules.pop("ward_net", None)
+    sys.modules.pop("stays_net", None)
 
 
 def run(capsys, *argv):
@@ -43,7 +43,7 @@ def run(capsys, *argv):
 
 
 def explain(capsys, *extra):
-    argv = ["explain", "--model", "ward_net:Ward", "--data", "stays.npz", "--out", "E.safetensors"]
+    argv = ["explain", "--model", "stays_net:Ward", "--data", "stays.npz", "--out", "E.safetensors"]
     return run(capsys, *argv, "--method", "integrated_gradients", "--task", "classification", *extra)
 
 
@@ -52,10 +52,10 @@ def test_the_file_holds_what_python_explains(arrays, capsys):
     assert code == 0, told.err
     assert "6 series (2 inputs, past (5 × 2), static (3 static values))" in told.out
     found = tg.Explanation.load("E.safetensors")
-    import ward_net  # the module of the fixture
+    import stays_net  # the module of the fixture
 
     expected = tg.explain(
-        ward_net.Ward(),
+        stays_net.Ward(),
         {name: torch.from_numpy(arrays[name]) for name in ("past", "static")},
         "integrated_gradients",
         fixed={"length": torch.from_numpy(LENGTH)},
@@ -67,7 +67,7 @@ def test_the_file_holds_what_python_explains(arrays, capsys):
     assert torch.equal(found["past"].values, expected["past"].values)
     following = shlex.split(told.out.splitlines()[-1].removeprefix("Next: "))
     assert run(capsys, *following[1:])[0] == 0  # the command that it proposes runs
-    code, told = run(capsys, "evaluate", "E.safetensors", "--model", "ward_net:Ward", "--metrics", "cpd")
+    code, told = run(capsys, "evaluate", "E.safetensors", "--model", "stays_net:Ward", "--metrics", "cpd")
     assert code == 0, told.err
 
 

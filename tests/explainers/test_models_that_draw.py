@@ -3,6 +3,7 @@
 import os
 import random
 import traceback
+import warnings
 
 import numpy as np
 import pytest
@@ -328,6 +329,25 @@ def test_models_that_mix_series_are_not_taken_for_noisy_ones(kind, method, count
     assert diagnostics.poor(found)
     with pytest.warns(tg.TempogradWarning, match="evaluate a function that calls it with one series at a time"):
         tg.evaluate(MIXING[kind], found)
+
+
+class Centred(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = linear(5, 2)
+
+    def forward(self, z):
+        return self.net(z - z.mean(0))
+
+
+def test_one_series_that_was_explained_before_hides_nothing():
+    """Alone it cannot show what a batch does, and the module is looked at once for each."""
+    model = Centred().eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tg.explain(model, X[:1], "occlusion", output="raw", target=0)
+    with pytest.warns(tg.TempogradWarning, match="depends on the other series of its batch"):
+        assert tg.explain(model, X, "occlusion", output="raw", target=0).mixes_series
 
 
 def test_one_series_at_a_time_mends_it():

@@ -12,9 +12,14 @@ from torch import nn
 from tempograd._utils import validation
 from tempograd.bulk.sources import ArrayBatch, Columns, as_array, is_streamed
 from tempograd.data import Series, Split
-from tempograd.errors import InputError, brief
+from tempograd.errors import InputError, brief, listed
 from tempograd.models import load_model
 from tempograd.typing import Align, Model
+
+RESULTS = {"id", "key", "target", "score", "delta", "relative_error", "good", "samples", "channel_effect"}
+RESULTS |= {"channel_importance", "step_importance", "top_step", "top_channel", "top_value", "top_error", "values"}
+RESULTS |= {"standard_error", "ess", "gradient_check", "x", "mask", "fault"}
+"""Columns of results, whose names columns that go along must not have."""
 
 KeptCells = Literal["all", "top", "none"]
 
@@ -54,8 +59,7 @@ def columns_of(
     align: Align | None = None,
 ) -> tuple[Any, Columns]:
     """Return the source, with arrays of ids and masks beside arrays of series, and where its parts are found."""
-    if isinstance(keep, str):
-        raise InputError(f"keep must be a list of columns, got {keep!r}: write [{keep!r}].")
+    _check_keep(keep, ids)
     beside = {"ids": ids, "mask": mask}
     beside = {name: part for name, part in beside.items() if part is not None and not isinstance(part, str)}
     if beside:
@@ -91,9 +95,26 @@ def columns_of(
     )
 
 
+def _check_keep(keep: Any, ids: Any) -> None:
+    """Refuse columns that would take the place of results, or be lost to them."""
+    if isinstance(keep, str):
+        raise InputError(f"keep must be a list of columns, got {keep!r}: write [{keep!r}].")
+    for name in keep:
+        if name in RESULTS and not name == ids == "id":
+            raise InputError(
+                f"keep= cannot name {name!r}: results have a column of that name. Rename yours in the files."
+            )
+
+
 def _chosen(x: Any, channels: Any) -> tuple[str, ...] | None:
     """Return the columns of tables that were chosen: those of ``x``, which ``channels`` may then rename."""
     if not isinstance(x, str):
+        named = [] if channels is None or isinstance(channels, str) else list(map(str, channels))
+        if named != list(x) and sorted(named) == sorted(x):
+            raise InputError(
+                f"x= and channels= name the same columns in another order, {listed(x)} and {listed(named)}: x= "
+                "chooses columns and channels= renames them. Pass one of the two, in the order of the model."
+            )
         return tuple(x)
     if x != "x":
         return (x,)

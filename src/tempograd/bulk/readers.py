@@ -21,8 +21,9 @@ from tempograd.bulk.sources import (
     text_key,
 )
 from tempograd.bulk.step_times import LONG_ROWS, StepTimes, apart_fault
-from tempograd.errors import DataError, InputError, listed, quote, short_path
+from tempograd.errors import DataError, InputError, brief, listed, quote, short_path
 
+NO_ID = "A series has no id: the column of the ids holds an empty cell."
 LONGER = "pass shape= of the longest, and another folder if the run has begun"
 
 
@@ -53,6 +54,16 @@ class ReadRows:
 
     def __len__(self) -> int:
         return len(self.x)
+
+
+def first_of_two(one: ReadRows, other: ReadRows) -> ReadRows:
+    """Put series of two fragments together to look at them, without what goes along; one shape only."""
+    if one.x.shape[1:] != other.x.shape[1:]:
+        return one
+    masks = [np.ones(each.x.shape, dtype=bool) if each.mask is None else each.mask for each in (one, other)]
+    faults = one.faults | {row + len(one): why for row, why in other.faults.items()}
+    keys, x, mask = (np.concatenate(parts) for parts in ((one.keys, other.keys), (one.x, other.x), masks))
+    return ReadRows(None, keys, x, None if mask.all() else mask, faults=faults)
 
 
 def read_batches(fragment: Fragment, columns: Columns, size: int) -> Iterator[ReadRows]:
@@ -110,9 +121,12 @@ def _identified(ids: Any) -> tuple[Any, NDArray[np.int64]]:
     pa = arrow()
     given = ids if isinstance(ids, pa.Array) else pa.array(_native(ids))
     if given.null_count:
-        raise DataError("A series has no id: the column of the ids holds an empty cell.")
+        raise DataError(NO_ID)
     if pa.types.is_integer(given.type):
-        return given, np.asarray(given.cast(pa.int64()))
+        try:
+            return given, np.asarray(given.cast(pa.int64()))
+        except pa.ArrowInvalid:
+            raise DataError("ids must be less than 2**63: write them as texts.") from None
     if pa.types.is_dictionary(given.type):
         given = given.dictionary_decode()
     if not (pa.types.is_string(given.type) or pa.types.is_large_string(given.type)):
@@ -181,6 +195,10 @@ def _parquet_rows(fragment: Fragment, columns: Columns, size: int) -> Iterator[R
 
 def _require(fragment: Fragment, there: list[str], wanted: list[Any]) -> None:
     for name in wanted:
+        if there.count(name) > 1:
+            raise DataError(
+                f"{short_path(fragment.path)} has several columns {quote(name)}: give each its own name."
+            )
         if name not in there:
             raise DataError(
                 f"{short_path(fragment.path)} has no column {quote(name)}: it has {listed(there)}; name columns "
@@ -328,6 +346,8 @@ def _whole_series(file: Any, fragment: Fragment, columns: Columns, wanted: list[
 
 def _runs(rows: Any, by: str | None) -> Iterator[tuple[Any, Any, int]]:
     """Cut rows where the id changes: id, rows, first of them."""
+    if rows.column(by).null_count:
+        raise DataError(NO_ID)
     ids = rows.column(by).to_numpy(zero_copy_only=False)
     starts = [0, *(np.flatnonzero(ids[1:] != ids[:-1]) + 1).tolist(), len(ids)]
     for start, stop in pairwise(starts):
@@ -346,13 +366,24 @@ def _of_series(series: list[Any], columns: Columns, times: StepTimes) -> ReadRow
         if steps.max() >= time:
             faults[place] = f"it has {steps.max() + 1} steps, more than the {time} of the run: {LONGER}"
             continue
-        cells = np.stack([table.column(name).to_numpy().astype(np.float64) for name in columns.x], 1)
+        cells = np.stack([_numbers(table, name, columns, times.path) for name in columns.x], 1)
         observed = ~np.isnan(cells)
         x[place, steps], mask[place, steps] = np.where(observed, cells, 0), observed
     firsts = pa.concat_tables([table.slice(0, 1) for table in series]).combine_chunks()
     ids, keys = _identified(_one_chunk(firsts.column(columns.id)))
     kept = {name: _decoded(_one_chunk(firsts.column(name))) for name in columns.keep}
     return ReadRows(ids, keys, x, None if mask.all() else mask, kept, faults)
+
+
+def _numbers(table: Any, name: str, columns: Columns, path: str) -> NDArray[np.float64]:
+    """Return a channel of a series; what is no number is refused with its place."""
+    try:
+        return np.asarray(table.column(name).to_numpy().astype(np.float64))
+    except (TypeError, ValueError) as error:
+        whose = f"column {quote(name)} of series {quote(table.column(columns.id)[0].as_py())}"
+        raise DataError(
+            f"{short_path(path)}: {whose} holds what is no number ({brief(str(error))}): leave missing ones empty."
+        ) from error
 
 
 def _decoded(column: Any) -> Any:

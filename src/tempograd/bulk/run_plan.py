@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from tempograd._utils import validation
 from tempograd.bulk.csv_source import with_table_channels
 from tempograd.bulk.folder import RunFolder
-from tempograd.bulk.readers import ReadRows, read_batches, with_long_shape
+from tempograd.bulk.readers import ReadRows, first_of_two, read_batches, with_long_shape
 from tempograd.bulk.repeats import refuse_kinds
 from tempograd.bulk.runs import with_shape
 from tempograd.bulk.sources import Columns, Fragment, is_streamed, list_fragments
@@ -19,7 +20,7 @@ from tempograd.bulk.travel import EXAMPLE, plain_options
 from tempograd.bulk.worker import Job
 from tempograd.engine import Call, fingerprint
 from tempograd.engine.background import is_background
-from tempograd.errors import DataError, WarningCounts, counted_warnings
+from tempograd.errors import DataError, TempogradError, WarningCounts, counted_warnings, short_path
 from tempograd.explainers import Explainer
 from tempograd.explainers.by_name import fitted
 from tempograd.explanation import Explanation
@@ -28,6 +29,7 @@ from tempograd.version import __version__
 
 FIRST = 2  # series that are explained before anything starts
 LOOKED_AT = 64  # series among which those are
+ANSWERS = 0.01  # the share by which answers of one model may differ from one device to another
 NAMES = ("channels", "times", "classes", "units")  # for people: they change no number
 
 
@@ -78,6 +80,7 @@ class RunPlan:
         if batch is None:
             raise DataError(f"There is no series to explain: {first.origin} is empty.")
         self.columns = with_shape(self.columns, batch)
+        batch = self._with_company(batch)
         rows = _first_rows(batch)
         drawn = is_background(self.options["baseline"])
         background = self.options["background"]
@@ -96,6 +99,15 @@ class RunPlan:
                 ids=torch.from_numpy(batch.keys[rows]),
                 **self.options,
             )
+
+    def _with_company(self, batch: ReadRows) -> ReadRows:
+        """Add series of the second fragment to a single one, which could not show that a model mixes series."""
+        if len(batch) > 1 or self.streamed:
+            return batch
+        with suppress(TempogradError, OSError):  # whoever explains that fragment says what is wrong with it
+            for fragment in itertools.islice(self.fragments, 1, 2):
+                return first_of_two(batch, next(read_batches(fragment, self.columns, LOOKED_AT)))
+        return batch
 
     def _name_channels(self, first: Fragment) -> None:
         """Call channels what their columns are called, unless somebody gave them names."""
@@ -124,10 +136,36 @@ class RunPlan:
         if not self.folder.is_run:
             self.example.save(self.folder.own / EXAMPLE)
         key = self.folder.begin(facts, more)
+        if not self.folder.begun_here:
+            self._refuse_another_model()
         options = {name: value for name, value in self.options.items() if value is not None}
         return Job(
             self.folder, key, self.columns, self.explainer, self.example, options, cells, ess, not kept, batch
         )
+
+    def _refuse_another_model(self) -> None:
+        """Refuse a model that answers otherwise than the run's: of a function nothing else is known."""
+        known, new = Explanation.load(self.folder.own / EXAMPLE), self.example
+        if known.varies or new.varies or known.x is None or new.x is None:
+            return
+        rows = {key: row for row, key in enumerate(known.ids.tolist())}
+        for row, key in enumerate(new.ids.tolist()):
+            same = key in rows and torch.equal(known.x[rows[key]].cpu(), new.x[row].cpu())
+            if same and _answers_differ(known[[rows[key]]], new[[row]]):
+                raise DataError(
+                    f"{short_path(self.folder.root)} holds results of another model: for the first series it "
+                    "predicted something else than this one. Name another folder."
+                )
+
+
+def _answers_differ(known: Explanation, new: Explanation) -> bool:
+    """Tell whether predictions, or what they change by, differ by more than another device can explain."""
+    for was, now in ((known.prediction, new.prediction), (known.delta, new.delta)):
+        if was is not None and now is not None:
+            was, now = was.double().cpu(), now.double().cpu()  # noqa: PLW2901  # of any device and precision
+            if bool(((was - now).abs() > ANSWERS * torch.maximum(was.abs(), now.abs())).any()):
+                return True
+    return False
 
 
 def _can_be_read_again(fragments: Iterable[Fragment]) -> bool:

@@ -128,6 +128,10 @@ def _moments(column: Any, fault: Fault) -> Moments:
     if column.null_count:
         raise fault(0, "the time is missing")
     kind = column.type
+    if pa.types.is_time(kind):  # which numpy does not know
+        return np.asarray(
+            column.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).to_numpy(zero_copy_only=False)
+        )
     if pa.types.is_temporal(kind):
         return np.asarray(column.to_numpy(zero_copy_only=False).astype(np.int64))
     if pa.types.is_floating(kind) or (pa.types.is_integer(kind) and kind != pa.uint64()):

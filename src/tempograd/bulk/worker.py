@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -165,7 +165,9 @@ class Worker:
         if self.device == "cuda":  # other accelerators do not add in double precision
             x, mask = x.to(self.place), mask if mask is None else mask.to(self.place)
         with muted():
-            return self.job.explainer(self.model, x, mask=mask, ids=ids, **self.job.options)
+            found = self.job.explainer(self.model, x, mask=mask, ids=ids, **self.job.options)
+        # one series, filled up with copies, cannot show that the model mixes series, which the first two did
+        return replace(found, varies=True, mixes_series=True) if self.job.example.mixes_series else found
 
     def explain_each(self, batch: ReadRows, known: set[int]) -> table.ExplainedRows:
         """Explain a batch; what fails is halved until the series stand alone that cannot be explained.

@@ -26,6 +26,7 @@ from tempograd.cli.summary import (
     compares,
     fitting_classes,
     print_summary,
+    refuse_several_targets,
     warn_of_far_zero,
     warn_of_fresh_weights,
     warn_of_other_circumstances,
@@ -297,6 +298,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     for metric in args.metrics:
         METRICS[metric]  # a mistake there is told before anything is read
     named = load_explanations(args.explanations, args.target, *sampling(args))
+    refuse_several_targets(named)
     model, first = read_model(args), next(iter(named.values()))
     split = None if args.data is None else aligned(first, read_data(args.data, args))
     x, truth = (None, None) if split is None else (split.x, split.truth)

@@ -20,9 +20,10 @@ from tempograd.cli.inputs import SOURCE, repeated
 from tempograd.cli.wording import as_typed
 from tempograd.data import Series
 from tempograd.data.base import padding_note
-from tempograd.errors import short_path, warn
+from tempograd.errors import InputError, short_path, warn
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
+from tempograd.explanation.same import other_targets
 from tempograd.explanation.targets import target_list
 from tempograd.tuning.outcome import Circumstances
 from tempograd.views.drivers import CONTROL, spread_note
@@ -129,6 +130,17 @@ def warn_of_low_accuracy(accuracy: float | None, outputs: int, count: int) -> No
             f"The model is right on {100 * accuracy:.0f} % of the labels, guessing on {100 * chance:.0f} %: "
             "likely reasons are the order of --classes, missing --weights, the order of --channels, or --align."
         )
+
+
+def refuse_several_targets(named: Mapping[str, Explanation]) -> None:
+    """Refuse to say which explanation is better where they explain different outputs."""
+    (base, first), *others = named.items()
+    for label, other in others:
+        if unlike := other_targets(first, other):
+            raise InputError(
+                f"{label} explains other outputs than {base} in {len(unlike)} of {len(first)} series, so neither "
+                "can be better: explain the same --target with both, or evaluate them one by one."
+            )
 
 
 def warn_of_several_baselines(named: Mapping[str, Explanation]) -> None:

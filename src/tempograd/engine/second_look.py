@@ -91,7 +91,8 @@ def _key(model: Model, x: Tensor) -> Hashable:
     if module is None:
         return None
     try:
-        key = plain_state(module), getattr(model, "__func__", None), x.shape[1:], x.dtype, x.device
+        # one series alone cannot show that a model mixes those of a batch
+        key = plain_state(module), getattr(model, "__func__", None), x.shape[1:], len(x) > 1, x.dtype, x.device
         hash(key)
     except (NotCapturableError, TypeError):
         return None

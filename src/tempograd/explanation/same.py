@@ -16,6 +16,14 @@ def same_output(one: Explanation, other: Explanation) -> bool:
     return set(one.target.flatten().tolist()) == set(other.target.flatten().tolist())
 
 
+def other_targets(one: Explanation, other: Explanation) -> list[int]:
+    """Return the ids of series of which two explanations explain different outputs, as far as both tell."""
+    if one.target is None or other.target is None or one.target.shape != other.target.shape:
+        return []
+    unlike = (one.target.cpu() != other.target.cpu()).reshape(len(one), -1).any(1)
+    return one.ids.cpu()[unlike].tolist()
+
+
 def same_lengths(one: Explanation, other: Explanation) -> bool:
     """Tell whether the model was shown as many steps of each series in both."""
     shown = [

@@ -1,0 +1,158 @@
+"""Results of one model, one name and one id each: whatever would mix them up is refused."""
+
+from datetime import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from torch import nn
+
+import tempograd as tg
+
+
+class Estimator:
+    """Reads one channel; of such an object no weights are known."""
+
+    def __init__(self, channel):
+        self.channel = channel
+
+    def predict_proba(self, x):
+        high = 1 / (1 + np.exp(-x[:, :, self.channel].sum(1)))
+        return np.stack([1 - high, high], 1)
+
+
+class Mixing(nn.Module):
+    def forward(self, x):
+        return (x - x.mean(0)).sum((1, 2))[:, None]
+
+
+def explain(model, source, out, **options):
+    known = {"method": "occlusion", "target": 1} | options
+    return tg.explain_dataset(model, source, out, **known)
+
+
+@pytest.fixture
+def series(tmp_path):
+    np.save(tmp_path / "x.npy", np.random.RandomState(0).randn(12, 6, 2).astype(np.float32))
+    return tmp_path / "x.npy"
+
+
+MODELS = {
+    "an estimator": (Estimator(0), Estimator(1)),
+    "functions": tuple((lambda z, k=k: torch.stack([z[:, :, k].sum(1), z[:, :, 0].mean(1)], 1)) for k in (0, 1)),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_run_goes_on_with_its_own_model_only(kind, series, tmp_path, said):
+    first, other = MODELS[kind]
+    run = explain(first, series, tmp_path / "out", id=None, fragment=5)
+    known = run.take(range(12)).values
+    run.files[1].unlink()
+    with pytest.raises(tg.TempogradError) as raised:
+        explain(other, series, tmp_path / "out", id=None, fragment=5)
+    said(str(raised.value), HERE=str(tmp_path))
+    again = explain(first, series, tmp_path / "out", id=None, fragment=5)
+    assert torch.equal(again.take(range(12)).values, known)
+
+
+def test_a_model_that_draws_may_go_on(series, tmp_path):
+    def noisy(z):
+        return z.sum((1, 2))[:, None] + torch.randn(len(z), 1)
+
+    options = {"id": None, "fragment": 5, "task": "regression", "target": None}
+    for _ in range(2):
+        with pytest.warns(tg.TempogradWarning, match="differently"):
+            assert len(explain(noisy, series, tmp_path / "out", **options)) == 12
+
+
+def test_an_input_that_has_changed_is_no_other_model(series, tmp_path):
+    explain(Estimator(0), series, tmp_path / "out", id=None)
+    np.save(series, np.random.RandomState(1).randn(12, 6, 2).astype(np.float32))
+    with pytest.warns(tg.TempogradWarning, match="Input has changed"):
+        explain(Estimator(0), series, tmp_path / "out", id=None)
+
+
+def test_one_series_a_fragment_does_not_hide_that_a_model_mixes_series(series, tmp_path):
+    options = {"id": None, "fragment": 1, "task": "regression", "target": None}
+    with pytest.warns(tg.TempogradWarning, match="depends on the other series of its batch"):
+        run = explain(Mixing(), series, tmp_path / "out", **options)
+    assert run.verdict() == (
+        "not to be relied on: the model's answer to a series depends on the others in its batch in 12 of 12 series"
+    )
+
+
+# Parquet with one row per step
+
+
+def steps(tmp_path, **columns):
+    """Write three series of two steps, with other columns where they are given."""
+    known = {"id": ["u", "u", "v", "v", "w", "w"], "time": [0, 1] * 3, "a": np.arange(6.0), "b": np.ones(6)}
+    pq.write_table(pa.table(known | columns), tmp_path / "q.parquet", row_group_size=2)
+    return tmp_path / "q.parquet"
+
+
+def explain_steps(source, tmp_path, **options):
+    known = {"x": ["a", "b"], "time": "time", "method": "integrated_gradients", "n_steps": 2, "task": "regression"}
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 1)).eval()
+    return tg.explain_dataset(model, source, tmp_path / "out", **(known | options))
+
+
+def refusal(source, tmp_path, **options):
+    with pytest.raises(tg.TempogradError) as raised:
+        explain_steps(source, tmp_path, **options)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("rows", [[0, 1], [0], [2], [3], [4, 5], [5]])
+@pytest.mark.parametrize("options", [{}, {"time": None}, {"align": "order"}, {"shape": (2, 2), "fragment": 2}])
+def test_a_row_without_id_is_no_step_of_another(rows, options, tmp_path, said):
+    ids = [None if row in rows else name for row, name in enumerate("uuvvww")]
+    assert "A series has no id" in refusal(steps(tmp_path, id=ids), tmp_path, **options)
+
+
+@pytest.mark.parametrize("name", ["target", "key", "fault", "id", "values"])
+def test_a_column_that_goes_along_takes_no_results_place(name, tmp_path, said):
+    source = steps(tmp_path, patient=list("uuvvww"), **{name: [2, 2, 1, 1, 0, 0]})
+    said(refusal(source, tmp_path, id="patient", keep=[name]))
+
+
+def test_ids_may_go_along_as_ids(tmp_path):
+    run = explain_steps(steps(tmp_path), tmp_path, keep=["id"])
+    assert sorted(row["id"] for path in run.files for row in pq.read_table(path).to_pylist()) == ["u", "v", "w"]
+
+
+def test_columns_and_their_names_in_two_orders(tmp_path, said):
+    source = steps(tmp_path)
+    said(refusal(source, tmp_path, channels=["b", "a"]))
+    found = explain_steps(source, tmp_path, channels=["heart", "lung"]).take(["v"])
+    assert found.channels == ("heart", "lung")
+    assert found.x[0, :, 0].tolist() == [2, 3]
+
+
+def test_times_of_the_day_are_times(tmp_path):
+    stamps = [time(9), time(10), time(10), time(9), time(9), time(10)]
+    for unit in ("ms", "us"):
+        kind = pa.time32(unit) if unit == "ms" else pa.time64(unit)
+        source = steps(tmp_path, time=pa.array(stamps, kind))
+        found = explain_steps(source, tmp_path / unit).take(["u", "v"])
+        assert found.x[..., 0].tolist() == [[0, 1], [3, 2]]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"id": pa.array([2**63] * 2 + [1, 1, 2, 2], pa.uint64())},
+        {"a": ["1", "2", "n/a", "4", "5", "6"]},
+    ],
+)
+def test_what_cannot_be_read_is_said_with_its_place(columns, tmp_path, said):
+    said(refusal(steps(tmp_path, **columns), tmp_path), HERE=str(tmp_path))
+
+
+def test_two_columns_of_one_name(tmp_path, said):
+    table = pq.read_table(steps(tmp_path))
+    pq.write_table(table.append_column("a", table.column("b")), tmp_path / "q.parquet")
+    said(refusal(tmp_path / "q.parquet", tmp_path), HERE=str(tmp_path))
