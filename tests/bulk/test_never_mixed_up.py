@@ -58,6 +58,17 @@ def test_a_run_goes_on_with_its_own_model_only(kind, series, tmp_path, said):
     assert torch.equal(again.take(range(12)).values, known)
 
 
+def test_rounding_of_another_machine_is_no_other_model(series, tmp_path):
+    """The second channel moves nothing but the last digits, which are others elsewhere."""
+
+    def machine(noise):
+        return lambda z: torch.stack([1 + noise * z[:, :, 1].sum(1), z[:, 0, 0] * 0], 1)
+
+    options = {"method": "integrated_gradients", "id": None, "output": "raw", "target": 0}
+    for noise in (1e-6, -1e-6):
+        assert len(explain(machine(noise), series, tmp_path / "out", **options)) == 12
+
+
 def test_a_model_that_draws_may_go_on(series, tmp_path):
     def noisy(z):
         return z.sum((1, 2))[:, None] + torch.randn(len(z), 1)
