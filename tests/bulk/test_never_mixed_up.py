@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
+from tempograd.bulk.table import RESULTS
 
 
 class Estimator:
@@ -95,6 +96,20 @@ def test_one_series_a_fragment_does_not_hide_that_a_model_mixes_series(series, t
     )
 
 
+@pytest.mark.parametrize("second", [(0, 6, 2), (1, 9, 3)])
+def test_a_second_file_of_no_use_costs_the_first_nothing(second, tmp_path):
+    """Where the first holds one series, the second is looked at before anything starts."""
+    (tmp_path / "in").mkdir()
+    np.save(tmp_path / "in" / "a.npy", np.random.RandomState(0).randn(1, 6, 2).astype(np.float32))
+    np.save(tmp_path / "in" / "b.npy", np.zeros(second, np.float32))
+    if second[0]:
+        with pytest.raises(tg.TempogradError, match=r"1 of 2 fragments failed three times.* 9 × 3"):
+            explain(Estimator(0), tmp_path / "in", tmp_path / "out", id=None)
+    else:
+        explain(Estimator(0), tmp_path / "in", tmp_path / "out", id=None)
+    assert len(tg.open_run(tmp_path / "out")) == 1
+
+
 # Parquet with one row per step
 
 
@@ -128,6 +143,14 @@ def test_a_row_without_id_is_no_step_of_another(rows, options, tmp_path, said):
 def test_a_column_that_goes_along_takes_no_results_place(name, tmp_path, said):
     source = steps(tmp_path, patient=list("uuvvww"), **{name: [2, 2, 1, 1, 0, 0]})
     said(refusal(source, tmp_path, id="patient", keep=[name]))
+
+
+def test_every_column_of_results_is_taken(tmp_path):
+    """Arrays at hand keep their series too, so that a run has all columns there are."""
+    x = np.random.RandomState(0).randn(4, 5, 2).astype(np.float32)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(10, 2)).eval()
+    run = tg.explain_dataset(model, x, tmp_path / "out", n_samples=20, ess=True)
+    assert set(pq.read_schema(run.files[0]).names) == RESULTS
 
 
 def test_ids_may_go_along_as_ids(tmp_path):

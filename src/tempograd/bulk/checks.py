@@ -11,15 +11,11 @@ from torch import nn
 
 from tempograd._utils import validation
 from tempograd.bulk.sources import ArrayBatch, Columns, as_array, is_streamed
+from tempograd.bulk.table import RESULTS
 from tempograd.data import Series, Split
 from tempograd.errors import InputError, brief, listed
 from tempograd.models import load_model
 from tempograd.typing import Align, Model
-
-RESULTS = {"id", "key", "target", "score", "delta", "relative_error", "good", "samples", "channel_effect"}
-RESULTS |= {"channel_importance", "step_importance", "top_step", "top_channel", "top_value", "top_error", "values"}
-RESULTS |= {"standard_error", "ess", "gradient_check", "x", "mask", "fault"}
-"""Columns of results, whose names columns that go along must not have."""
 
 KeptCells = Literal["all", "top", "none"]
 

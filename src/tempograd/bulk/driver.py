@@ -128,7 +128,7 @@ def explain_dataset(
     shape : tuple of int, optional
         Steps and channels, where series are flat lists or of unequal length; shorter ones are padded.
     keep : sequence of str
-        Columns that go along to the results.
+        Columns that go along to the results, and are called otherwise than those.
     cells : {"all", "top", "none"}
         What is kept of each cell: everything, the 20 strongest, or sums by channel and step alone.
     ess : bool

@@ -56,7 +56,7 @@ class ReadRows:
         return len(self.x)
 
 
-def first_of_two(one: ReadRows, other: ReadRows) -> ReadRows:
+def rows_of_both(one: ReadRows, other: ReadRows) -> ReadRows:
     """Put series of two fragments together to look at them, without what goes along; one shape only."""
     if one.x.shape[1:] != other.x.shape[1:]:
         return one

@@ -11,7 +11,7 @@ import torch
 from tempograd._utils import validation
 from tempograd.bulk.csv_source import with_table_channels
 from tempograd.bulk.folder import RunFolder
-from tempograd.bulk.readers import ReadRows, first_of_two, read_batches, with_long_shape
+from tempograd.bulk.readers import ReadRows, read_batches, rows_of_both, with_long_shape
 from tempograd.bulk.repeats import refuse_kinds
 from tempograd.bulk.runs import with_shape
 from tempograd.bulk.sources import Columns, Fragment, is_streamed, list_fragments
@@ -104,9 +104,10 @@ class RunPlan:
         """Add series of the second fragment to a single one, which could not show that a model mixes series."""
         if len(batch) > 1 or self.streamed:
             return batch
-        with suppress(TempogradError, OSError):  # whoever explains that fragment says what is wrong with it
+        with suppress(TempogradError, OSError, ValueError):  # who explains it says what is wrong there
             for fragment in itertools.islice(self.fragments, 1, 2):
-                return first_of_two(batch, next(read_batches(fragment, self.columns, LOOKED_AT)))
+                more = next(read_batches(fragment, self.columns, LOOKED_AT), None)
+                return batch if more is None else rows_of_both(batch, more)
         return batch
 
     def _name_channels(self, first: Fragment) -> None:

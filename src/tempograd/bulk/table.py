@@ -23,6 +23,8 @@ COMPRESSION = {"compression": "zstd", "compression_level": 1}
 GROUP_BYTES = 1 << 22  # of rows that are written together
 CELLS = ("values", "standard_error", "ess", "x", "mask")
 LISTS = ("channel_effect", "channel_importance", "step_importance", "top_value", "top_error", *CELLS[:4])
+RESULTS = {"id", "key", "target", "score", "delta", "relative_error", "good", "samples", "fault", "gradient_check"}
+RESULTS |= {"top_step", "top_channel", *LISTS, *CELLS}  # names that no column that goes along may have
 CHECKS = tuple(f.name for f in fields(GradientCheck))
 BINS, LOWEST = 64, -6.0  # of relative errors, on a scale of logarithms from 1e-6 to 1e2
 
