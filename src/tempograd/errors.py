@@ -175,6 +175,14 @@ def warn(message: str) -> None:
     warnings.warn(message, TempogradWarning, stacklevel=level)
 
 
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Let the block warn of nothing, since what there is to say was said."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TempogradWarning)
+        yield
+
+
 def _meant(name: str, known: list[str], short: Mapping[str, str]) -> str | None:
     """Return the known name that is closest, whatever its case, or that people call so for short."""
     plain = name[:LONGEST].lower().replace("-", "_").replace(" ", "_")

@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import tempograd as tg
 from tests.helpers.models import linear, series
@@ -117,6 +118,7 @@ MISFITS = {
     "index": (lambda z: z[:, :, 7], "index 7 is out of bounds for dimension 2 with size 3"),
     "axis": (lambda z: z.sum(7), "Dimension out of range"),
     "layer": (nn.Conv1d(4, 2, 2), "to have 4 channels"),
+    "one series": (lambda z: torch.bmm(z, WEIGHTS[None, :3])[:, 0], "batch2 tensor to be"),  # after a first one
 }
 
 
@@ -132,6 +134,21 @@ def test_models_that_need_more_than_the_series(calls):
     for call in calls.values():
         refused("cannot be called with series alone .*missing 1 required", call, lambda z, mask: z)
         refused("cannot be called with series alone .*missing 1 required", call, nn.Bilinear(3, 3, 1))
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")  # torch, where none is wanted
+@pytest.mark.parametrize("method", ["timing", "integrated_gradients", "deep_lift", "dynamask"])
+def test_checkpoints_that_hide_the_gradient(method):
+    class Saving(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(3, 4), nn.Linear(4, 2)
+
+        def forward(self, z):
+            return self.second(checkpoint(self.first, z, use_reentrant=True).tanh().mean(1))
+
+    refused("use_reentrant=True.*: pass use_reentrant=False", lambda model: tg.explain(model, X, method), Saving())
+    assert tg.explain(Saving(), X, "occlusion").values.any()
 
 
 def test_faults_inside_a_model_keep_their_traceback(calls):

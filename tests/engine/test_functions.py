@@ -3,6 +3,7 @@
 import copy
 import functools
 import types
+import weakref
 
 import pytest
 import torch
@@ -97,6 +98,21 @@ def _named_globally(net):
     return scope["call"]
 
 
+class Trainer:
+    """Holds a module, a weak proxy of it and one whose module is gone, as trainers do after training."""
+
+    def __init__(self, net: nn.Module) -> None:
+        self.net, self.proxy, self.gone = net, weakref.proxy(net), weakref.proxy(nn.Linear(1, 1))
+
+    def predict(self, z):
+        return self.proxy(z.transpose(1, 2))
+
+
+def _trained(net):
+    trainer = Trainer(net)
+    return lambda z: trainer.net(z.transpose(1, 2))
+
+
 FUNCTIONS = {
     "lambda": lambda net: lambda z: net(z.transpose(1, 2)),
     "direct forward": lambda net: lambda z: net.forward(z.transpose(1, 2)),
@@ -106,6 +122,8 @@ FUNCTIONS = {
     "global": _named_globally,
     "method": lambda net: Holder(net).predict,
     "function of a function": lambda net: _around(lambda z: net(z.transpose(1, 2))),
+    "proxy beside it": _trained,
+    "method through a proxy": lambda net: Trainer(net).predict,
     "hidden": Hidden,
     "unregistered": Unregistered,
     "wrapped": lambda net: tg.wrap(net, lambda net, z: net(z.transpose(1, 2))),
@@ -173,6 +191,13 @@ def test_a_module_that_cannot_be_found_in_another_precision_gets_a_sentence():
         tg.explain(Hidden(net), series(3, 9, 3))
     found = tg.explain(tg.wrap(net, Hidden(net)), series(3, 9, 3), n_samples=5)
     assert torch.equal(found.values, tg.explain(Turned(net), series(3, 9, 3), n_samples=5).values)
+
+
+def test_a_weak_proxy_is_the_module():
+    net, x = Turned(Disturbed()), series(3, 9, 3)
+    found = tg.explain(weakref.proxy(net), x, "occlusion")
+    assert torch.equal(found.values, tg.explain(net, x, "occlusion").values)
+    assert found.fingerprint == tg.explain(net, x, "occlusion").fingerprint
 
 
 def test_the_name_of_the_weights_is_that_of_the_module():

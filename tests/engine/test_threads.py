@@ -2,9 +2,11 @@
 
 import sys
 import threading
+from functools import partial
 
 import pytest
 import torch
+from torch import nn
 
 import tempograd as tg
 from tempograd.engine import computing
@@ -109,3 +111,33 @@ def test_overlapping_precisions_leave_torch_as_it_was(order):
     contexts[order[0]].__exit__(None, None, None)
     contexts[order[1]].__exit__(None, None, None)
     assert settings() == before
+
+
+@pytest.mark.usefixtures("hasty")
+def test_deep_lift_disturbs_no_other_thread():
+    """captum's hooks sit on the layers of the model, whoever runs it."""
+    net = nn.Sequential(nn.Flatten(), nn.Linear(18, 16), nn.Tanh(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 2))
+    model, x = net.eval(), series(8, 6, 3)
+    methods = ["deep_lift", "integrated_gradients", "deep_lift", "occlusion"]
+
+    def explained(method):
+        return [tg.explain(model, x + shift, method, target=1).values for shift in range(6)]
+
+    expected = {method: explained(method) for method in methods}
+    found = together(*(partial(explained, method) for method in methods))
+    for method, values in zip(methods, found, strict=True):
+        torch.testing.assert_close(torch.stack(values), torch.stack(expected[method]))
+    assert not any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
+
+
+def test_a_model_may_explain_another_while_it_runs():
+    """Its thread has its turn already."""
+    inner, x = Recurrent(), series(2, 6, 3)
+
+    def outer(z):
+        shares = tg.explain(inner, z.detach(), "occlusion", target=0).values
+        return (z * shares).sum((1, 2))[:, None]
+
+    found = tg.explain(outer, x, "occlusion", task="regression")
+    assert torch.isfinite(found.values).all()
+    assert found.values.any()

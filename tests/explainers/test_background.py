@@ -40,6 +40,32 @@ def test_a_linear_model_compares_with_the_mean_of_the_pool(method):
     assert float(found.relative_error.max()) < 1e-3
 
 
+@pytest.mark.parametrize("method", [*METHODS, "deep_lift"])
+@pytest.mark.filterwarnings("ignore:gradient_shap has no pool")
+def test_a_baseline_that_was_named_is_the_one_that_counts(method, tmp_path):
+    """Also for methods that learn one from the background, and for those that learnt it before."""
+    model, x = linear(TIME, CHANNELS), series(5, TIME, CHANNELS)
+    call, named = {"target": 1, "output": "raw"}, torch.full((CHANNELS,), 0.5)
+    options = {"n_samples": 2000} if method == "lime" else {}
+    found = tg.explain(model, x, method, baseline=named, background=POOL, **call, **options)
+    expected = model[1].weight[1].view(TIME, CHANNELS).detach() * (x - 0.5)
+    torch.testing.assert_close(found.values, expected, rtol=1e-3, atol=0.05 if method == "lime" else 1e-5)
+    fitted = tg.EXPLAINERS[method](**options).fit(model, POOL)(model, x, baseline=named, **call)
+    assert torch.equal(fitted.values, found.values)
+    for known in (found, tg.Explanation.load(found.save(tmp_path / "e"))):
+        torch.testing.assert_close(known.baseline, torch.full_like(x, 0.5))
+
+
+@pytest.mark.parametrize("method", ["gradient_shap", "occlusion"])
+def test_a_baseline_that_was_learnt_is_the_one_that_the_file_names(method):
+    model, x = linear(TIME, CHANNELS), series(5, TIME, CHANNELS)
+    found = tg.explain(model, x, method, background=POOL, target=1, output="raw")
+    torch.testing.assert_close(found.baseline, POOL.mean(0).expand_as(x))
+    weights = model[1].weight[1].view(TIME, CHANNELS).detach()
+    error = (found.values.mean(0) - weights * (x - POOL.mean(0)).mean(0)).abs().max()
+    assert error < 0.2 * weights.abs().max()  # 50 draws of 40 series
+
+
 @pytest.mark.parametrize("method", METHODS[:5])
 def test_rows_that_are_the_series_itself_are_left_out(method):
     model, x = linear(TIME, CHANNELS), series(3, TIME, CHANNELS)

@@ -92,6 +92,27 @@ def test_one_output_per_step(parts):
         torch.testing.assert_close(tg.evaluate(model, found[i], metrics=["cpd"], k=2)["cpd"], expected)
 
 
+@pytest.mark.parametrize("method", ["occlusion", "integrated_gradients"])
+def test_a_step_after_the_end_of_a_series_has_no_prediction(parts, method):
+    """A model at its own length says nothing there; 0 behind the end was once taken for what it said: 50 %."""
+    model = LastState(per_step=True).double()
+    inside = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    for steps in ([8], [2, 8], 8, torch.arange(9) > 3, torch.ones(len(LENGTHS), 9, dtype=torch.bool)):
+        with pytest.raises(InputError, match=r"steps= chooses step \d of x\[\d\], which has \d steps"):
+            unequal(model, parts, method, target=2, steps=steps)
+    for steps in (inside, inside & (torch.arange(9) > 2)):
+        found = unequal(model, parts, method, target=2, steps=steps)
+        for i, part in enumerate(parts):
+            own = steps[i : i + 1, : len(part)]
+            alone = tg.explain(model, part[None], method, target=2, steps=own, ids=[i])
+            torch.testing.assert_close(found.values[i : i + 1, : len(part)], alone.values, atol=1e-6, rtol=1e-4)
+
+
+def test_a_mask_of_another_shape_beside_a_list_is_refused_in_a_sentence(parts):
+    with pytest.raises(InputError, match=r"mask must have the shape of x, \(5, 4, 2\), got \(5, 4\)"):
+        tg.explain(lambda z: z.sum((1, 2))[:, None], [p[:4].T for p in parts], layout="BDT", mask=torch.ones(5, 4))
+
+
 def test_a_forecast_as_long_as_one_of_the_series_is_no_output_per_step(parts):
     """Its horizon has four steps, and so have two of the series."""
     weights = torch.arange(8.0, dtype=torch.float64).view(4, 2)

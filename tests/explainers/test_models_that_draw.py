@@ -12,7 +12,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.explanation import diagnostics
-from tests.helpers.models import linear, series
+from tests.helpers.models import AlongTheBatch, linear, series
 
 X = series(6, 5, 2)
 WEIGHT = series(1, 5, 2, seed=9)[0]
@@ -113,22 +113,46 @@ def test_evaluate_notices_too():
 
 
 class Rounded(nn.Module):
-    """Right to a few digits only, and another few in every batch, as half precision on a GPU is."""
+    """Right to a few digits only, and another few in every batch, as coarse arithmetic is."""
 
-    def __init__(self, size):
+    def __init__(self, size, kind=torch.float32):
         super().__init__()
-        self.net, self.size = linear(5, 2), size
+        self.net, self.size = linear(5, 2).to(kind), size
 
     def forward(self, x):
         answer = self.net(x)
         return answer * (1 + self.size * torch.sin(torch.tensor(float(len(x)))))
 
 
-@pytest.mark.parametrize("size", [1e-6, 1e-3])
-def test_rounding_of_another_batch_is_no_draw(size):
-    found = tg.explain(Rounded(size), X, "occlusion")
-    assert found.verdict() == "no sampling error"
-    assert not found.varies
+@pytest.mark.parametrize(
+    ("size", "kind", "explained"),
+    [
+        (3e-5, torch.float32, True),
+        (1e-3, torch.float32, False),
+        (3e-3, torch.float16, True),
+        (0.1, torch.float16, False),
+        (1e-3, torch.float64, False),
+    ],
+)
+def test_what_rounding_explains_is_not_taken_for_a_batch_that_matters(size, kind, explained):
+    """Sizes differ by at least a fifth of ``size`` between a batch of six series and one alone."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = tg.explain(Rounded(size, kind), X, "occlusion", target=0, output="raw")
+    assert found.mixes_series == (not explained)
+    assert [str(each.message)[:60] for each in caught] == ([] if explained else [BATCH])
+    assert (found.varies, found.verdict()) == (False, "no sampling error")
+
+
+def test_eight_bits_mix_series_by_rounding_alone():
+    """Layers of 8 bits choose their scale from all that they are shown, and stay as they are."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 2)).eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says that this place of the function is an old one
+        small = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
+    together, alone = small(X)[-1], small(X[-1:])[0]
+    assert float((together - alone).abs().max()) > 1e-4 * float(small(X).abs().max())  # else nothing is tested
+    assert not tg.explain(small, X, "occlusion").mixes_series
 
 
 def exact(x=X):
@@ -297,9 +321,10 @@ def test_a_module_that_gave_no_reason_for_doubt_is_not_looked_at_twice():
         return Model.asked - before
 
     model = Model()
-    first, again, longer_batch = calls(X), calls(X), calls(series(9, 5, 2))
-    assert again == first - 1
-    assert longer_batch == again
+    first, again, more = calls(X), calls(X), calls(series(9, 5, 2))
+    assert again == first - 2  # a few series together, and one of them by itself
+    assert more == first  # of another number, which was not looked at
+    assert calls(series(20, 5, 2)) == again  # beyond a few it is always the same few
     model.noise = 1.0
     with pytest.warns(tg.TempogradWarning, match="answers the same series differently"):
         tg.explain(model, X, "occlusion")
@@ -307,55 +332,144 @@ def test_a_module_that_gave_no_reason_for_doubt_is_not_looked_at_twice():
     assert calls(X) == again
 
 
-# models that mix the series of a batch
+# models whose answer to a series depends on its batch, or on its place there
 
 WEIGHTED = linear(5, 2)
+BATCH = "The model's answer to a series depends on the other series of its batch"[:60]
+PLACES = series(5000, 5, 2, seed=3)
+RAW = {"output": "raw", "target": 1}
+
+
+class StartState(nn.Module):
+    """Learnt start states, one for each place of the batches that it was trained with."""
+
+    def __init__(self):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(2)
+            self.rnn, self.head = nn.GRU(2, 4, batch_first=True), nn.Linear(4, 2)
+        self.start = nn.Parameter(PLACES.flatten(1)[None, :, :4].contiguous())
+
+    def forward(self, z):
+        return self.head(self.rnn(z, self.start[:, : len(z)])[0][:, -1])
+
+
+class OfOneSize(nn.Module):
+    """Answers batches of one size otherwise."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.net, self.size = linear(5, 2), size
+
+    def forward(self, z):
+        return self.net(z) * (1 if len(z) == self.size else 2)
+
+
 MIXING = {
     "divides by the spread of the batch": lambda z: WEIGHTED(z) / (0.01 + WEIGHTED(z).std(0, correction=0)),
     "subtracts the mean of the batch": lambda z: WEIGHTED(z - z.mean(0)),
+    "divides by the size of the batch": lambda z: WEIGHTED(z) / len(z),
+    "encodes places along the batch": AlongTheBatch(5, 2),
+    "starts from a state for each place": StartState().eval(),
 }
 
 
-@pytest.mark.parametrize("count", [2, 4, 6])  # all series in one batch that the second look repeats, or more
-@pytest.mark.parametrize("kind", MIXING)
-@pytest.mark.parametrize("method", ["occlusion", "timing"])
-def test_models_that_mix_series_are_not_taken_for_noisy_ones(kind, method, count, tmp_path):
-    """They answer the same batch the same: draws= would average nothing, and was once advised."""
-    with pytest.warns(tg.TempogradWarning, match="depends on the other series of its batch") as caught:
-        found = tg.explain(MIXING[kind], X[:count], method)
+def one_by_one(model):
+    return lambda z: torch.cat([model(each[None]) for each in z])
+
+
+def explain_mixing(model, x, method, **options):
+    with pytest.warns(tg.TempogradWarning, match=BATCH) as caught:
+        found = tg.explain(model, x, method, **RAW, **options)
     assert len(caught) == 1
-    for said in (found.verdict(), found.verdict(0), tg.Explanation.load(found.save(tmp_path / "e")).verdict()):
-        assert said == "noisy: the model's answer to a series depends on the others in its batch"
+    assert found.mixes_series
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 9])
+@pytest.mark.parametrize("kind", MIXING)
+@pytest.mark.parametrize("method", ["occlusion", "timing", "integrated_gradients", "lime"])
+def test_where_the_batch_matters_each_series_is_run_by_itself(kind, method, count, tmp_path):
+    """draws= would average nothing, and was once advised; the scores are those of one call per series."""
+    model, x = MIXING[kind], series(count, 5, 2)
+    found = explain_mixing(model, x, method)
+    expected = tg.explain(one_by_one(model), x, method, **RAW)
+    torch.testing.assert_close(found.values, expected.values, rtol=1e-4, atol=1e-6)
+    assert (found.varies, found.verdict()) == (False, expected.verdict())
+    kept = tg.Explanation.load(found.save(tmp_path / "e"))
+    for known in (found, kept, expected):  # the last knows nothing of batches
+        with pytest.warns(tg.TempogradWarning, match=BATCH):
+            scores = tg.evaluate(model, known, of="score")
+        right = tg.evaluate(one_by_one(model), expected, of="score")
+        for name, score in right.items():
+            torch.testing.assert_close(scores[name], score, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", MIXING)
+def test_a_batch_size_that_was_chosen_is_kept(kind):
+    model = MIXING[kind]
+    found = explain_mixing(model, X, "occlusion", batch_size=3)
+    assert found.verdict() == "noisy: the model's answer to a series depends on the others in its batch"
     assert diagnostics.poor(found)
-    with pytest.warns(tg.TempogradWarning, match="evaluate a function that calls it with one series at a time"):
-        tg.evaluate(MIXING[kind], found)
+    alone = tg.explain(model, X, "occlusion", batch_size=1, **RAW)  # which mixes nothing
+    torch.testing.assert_close(alone.values, tg.explain(one_by_one(model), X, "occlusion", **RAW).values)
+    with pytest.warns(tg.TempogradWarning, match="leave batch_size= out"):
+        tg.evaluate(model, found, batch_size=3, of="score")
 
 
-class Centred(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = linear(5, 2)
-
-    def forward(self, z):
-        return self.net(z - z.mean(0))
-
-
-def test_one_series_that_was_explained_before_hides_nothing():
-    """Alone it cannot show what a batch does, and the module is looked at once for each."""
-    model = Centred().eval()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tg.explain(model, X[:1], "occlusion", output="raw", target=0)
-    with pytest.warns(tg.TempogradWarning, match="depends on the other series of its batch"):
-        assert tg.explain(model, X, "occlusion", output="raw", target=0).mixes_series
+@pytest.mark.parametrize("method", ["occlusion", "integrated_gradients", "timing", "lime"])
+@pytest.mark.parametrize("before", [None, "integrated_gradients", "timing", "occlusion"])
+def test_what_ran_before_hides_nothing(before, method):
+    model, x = OfOneSize(6).eval(), X
+    if before is not None:
+        explain_mixing(model, x, before)
+        tg.explain(model, X[:3], before, **RAW)  # of which nothing can be seen
+    explain_mixing(model, x, method)
 
 
-def test_one_series_at_a_time_mends_it():
-    """The spread of one series is 0, which leaves a plain linear model."""
-    model = MIXING["divides by the spread of the batch"]
-    found = tg.explain(
-        lambda z: torch.cat([model(each[None]) for each in z]), X, "occlusion", output="raw", target=1
-    )
-    expected = tg.explain(lambda z: WEIGHTED(z) / 0.01, X, "occlusion", output="raw", target=1)
-    assert torch.allclose(found.values, expected.values, atol=1e-3)
-    assert "noisy" not in found.verdict()
+def test_explainers_are_ranked_by_series_that_run_by_themselves():
+    model, x = MIXING["encodes places along the batch"], series(20, 5, 2)
+    methods = ["occlusion", "integrated_gradients", "random"]
+    with pytest.warns(tg.TempogradWarning, match=BATCH):
+        found = tg.rank(model, x, methods, of="score", **RAW)
+    expected = tg.rank(one_by_one(model), x, methods, of="score", **RAW)
+    assert found.verdict() == expected.verdict()
+    for row, right in zip(found.table, expected.table, strict=True):
+        assert row.method == right.method
+        assert row.score == pytest.approx(right.score, rel=1e-4)
+
+
+def test_a_removal_curve_runs_series_by_themselves():
+    model, x = MIXING["starts from a state for each place"], series(4, 5, 2)
+    expected = tg.explain(one_by_one(model), x, "occlusion", **RAW)
+    right = tg.removal_curve(one_by_one(model), expected, k=5)
+    torch.testing.assert_close(tg.removal_curve(model, expected, k=5).delta, right.delta)
+
+
+def test_deep_lift_which_needs_two_series_at_once_says_so():
+    """It compares layers at the series with layers at its baseline, in one pass."""
+    net = nn.Sequential(nn.Flatten(), nn.Linear(10, 4), nn.ReLU(), nn.Linear(4, 2)).eval()
+
+    class Divides(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = net
+
+        def forward(self, z):
+            return self.net(z) / len(z)
+
+    with pytest.warns(tg.TempogradWarning) as caught:
+        found = tg.explain(Divides(), X, "deep_lift", target=1)
+    assert any(str(each.message).startswith(BATCH) for each in caught)
+    assert found.verdict().startswith("noisy")
+
+
+def test_series_that_a_model_refuses_alone_stay_in_their_batch():
+    class InCompany(nn.Module):
+        def forward(self, z):
+            if len(z) == 1:
+                raise RuntimeError("expected more than one series")
+            return WEIGHTED(z / z.mean(0).abs())
+
+    with pytest.warns(tg.TempogradWarning, match="one series at a time"):
+        assert tg.explain(InCompany(), X, "integrated_gradients", **RAW).verdict().startswith("noisy")

@@ -179,3 +179,16 @@ def check_left_as_found(learn, fails):
     assert [p.requires_grad for p in model.head.parameters()] == [True, False]
     assert all(p.grad is None for p in model.parameters())
     assert torch.equal(rng, torch.get_rng_state())
+
+
+class AlongTheBatch(nn.Module):
+    """The positional encoding of torch's tutorial, made for time first, on series whose batch comes first."""
+
+    def __init__(self, time, channels):
+        super().__init__()
+        self.net = linear(time, channels)
+        self.register_buffer("encoding", series(5000, 1, channels, seed=3))
+        self.eval()
+
+    def forward(self, z):
+        return self.net(z + self.encoding[: z.size(0)])

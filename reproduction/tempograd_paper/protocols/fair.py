@@ -107,5 +107,5 @@ def fitted(cell: Cell, settings: dict[str, Any], model: nn.Module, data: Dataset
 
 def _validation_cpd(cell: Cell, explainer: Explainer, model: nn.Module, sample: Split) -> float:
     found = explainer(model, sample.x, mask=sample.mask, seed=cell.seed, ids=sample.ids)
-    scores = measure(model, found, None, [replace(METRICS["cpd"](), rank=cell.rank)])
+    scores = measure(model, found, None, [replace(METRICS["cpd"](), rank=cell.rank)], "zero")
     return summarise(torch.as_tensor(scores["cpd"])).mean

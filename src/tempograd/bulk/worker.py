@@ -121,6 +121,7 @@ class Worker:
         size = job.batch or (CPU_BATCH if self.device == "cpu" else GPU_BATCH)
         self.most = max(1, MOST_CELLS // (time_ * depth))
         self.size = min(size, self.most)
+        self.alone = {"batch_size": 1} if job.example.mixes_series else {}
 
     @classmethod
     def open(cls, folder: str | Path, device: str | None = None) -> "Worker":
@@ -165,9 +166,9 @@ class Worker:
         if self.device == "cuda":  # other accelerators do not add in double precision
             x, mask = x.to(self.place), mask if mask is None else mask.to(self.place)
         with muted():
-            found = self.job.explainer(self.model, x, mask=mask, ids=ids, **self.job.options)
-        # one series, filled up with copies, cannot show that the model mixes series, which the first two did
-        return replace(found, varies=True, mixes_series=True) if self.job.example.mixes_series else found
+            found = self.job.explainer(self.model, x, mask=mask, ids=ids, **(self.alone | self.job.options))
+        example = self.job.example  # one series, filled up with copies, does not show that a batch matters
+        return replace(found, varies=example.varies, mixes_series=True) if example.mixes_series else found
 
     def explain_each(self, batch: ReadRows, known: set[int]) -> table.ExplainedRows:
         """Explain a batch; what fails is halved until the series stand alone that cannot be explained.

@@ -35,9 +35,9 @@ ENOUGH = 20  # values of a channel that tell how far apart they lie
 
 
 def compares(args: argparse.Namespace) -> bool:
-    """Tell whether the method compares with the baseline; a pool of baselines takes its place."""
-    kind = EXPLAINERS[args.method]
-    return kind.uses_baseline and not (kind.draws_baselines and args.background is not None)
+    """Tell whether the method compares with one baseline; a pool takes the place of one that nobody named."""
+    kind, pooled = EXPLAINERS[args.method], args.background is not None and args.baseline is None
+    return kind.uses_baseline and not (kind.draws_baselines and pooled)
 
 
 def warn_of_fresh_weights(args: argparse.Namespace, model: nn.Module) -> None:

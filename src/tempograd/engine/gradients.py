@@ -19,6 +19,17 @@ NO_GRAPH = (
     "its input, turn it into tokens or leave PyTorch; use a method that needs no gradient, such as occlusion."
 )
 
+REFUSED = {  # what torch says of a model, and what to do
+    "RNN backward can only be called in training mode": (
+        "cuDNN cannot differentiate a recurrent layer of this model, which could not be prepared: pass the "
+        "nn.Module itself, or tempograd.wrap(module, call=function)."
+    ),
+    "checkpoint is incompatible with .grad()": (
+        "The model calls torch.utils.checkpoint with use_reentrant=True, which gives no gradient of its input: "
+        "pass use_reentrant=False there, or use a method that needs no gradient, such as occlusion."
+    ),
+    "on a tensor that doesn't require gradient": NO_GRAPH,  # by captum's hooks on layers
+}
 APART = 32  # rows of which scores alone are read: from here on cheaper in a pass of their own, without a way back
 
 
@@ -204,13 +215,13 @@ def require_path(score: Tensor, z: Tensor) -> None:
 
 def differentiate(score: Tensor, z: Tensor, *, again: bool = False) -> Tensor | None:
     """Return the gradient, None if the score does not depend on ``z``; ``again`` keeps the graph."""
-    with _one_sentence():
+    with one_sentence():
         return torch.autograd.grad(score, z, retain_graph=again, allow_unused=True)[0]
 
 
 def differentiate_each(score: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:
     """Return the gradient with respect to each of several inputs, zeros where it ignores one but not all."""
-    with _one_sentence():
+    with one_sentence():
         found = torch.autograd.grad(score, inputs, allow_unused=True)
     if all(gradient is None for gradient in found):
         raise ModelError(NO_GRAPH)
@@ -220,21 +231,20 @@ def differentiate_each(score: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:
 
 def accumulate(loss: Tensor, leaves: Sequence[Tensor]) -> None:
     """Add the gradient of a loss to the ``grad`` of the given leaves, and of no other tensor."""
-    with _one_sentence():
+    with one_sentence():
         torch.autograd.backward(loss, inputs=leaves)
 
 
 @contextmanager
-def _one_sentence() -> Iterator[None]:
+def one_sentence() -> Iterator[None]:
+    """Say what to do where torch refuses to differentiate a model."""
     try:
         yield
     except RuntimeError as error:
-        if "RNN backward can only be called in training mode" not in str(error):
+        message = next((REFUSED[words] for words in REFUSED if words in str(error)), None)
+        if message is None:
             raise
-        raise ModelError(
-            "cuDNN cannot differentiate a recurrent layer of this model, which could not be prepared: pass the "
-            "nn.Module itself, or tempograd.wrap(module, call=function)."
-        ) from error
+        raise ModelError(message) from error
 
 
 def own_steps(score: Tensor, z: Tensor) -> Tensor:

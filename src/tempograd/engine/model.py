@@ -6,11 +6,11 @@ import threading
 import types
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar, get_args
-from weakref import WeakValueDictionary
+from weakref import ProxyTypes, WeakKeyDictionary, WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +42,8 @@ Net = TypeVar("Net", bound=nn.Module)
 _trained: "WeakValueDictionary[int, nn.Module]" = WeakValueDictionary()  # copies of a model that a method trains
 _here = threading.local()  # the calls of this thread, and whether its model is running
 _lock = threading.RLock()
+_functions = threading.RLock()  # of all models in which no module can be found
+_turns: "WeakKeyDictionary[nn.Module, threading.RLock]" = WeakKeyDictionary()
 _shared: dict[Hashable, "_SharedChange"] = {}
 
 
@@ -54,13 +56,13 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
     for recurrent layers: cuDNN refuses to differentiate those, so they are in training mode with their dropout at
     0, which leaves their output as it is. Inside a program of ``torch.export`` or TorchScript there are no layers
     left to switch, so one with recurrent layers runs without cuDNN. Random numbers drawn by the model do not
-    reach the caller's generators. Several threads may do this with one model at the same time. The block gets a
-    function that puts the buffers back before the rest.
+    reach the caller's generators. Threads take turns on a model: what one method hooks into its layers would
+    change what another reads from them. The block gets a function that puts the buffers back before the rest.
     """
     outside = torch.inference_mode(mode=False) if torch.is_inference_mode_enabled() else nullcontext()
     device, _ = place(model, torch.empty(0))
     call = _Call()
-    with outside, torch.enable_grad(), no_denormals():
+    with _turn(model), outside, torch.enable_grad(), no_denormals():
         try:
             call.keep_generators(device)
             for module in modules_of(model):
@@ -73,6 +75,18 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
             changed = call.leave()
     if changed:
         raise ModelError(changed)
+
+
+@contextmanager
+def _turn(model: Model) -> Iterator[None]:
+    """Wait until no other thread explains a model of the same modules."""
+    modules = modules_of(model)
+    with _lock:
+        found = [_turns.setdefault(module, threading.RLock()) for module in modules] or [_functions]
+    with ExitStack() as turns:
+        for each in sorted(found, key=id):  # in one order, so that nobody waits for each other
+            turns.enter_context(each)
+        yield
 
 
 @contextmanager
@@ -291,8 +305,18 @@ def by_lists() -> bool | None:
 
 def owner(model: Model) -> nn.Module | None:
     """Return the module behind a model: itself, or the object a method such as ``net.predict`` belongs to."""
-    module = getattr(model, "__self__", model)
+    module = _itself(getattr(model, "__self__", model))
     return module if isinstance(module, nn.Module) else None
+
+
+def _itself(thing: Any) -> Any:
+    """Return the object behind a ``weakref.proxy``, which has another type; None if it is gone."""
+    if type(thing) not in ProxyTypes:
+        return thing
+    try:
+        return thing.__init__.__self__
+    except ReferenceError:
+        return None
 
 
 def modules_of(model: Model) -> list[nn.Module]:
@@ -405,6 +429,7 @@ def reached(model: Any) -> Iterator[Any]:
         if not waiting:
             return
         thing, depth = waiting.pop(0)
+        thing = _itself(thing)
         if id(thing) in seen:
             continue
         seen.add(id(thing))
@@ -646,7 +671,7 @@ class _SharedChange:
 class SharedChanges:
     """What one call changes outside itself while it runs, counted: the last one that has changed it puts it back.
 
-    Two threads may explain one model at the same time. If each put back what it had found, the second would find,
+    Two threads may explain models at the same time. If each put back what it had found, the second would find,
     and leave, what the first had changed.
     """
 

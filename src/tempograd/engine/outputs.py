@@ -485,8 +485,13 @@ def _range(columns: int, output: str) -> str:
     return f"the model has {columns} outputs, 0 to {columns - 1}"
 
 
-def resolve_steps(steps: Any, lengths: Tensor, raw: Tensor) -> Tensor | Literal["own"] | None:
-    """Which steps are explained: a boolean (batch, time), ``"own"``, or None for one output per series."""
+def resolve_steps(
+    steps: Any, lengths: Tensor, raw: Tensor, shown: Sequence[int] | None = None
+) -> Tensor | Literal["own"] | None:
+    """Which steps are explained: a boolean (batch, time), ``"own"``, or None for one output per series.
+
+    ``shown`` are the lengths that the model is shown series at, after which it has no output.
+    """
     if raw.ndim != 3:
         if steps is not None:
             raise InputError("steps= is for models with one output per time step; this one has one per series.")
@@ -501,11 +506,24 @@ def resolve_steps(steps: Any, lengths: Tensor, raw: Tensor) -> Tensor | Literal[
         return before_padding
     tensor = validation.check_numbers(steps, "steps").cpu()
     if tensor.dtype == torch.bool and tensor.shape in {(time,), (count, time)}:
-        return tensor.expand(count, time)
+        return _within(tensor.expand(count, time), shown)
     if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.ndim > 1 or tensor.numel() == 0:
         raise InputError(f"steps must be an integer or a list of integers below {time}, got {brief(steps)}.")
     if bool(((tensor < 0) | (tensor >= time)).any()):
         raise InputError(f"steps must lie in 0 … {time - 1}, got {brief(steps)}.")
     chosen = torch.zeros(time, dtype=torch.bool)
     chosen[tensor.long()] = True
-    return chosen.expand(count, time)
+    return _within(chosen.expand(count, time), shown)
+
+
+def _within(chosen: Tensor, shown: Sequence[int] | None) -> Tensor:
+    """Refuse steps after the end of a series, of which the model says nothing."""
+    after = torch.arange(chosen.shape[1]) >= torch.tensor(shown or [chosen.shape[1]])[:, None]
+    missing = (chosen & after).nonzero()
+    if len(missing):
+        row, step = missing[0].tolist()
+        raise InputError(
+            f"steps= chooses step {step} of x[{row}], which has {(shown or [])[row]} steps: choose steps that all "
+            "series have, or pass a boolean array (series, time) with those of each."
+        )
+    return chosen

@@ -96,6 +96,7 @@ class Request:
     task: str | None = None  # what it is, known once a series was read
     output_shape: tuple[int, ...] = ()  # of one output with several axes, whose cells are then the columns
     call: Call = field(default_factory=Call)
+    named_baseline: bool = False  # whether the caller chose the baseline, which no learnt one replaces then
     guessed: bool = False  # whether nobody said what the output is
     classes: tuple[str, ...] | None = None  # names of the outputs, whose number is checked once it is known
     by_task: bool = False  # whether a task that was told decides on softmax and sigmoid
@@ -130,6 +131,7 @@ class Request:
         task: str | None = None,
         classes: Sequence[str] | None = None,
         call: Call | None = None,
+        named_baseline: bool = False,
     ) -> Self:
         """Check the arguments of a call; the model must already be frozen."""
         validation.check_choice(output, "output", OUTPUTS)
@@ -171,6 +173,7 @@ class Request:
             layout=layout,
             told=task,
             call=call,
+            named_baseline=named_baseline,
             classes=called,
         )
 
@@ -363,12 +366,10 @@ class Request:
         return score
 
     def forward(self, z: Tensor, alike: Tensor | None = None) -> Tensor:
-        """Call the model; where the very first series do not fit it, say so in one sentence.
+        """Call the model; where series do not fit it, say so in one sentence.
 
         ``alike`` tells which series begin alike, see :func:`~tempograd.engine.outputs.forward_resumed`.
         """
-        if self.target is not None:
-            return self.with_axis(forward_resumed(self.model, z, alike))
         return self.with_axis(call_model(self.model, z, alike, shape=self.x.shape, layout=self.layout))
 
     def with_axis(self, raw: Tensor) -> Tensor:
@@ -393,7 +394,9 @@ class Request:
         chosen = resolve_target(self.requested_target, shape, self.columns, self.output, self.output_shape)
         self.target = torch.zeros(shape, dtype=torch.int64, device=self.x.device) if chosen is None else chosen
         if not callable(self.requested_target):
-            self.steps = resolve_steps(self.requested_steps, self.lengths, self.as_columns(raw))
+            self.steps = resolve_steps(
+                self.requested_steps, self.lengths, self.as_columns(raw), shown=self.call.lengths
+            )
 
     def _complete_target(self, whole: tuple[int, ...]) -> None:
         """Put the mean of a forecast where no target was requested; refuse to choose one of several numbers."""

@@ -15,19 +15,31 @@ from torch import Tensor, nn
 
 from tempograd.engine.cuda import NotCapturableError, plain_state
 from tempograd.engine.guesses import Touch, caution, watching
-from tempograd.engine.model import Model, SharedChanges, is_compiled, modules_of, owner, parts_of, reached
+from tempograd.engine.model import (
+    Model,
+    SharedChanges,
+    is_compiled,
+    modules_of,
+    owner,
+    parts_of,
+    reached,
+    resolution,
+)
 from tempograd.engine.outputs import forward
 from tempograd.errors import InputError
 
-FEW = 4  # series that are run again
+FEW = 8  # series that are run again
 CHECKED = 3  # series on which a shortcut must agree with one call per series
-ROUNDED = 100  # times the precision of a number: what another batch may change
-COARSE = 0.05  # what it may change where a model multiplies in half precision
+ROUNDED = 100  # times the precision of a number: what a repeated call may change
+# What another batch may change by rounding, as a share of the outputs: other sizes add up in another order, in the
+# precision of the products; 8-bit layers choose their scale from all that they are shown
+SINGLE, HALF, EIGHT_BITS = 1e-4, 1e-2, 5e-2
+INTEGERS = (torch.int8, torch.qint8, torch.quint8)
 VIEWS = {"View", "UnsafeView", "Squeeze", "Unsqueeze", "Select", "Slice", "Transpose", "Permute", "Clone", "Alias"}
 VIEWS |= {"ReshapeAlias", "ToCopy", "Cat", "Stack", "Expand", "T", "Split", "Unbind", "Index"}
-KEPT = 8  # sizes and states per module
+KEPT = 32  # callers, sizes and states per module
 Varying = Literal["", "drawn", "batch"]
-"""Whether outputs for the same series differ: no; each time; with the other series of the batch."""
+"""Whether outputs for the same series differ: no; each time; with its batch, or with its place there."""
 _Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
 GENERATORS = get_args(_Generator)
 NO_GENERATOR = {bool, int, float, str, dict, list, tuple, set, OrderedDict, type(None), Tensor}  # what most hold
@@ -43,16 +55,19 @@ class SecondLook(NamedTuple):
     """What a second pass over a few series told."""
 
     x: Tensor  # the series
-    raw: Tensor  # raw
+    raw: Tensor  # raw outputs
+    elsewhere: Tensor | None  # that of the last one, at another place of a batch of another size; None if refused
+    alone: bool  # whether the model takes single series
     sigmoid: bool  # whether the model ends with a sigmoid
     touched: list[Touch]
     drew: bool  # whether random numbers were drawn
 
 
-def look_again(model: Model, x: Tensor) -> SecondLook | None:
+def look_again(model: Model, x: Tensor, company: Tensor | None = None) -> SecondLook | None:
     """Run series again: what the output is, how the model ends, what its layers receive.
 
-    None if the model fails there, which is no reason to fail.
+    The last of them runs once more by itself, or behind ``company`` where it is the only one. None if the model
+    fails there, which is no reason to fail.
     """
     z, state = x.detach(), random_state(model)
     seen = not is_compiled(model)  # a hook would be compiled as well
@@ -63,36 +78,53 @@ def look_again(model: Model, x: Tensor) -> SecondLook | None:
                 raw = forward(model, z.clone().requires_grad_(differentiable).clone())
         except Exception:  # no look is no harm
             continue
-        return SecondLook(z, raw.detach(), _sigmoid(raw), touched, random_state(model) != state)
+        drew = random_state(model) != state
+        with torch.set_grad_enabled(differentiable):
+            elsewhere, alone = _elsewhere(model, z, company)
+        return SecondLook(z, raw.detach(), elsewhere, alone, _sigmoid(raw), touched, drew)
     return None
 
 
-def trusted(model: Model, x: Tensor) -> bool:
-    """Tell whether a module was looked at for series of this size, and gave no reason for doubt.
+def _elsewhere(model: Model, z: Tensor, company: Tensor | None) -> tuple[Tensor | None, bool]:
+    """Return the last series' output at another place of a batch of another size; whether single ones will do."""
+    if len(z) == 1:
+        moved = [] if company is None else [torch.cat([company.to(z), z])]
+    else:
+        moved = [z[-1:], torch.cat([z[:1], z])]
+    for batch in moved:
+        try:
+            return forward(model, batch).detach()[-1:], len(z) == 1 or len(batch) == 1
+        except Exception:  # it refuses single series, or what keeps them company
+            continue
+    return None, len(z) == 1
 
-    It is not run again as long as its attributes and the addresses of its tensors are what they were.
+
+def trusted(model: Model, x: Tensor, caller: str) -> bool:
+    """Tell whether a module was looked at for a caller and series of this size, and gave no reason for doubt.
+
+    It is not run again as long as its attributes and the addresses of its tensors are what they were. What one
+    method has seen says nothing of the batches of another.
     """
-    module, key = owner(model), _key(model, x)
+    module, key = owner(model), _key(model, x, caller)
     return module is not None and key is not None and key in _trusted.get(module, ())
 
 
-def trust(model: Model, look: SecondLook) -> None:
+def trust(model: Model, look: SecondLook, caller: str) -> None:
     """Remember a module that gives the same outputs again, ends in no sigmoid and reads the axes as they are."""
-    module, key = owner(model), _key(model, look.x)
+    module, key = owner(model), _key(model, look.x, caller)
     doubtful = look.drew or look.sigmoid or caution(model, look.touched, look.x) is not None
     if module is None or key is None or doubtful:
         return
     _trusted[module] = [*_trusted.get(module, ()), key][-KEPT:]
 
 
-def _key(model: Model, x: Tensor) -> Hashable:
+def _key(model: Model, x: Tensor, caller: str) -> Hashable:
     """Return what decides how a module treats series; None for what cannot be told."""
     module = owner(model)
     if module is None:
         return None
     try:
-        # one series alone cannot show that a model mixes those of a batch
-        key = plain_state(module), getattr(model, "__func__", None), x.shape[1:], len(x) > 1, x.dtype, x.device
+        key = plain_state(module), getattr(model, "__func__", None), x.shape, x.dtype, x.device, caller
         hash(key)
     except (NotCapturableError, TypeError):
         return None
@@ -114,42 +146,52 @@ def _ends(node: Any, depth: int) -> Iterator[str]:
         yield from _ends(following, depth - 1)
 
 
-def outputs_differ(model: Model, first: Tensor, look: SecondLook) -> Varying:
-    """Tell whether outputs for the same series differ: the model draws or remembers, or mixes series of a batch.
+def outputs_differ(model: Model, look: SecondLook, first: Tensor | None = None) -> Varying:
+    """Tell whether outputs for the same series differ: the model draws or remembers, or its batch matters.
 
-    Only what rounding in another batch cannot explain counts; if in doubt, it runs twice under the same
-    circumstances. A model that draws and still repeats its outputs seeds itself: then a series runs at two places
-    of a batch, which may meet other numbers. ``first`` are its first outputs, the same series among them.
+    ``first`` are outputs of the same series, and maybe more, from another pass. In doubt the model runs twice
+    under the same circumstances: one that does not repeat itself draws, as does one that seeds itself. Of one that
+    does, only what the rounding of another batch cannot explain counts.
     """
-    count = min(len(first), len(look.raw))
-    again = look.raw[:count].cpu()
-    gap = _gap(first[:count].to(again), again)
-    size = float(again.double().abs().amax()) if again.numel() else 0.0
-    same = not gap > ROUNDED * _precision(again) * size
-    if same and not look.drew:
+    gaps, size = [0.0], float(look.raw.double().abs().amax()) if look.raw.numel() else 0.0
+    if first is not None:
+        count = min(len(first), len(look.raw))
+        gaps.append(_gap(first[:count].to(look.raw), look.raw[:count]))
+    if look.elsewhere is not None:
+        gaps.append(_gap(look.elsewhere, look.raw[-1:]))
+    gap, rounding = max(gaps), ROUNDED * _precision(look.raw) * size
+    if gap <= rounding:
         return ""
     try:
         with torch.no_grad():
-            twice = forward(model, torch.cat([look.x, look.x])) if same else forward(model, look.x)
-            other = twice[len(look.x) :] if same else forward(model, look.x)
-            if not same and _gap(twice, other) <= ROUNDED * _precision(other) * size:
-                why: Varying = "drawn" if look.drew else "batch"  # it repeats itself in the same batch
-                return why if gap > COARSE * size else ""
+            repeated = _gap(forward(model, look.x), forward(model, look.x)) <= rounding
     except Exception:  # no look is no harm
         return ""
-    rounding = ROUNDED * _precision(other) * size
-    return "drawn" if _gap(twice[: len(other)], other) > rounding else ""
+    if look.drew or not repeated:
+        return "drawn"
+    return "batch" if gap > _explained_by_rounding(model, look) * size else ""
 
 
-def run_twice(model: Model, x: Tensor) -> tuple[Tensor, Varying] | None:
-    """Return the outputs for a few series, and whether they are others when the model runs again."""
+def _explained_by_rounding(model: Model, look: SecondLook) -> float:
+    """Return the share of its outputs that a model's own arithmetic may change from batch to batch."""
+    parts = [parts_of(module) for module in modules_of(model)]
+    quantised = any(".quantized." in type(each).__module__ for part in parts for each in part.modules)
+    if quantised or any(each.dtype in INTEGERS for part in parts for each in (*part.parameters, *part.buffers)):
+        return EIGHT_BITS
+    kinds = [kind for kind in (look.x.dtype, look.raw.dtype) if kind.is_floating_point]
+    coarsest = max((resolution(look.x.device, kind) for kind in kinds), default=0.0)
+    return SINGLE if coarsest < 1e-5 else HALF if coarsest <= 2.0**-10 else EIGHT_BITS
+
+
+def run_twice(model: Model, x: Tensor, company: Tensor | None = None) -> Varying:
+    """Tell the same of a few series that the model was not shown yet."""
     with torch.no_grad():
         try:
-            first = forward(model, x[:FEW].clone())
+            first = forward(model, x.clone())
         except Exception:  # no look is no harm
-            return None
-        look = look_again(model, x[:FEW])
-    return None if look is None else (first, outputs_differ(model, first.cpu(), look))
+            return ""
+        look = look_again(model, x, company)
+        return "" if look is None else outputs_differ(model, look, first)
 
 
 def _gap(first: Tensor, second: Tensor) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
-from torch import Tensor, cat
+from torch import Tensor
 
 from tempograd._utils import settings, validation
 from tempograd._utils.registry import Registry
@@ -41,7 +41,7 @@ from tempograd.engine.second_look import (
     trusted,
 )
 from tempograd.engine.tasks import AS_THEY_ARE, told_task
-from tempograd.errors import DataError, InputError, short_path, warn
+from tempograd.errors import DataError, InputError, short_path, silenced, warn
 from tempograd.explainers.background import drawn_from, laid_ready
 from tempograd.explainers.batches import GivenSeries, SeriesBatch, as_batch
 from tempograd.explainers.files import (
@@ -83,8 +83,13 @@ NOISE = (
     "draws=32 to average over its random numbers, with an error."
 )
 IN_COMPANY = (
-    "The model's answer to a series depends on the other series of its batch, and so do the scores: pass a "
-    "function that calls it with one series at a time, or let it normalise by numbers that it has learnt."
+    "The model's answer to a series depends on the other series of its batch or on its place among them, and so "
+    "do the scores: pass a function that calls it with one series at a time."
+)
+BY_ITSELF = (
+    "The model's answer to a series depends on the other series of its batch or on its place among them, so each "
+    "was run by itself, which takes longer: look for statistics over the batch or a positional encoding along it. "
+    "batch_size= runs batches all the same."
 )
 
 
@@ -107,14 +112,14 @@ def warn_of_doubts(adapted: Model, request: Request, look: SecondLook | None) ->
         warn(swapped)
 
 
-def varied(request: Request, look: SecondLook | None) -> Varying:
+def varied(request: Request, look: SecondLook | None, caller: str) -> Varying:
     """Tell whether the model's outputs for the same series differ, and why."""
     outputs = request.first_outputs()
     if outputs is None or look is None:
         return ""
-    differ = outputs_differ(request.model, outputs, look)
+    differ = outputs_differ(request.model, look, outputs)
     if not differ:
-        trust(request.model, look)
+        trust(request.model, look, caller)
     return differ
 
 
@@ -221,7 +226,7 @@ class Explainer(ABC):
     uses_baseline: ClassVar[bool] = True
     """Whether the scores compare with the baseline."""
     draws_baselines: ClassVar[bool] = False
-    """Whether background series, where there are some, take the place of the baseline."""
+    """Whether background series, where there are some, take the place of a baseline that nobody named."""
     takes_background: ClassVar[bool] = False
     """Whether values of other series, drawn anew for each sample, can be the baseline."""
     targeted: ClassVar[bool] = True
@@ -444,9 +449,7 @@ class Explainer(ABC):
         batch = as_batch(SeriesBatch(x, mask, raw, ids, channels, times, names, layout))
         pool, baseline = drawn_from(self, _that_draw_baselines, batch.x, baseline, background, batch.layout)
         wanted = check_targets(target, targets)
-        self._check_call(model, target, batch_size, gradient_check)
-        if wanted is not None and not self.targeted:
-            raise InputError(f"{self.name} explains the whole output of the model: leave targets= out.")
+        self._check_call(model, target, wanted, batch_size, gradient_check)
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
         call = Call(pick=pick, model_layout=model_layout, lengths=batch.lengths)
         given = GivenSeries.of(call, model, batch, baseline, missing, fixed)  # before torch does anything
@@ -474,6 +477,7 @@ class Explainer(ABC):
                 task=told,
                 classes=classes,
                 call=given.call,
+                named_baseline=baseline is not None,
             )
             request.background = None if pool is None else laid_ready(request, pool)
             named = _named(request, given.raw, batch, units)
@@ -483,7 +487,7 @@ class Explainer(ABC):
                 ran = self._run(model, adapted, requests, draws, restore_buffers)
             restore_buffers()
         if ran.varies and ran.draws == 1:
-            warn(IN_COMPANY if ran.varies == "batch" else NOISE)
+            warn(NOISE if ran.varies == "drawn" else BY_ITSELF if ran.by_itself else IN_COMPANY)
         known = ran.told() | named
         return together(
             [
@@ -512,18 +516,30 @@ class Explainer(ABC):
         draws: int,
         restore_buffers: Callable[[], None],
     ) -> "_Ran":
-        """Explain, look at the model once more, and refuse or warn of what is wrong."""
+        """Explain, look at the model once more, and refuse or warn of what is wrong.
+
+        Where series cannot be run together, they are explained once more, each by itself.
+        """
+        single = [each.replace(batch_size=1) for each in requests]  # as they are before anything was read
         results, requests, draws = self._over_draws(requests, draws)
         request = requests[0]
         few = _few(request)
-        look = None if trusted(adapted, few) else look_again(adapted, few)
+        look = None if trusted(adapted, few[0], self.name) else look_again(adapted, *few)
         restore_buffers()  # where a forward keeps state
         mark = fingerprint(model)  # while the device is busy
         for each, result in zip(requests, results, strict=True):
             each.verify(result.values)
-        varies: Varying = "drawn" if draws > 1 else varied(request, look)
+        varies: Varying = "drawn" if draws > 1 else varied(request, look, self.name)
         warn_of_doubts(adapted, request, look)
-        return _Ran(results, requests, draws, varies, mark)
+        can = look is not None and look.alone and not self.needs_module
+        by_itself = varies == "batch" and request.batch_size is None and can
+        if by_itself:
+            with silenced():  # what there is to say was said
+                requests, results = single, self._attributions(single)
+            restore_buffers()
+            for each, result in zip(requests, results, strict=True):
+                each.verify(result.values)
+        return _Ran(results, requests, draws, varies, by_itself, mark)
 
     def _explanation(
         self, result: Attribution, request: Request, output: str, told: dict[str, Any]
@@ -582,7 +598,7 @@ class Explainer(ABC):
         if draws > 1:
             if self.needs_module:
                 raise InputError(f"{self.name} reads the layers of the model, which draws= cannot repeat.")
-            if any(_varies(requests[0]) for _ in range(TRIES)):
+            if any(_draws(requests[0]) for _ in range(TRIES)):
                 return *over_draws(requests, self._attributions, draws), draws
             warn(f"draws={draws} makes no difference: the model answers the same series the same each time.")
         return self._attributions(requests), list(requests), 1
@@ -607,7 +623,7 @@ class Explainer(ABC):
             return found
         return found._replace(delta=score_delta(request))  # which a map of zeros may have to explain
 
-    def _check_call(self, model: Any, target: Any, batch_size: Any, gradient_check: Any) -> None:
+    def _check_call(self, model: Any, target: Any, wanted: Any, batch_size: Any, gradient_check: Any) -> None:
         validation.check_model(model)
         validation.check_flag(gradient_check, "gradient_check")
         if batch_size is not None:
@@ -617,6 +633,8 @@ class Explainer(ABC):
                 f"{self.name} learns from training series: write explainer = explainer.fit(model, series), which "
                 "returns a new one, or pass background= to tempograd.explain."
             )
+        if wanted is not None and not self.targeted:
+            raise InputError(f"{self.name} explains the whole output of the model: leave targets= out.")
         if target is not None and not self.targeted:
             warn(f"{self.name} explains the whole output of the model: target= makes no difference to its scores.")
 
@@ -701,22 +719,25 @@ class _Ran(NamedTuple):
     requests: list[Request]
     draws: int
     varies: Varying
+    by_itself: bool  # whether each series was run alone, since batches mix them
     fingerprint: Callable[[], str]
 
     def told(self) -> dict[str, Any]:
         """Return what every explanation says of the model."""
-        varies = {"varies": bool(self.varies), "mixes_series": self.varies == "batch"}
+        varies = {
+            "varies": bool(self.varies) and not self.by_itself,
+            "mixes_series": self.varies == "batch",
+        }
         return {"fingerprint": self.fingerprint(), "draws": self.draws} | varies
 
 
-def _few(request: Request) -> Tensor:
-    """Return some series that go through the model at once, in another batch than before if that can be."""
-    few = request.x[: min(FEW, request.batch_size or FEW)].to(request.device, request.dtype)
-    whole = len(few) == len(request.x) and request.batch_size is None  # larger ones may be refused
-    more = len(few) + (2 * len(few) == few.shape[1])  # as many series as steps would hide which axis is which
-    return cat([few, *[few[:1]] * more]) if whole and len(few) > 1 else few
+def _few(request: Request) -> tuple[Tensor, Tensor | None]:
+    """Return some series that go through the model at once, and company for a single one: its baseline."""
+    count = min(FEW, request.batch_size or FEW, len(request.x))
+    count -= count > 1 and count == request.x.shape[1]  # as many as steps would hide which axis is which
+    block = request.block(slice(0, count))
+    return block.x, None if request.batch_size == 1 else block.baseline[:1]
 
 
-def _varies(request: Request) -> bool:
-    seen = run_twice(request.model, _few(request))
-    return seen is not None and bool(seen[1])
+def _draws(request: Request) -> bool:
+    return run_twice(request.model, *_few(request)) == "drawn"

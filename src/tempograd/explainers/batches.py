@@ -124,7 +124,8 @@ def _beside(given: SeriesBatch, name: str, series: list[Tensor], empty: float) -
     if part is not None and len({len(one) for one in series}) > 1:
         raise InputError(f"{name} must be a list with an array for each series, as x is, got {brief(part)}.")
     if part is not None and given.layout == "BDT":
-        return validation.as_tensor(part, name).transpose(1, 2)
+        part = validation.as_tensor(part, name)
+        return part.transpose(1, 2) if part.ndim == 3 else part
     return part
 
 

@@ -99,7 +99,7 @@ def explain(
     background : Tensor or array of shape (batch, time, channel), optional
         Other series, as the model reads them: those of ``baseline="background"`` and those that methods learn
         from, such as GradientSHAP's pool of baselines. Every method accepts them, so that one loop runs all; those
-        that learn nothing leave them alone.
+        that learn nothing leave them alone, and those that learn a baseline take the named one.
     target : int, Tensor of shape (batch,) or (batch, time), or callable, optional
         Class or output to explain, or a function of the output that picks one score per series; by default the
         predicted class, and class 1 of a model with a single logit.

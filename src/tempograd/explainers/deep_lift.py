@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.engine import Block, Model, Request, differentiate, owner, require_path, select_target
-from tempograd.engine.gradients import NO_GRAPH
+from tempograd.engine.gradients import one_sentence
 from tempograd.engine.outputs import forward
 from tempograd.errors import MissingExtraError, ModelError, warn
 from tempograd.explainers.base import EXPLAINERS, Explainer
@@ -152,14 +152,9 @@ class _Explained(nn.Module):
 
 
 def _captum(method: Any, block: Block) -> Tensor:
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), one_sentence():
         warnings.filterwarnings("ignore", "Setting forward, backward hooks")
-        try:
-            found: Tensor = method.attribute(block.x.clone().requires_grad_(), baselines=block.baseline)
-        except RuntimeError as error:  # of captum's hooks, where a layer receives what autograd does not follow
-            if "doesn't require gradient" not in str(error):
-                raise
-            raise ModelError(NO_GRAPH) from error
+        found: Tensor = method.attribute(block.x.clone().requires_grad_(), baselines=block.baseline)
     return found.detach()
 
 

@@ -217,7 +217,7 @@ class Occlusion(CellReplacement):
     where these missed far values.
 
     :meth:`fit` takes training series; values are then replaced by the mean of these at the same step and
-    channel, otherwise by the call's baseline. Every observed value costs one pass of the model. With
+    channel, unless the call names a baseline. Every observed value costs one pass of the model. With
     ``steps="own"`` a value is judged by the prediction at its own step; a recurrent model then runs one step
     from its remembered state instead of the whole series.
 
@@ -293,7 +293,7 @@ class Occlusion(CellReplacement):
         ]
 
     def _put_means(self, request: Request) -> None:
-        if self.means is not None:
+        if self.means is not None and not request.named_baseline:
             means = request.pooled(self.means, "The training series")
             means = means[0] if request.call.packing is not None else means
             check_training(means.shape, request)

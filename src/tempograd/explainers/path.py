@@ -345,18 +345,22 @@ class GradientShap(Explainer):
 
     def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
         drawn = requests[0].background is not None
-        if self.pool is not None and not drawn:
-            request = requests[0]
-            request.shortcuts["pool"] = pool = request.pooled(self.pool, "The baselines")
-            check_training(pool.shape, request)
+        if self.pool is not None and not drawn and not requests[0].named_baseline:
+            for request in requests:
+                self._put_pool(request, self.pool)
         elif not self.noise and self._examined and not drawn:
-            warn(
-                f"{self.caveat}, so its scores are those of integrated_gradients: call fit(model, series), or "
-                "pass background= to tempograd.explain."
-            )
+            instead = "call fit(model, series), or pass background= to tempograd.explain"
+            instead = instead if self.pool is None else "leave baseline= out, and it draws from the background"
+            warn(f"{self.caveat}, so its scores are those of integrated_gradients: {instead}.")
 
         path = partial(self._path, requests[0])
         return integrate_all(requests, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")
+
+    def _put_pool(self, request: Request, pool: Inputs) -> None:
+        request.shortcuts["pool"] = laid = request.pooled(pool, "The baselines")
+        check_training(laid.shape, request)
+        mean = laid.mean(0, dtype=torch.float64).to(request.x)
+        request.baseline = mean.expand_as(request.x)  # and the explanation says so
 
     def _path(self, request: Request, block: Block, stage: int) -> GradientPath:
         stream = keys(request.seed, block.ids, Stream.BASELINES)
@@ -392,7 +396,7 @@ class GradientShap(Explainer):
         """Draw a baseline for each point and return what looks up those of some; None for the call's own."""
         if block.background is not None:
             return block.background.starts(block, self.n_samples)
-        if self.pool is None:
+        if "pool" not in request.shortcuts:
             return None
         pool: Tensor = request.shortcuts["pool"]
         counter = FAR + torch.arange(self.n_samples, device=block.x.device)

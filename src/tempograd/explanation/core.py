@@ -162,7 +162,7 @@ class Explanation:
         What the method promises, which the verdict builds on.
     draws, varies, mixes_series : int, bool and bool
         Realisations that were averaged, whether the model's outputs for the same series differ, and whether they
-        do so because of the other series of a batch.
+        depend on the rest of a batch. If only the last is true, each series was run by itself.
     channels, times, names : tuple of str, optional
         What people call the channels, the time steps and the series; ``ids`` number the latter. ``times`` may hold
         such a tuple for each series.

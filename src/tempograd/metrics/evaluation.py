@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import validation
-from tempograd.engine import frozen, place
+from tempograd.engine import frozen
 from tempograd.engine.guesses import is_probability
-from tempograd.engine.second_look import FEW, generators_kept, random_state, run_twice
+from tempograd.engine.outputs import PassCount, counting
+from tempograd.engine.second_look import FEW, Varying, generators_kept, look_again, outputs_differ, trust, trusted
 from tempograd.errors import InputError, SettingError, brief, warn
 from tempograd.explanation.core import Explanation, require, warn_of_another_model
 from tempograd.metrics.base import METRICS, RANKS, Metric
@@ -48,7 +49,8 @@ def evaluate(
     """Score an explanation, one number per series and metric.
 
     All metrics that remove cells share one pass over the model: no series is shown to it twice in the same
-    state. Unobserved cells are never ranked and never removed.
+    state, but for a few that tell beforehand whether their batch matters. Unobserved cells are never ranked and
+    never removed.
 
     Parameters
     ----------
@@ -122,7 +124,7 @@ def evaluate(
         options |= {"background": background, "draws": draws}
         scores = measure(model, explanation, x, chosen, baseline, k, truth, seen=seen, **options)
         if removing:
-            _warn_of_noise(model, explanation, x, seen)
+            _warn_of_noise(seen.varies, by_itself=batch_size is None)
             if of is None and seen.measured == "output":
                 _warn_of_other_outputs(explanation, removing, seen)
     return scores
@@ -133,22 +135,42 @@ class Seen:
     """What a pass over the model showed beside the scores."""
 
     clean: Tensor | None = None  # outputs for the first series, (series, …, output)
-    drew: bool = False  # whether random numbers were drawn
+    varies: Varying = ""  # whether the model's outputs for the same series differ
     measured: Measured | None = None  # what cumulative metrics followed
 
 
-def _warn_of_noise(model: Model, explanation: Explanation, x: Any, seen: Seen) -> None:
+def _warn_of_noise(varies: Varying, *, by_itself: bool) -> None:
     """Warn of a model that draws, or mixes the series of a batch."""
-    if explanation.mixes_series:
+    if varies == "batch":
+        end = "so each was run by itself" if by_itself else "and so do these scores: leave batch_size= out"
         warn(
-            "The model's answer to a series depends on the other series of its batch, and so do these scores: "
-            "evaluate a function that calls it with one series at a time."
+            "The model's answer to a series depends on the other series of its batch or on its place among them, "
+            f"{end}."
         )
-    elif explanation.varies or (seen.drew and _varies(model, explanation, x)):
+    elif varies:
         warn(
             "The model answers the same series differently when it is asked again, so these scores hold its "
             "noise: evaluate a function that averages over its random numbers, or that fixes them."
         )
+
+
+def _varying(evaluated: EvalTarget) -> Varying:
+    """Tell whether outputs for the same series differ: what the explanation knows, or else a look tells."""
+    explanation, size = evaluated.explanation, evaluated.batch_size or FEW
+    if explanation.varies or explanation.mixes_series or size == 1:
+        return "batch" if explanation.mixes_series else "drawn" if explanation.varies else ""
+    model, place = evaluated.model, (evaluated.device, evaluated.dtype)
+    x, company = evaluated.x[: min(FEW, size)], evaluated.baseline[:1]
+    if evaluated.mask is not None:
+        company = company.where(evaluated.mask[:1], x[:1])
+    if trusted(model, x.to(*place), "evaluate"):
+        return ""
+    with counting(PassCount()):  # which no budget pays for
+        look = look_again(model, x.to(*place), company.to(*place))
+        found = "" if look is None else outputs_differ(model, look)
+    if look is not None and not found:
+        trust(model, look, "evaluate")
+    return found
 
 
 def _warn_of_other_outputs(explanation: Explanation, metrics: Sequence[Faithfulness], seen: Seen) -> None:
@@ -166,16 +188,6 @@ def _warn_of_other_outputs(explanation: Explanation, metrics: Sequence[Faithfuln
         f"{' and '.join(names)} {'counts' if len(names) == 1 else 'count'} the change of {which} of the model, "
         f"not of {other}: pass {instead}, or of='output' if that is what you want."
     )
-
-
-def _varies(model: Model, explanation: Explanation, x: Any) -> bool:
-    series = given_series(explanation, x)
-    if series is None:
-        return False
-    adapted, series = explanation.call.prepared(model, series)
-    with frozen(model):
-        found = run_twice(adapted, series[:FEW].to(*place(adapted, series)))
-    return found is not None and bool(found[1])
 
 
 def measure(
@@ -204,28 +216,32 @@ def measure(
     if removing:
         options: dict[str, Any] = {"of": of, "target": target, "background": background, "draws": draws}
         evaluated = EvalTarget.of(model, explanation, x, baseline, batch_size, **options)
-        scores |= _remove(evaluated, k, removing, seen or Seen())
+        scores |= _remove(evaluated, k, removing, seen)
     return {metric.name: scores[metric.name] for metric in chosen}
 
 
-def _remove(evaluated: EvalTarget, k: Any, metrics: Sequence[Faithfulness], seen: Seen) -> dict[str, Tensor]:
-    device, seen.measured = evaluated.explanation.values.device, evaluated.measured
+def _remove(
+    evaluated: EvalTarget, k: Any, metrics: Sequence[Faithfulness], seen: Seen | None
+) -> dict[str, Tensor]:
+    device = evaluated.explanation.values.device
     schedules = [metric.schedule(k, evaluated.observed, evaluated.cells) for metric in metrics]
     each: dict[str, list[Tensor]] = {metric.name: [] for metric in metrics}  # by draw
 
     def read(rows: slice, outputs: list[RemovalOutputs]) -> None:
-        if seen.clean is None:
+        if seen is not None and seen.clean is None:
             seen.clean = outputs[0].predictions[:, 0]
         for metric, output in zip(metrics, outputs, strict=True):
             each[metric.name][-1][rows] = metric.read(output).float().to(device)
 
-    with frozen(evaluated.given):
-        state = random_state(evaluated.given)
+    with frozen(evaluated.given) as restore_buffers:
+        if seen is not None:
+            seen.measured, seen.varies = evaluated.measured, _varying(evaluated)
+            evaluated = evaluated.one_by_one_if(seen.varies == "batch")
+            restore_buffers()
         for drawn in evaluated.each_draw():
             for found in each.values():
                 found.append(torch.empty(len(evaluated.x), device=device))
             run_removals(drawn, schedules, read, "evaluate")
-        seen.drew = random_state(evaluated.given) != state
     return {name: mean_over(found) for name, found in each.items()}
 
 
@@ -345,7 +361,9 @@ def removal_curve(
 
     schedule = RemovalSchedule(rank, descending, limit, every=True)
     each: list[tuple[Tensor | None, ...]] = []  # by draw
-    with frozen(model):
+    with frozen(model) as restore_buffers:
+        evaluated = evaluated.one_by_one_if(_varying(evaluated) == "batch")
+        restore_buffers()
         for drawn in evaluated.each_draw():
             parts.clear()
             run_removals(drawn, [schedule], read, "remove cells")

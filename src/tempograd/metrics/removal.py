@@ -235,7 +235,7 @@ class EvalTarget:
         if drawn:
             others = Background.of(in_time_order(background), z, call, 0, (device, dtype), Stream.REMOVALS)
             warn_of_other_background(explanation, others)
-        return cls(
+        found = cls(
             given=model,
             model=adapted,
             explanation=explanation,
@@ -252,6 +252,11 @@ class EvalTarget:
             background=others,
             draws=1 if others is None else validation.check_int(DRAWS if draws is None else draws, "draws", 1),
         )
+        return found.one_by_one_if(explanation.mixes_series)
+
+    def one_by_one_if(self, mixed: bool) -> Self:
+        """Run each series by itself where batches mix them, unless the caller has chosen their size."""
+        return replace(self, batch_size=1) if mixed and self.batch_size is None else self
 
     def each_draw(self) -> Iterator[Self]:
         """Yield one removal after the other: of the baseline, or of each of the series that are drawn."""

@@ -2,9 +2,8 @@
 
 import inspect
 import math
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,7 +16,7 @@ from tempograd.engine.background import baseline_in_time_order, in_time_order, i
 from tempograd.engine.calls import FixedInputs
 from tempograd.engine.outputs import PassCount, counting
 from tempograd.engine.second_look import generators_kept
-from tempograd.errors import InputError, TempogradWarning, brief
+from tempograd.errors import InputError, brief, silenced
 from tempograd.explainers import Explainer, explain
 from tempograd.explainers.by_name import fitted
 from tempograd.explanation import Explanation
@@ -148,7 +147,7 @@ class Bench:
         call |= {"ids": self.ids[rows], "seed": self.seed, **self.other_series}
         if quiet:
             call["gradient_check"] = False
-        with _silence() if quiet else nullcontext():
+        with silenced() if quiet else nullcontext():
             return explainer(self.model, _taken(self.x, rows), **call)
 
     def score(
@@ -216,13 +215,6 @@ def explained_passes(explanation: Explanation, counted: int) -> int:
     if explanation.n_evals is None:
         return counted
     return int(explanation.n_evals.sum()) * explanation.draws
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TempogradWarning)
-        yield
 
 
 def _tensors(inputs: Any) -> Any:

@@ -11,6 +11,7 @@ from torch.nn import functional
 from tempograd._utils.optimisers import AdamW
 from tempograd._utils.progress import progress_bar
 from tempograd.engine import Batching, Model, both_logits, call_model, differentiate, place, require_path
+from tempograd.engine.gradients import one_sentence
 from tempograd.engine.guesses import is_probability
 from tempograd.engine.model import by_lists
 from tempograd.errors import ModelError
@@ -242,7 +243,8 @@ class Training:
         """Take one step, and return the loss before it."""
         _, loss = self._losses(batch)
         # not backward(): it would also leave gradients on the weights of a model inside a function
-        gradients = torch.autograd.grad(loss, self.weights, allow_unused=True)
+        with one_sentence():
+            gradients = torch.autograd.grad(loss, self.weights, allow_unused=True)
         for weight, gradient in zip(self.weights, gradients, strict=True):
             weight.grad = gradient
         self._clip()
