@@ -21,7 +21,7 @@ SIZES = "table7"  # of the paper, which needs no results
 
 
 def run_plan(args: argparse.Namespace) -> None:
-    plan = load_plan(args.plan, protocol=args.protocol)
+    plan = load_plan(args.plan, protocol=args.protocol, to_run=args.methods or True)
     _check_filters(plan, args)
     cells = [cell for cell in plan.cells() if _wanted(cell, args)]
     if args.kept is not None:

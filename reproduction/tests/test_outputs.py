@@ -49,12 +49,11 @@ def fails(capsys, *argv):
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]], ids=["", "force"])
-@pytest.mark.parametrize("out", ["plan.toml", "results/cells.json", "results/scores.parquet"])
+@pytest.mark.parametrize("out", ["plan.toml", "results/records.parquet"])
 @pytest.mark.parametrize("link", [None, "symbolic", "hard"])
 def test_an_input_is_never_overwritten(capsys, out, force, link):
     Path("results").mkdir()
-    for name in ("cells.json", "scores.parquet"):
-        (Path("results") / name).write_text("of a run")
+    Path("results/records.parquet").write_text("of a run")
     if link == "symbolic":
         Path("link").symlink_to(out)
     elif link == "hard":
@@ -76,13 +75,11 @@ def test_an_archive_does_not_overwrite_the_archive_it_is_made_of(capsys, monkeyp
     assert contents() == before
     assert main(["table", "toy", "--results", "results", "--archive", "copy"]) == 0
     assert main(["table", "toy", "--results", "results", "--archive", "copy"]) == 0  # over its own
-    for name in ("cells.json", "scores.parquet"):
-        Path("copy", name).write_text("mine")
-        assert f"{name} exists and is no archive" in fails(
-            capsys, "table", "toy", "--results", "results", "--archive", "copy"
-        )
-        assert Path("copy", name).read_text() == "mine"
-        assert main(["table", "toy", "--results", "results", "--archive", "copy", "--force"]) == 0
+    Path("copy/records.parquet").write_text("mine")
+    said = fails(capsys, "table", "toy", "--results", "results", "--archive", "copy")
+    assert "records.parquet exists and is no archive" in said
+    assert Path("copy/records.parquet").read_text() == "mine"
+    assert main(["table", "toy", "--results", "results", "--archive", "copy", "--force"]) == 0
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -9,10 +9,11 @@ import pytest
 
 from tempograd_paper.commands import main
 from tempograd_paper.runner import load_plan
+from tempograd_paper.tables.archive import read_archive
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "reproduction/results"
-FOLDERS = sorted(path.parent for path in RESULTS.glob("*/cells.json"))
+FOLDERS = sorted(path.parent for path in RESULTS.glob("*/records.parquet"))
 
 
 def plan_of(folder: Path) -> tuple[str, str]:
@@ -38,14 +39,14 @@ def test_the_table_is_what_the_scores_give(folder, capsys):
 def test_every_kept_cell_belongs_to_the_plan(folder):
     plan, protocol = plan_of(folder)
     known = {cell.key for cell in load_plan(plan, protocol=protocol, to_run=False).cells()}
-    kept = [entry["key"] for entry in json.loads((folder / "cells.json").read_text())]
+    kept = read_archive(folder / "records.parquet")
     assert kept
     assert set(kept) <= known
 
 
 def test_results_stay_small():
     total = sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file())
-    assert total < 40e6  # all tables of the paper, one score per series and measure; half of them took 20
+    assert total < 12e6  # all tables of the paper, one score per series and measure
 
 
 @pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda page: page.name)

@@ -1,10 +1,9 @@
 """Every step of the reproduction's writers fails once, as in tests/_utils/test_write_faults.py."""
 
 import json
-import sys
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 import torch
@@ -18,7 +17,7 @@ from tempograd_paper.runner.store import Store
 from tempograd_paper.tables import archive
 from tempograd_paper.tables.rendering import TABLE, render
 from tempograd_paper.tables.tabulation import tabulate
-from tests.helpers.write_faults import NUMBERS, Faults, attempt, fails_at_every_step, some, stops_halfway
+from tests.helpers.write_faults import NUMBERS, Faults, attempt, fails_at_every_step, stops_halfway
 
 PLAN = toy_plan()
 RECORDS = toy_records(PLAN)
@@ -41,11 +40,21 @@ def write_table(path, seed):
     write_atomically(path, lambda temporary: temporary.write_text(text), kind=TABLE)
 
 
+def write_archive(path, seed):
+    with mock.patch.object(archive, "ARCHIVE", path.name):
+        archive.write_archive(path.parent, PLAN, {CELL.key: record(seed)})
+
+
 WRITERS = {
     "table": (write_table, Path.read_text, True),
     "record": (
         lambda path, seed: record(seed).save(path),
         lambda path: load_file(path)["ids"].tolist(),
+        False,
+    ),
+    "archive": (
+        write_archive,
+        lambda path: archive.read_archive(path)[CELL.key].ids.tolist(),
         False,
     ),
     "prepared": (
@@ -68,41 +77,6 @@ def test_a_fault_at_any_step_of_a_writer(tmp_path, monkeypatch, spare, name, the
 def test_a_real_limit_halfway_through_a_file(tmp_path, name):
     write, read, _ = WRITERS[name]
     stops_halfway(write, read, tmp_path)
-
-
-@pytest.mark.usefixtures("spare")
-def test_a_fault_at_any_step_of_an_archive(tmp_path, monkeypatch):
-    """Two files belong together: the scores come first, and the cells beside them are the old or the new ones."""
-    pytest.importorskip("duckdb")
-    folder = tmp_path / "archive"
-    archive.write_archive(folder, PLAN, RECORDS)
-    old = {path.name: path.read_bytes() for path in folder.iterdir()}
-    faults = Faults(monkeypatch)
-    real = archive.database
-
-    def database():
-        connection = real()
-
-        def execute(query):
-            if faults.due():
-                raise sys.modules["duckdb"].IOException(f'IO Error: {{"errno":"{faults.number}"}}')
-            return connection.execute(query)
-
-        return SimpleNamespace(register=connection.register, execute=execute)
-
-    monkeypatch.setattr(archive, "database", database)
-    faults.start(-1, 0)
-    archive.write_archive(folder, PLAN, RECORDS)
-    failed = 0
-    for failing in some(faults.step):
-        faults.start(failing, NUMBERS[failing % 4])
-        failed += bool(attempt(lambda: archive.write_archive(folder, PLAN, RECORDS)))
-        removing = faults.removing
-        faults.start(-1, 0)
-        found = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-        assert found == old
-        assert len(list(folder.iterdir())) == 2 or removing
-    assert failed >= 5
 
 
 @pytest.mark.usefixtures("spare")

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
+import pyarrow
 import pytest
 import safetensors.torch
 import torch
+from pyarrow import parquet
 from torch import nn
 
 import tempograd as tg
@@ -238,7 +240,9 @@ def test_text_that_is_python_stays_text(marker, tmp_path):
     lines = [f'{key} = ["{evil}"]' for key in ("datasets", "models", "explainers", "metrics")]
     (tmp_path / "plan.toml").write_text("\n".join([f'title = "{evil}"', *lines]))
     _opened(lambda: load_plan(tmp_path / "plan.toml"))
-    (tmp_path / "cells.json").write_text(json.dumps([{"key": evil, "cell": {"dataset": evil}, "facts": evil}]))
+    about = json.dumps({"key": evil, "cell": {"dataset": evil}, "steps": evil, "pooled": evil, "facts": evil})
+    rows = pyarrow.table({"tempograd_record": [about], "id": [0]})
+    parquet.write_table(rows, tmp_path / "records.parquet")
     _opened(lambda: load_records(tmp_path, load_plan("smoke")))
     assert not marker.exists()
 

@@ -13,7 +13,7 @@ from tempograd_paper.cell import Measure
 from tempograd_paper.labels import method_label
 from tempograd_paper.runner import Plan, Record, load_plan
 from tempograd_paper.statistics import CrossedInterval, Friedman, critical_difference, crossed_interval, friedman
-from tempograd_paper.tables.archive import CELLS, load_records
+from tempograd_paper.tables.archive import ARCHIVE, load_records
 from tempograd_paper.tables.entries import FLOOR
 
 _Floats = NDArray[np.float64]
@@ -126,7 +126,7 @@ def plan_of(folder: Path) -> Plan:
 
 def kept_folders(results: Path) -> list[Path]:
     """Return the folders of all kept results."""
-    return sorted(path.parent for path in results.glob(f"*/{CELLS}"))
+    return sorted(path.parent for path in results.glob(f"*/{ARCHIVE}"))
 
 
 def compare_methods(blocks: Sequence[Block], *, whole: bool = True) -> Comparison:

@@ -1,7 +1,7 @@
 """Plans as TOML files: read, inherited and checked to the last value before anything runs."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields, replace
 from importlib.resources import files
 from importlib.util import find_spec
@@ -34,9 +34,10 @@ WITH_TRUTH = ("state", "switch_feature")
 """Data sets that know which cells decided a label."""
 PACKAGES = {"deep_lift": "captum"}
 """Methods that run on more than the core, the extra being called like the package."""
+ToRun = bool | Collection[str]
 
 
-def read_explainers(entry: Entry, datasets: Sequence[str], protocol: str, *, to_run: bool) -> tuple[Row, ...]:
+def read_explainers(entry: Entry, datasets: Sequence[str], protocol: str, *, to_run: ToRun) -> tuple[Row, ...]:
     """Read ``explainers``; ``random``, the floor, is always among them."""
     rows: list[Row] = []
     for item in entry.items():
@@ -52,12 +53,13 @@ def read_explainers(entry: Entry, datasets: Sequence[str], protocol: str, *, to_
     return tuple(rows)
 
 
-def _row(entry: Entry, datasets: Sequence[str], protocol: str, *, to_run: bool) -> Row:
+def _row(entry: Entry, datasets: Sequence[str], protocol: str, *, to_run: ToRun) -> Row:
     keys = entry.spelt_out("method").table(
         "key of an explainer", ("method", "label", "settings", "rank"), ("method",)
     )
     method = keys["method"].choice("explainer", EXPLAINERS)
-    if to_run and method in PACKAGES and find_spec(PACKAGES[method]) is None:
+    runs = to_run if isinstance(to_run, bool) else method in to_run
+    if runs and method in PACKAGES and find_spec(PACKAGES[method]) is None:
         raise entry.wrong(
             f"{method} needs {PACKAGES[method]}: pip install 'tempograd[{PACKAGES[method]}]', or take it out."
         )
@@ -171,7 +173,7 @@ def packaged_plans() -> list[str]:
     return sorted(path.stem for path in PLANS.glob("*.toml"))
 
 
-def load_plan(source: str | Path, *, protocol: str | None = None, to_run: bool = True) -> Plan:
+def load_plan(source: str | Path, *, protocol: str | None = None, to_run: ToRun = True) -> Plan:
     """Read a plan and check all of it.
 
     Parameters
@@ -180,8 +182,8 @@ def load_plan(source: str | Path, *, protocol: str | None = None, to_run: bool =
         The name of a packaged plan, for instance ``"table3"``, or a file that ends in ``.toml``.
     protocol : {"published", "fair", "tuned"}, optional
         In place of the file's.
-    to_run : bool, default=True
-        Whether the packages that its methods need must be installed.
+    to_run : bool or collection of str, default=True
+        Whether the packages that its methods need must be installed, or the methods of which they must.
 
     Raises
     ------
@@ -263,7 +265,7 @@ def _without_cells(plan: Plan, keys: dict[str, Entry]) -> Plan:
     return plan
 
 
-def _with_cells(plan: Plan, keys: dict[str, Entry], top: Entry, *, to_run: bool) -> Plan:
+def _with_cells(plan: Plan, keys: dict[str, Entry], top: Entry, *, to_run: ToRun) -> Plan:
     for key in NEEDED:
         if key not in keys:
             raise top.wrong(f"{key} is missing: write it here.")

@@ -57,7 +57,7 @@ class Record:
             plain = json.loads(header["tempograd"])
             ids, cell = tensors.pop("ids"), cell_from(plain["cell"], Path(path).stem)
             scores = {name.removeprefix("score."): score for name, score in tensors.items()}
-            return cls(cell, ids, scores, plain["facts"])._checked()
+            return cls(cell, ids, scores, plain["facts"]).checked()
         except FileNotFoundError:
             raise DataError(f"{short_path(path)} does not exist.") from None
         except (*UNREADABLE, safetensors.SafetensorError) as error:
@@ -65,7 +65,7 @@ class Record:
                 f"{short_path(path)} is no record of a benchmark: remove it, and run the plan again."
             ) from error
 
-    def _checked(self) -> "Record":
+    def checked(self) -> "Record":
         """Refuse parts that do not fit each other, which nobody wrote."""
         right = self.ids.ndim == 1 and self.ids.dtype == torch.int64
         for score in self.scores.values():

@@ -1,124 +1,29 @@
-"""Results as files: the records of a run, or the compact form of them that a repository keeps."""
+"""Results as files: the records of a run, or the small file of them that a repository keeps."""
 
+import itertools
 import json
-import math
 import shlex
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from tempograd._utils.io import START, Kind, check_output, start, writable, write_atomically
-from tempograd.errors import LONGEST, DataError, MissingExtraError, short_path
-from tempograd.metrics import summarise
+from tempograd._utils.io import START, Kind, check_output, writable, write_atomically
+from tempograd.bulk.sources import arrow
+from tempograd.errors import LONGEST, DataError, short_path
 from tempograd.models.files import exists
 from tempograd_paper.cell import Cell, cell_from
 from tempograd_paper.labels import PROGRAM
 from tempograd_paper.runner.plan import Plan
 from tempograd_paper.runner.record import UNREADABLE, Record
+from tempograd_paper.tables.rounding import rounded, step_of
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
-
-# Scores of many records as one Parquet file, written and read by DuckDB.
-
-COLUMNS = ("key", "id", "measure", "score")
-IDS = ""  # the measure under which the ids of a record stand whose metrics are all pooled
-
-
-class Scores(NamedTuple):
-    """Scores of one measure of one record, one per series; ``pooled``: one for all of them."""
-
-    key: str
-    measure: str
-    ids: NDArray[np.int64]
-    values: NDArray[np.float32]
-    pooled: bool = False
-
-
-def write_scores(connection: "DuckDBPyConnection", records: Sequence[Record], path: Path) -> None:
-    """Write key, id, measure and score of every record; a pooled score has no id, an undefined score is NULL."""
-    parts = [part for record in records for part in _parts(record)]
-    lengths = [len(part.ids) for part in parts]
-    columns = {
-        "key": np.repeat(np.array([part.key for part in parts], dtype=object), lengths),
-        "id": np.concatenate([part.ids for part in parts]),
-        "measure": np.repeat(np.array([part.measure for part in parts], dtype=object), lengths),
-        "score": np.concatenate([part.values for part in parts]),
-        "pooled": np.repeat([part.pooled for part in parts], lengths),
-    }
-    connection.register("scores", columns)
-    query = """
-        SELECT key, CASE WHEN pooled THEN NULL ELSE id END AS id, measure,
-               CASE WHEN isnan(score) THEN NULL ELSE score END AS score
-        FROM scores
-    """
-    target = str(path).replace("'", "''")
-    # version 2 splits floats into their bytes, which makes them a tenth smaller
-    try:
-        connection.execute(f"COPY ({query}) TO '{target}' (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2)")
-    except sys.modules["duckdb"].IOException as error:
-        raise OSError(str(error)) from error
-
-
-def read_scores(path: Path) -> dict[str, dict[str, Scores]]:
-    """Return the scores by key and measure."""
-    connection = database()
-    import duckdb  # noqa: PLC0415  # an extra, and it is there
-
-    if not path.exists():
-        raise DataError(f"{path} does not exist.")
-    query = """
-        SELECT key, measure, coalesce(id, 0) AS id, coalesce(score, 'nan'::FLOAT) AS score, id IS NULL AS pooled
-        FROM read_parquet(?, file_row_number = true)
-        ORDER BY file_row_number
-    """
-    try:
-        columns = connection.execute(query, [str(path)]).fetchnumpy()
-    except duckdb.Error as error:
-        raise DataError(f"{path} cannot be read: write it again with --archive.") from error
-    key, measure = (np.asarray(columns[name], dtype=object) for name in ("key", "measure"))
-    changes = np.flatnonzero((key[1:] != key[:-1]) | (measure[1:] != measure[:-1])) + 1
-    found: dict[str, dict[str, Scores]] = {}
-    for first, last in zip([0, *changes], [*changes, len(key)], strict=True):
-        ids, values = np.array(columns["id"][first:last]), np.array(columns["score"][first:last])
-        part = Scores(key[first], measure[first], ids, values, bool(columns["pooled"][first]))
-        found.setdefault(part.key, {})[part.measure] = part
-    return found
-
-
-def database() -> "DuckDBPyConnection":
-    """Open a database in memory."""
-    try:
-        import duckdb  # noqa: PLC0415  # an extra
-    except ImportError:
-        raise MissingExtraError("duckdb", "data") from None
-    return duckdb.connect()
-
-
-def _parts(record: Record) -> Iterator[Scores]:
-    key, ids = record.cell.key, record.ids.numpy()
-    pooled = {name: len(scores) != len(ids) for name, scores in record.scores.items()}
-    if all(pooled.values()):
-        yield Scores(key, IDS, ids, np.full(len(ids), np.nan, np.float32))
-    for name, scores in record.scores.items():
-        values: NDArray[Any] = scores.float().numpy()
-        yield Scores(key, name, ids[: len(values)], values, pooled[name])
-
-
-# Results as files: the records of a run, or the compact form of them that a repository keeps.
-
-CELLS, SCORES = "cells.json", "scores.parquet"
-ARCHIVE = {
-    CELLS: Kind("archive", lambda path: start(path).startswith('[\n {\n  "key": "')),
-    SCORES: Kind("archive", lambda path: all(name in _end(path) for name in (*COLUMNS, "DuckDB", "PAR1"))),
-}
+ARCHIVE = "records.parquet"
+ABOUT, ID = "tempograd_record", "id"  # the columns that are no measures
+KIND = Kind("archive", lambda path: ABOUT in _end(path))
 
 
 def load_records(folder: str | Path, plan: Plan) -> dict[str, Record]:
@@ -132,12 +37,12 @@ def load_records(folder: str | Path, plan: Plan) -> dict[str, Record]:
         Records of other plans are left alone, and cells that were not run are not in the result.
     """
     folder, keys = Path(folder), [cell.key for cell in plan.cells()]
-    if exists(folder / CELLS):
-        archived = _read_archive(folder)
+    if exists(folder / ARCHIVE):
+        archived = read_archive(folder / ARCHIVE)
         return {key: archived[key] for key in keys if key in archived}
     if not exists(folder / "records"):
         run = f"{PROGRAM} run {shlex.join([plan.name, '--protocol', plan.protocol, '--out', str(folder)])}"
-        what = f"holds no results, neither records/ of a run nor {CELLS} of an archive"
+        what = f"holds no results, neither records/ of a run nor {ARCHIVE} of an archive"
         start, end = f"{short_path(folder)} {what}: run", "first."
         sentences = f"{start} {run} {end}", f"There are no results yet: run {run} {end}"
         whole = (text for text in sentences if len(text) <= LONGEST)  # a command is printed whole or not at all
@@ -191,63 +96,83 @@ def write_archive(
     inputs: Iterable[Path] = (),
     force: bool = False,
 ) -> Path:
-    """Write the records of a plan as ``cells.json``, for people, and ``scores.parquet``, one line per score.
+    """Write the records of a plan as ``records.parquet``: a row for each series of each record.
 
-    Both are in the order of the plan: the same records give the same files. Neither replaces one of the
-    ``inputs``, nor, without ``force``, a file that is no archive.
+    Rows are in the order of the plan: the same records give the same file. Scores are rounded as far as no digit
+    of the plan's table moves, see :func:`~tempograd_paper.tables.rounding.rounded`. The file replaces none of the
+    ``inputs``, nor, without ``force``, one that is no archive.
     """
-    kept = [records[cell.key] for cell in plan.cells() if cell.key in records]
+    kept = {cell.key: records[cell.key] for cell in plan.cells() if cell.key in records}
     if not kept:
         raise DataError(f"No cell of {plan.name} is there: nothing can be archived before it was run.")
-    connection = database()  # may be missing: asked for before anything is written
-    folder, inputs = writable(folder), list(inputs)
-    for name, kind in ARCHIVE.items():
-        check_output(folder / name, kind, inputs=inputs, force=force)
-    text = json.dumps([_entry(record) for record in kept], indent=1, ensure_ascii=False)
-    write_atomically(folder / SCORES, lambda path: write_scores(connection, kept, path))
-    write_atomically(folder / CELLS, lambda path: path.write_text(text + "\n", encoding="utf-8"))
+    pa = arrow()  # may be missing: asked for before anything is written
+    folder = writable(folder)
+    check_output(folder / ARCHIVE, KIND, inputs=list(inputs), force=force)
+    table = _table(rounded(plan, kept), [measure.name for measure in plan.measures])
+    measures = dict.fromkeys(table.column_names[2:], "BYTE_STREAM_SPLIT")
+    options = {
+        "compression": "zstd",
+        "compression_level": 19,
+        "use_dictionary": [ABOUT],
+        "dictionary_pagesize_limit": 1 << 30,  # what a record tells of itself is written once, however long
+        "column_encoding": {ID: "DELTA_BINARY_PACKED"} | measures,
+        "row_group_size": len(table),
+        "write_statistics": False,
+        "store_schema": False,
+    }
+    write_atomically(folder / ARCHIVE, lambda path: pa.parquet.write_table(table, path, **options))
     return folder
 
 
-def _entry(record: Record) -> dict[str, Any]:
-    measures = {}
-    for measure in record.cell.measures:
-        summary = summarise(record.scores[measure.name])
-        measures[measure.name] = {
-            "mean": _finite(summary.mean),
-            "standard_error": _finite(summary.standard_error),
-            "count": summary.count,
-        }
-    return {"key": record.cell.key, "cell": asdict(record.cell), "measures": measures, "facts": record.facts}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _read_archive(folder: Path) -> dict[str, Record]:
-    path = folder / CELLS
+def read_archive(path: Path) -> dict[str, Record]:
+    """Read what :func:`write_archive` wrote: the records by the keys that they were kept under."""
+    pa = arrow()
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-        cells = {entry["key"]: (cell_from(entry["cell"], entry["key"]), entry["facts"]) for entry in entries}
-    except UNREADABLE as error:
+        with pa.parquet.ParquetFile(path, read_dictionary=[ABOUT]) as file:
+            table = file.read().unify_dictionaries().combine_chunks()
+        about = table[ABOUT].chunk(0)
+        starts = [0, *(np.flatnonzero(np.diff(about.indices.to_numpy())) + 1), len(table)]
+        found = {}
+        for first, last in itertools.pairwise(starts):
+            parts = json.loads(about[first].as_py())
+            found[parts["key"]] = _record(parts, table.slice(first, last - first))
+    except (*UNREADABLE, IndexError, pa.ArrowException) as error:
         raise DataError(
             f"{short_path(path)} is no archive of a benchmark: write it again with --archive."
         ) from error
-    scores = read_scores(folder / SCORES)
-    return {key: _record(cell, facts, scores.get(key, {}), folder) for key, (cell, facts) in cells.items()}
+    return found
 
 
-def _record(cell: Cell, facts: dict[str, Any], scores: Mapping[str, Scores], folder: Path) -> Record:
-    absent = [measure.name for measure in cell.measures if measure.name not in scores]
-    if absent:
-        raise DataError(
-            f"{folder / SCORES} lacks {absent[0]} of {cell}: it does not belong to the {CELLS} beside it, write "
-            "both again with --archive."
-        )
-    ids = next(part.ids for part in scores.values() if not part.pooled)
-    named = {measure.name: torch.from_numpy(scores[measure.name].values) for measure in cell.measures}
-    return Record(cell, torch.from_numpy(ids), named, facts)
+def _table(records: Mapping[str, Record], measures: Sequence[str]) -> Any:
+    """Return the rows of all records: what a record tells of itself, the id of a series, its scores in steps."""
+    pa, abouts, ids = arrow(), [], []
+    columns: dict[str, list[Any]] = {name: [] for name in measures}
+    for key, record in records.items():
+        scores = {name: values.double().numpy() for name, values in record.scores.items()}
+        pooled = {name: values.item() for name, values in scores.items() if len(values) != len(record.ids)}
+        steps = {name: step_of(values[~np.isnan(values)]) for name, values in scores.items() if name not in pooled}
+        parts = {"key": key, "cell": asdict(record.cell), "steps": steps, "pooled": pooled, "facts": record.facts}
+        abouts.append(json.dumps(parts, ensure_ascii=False))
+        ids.append(record.ids.numpy())
+        for name, column in columns.items():
+            counts = scores[name] / steps[name] if name in steps else np.full(len(record.ids), np.nan)
+            column.append(pa.array(counts, from_pandas=True).cast(pa.int32()))
+    numbers = np.repeat(np.arange(len(records), dtype=np.int32), [len(part) for part in ids])
+    first = {ABOUT: pa.DictionaryArray.from_arrays(numbers, abouts), ID: np.concatenate(ids)}
+    scored = {name: pa.chunked_array(column) for name, column in columns.items()}
+    return pa.table(first | scored)
+
+
+def _record(parts: dict[str, Any], table: Any) -> Record:
+    cell = cell_from(parts["cell"], parts["key"])
+    scores = {
+        measure.name: [parts["pooled"][measure.name]]
+        if measure.name in parts["pooled"]
+        else parts["steps"][measure.name] * table[measure.name].to_numpy()
+        for measure in cell.measures
+    }
+    named = {name: torch.as_tensor(values, dtype=torch.float32) for name, values in scores.items()}
+    return Record(cell, torch.tensor(table[ID].to_numpy()), named, parts["facts"]).checked()
 
 
 def _end(path: Path) -> str:

@@ -145,14 +145,6 @@ def test_a_damaged_explanation(folder):
     assert contents(folder) == before
 
 
-@pytest.mark.parametrize("content", ["", "{", DEEP, "[3]", "3", '[{"key": "a", "cell": 3, "facts": {}}]', '["a"]'])
-def test_a_damaged_archive(content, tmp_path):
-    (tmp_path / "cells.json").write_text(content)
-    with pytest.raises(DataError, match=r"cells\.json is no archive of a benchmark: write it again") as error:
-        load_records(tmp_path, plan())
-    one_sentence(str(error.value))
-
-
 def test_the_command_says_that_a_record_is_damaged(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("tempograd_paper.runner.reading.DATASET_LABELS", {"toy": "Toy"})
     path, out = tmp_path / "p.toml", tmp_path / "out"

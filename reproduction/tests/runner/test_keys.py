@@ -1,11 +1,10 @@
 """Names of files that were written before the tuned protocol came: a change would orphan every kept record."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from tempograd_paper.cell import cell_from
+from tempograd_paper.tables.archive import read_archive
 
 RESULTS = Path(__file__).parents[2] / "results"
 KEPT = {
@@ -17,13 +16,7 @@ KEPT = {
 
 @pytest.mark.parametrize("folder", KEPT)
 def test_records_explanations_and_models_keep_their_names(folder):
-    entries = json.loads((RESULTS / folder / "cells.json").read_text(encoding="utf-8"))
-    entry = next(entry for entry in entries if entry["key"] == KEPT[folder][0])
-    cell = cell_from(entry["cell"], entry["key"])
+    found = read_archive(RESULTS / folder / "records.parquet")
+    cell = found[KEPT[folder][0]].cell
     assert (cell.key, cell.explanation_key, cell.model_key) == KEPT[folder]
-
-
-@pytest.mark.parametrize("folder", KEPT)
-def test_every_kept_cell_has_the_key_that_it_is_kept_under(folder):
-    entries = json.loads((RESULTS / folder / "cells.json").read_text(encoding="utf-8"))
-    assert [cell_from(entry["cell"], entry["key"]).key for entry in entries] == [entry["key"] for entry in entries]
+    assert [record.cell.key for record in found.values()] == list(found)

@@ -346,6 +346,7 @@ def test_an_optional_package_is_asked_for_before_anything_runs(plan, tmp_path, m
     assert complaint(plan, tmp_path, text) == (
         "line 5: deep_lift needs captum: pip install 'tempograd[captum]', or take it out."
     )
+    assert plan(text, to_run=["timing"]).rows[1].label == "DeepLIFT"  # the methods that --methods names
     assert plan(text, to_run=False).rows[1].label == "DeepLIFT"
 
 

@@ -2,10 +2,13 @@
 
 import json
 import sys
+from dataclasses import asdict
 
 import duckdb
+import pyarrow
 import pytest
 import torch
+from pyarrow import parquet
 
 from reproduction.tests.helpers.results import (
     AUP,
@@ -22,7 +25,7 @@ from reproduction.tests.helpers.results import (
 )
 from tempograd.errors import DataError, MissingExtraError
 from tempograd_paper.runner import Measure, Row
-from tempograd_paper.tables.archive import join_records, load_records, unfinished, write_archive
+from tempograd_paper.tables.archive import join_records, load_records, read_archive, unfinished, write_archive
 from tempograd_paper.tables.rendering import render
 from tempograd_paper.tables.tabulation import tabulate
 
@@ -59,41 +62,33 @@ def test_records_and_archive_give_the_same_records_and_tables(tmp_path):
             assert set(found.scores) == set(record.scores)
             torch.testing.assert_close(found.ids, record.ids, rtol=0, atol=0)
             for name, scores in record.scores.items():
-                torch.testing.assert_close(found.scores[name], scores, rtol=0, atol=0, equal_nan=True)
+                close = {"rtol": 0, "atol": 0} if found is loaded[key] else {"rtol": 0, "atol": 0.02}
+                torch.testing.assert_close(found.scores[name], scores, equal_nan=True, **close)
     table = tabulate(plan, records)
-    assert tabulate(plan, loaded) == tabulate(plan, archived) == table
+    assert tabulate(plan, loaded) == table
     assert (table.missing, table.total) == (1, 9)
-    for form in ("markdown", "latex", "csv"):
+    for form in ("markdown", "latex"):
         assert render(tabulate(plan, archived), form) == render(table, form)
 
 
-def test_the_archive_is_for_people_and_programs(tmp_path):
+def test_any_reader_of_parquet_reads_an_archive(tmp_path):
     plan = toy_plan(measures=(CPD, AUP))
     cell = plan.cell("state", "gru", 2, TIMING)
     record = toy_record(cell, {"cpd10": [1.0, NAN, 4.0], "aup": [0.5]}, ids=[7, 8, 3])
     write_archive(tmp_path, plan, {cell.key: record})
-    (entry,) = json.loads((tmp_path / "cells.json").read_text(encoding="utf-8"))
-    assert list(entry) == ["key", "cell", "measures", "facts"]
-    assert (entry["key"], entry["cell"]["method"], entry["cell"]["fold"]) == (cell.key, "timing", 2)
-    assert entry["measures"] == {
-        "cpd10": {"mean": 2.5, "standard_error": pytest.approx(1.5), "count": 2},
-        "aup": {"mean": 0.5, "standard_error": None, "count": 1},
+    rows = duckdb.sql(f"SELECT * FROM '{tmp_path / 'records.parquet'}'")
+    assert dict(zip(rows.columns, map(str, rows.types), strict=True)) == {
+        "tempograd_record": "VARCHAR",
+        "id": "BIGINT",
+        "cpd10": "INTEGER",
+        "aup": "INTEGER",
     }
-    assert entry["facts"] == record.facts
-    query = f"SELECT key, id, measure, score FROM '{tmp_path / 'scores.parquet'}'"
-    rows = duckdb.sql(query)
-    assert [str(kind) for kind in rows.types] == ["VARCHAR", "BIGINT", "VARCHAR", "FLOAT"]
     found = rows.fetchall()
-    assert [row[:3] for row in found] == [
-        (cell.key, 7, "cpd10"),
-        (cell.key, 8, "cpd10"),
-        (cell.key, 3, "cpd10"),
-        (cell.key, None, "aup"),
-    ]
-    assert [found[0][3], found[2][3], found[3][3]] == [1.0, 4.0, 0.5]
-    assert found[1][3] is None
-    codecs = duckdb.sql(f"SELECT DISTINCT compression FROM parquet_metadata('{tmp_path / 'scores.parquet'}')")
-    assert codecs.fetchall() == [("ZSTD",)]
+    about = json.loads(found[0][0])
+    assert list(about) == ["key", "cell", "steps", "pooled", "facts"]
+    assert (about["key"], about["cell"]["method"], about["cell"]["fold"]) == (cell.key, "timing", 2)
+    assert (about["steps"], about["pooled"], about["facts"]) == ({"cpd10": 1.0}, {"aup": 0.5}, record.facts)
+    assert [row[1:] for row in found] == [(7, 1, None), (8, None, None), (3, 4, None)]
 
 
 def test_the_same_records_give_the_same_files(tmp_path):
@@ -101,10 +96,12 @@ def test_the_same_records_give_the_same_files(tmp_path):
     backwards = dict(reversed(records.items()))
     for name, found in (("a", records), ("b", backwards)):
         write_archive(tmp_path / name, plan, found)
-    for name in ("cells.json", "scores.parquet"):
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-    keys = [entry["key"] for entry in json.loads((tmp_path / "b" / "cells.json").read_text())]
-    assert keys == [cell.key for cell in plan.cells()[:-1]]
+    again = write_archive(tmp_path / "c", plan, load_records(tmp_path / "b", plan))  # is rounded no further
+    first, *others = (
+        (folder / "records.parquet").read_bytes() for folder in (tmp_path / "a", tmp_path / "b", again)
+    )
+    assert others == [first, first]
+    assert list(read_archive(again / "records.parquet")) == [cell.key for cell in plan.cells()[:-1]]
 
 
 def test_pooled_scores_alone_keep_the_ids(tmp_path):
@@ -140,7 +137,7 @@ def test_only_the_cells_of_the_plan_are_read(tmp_path):
 def test_what_is_no_result(tmp_path):
     plan = toy_plan()
     sentence = (
-        f"{tmp_path} holds no results, neither records/ of a run nor cells.json of an archive: run "
+        f"{tmp_path} holds no results, neither records/ of a run nor records.parquet of an archive: run "
         f"python -m tempograd_paper run toy --protocol published --out {tmp_path} first."
     )
     with pytest.raises(DataError, match=sentence):
@@ -152,36 +149,38 @@ def test_what_is_no_result(tmp_path):
 
 def test_damaged_archives(tmp_path):
     plan = toy_plan()
-    folder = write_archive(tmp_path, plan, toy_records(plan))
-    cells = (folder / "cells.json").read_text()
-    scores = (folder / "scores.parquet").read_bytes()
-    for text in ("[{", '{"a": 1}', '[{"key": "a"}]', "[3]"):
-        (folder / "cells.json").write_text(text)
-        with pytest.raises(
-            DataError, match=r"cells.json is no archive of a benchmark: write it again with --archive"
-        ):
-            load_records(folder, plan)
-    (folder / "cells.json").write_text(cells)
-    (folder / "scores.parquet").write_bytes(scores[:-40])
-    with pytest.raises(DataError, match=r"scores.parquet cannot be read: write it again with --archive."):
-        load_records(folder, plan)
-    (folder / "scores.parquet").unlink()
-    with pytest.raises(DataError, match=r"scores.parquet does not exist."):
-        load_records(folder, plan)
-    write_archive(folder, toy_plan(seed=2), toy_records(toy_plan(seed=2)))
-    (folder / "cells.json").write_text(cells)
-    sentence = (
-        "scores.parquet lacks cpd10 of integrated_gradients on state/redrawn, gru, fold 0: it does not belong to "
-        "the cells.json beside it, write both again with --archive."
-    )
-    with pytest.raises(DataError, match=sentence):
-        load_records(folder, plan)
+    path = write_archive(tmp_path, plan, toy_records(plan)) / "records.parquet"
+    whole = path.read_bytes()
+    other = toy_plan(measures=(AUP,))
+    about = {"key": "a", "cell": asdict(other.cells()[0]), "steps": {}, "pooled": {}, "facts": {}}
+    texts = [
+        "",
+        "{",
+        "3",
+        "[3]",
+        "[" * 100_000,
+        '{"key": "a"}',
+        json.dumps(about),
+        json.dumps(about | {"steps": 3}),
+    ]
+    for content in (b"", whole[:-40], b"PAR1" * 9, *map(told, texts)):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"records.parquet is no archive of a benchmark: write it again with"):
+            load_records(tmp_path, plan)
 
 
-def test_without_duckdb(tmp_path, monkeypatch):
+def told(text):
+    """Return an archive whose one record tells this of itself."""
+    rows = pyarrow.table({"tempograd_record": [text], "id": [0], "cpd10": [1]})
+    with pyarrow.BufferOutputStream() as stream:
+        parquet.write_table(rows, stream)
+        return stream.getvalue().to_pybytes()
+
+
+def test_without_pyarrow(tmp_path, monkeypatch):
     plan = toy_plan()
-    monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(MissingExtraError, match=r"This needs duckdb: pip install 'tempograd\[data\]'."):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"This needs pyarrow: pip install 'tempograd\[parquet\]'."):
         write_archive(tmp_path / "archive", plan, toy_records(plan))
     assert not (tmp_path / "archive").exists()
     save(toy_records(plan, SCORES), tmp_path)

@@ -54,7 +54,7 @@ def test_it_writes_a_file_and_an_archive_that_gives_the_same(plans, results, tmp
     assert capsys.readouterr().out == f"Wrote {out}.\n"
     assert out.read_text(encoding="utf-8") == text("markdown")
     assert plans == [("toy", "fair", False)]
-    assert sorted(path.name for path in archive.iterdir()) == ["cells.json", "scores.parquet"]
+    assert [path.name for path in archive.iterdir()] == ["records.parquet"]
     assert main(["table", "toy", "--results", str(archive)]) == 0
     assert capsys.readouterr().out == text("markdown")
 
