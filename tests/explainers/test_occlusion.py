@@ -35,17 +35,17 @@ X, TRAIN = (
 def test_a_linear_model_loses_its_weight_times_the_difference():
     model, target = linear(TIME, CHANNELS).double(), torch.tensor([0, 2, 1, 1, 0])
     weight = weights(model, target)
-    for explainer, absent in (
-        (Occlusion(), 0.3),
-        (Occlusion().fit(model, TRAIN), TRAIN.mean(0)),
+    for explainer, baseline, absent in (
+        (Occlusion(), 0.3, 0.3),
+        (Occlusion().fit(model, TRAIN), None, TRAIN.mean(0)),
     ):
-        found = explainer(model, X, target=target, baseline=0.3, output="raw")
+        found = explainer(model, X, target=target, baseline=baseline, output="raw")
         torch.testing.assert_close(found.values.double(), weight * (X - absent), rtol=1e-5, atol=1e-7)
         assert found.signed
         assert found.standard_error is None
         size = Occlusion(absolute=True)
         size = size if explainer.means is None else size.fit(model, TRAIN)
-        sizes = size(model, X, target=target, baseline=0.3, output="raw")
+        sizes = size(model, X, target=target, baseline=baseline, output="raw")
         torch.testing.assert_close(sizes.values, found.values.abs(), rtol=0, atol=0)
         assert not sizes.signed
 

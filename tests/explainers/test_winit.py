@@ -140,7 +140,7 @@ def test_marginal_replacements_are_all_training_values_of_the_channel_alike():
     tg.WinIT(window=1, n_samples=6000, sampler="marginal").fit(model, pool)(
         model, x, output="raw", batch_size=20000
     )
-    last = torch.cat(seen)
+    last = torch.cat(seen[:-2])  # the last two are the second look at the model
     for channel, values in enumerate(pool.flatten(0, 1).T):
         replaced = last[last[:, channel] != -5, channel]
         counts = torch.stack([(replaced == value).sum() for value in values])

@@ -96,6 +96,7 @@ class Request:
     task: str | None = None  # what it is, known once a series was read
     output_shape: tuple[int, ...] = ()  # of one output with several axes, whose cells are then the columns
     call: Call = field(default_factory=Call)
+    fits: bool = False  # whether the model took several series at once
     named_baseline: bool = False  # whether the caller chose the baseline, which no learnt one replaces then
     guessed: bool = False  # whether nobody said what the output is
     classes: tuple[str, ...] | None = None  # names of the outputs, whose number is checked once it is known
@@ -366,11 +367,17 @@ class Request:
         return score
 
     def forward(self, z: Tensor, alike: Tensor | None = None) -> Tensor:
-        """Call the model; where series do not fit it, say so in one sentence.
+        """Call the model; where the very first series do not fit it, say so in one sentence.
+
+        One series that did fit says nothing of several.
 
         ``alike`` tells which series begin alike, see :func:`~tempograd.engine.outputs.forward_resumed`.
         """
-        return self.with_axis(call_model(self.model, z, alike, shape=self.x.shape, layout=self.layout))
+        if self.fits:
+            return self.with_axis(forward_resumed(self.model, z, alike))
+        raw = self.with_axis(call_model(self.model, z, alike, shape=self.x.shape, layout=self.layout))
+        self.fits = len(z) > 1
+        return raw
 
     def with_axis(self, raw: Tensor) -> Tensor:
         """Give one number per step, (rows, time), an axis for its only column."""
