@@ -1,7 +1,7 @@
 """What is explained by what: two series first, so that mistakes are found before anything starts."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -49,7 +49,7 @@ class RunPlan:
         self.folder, self.model, self.columns, self.size = folder, model, columns, fragment
         self.explainer, self.options = explainer, options
         self.streamed = is_streamed(source)
-        listing = list_fragments(source, columns, fragment)
+        listing = _distinct(list_fragments(source, columns, fragment))
         self.fragments: Iterable[Fragment] = listing if self.streamed else list(listing)
         self.example: Explanation
         self.warned = WarningCounts()
@@ -166,6 +166,19 @@ def _answers_differ(known: Explanation, new: Explanation) -> bool:
     gap = max((float((was - now).abs().max()) for was, now in told), default=0.0)
     size = max((float(each.abs().max()) for pair in told for each in pair), default=0.0)
     return gap > ANSWERS * size  # of the larger of both: a change of nearly 0 is rounding
+
+
+def _distinct(fragments: Iterable[Fragment]) -> Iterator[Fragment]:
+    """Refuse two fragments of one name, of which one would never be explained."""
+    names: set[str] = set()
+    for fragment in fragments:
+        if fragment.name in names:
+            raise DataError(
+                f"The source holds the same series twice, with the same ids and numbers ({fragment.origin}, from "
+                f"number {fragment.start} on): results are found by ids, so give every series one of its own."
+            )
+        names.add(fragment.name)
+        yield fragment
 
 
 def _can_be_read_again(fragments: Iterable[Fragment]) -> bool:
