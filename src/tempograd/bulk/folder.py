@@ -23,6 +23,7 @@ FORMAT = 1  # of the folder and its files
 ENDING = ".parquet"
 OWN_ERROR = re.compile(r"^tempograd\.[\w.]+: ")
 DIFFERENCES = 3  # that a sentence names
+TOLD = {"code": "the model's code (edited, or compiled by another version of Python)"}  # its marks help nobody
 
 
 class RunFolder:
@@ -218,6 +219,6 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
             inner = [each for each in {**one, **two} if one.get(each) != two.get(each)]
             told += [f"{each} ({brief(one.get(each))} there, {brief(two.get(each))} here)" for each in inner]
         else:
-            told.append(f"{name} ({brief(one)} there, {brief(two)} here)")
+            told.append(TOLD.get(name) or f"{name} ({brief(one)} there, {brief(two)} here)")
     rest = f" and {len(told) - DIFFERENCES} more" if len(told) > DIFFERENCES else ""
     return ", ".join(told[:DIFFERENCES]) + rest

@@ -20,6 +20,7 @@ from tempograd.bulk.travel import EXAMPLE, plain_options
 from tempograd.bulk.worker import Job
 from tempograd.engine import Call, fingerprint
 from tempograd.engine.background import is_background
+from tempograd.engine.code_marks import code_mark
 from tempograd.errors import DataError, TempogradError, WarningCounts, counted_warnings, short_path
 from tempograd.explainers import Explainer
 from tempograd.explainers.by_name import fitted
@@ -121,6 +122,7 @@ class RunPlan:
         told = {name: value for name, value in self.options.items() if name not in (*NAMES, "batch_size")}
         facts = {
             "model": fingerprint(self.model)(),
+            "code": code_mark(self.model),
             "method": self.explainer.name,
             "settings": plain_options(self.explainer.parameters),
             "learnt": getattr(self.explainer, "fingerprint", "") if self.explainer.learnt is not None else "",
@@ -145,7 +147,7 @@ class RunPlan:
         )
 
     def _refuse_another_model(self) -> None:
-        """Refuse a model that answers otherwise than the run's: of a function nothing else is known."""
+        """Refuse a model that answers otherwise than the run's: of a library nothing else is known."""
         known, new = Explanation.load(self.folder.own / EXAMPLE), self.example
         if known.varies or new.varies or known.x is None or new.x is None:
             return
