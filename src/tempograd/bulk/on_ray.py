@@ -102,7 +102,7 @@ class RayActors(Hands):
                 return found
 
     def _came(self, handle: Any) -> _Found:
-        """Take an actor that is ready; a death while it started counts as that of a worker."""
+        """Take an actor that is ready; a death while it started is that of a worker, and no fragment's."""
         actor = self.coming.pop(handle)
         try:
             self.ray.get(handle)
@@ -113,7 +113,7 @@ class RayActors(Hands):
             return []
         except self.ray.exceptions.RayError as error:
             self._begin()
-            return [(self.given.popleft().name, _lost(error))] if self.given else []
+            return [(None, _lost(error))]
         self.free.append(actor)
         self.any_ready = True
         return []
