@@ -191,7 +191,10 @@ def ray(monkeypatch):
     def init(**_options):
         raise ConnectionError("Failed to connect to Ray cluster")
 
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init))
+    jobs = SimpleNamespace(JobConfig=SimpleNamespace)
+    monkeypatch.setitem(
+        sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init, job_config=jobs)
+    )
     for name in ("RAY_ADDRESS", "RAY_TMPDIR"):
         monkeypatch.setenv(name, "")
     return monkeypatch
