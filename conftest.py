@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -79,6 +80,14 @@ def data_root():
     if not folder:
         pytest.skip("needs the real data sets: set TEMPOGRAD_DATA")
     return Path(folder)
+
+
+@pytest.fixture(scope="module")
+def interruptible():
+    """Hear Ctrl-C, as children then do, where whoever started the tests ignores it: nohup, some CI."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

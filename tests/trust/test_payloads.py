@@ -396,8 +396,8 @@ def test_a_model_that_is_called_like_a_library_gets_a_sentence(name, tmp_path, m
     np.save(tmp_path / "x.npy", np.zeros((2, 3, 2)))
     assert main(["explain", "--model", f"{name}:Net", "--data", "x.npy"]) == 1
     top = name.partition(".")[0]
-    found = rf"^tempograd: .*{top}\.py is not the '{top}' that Python finds first \(.+\): give your file another name\.$"
-    assert re.match(found, capsys.readouterr().err)
+    sentence = rf"tempograd: .*{top}\.py is not the '{top}' that Python finds first \(.+\): give your file another"
+    assert re.match(sentence, capsys.readouterr().err)
 
 
 @pytest.mark.slow  # starts a cluster

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import signal
 import statistics
 import threading
 import time
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tempograd._utils.io import PREFIX
-from tempograd._utils.progress import STOPS
+from tempograd._utils.progress import leave_quietly
 from tempograd.bulk.folder import DATA
 from tempograd.bulk.sources import Fragment
 from tempograd.bulk.worker import Outcome, Worker
@@ -307,8 +306,7 @@ class Processes(Hands):
 
 def _enter(folder: str, device: str | None) -> None:
     torch.set_num_threads(1)
-    for number in STOPS:
-        signal.signal(number, lambda *_: os._exit(1))  # the parent tells the user
+    leave_quietly()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     from tempograd.bulk.travel import open_worker  # noqa: PLC0415  # above this module
 
