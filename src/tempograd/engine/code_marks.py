@@ -68,7 +68,7 @@ def _inside(thing: Any) -> Iterable[Any]:
     elif isinstance(thing, dict):
         found = [part for pair in islice(thing.items(), MANY) for part in pair]
     elif isinstance(thing, CONTAINERS):
-        found = sorted(thing, key=repr) if isinstance(thing, (set, frozenset)) else islice(thing, MANY)
+        found = _ordered(thing) if isinstance(thing, (set, frozenset)) else islice(thing, MANY)
     elif isinstance(thing, ARRAYS):
         found = [_bits(thing)]
     elif not isinstance(thing, ModuleType):
@@ -99,7 +99,12 @@ def _text(code: CodeType, doc: str | None = None) -> str:
 
 def _constant(part: Any, doc: str | None) -> str:
     part = None if part == doc else part
-    return repr(sorted(part, key=repr) if isinstance(part, frozenset) else part)  # whose order differs each time
+    return repr(_ordered(part) if isinstance(part, frozenset) else part)
+
+
+def _ordered(things: Iterable[Any]) -> list[Any]:
+    """Return the things of a set in an order that does not differ each time, as theirs and their addresses do."""
+    return sorted(things, key=lambda each: repr(each) if isinstance(each, PLAIN) else type(each).__name__)
 
 
 def _globals_of(code: CodeType) -> Iterator[tuple[str, ...]]:
@@ -158,6 +163,6 @@ def _bits(values: Any) -> bytes:
     try:
         if isinstance(values, Tensor):
             values = values.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
-        return hashlib.blake2b(values.tobytes(), digest_size=8).digest()
+        return b"" if values.dtype.hasobject else hashlib.blake2b(values.tobytes(), digest_size=8).digest()
     except (RuntimeError, TypeError):  # of no plain layout, or on a device without numbers
         return b""
