@@ -13,6 +13,7 @@ AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user g
 MODELS := huggingface forecasters lightning tsai estimators  # libraries that can be installed together
 WORKERS ?= auto  # processes of the tests, by default one for each core
 FUZZ ?= 30000  # calls of make fuzz
+GPU := tests/gpu tests/metrics/test_removal.py tests/models/test_networks.py
 DRAWN := tests/_utils/test_rng.py tests/_utils/test_stats.py tests/engine tests/explainers tests/metrics tests/models
 CONSTRAINTS ?= constraints.txt
 # exact versions; after make clean, make test CONSTRAINTS= takes the newest of everything
@@ -22,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 PIP := $(BIN)/python $(INSTALL)
 
-.PHONY: demo test test-paper test-lowest snapshots fuzz lock test-seed test-draws test-many-draws test-slow test-browser report-pictures
+.PHONY: demo test test-paper test-gpu test-lowest snapshots fuzz lock test-seed test-draws test-many-draws test-slow test-browser report-pictures
 .PHONY: models $(MODELS:%=models-%) lint docs dist wheel bench bench-pages bench-report tables missing keep clean
 
 demo: .venv/core  # TIMING's report first, in demo/report.html; the other methods join it; Ctrl-C keeps what is there
@@ -57,6 +58,13 @@ test-draws: .venv/test  # what is learnt or drawn, with other seeds and other ro
 test-many-draws: .venv/test  # the same for several seeds, and for the arithmetic of other processors: half an hour
 	for seed in 3 4 5; do TEMPOGRAD_TEST_SEED=$$seed $(BIN)/python -m pytest $(DRAWN) || exit 1; done
 	ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE $(BIN)/python -m pytest $(DRAWN)
+
+# with a GPU: PYTHON=python3 takes an interpreter as it is, with torch, pyarrow and pytest, and sets nothing up
+GIVEN := $(filter command,$(firstword $(origin PYTHON)))
+ON_GPU := $(if $(GIVEN),PYTHONPATH=$(CURDIR)/src $(PYTHON),$(BIN)/python)
+test-gpu: $(if $(GIVEN),,.venv/test)
+	$(ON_GPU) -c "import torch; assert torch.cuda.is_available(), 'torch finds no GPU'"
+	$(ON_GPU) -m pytest -m gpu $(GPU)
 
 test-browser: .venv/browser
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m browser tests/browser

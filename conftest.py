@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -10,8 +11,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: idle thread
 
 import pytest
 import torch
-from hypothesis import HealthCheck, settings
 from torch import nn
+
+try:
+    from hypothesis import HealthCheck, settings
+except ImportError:  # where make test-gpu runs with what is installed
+    settings = None
 
 pytest.register_assert_rewrite("tests.helpers", "tests.fuzz", "reproduction.tests.helpers")
 
@@ -21,7 +26,7 @@ from tests.helpers.models import Recurrent  # noqa: E402
 collect_ignore_glob = ["tests/plugin_package/*"]  # a package of somebody else's, which a test installs
 
 # the same examples on every machine and every day; make test-slow asks for many more of them
-for name, count in (("few", 10), ("many", 100)):
+for name, count in (("few", 10), ("many", 100)) if settings else ():
     settings.register_profile(
         name,
         max_examples=count,
@@ -30,7 +35,8 @@ for name, count in (("few", 10), ("many", 100)):
         database=None,
         suppress_health_check=[HealthCheck.too_slow],
     )
-settings.load_profile(os.environ.get("TEMPOGRAD_EXAMPLES", "few"))
+if settings:
+    settings.load_profile(os.environ.get("TEMPOGRAD_EXAMPLES", "few"))
 pytest_plugins = ("pytester", "tests.helpers.snapshots")  # the first for tests of the second
 torch.set_num_threads(1)  # the models are small, and a busy machine slows two threads down
 if other_draws.OFFSET:
@@ -79,6 +85,14 @@ def data_root():
     if not folder:
         pytest.skip("needs the real data sets: set TEMPOGRAD_DATA")
     return Path(folder)
+
+
+@pytest.fixture(scope="module")
+def interruptible():
+    """Hear Ctrl-C, as children then do, where whoever started the tests ignores it: nohup, some CI."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

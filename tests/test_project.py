@@ -58,6 +58,13 @@ def test_scripts_stay_short_and_are_part_of_the_page(path):
     assert path.stem in SCRIPTS
 
 
+def test_every_test_that_needs_a_gpu_is_run_where_there_is_one():
+    (named,) = re.findall(r"^GPU := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    others = [path for path in ROOT.glob("tests/**/test_*.py") if path.parent.name != "gpu"]
+    marked = [path for path in others if re.search(r"^@pytest\.mark\.gpu$", path.read_text(), re.MULTILINE)]
+    assert ["tests/gpu", *sorted(path.relative_to(ROOT).as_posix() for path in marked)] == named.split()
+
+
 def test_all_names_what_is_public():
     assert dir(tg) == sorted(tg.__all__)
     loaded = {name: getattr(tg, name) for name in tg.__all__}  # on first use

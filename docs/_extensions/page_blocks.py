@@ -5,9 +5,10 @@ import io
 import os
 import re
 import shlex
+import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,6 +79,17 @@ def _python(code: str, namespace: dict[str, Any]) -> Outcome:
     return Outcome(printed.getvalue() + ("" if value is None else f"{value!r}\n"), value)
 
 
+@contextmanager
+def _as_a_process() -> Iterator[None]:
+    """Forget the modules of this folder afterwards: other pages have their own of the same names."""
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+    for name, module in list(sys.modules.items()):
+        if Path(getattr(module, "__file__", None) or os.devnull).parent == Path.cwd():
+            del sys.modules[name]
+
+
 def _shell(code: str) -> Outcome:
     """Run the lines that call ``tempograd``; what they print comes after each, as in a terminal."""
     from tempograd.cli import main  # noqa: PLC0415  # the command line is needed for few pages
@@ -88,7 +100,7 @@ def _shell(code: str) -> Outcome:
         command, *arguments = shlex.split(line)
         if command != "tempograd":
             raise ValueError(f"A page can run only tempograd, not {command!r}.")
-        with redirect_stdout(said), redirect_stderr(said):
+        with redirect_stdout(said), redirect_stderr(said), _as_a_process():
             code_of_exit = main(arguments)
         if code_of_exit:
             raise RuntimeError(f"{line!r} ended with {code_of_exit}: {said.getvalue()}")

@@ -499,6 +499,7 @@ def test_a_sweeper_that_is_faster_than_the_lock_does_no_harm(tmp_path, monkeypat
         assert len(times) == 4
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_signal_waits_until_a_file_is_read(tmp_path, monkeypatch):
     """Interrupted, safetensors would take the file for damaged."""
     path, read = tmp_path / "two.safetensors", []

@@ -63,6 +63,15 @@ class Hangs(Net):
         return super().forward(x)
 
 
+class Dies(Net):
+    """Ends the process of a worker at the series of the second file, as the system does for want of memory."""
+
+    def forward(self, x):
+        if os.environ.get("TEMPOGRAD_TEST_DRIVER") != str(os.getpid()) and bool((x > FAR).any()):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().forward(x)
+
+
 def series(count=SERIES):
     return torch.randn(SERIES, TIME, CHANNELS, generator=torch.Generator().manual_seed(0))[:count]
 
@@ -318,7 +327,7 @@ def tell_workers():
 
     def ask_and_tell(self, fragment):
         handle = ask(self, fragment)
-        for number in set(self.pool._processes) - known:
+        for number in {each for pool in self.busy.values() for each in pool._processes or ()} - known:
             known.add(number)
             print("process", number, flush=True)  # noqa: T201
         return handle
@@ -337,7 +346,6 @@ def lose_patience(kind):
         return found
 
     kind.wait = wait
-    os.environ["TEMPOGRAD_TEST_DRIVER"] = str(os.getpid())
 
 
 def cut_the_model():
@@ -388,13 +396,16 @@ def work(folder, engine, log, env):
 
 
 def _options(engine):
-    """Return how a process explains: on an engine, perhaps with workers that hang, or whose model is cut."""
+    """Return how a process explains: on an engine, perhaps by workers that hang or die, or with a cut model."""
     from tempograd.bulk.on_ray import RayActors
 
     kind, _, trouble = engine.partition("-")
     options = {"none": {}, "processes": {"workers": 2}, "ray": {"engine": "ray", "workers": 1 if trouble else 2}}[
         kind
     ]
+    os.environ["TEMPOGRAD_TEST_DRIVER"] = str(os.getpid())
+    if trouble == "dies":
+        options |= {"model": Dies, "workers": 2}
     if trouble == "hangs":
         lose_patience({"ray": RayActors, "processes": engines.Processes}[kind])
         options["model"] = Hangs

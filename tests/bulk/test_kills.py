@@ -5,15 +5,20 @@ themselves, or cannot start, are here too, since a cluster takes long to start; 
 without one.
 """
 
+import json
 import random
 import re
 import sys
 import time
 
+import pyarrow.parquet as pq
 import pytest
 
+import tempograd as tg
 from tests.bulk.killed import (
     FILES,
+    ROWS,
+    SERIES,
     Nursery,
     RayCluster,
     assert_as_one_call,
@@ -92,6 +97,31 @@ def test_one_of_several_processes_is_killed(turn, tmp_path, nursery):
         kill(draw.choice(numbers(child.said, "process")))
         child.finish()
     assert_untouched(before, out)
+
+
+LOST = re.compile(r"1 of 24 fragments failed three times, and the others are done; .* The first: .*A worker ")
+
+
+def assert_one_given_up(child, out):
+    """What kills its worker is named in the end, and takes nobody with it."""
+    assert LOST.search(child.last_words())
+    run = tg.open_run(out)
+    ids = sorted(row for path in run.files for row in pq.read_table(path, columns=["id"])["id"].to_pylist())
+    assert ids == [*range(ROWS), *range(2 * ROWS, SERIES)]
+    assert [json.loads(path.read_text())["fragment"]["start"] for path in out.glob("_tempograd/failed/*")] == [1]
+
+
+def test_a_fragment_that_kills_its_worker_takes_no_other_with_it(tmp_path, nursery):
+    write_series(tmp_path, far=True)
+    with nursery.started(tmp_path, "processes-dies") as child:
+        assert_one_given_up(child, tmp_path / "out")
+
+
+@pytest.mark.slow  # one Ray worker after the other dies
+def test_a_fragment_that_kills_its_actor_takes_no_other_with_it(tmp_path, nursery, cluster):
+    write_series(tmp_path, far=True)
+    with nursery.started(tmp_path, "ray-dies", **cluster.with_node()) as child:
+        assert_one_given_up(child, tmp_path / "out")
 
 
 @turns

@@ -1,6 +1,9 @@
 """Results of one model, one name and one id each: whatever would mix them up is refused."""
 
+import importlib
+import sys
 from datetime import time
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +13,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
+from tempograd.bulk import run_plan
 from tempograd.bulk.table import RESULTS
 
 
@@ -61,13 +65,83 @@ def test_a_run_goes_on_with_its_own_model_only(kind, series, tmp_path, said):
 
 def test_rounding_of_another_machine_is_no_other_model(series, tmp_path):
     """The second channel moves nothing but the last digits, which are others elsewhere."""
+    machine = SimpleNamespace()
 
-    def machine(noise):
-        return lambda z: torch.stack([1 + noise * z[:, :, 1].sum(1), z[:, 0, 0] * 0], 1)
+    def model(z):
+        return torch.stack([1 + machine.noise * z[:, :, 1].sum(1), z[:, 0, 0] * 0], 1)
 
     options = {"method": "integrated_gradients", "id": None, "output": "raw", "target": 0}
-    for noise in (1e-6, -1e-6):
-        assert len(explain(machine(noise), series, tmp_path / "out", **options)) == 12
+    for machine.noise in (1e-6, -1e-6):
+        assert len(explain(model, series, tmp_path / "out", **options)) == 12
+
+
+CODE = """
+import torch
+from torch import nn
+
+from edited_parts import gain
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(12, 2)
+        with torch.no_grad():
+            self.layer.weight.copy_(torch.linspace(-1, 1, 24).view(2, 12))
+            self.layer.bias.zero_()
+
+    def forward(self, x):
+        return gain(x) * self.layer(x.flatten(1))
+"""
+PARTS = """
+def gain(x):
+    return 1.0
+"""
+EDITS = {
+    "a little": ("gain(x) * self", "1.004 * self"),
+    "for some series": (
+        "self.layer(x.flatten(1))",
+        "self.layer(x.flatten(1)) * (1 - 2 * (x.amax((1, 2)) > 3).float())[:, None]",
+    ),
+    "in another file": ("return 1.0", "return 1.004"),
+}
+
+
+@pytest.fixture
+def edited_net(tmp_path, monkeypatch):
+    """Write the code of a model, some words of it replaced, as if it were imported in a new process."""
+    monkeypatch.syspath_prepend(tmp_path / "code")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # whose times go by seconds
+    (tmp_path / "code").mkdir()
+
+    def write(old="", new=""):
+        for name, text in (("edited_net", CODE), ("edited_parts", PARTS)):
+            (tmp_path / "code" / f"{name}.py").write_text(text.replace(old, new) if old else text)
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        return "edited_net:Net"
+
+    yield write
+    for name in ("edited_net", "edited_parts"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_model_does_not_go_on_where_the_first_series_are_answered_alike(
+    edit, edited_net, series, tmp_path, monkeypatch
+):
+    run = explain(edited_net(), series, tmp_path / "out", id=None, fragment=5)
+    known = run.take(range(12)).values
+    run.files[1].unlink()
+    with pytest.raises(tg.TempogradError, match=r"differs in the model's code \(edited, or"):
+        explain(edited_net(*EDITS[edit]), series, tmp_path / "out", id=None, fragment=5)
+    commented = edited_net("return gain(x)", "# as it was\n        return gain(x)")
+    again = explain(commented, series, tmp_path / "out", id=None, fragment=5)
+    assert torch.equal(again.take(range(12)).values, known)
+    # which is more than its answers tell
+    monkeypatch.setattr(run_plan, "code_mark", lambda model: "")
+    for code in ((), EDITS[edit]):
+        explain(edited_net(*code), series, tmp_path / "other", id=None, fragment=5)
 
 
 def test_a_model_that_draws_may_go_on(series, tmp_path):

@@ -165,6 +165,7 @@ def test_seven_quick_methods_run_unless_others_are_named(asked, expected, tmp_pa
     assert set(demo.SHOWN) <= set(demo.QUICK)  # every map of the report is there without being asked for
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_files_that_belong_together_are_written_before_an_interruption():
     done = []
 
@@ -196,7 +197,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.fixture(scope="module")
-def interrupted(tmp_path_factory):
+def interrupted(tmp_path_factory, interruptible):
     """A demo on a terminal that was interrupted after its second method: folder, exit code, what was shown."""
     out = tmp_path_factory.mktemp("interrupted")
     (out / "cost.png").write_text("of an earlier run: Software\0tempograd")

@@ -1,5 +1,7 @@
 """Series of ``--background``: their channels go by name, and what they lack is said."""
 
+import sys
+
 import pytest
 
 from tempograd import Explanation
@@ -20,6 +22,7 @@ def explain(tmp_path, monkeypatch):
     """Explain one series of two steps against others; return its scores, by hand (x - others' mean) * weight."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "pooled_net", raising=False)  # of another folder
     (tmp_path / "pooled_net.py").write_text(MODEL)
     (tmp_path / "data.csv").write_text(f"{HEAD}\nu,0,1,10\nu,1,2,20\n")
 

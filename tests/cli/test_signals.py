@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 from tempograd._utils.progress import Terminated, stoppable, uninterrupted
+from tempograd.bulk import engines, travel
 from tempograd.cli import main
+from tempograd_paper.runner import running
 
+pytestmark = pytest.mark.usefixtures("interruptible")
 ROOT = Path(__file__).parents[2]
 SIGNALS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}
 NUMBERS = pytest.mark.parametrize("number", SIGNALS, ids=["Ctrl-C", "SIGTERM"])
@@ -102,6 +105,20 @@ def test_an_ignored_signal_stays_ignored(number):
         assert signal.getsignal(number) is signal.SIG_IGN
     finally:
         signal.signal(number, before)
+
+
+@pytest.mark.parametrize("enter", [lambda: engines._enter("", None), lambda: running._enter_worker(1)])
+@pytest.mark.parametrize(("ignored", "code"), [(True, 0), (False, 1)])
+def test_workers_leave_an_ignored_signal_ignored_too(enter, ignored, code, monkeypatch):
+    """Ctrl-C reaches them all: those of a run in the background go on with it."""
+    monkeypatch.setattr(travel, "open_worker", lambda *_: None)
+    child = os.fork()
+    if not child:
+        signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)
+        enter()
+        signal.raise_signal(signal.SIGINT)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == code
 
 
 def test_a_signal_waits_for_files_that_belong_together():

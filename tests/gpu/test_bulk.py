@@ -1,5 +1,7 @@
 """Runs from files to files on a GPU: the numbers of one call, up to rounding."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,9 +24,11 @@ def test_files_give_the_numbers_of_one_call(kind, unequal, tmp_path):
     series = [draw.randn(draw.randint(6, 13) if unequal else 12, 3).astype(np.float32) for _ in range(150)]
     nested = pa.array([row.tolist() for row in series], pa.list_(pa.list_(pa.float32())))
     pq.write_table(pa.table({"id": np.arange(150), "x": nested}), tmp_path / "in.parquet", row_group_size=40)
-    run = tg.explain_dataset(
-        model, tmp_path / "in.parquet", tmp_path / "out", shape=(12, 3), fragment=40, batch=16, **SETTINGS
-    )
+    padded = pytest.warns(tg.TempogradWarning, match="series end before the last step: the model reads 0 there")
+    with padded if unequal else nullcontext():
+        run = tg.explain_dataset(
+            model, tmp_path / "in.parquet", tmp_path / "out", shape=(12, 3), fragment=40, batch=16, **SETTINGS
+        )
     taken = run.take(list(range(150)))
     x = torch.zeros(150, 12, 3)
     mask = torch.zeros(150, 12, 3, dtype=torch.bool)

@@ -4,13 +4,19 @@ import contextlib
 import importlib
 import io
 import json
+import os
 import pickle
+import re
+import subprocess
 import sys
+import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import duckdb
 import numpy as np
-import pyarrow
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import safetensors.torch
 import torch
@@ -241,7 +247,7 @@ def test_text_that_is_python_stays_text(marker, tmp_path):
     (tmp_path / "plan.toml").write_text("\n".join([f'title = "{evil}"', *lines]))
     _opened(lambda: load_plan(tmp_path / "plan.toml"))
     about = json.dumps({"key": evil, "cell": {"dataset": evil}, "steps": evil, "pooled": evil, "facts": evil})
-    rows = pyarrow.table({"tempograd_record": [about], "id": [0]})
+    rows = pa.table({"tempograd_record": [about], "id": [0]})
     parquet.write_table(rows, tmp_path / "records.parquet")
     _opened(lambda: load_records(tmp_path, load_plan("smoke")))
     assert not marker.exists()
@@ -298,6 +304,115 @@ def test_a_file_beside_the_data_is_no_library(tmp_path, marker, monkeypatch):
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("beside_the_data")
     assert not marker.exists()
+
+
+NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(6, 2)
+
+    def forward(self, x):
+        return self.layer(x.flatten(1))
+"""
+# what is loaded late or by other processes: by methods, by readers, when a worker starts
+LIBRARIES = (
+    "captum",
+    "duckdb",
+    "pandas",
+    "pyarrow",
+    "matplotlib",
+    "safetensors",
+    "torch",
+    "numpy",
+    "triton",
+    "ray",
+)
+LIBRARIES = tuple(
+    name for name in LIBRARIES if find_spec(name)
+)  # one that is not installed is looked for there too
+STANDARD = ("multiprocessing", "pickle", "socket", "selectors", "random", "concurrent", "csv", "zipfile")
+DEEP_LIFT = ["--method", "deep_lift", "--baseline", "zero"]
+COMMANDS = {
+    "a method": ["--data", "x.npy", *DEEP_LIFT],
+    "a reader": ["--data", "x.parquet", "--x", "x", "--shape", "3,2", "--out", "out/"],
+    "workers": ["--data", "x.npy", "--workers", "2", "--out", "out/"],
+}
+START = {
+    "tempograd": ["-c", "import sys; from tempograd.__main__ import run_from_shell; sys.exit(run_from_shell())"],
+    "python -m tempograd": ["-m", "tempograd"],
+}
+
+
+@pytest.fixture
+def beside(tmp_path):
+    """A folder with data and a model, and beside them files that are called like libraries."""
+    (tmp_path / "net.py").write_text(NET)
+    np.save(tmp_path / "x.npy", np.random.RandomState(0).randn(4, 3, 2).astype(np.float32))
+    rows = np.load(tmp_path / "x.npy").reshape(4, -1).tolist()
+    pq.write_table(pa.table({"id": range(4), "x": rows}), tmp_path / "x.parquet")
+    for name in (*LIBRARIES, *STANDARD):
+        marker = tmp_path / f"{name}.ran"
+        (tmp_path / f"{name}.py").write_text(f"open({str(marker)!r}, 'w').close()\nraise ImportError('{name}')\n")
+    return tmp_path
+
+
+def shell(folder, start, *words):
+    """Run a command in a folder as a shell does: the script is not there, and the folder not on Python's path."""
+    safe = ["-P"] if start == "tempograd" else []
+    paths = os.pathsep.join(path for path in sys.path if path and Path(path) != folder)
+    env = {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, *safe, *START[start], *words],
+        cwd=folder,
+        env=os.environ | env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_files_beside_a_named_model_are_no_libraries(kind, beside):
+    """The model is found there, and nothing else."""
+    done = shell(beside, "tempograd", "explain", "--model", "net:Net", *COMMANDS[kind])
+    assert sorted(path.stem for path in beside.glob("*.ran")) == []
+    assert done.returncode == 0, done.stderr
+
+
+def test_neither_are_they_where_python_is_told_to_run_the_package(beside):
+    """Which puts the current folder first: what Python needs to start is loaded from there, and nothing later."""
+    for name in STANDARD:
+        (beside / f"{name}.py").unlink()
+    done = shell(beside, "python -m tempograd", "explain", "--model", "net:Net", *COMMANDS["a method"])
+    assert sorted(path.stem for path in beside.glob("*.ran")) == []
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["captum", "captum.attr", "time"])
+def test_a_model_that_is_called_like_a_library_gets_a_sentence(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / f"{name.partition('.')[0]}.py").write_text(NET)
+    np.save(tmp_path / "x.npy", np.zeros((2, 3, 2)))
+    assert main(["explain", "--model", f"{name}:Net", "--data", "x.npy"]) == 1
+    top = name.partition(".")[0]
+    sentence = rf"tempograd: .*{top}\.py is not the '{top}' that Python finds first \(.+\): give your file another"
+    assert re.match(sentence, capsys.readouterr().err)
+
+
+@pytest.mark.slow  # starts a cluster
+def test_files_beside_the_data_are_no_libraries_of_ray_either(beside):
+    pytest.importorskip("ray")
+    words = ["--data", "x.npy", "--engine", "ray", "--workers", "1", "--out", "out/"]
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="ray") as place:
+        patch.setenv("RAY_ADDRESS", "local")
+        patch.setenv("RAY_TMPDIR", place)
+        done = shell(beside, "tempograd", "explain", "--model", "net:Net", *words)
+    assert sorted(path.stem for path in beside.glob("*.ran")) == []
+    assert done.returncode == 0, done.stderr
 
 
 def _unpickled(file):

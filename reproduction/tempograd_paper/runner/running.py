@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tempograd._utils.io import writable
-from tempograd._utils.progress import STOPS, muted, progress_bar
+from tempograd._utils.progress import leave_quietly, muted, progress_bar
 from tempograd.errors import DataError, OutputError, TempogradError, short_path, warn
 from tempograd_paper.cell import Cell
 from tempograd_paper.runner.execute import run_cell, train_cell
@@ -180,8 +179,7 @@ def _enter_worker(workers: int) -> None:
     torch.set_num_threads(1)
     if torch.cuda.is_available():  # each within its share, so that nobody runs another out of memory
         torch.cuda.set_per_process_memory_fraction(0.95 / workers)
-    for number in STOPS:
-        signal.signal(number, lambda *_: os._exit(1))  # the parent tells the user
+    leave_quietly()
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -160,6 +160,7 @@ def lose_a_worker(hands):
     hands.submit(torch.get_num_threads)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_workers_use_one_core_and_the_end_of_one_is_told(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")  # what a worker would use if nobody told it
     sentence = r"^A worker was killed, perhaps .* What was recorded stays: .* again, with fewer --workers\.$"

@@ -201,6 +201,11 @@ def leave_at_once() -> None:
     _handle(dict.fromkeys(STOPS, _leave))
 
 
+def leave_quietly() -> None:
+    """From now on, let a signal end this process on the spot: a worker's, whose parent tells the user."""
+    _handle(dict.fromkeys(STOPS, lambda *_: os._exit(1)))
+
+
 @contextmanager
 def stoppable() -> Iterator[None]:
     """Let signals raise KeyboardInterrupt inside the block, SIGTERM its subclass Terminated."""

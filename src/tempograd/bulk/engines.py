@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import signal
 import statistics
 import threading
 import time
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tempograd._utils.io import PREFIX
-from tempograd._utils.progress import STOPS
+from tempograd._utils.progress import leave_quietly
 from tempograd.bulk.folder import DATA
 from tempograd.bulk.sources import Fragment
 from tempograd.bulk.worker import Outcome, Worker
@@ -42,7 +41,7 @@ class Attempt(NamedTuple):
 
 
 class WorkerLostError(TempogradError):
-    """A worker died with its fragment, which says nothing about the fragment."""
+    """A worker died, with its fragment or before it had one."""
 
 
 class Hands(ABC):
@@ -57,7 +56,7 @@ class Hands(ABC):
 
     @abstractmethod
     def wait(self, waiting: list[Any], seconds: float) -> list[tuple[Any, Outcome | BaseException]]:
-        """Wait until some are done, or for so long, and return those."""
+        """Wait until some are done, or for so long, and return those; None is a worker that had no fragment."""
 
     @abstractmethod
     def close(self) -> None:
@@ -90,10 +89,15 @@ def through(hands: Hands, fragments: Iterable[Fragment]) -> Iterator[Attempt]:
 
 
 class _Queue:
-    """Fragments on their way: those to come, those that run, and those that are tried again."""
+    """Fragments on their way: those to come, those that run, and those that are tried again.
+
+    A fragment whose worker died is tried again at the end, the last time alone: where memory was short, perhaps
+    others took it.
+    """
 
     def __init__(self, hands: Hands, fragments: Iterable[Fragment]) -> None:
         self.hands, self.coming, self.again = hands, iter(fragments), deque[Fragment]()
+        self.suspects = deque[Fragment]()
         self.running: dict[Any, Fragment] = {}
         self.tries: dict[str, int] = {}
         self.lost, self.took = 0, list[float]()
@@ -102,10 +106,12 @@ class _Queue:
     def attempts(self) -> Iterator[Attempt]:
         while self._fill():
             for handle, found in self._wait():
-                fragment = self.running.pop(handle)
+                self._count_lost(found)
+                fragment = self.running.pop(handle, None)
+                if fragment is None:
+                    continue
                 if isinstance(found, Outcome):
                     self.watch.look()
-                    self.lost = 0
                     self.took.append(found.seconds)
                     yield Attempt(fragment, found)
                 elif self._failed_for_good(fragment, found):
@@ -114,11 +120,16 @@ class _Queue:
     def _fill(self) -> bool:
         """Keep all workers busy, and tell whether any is."""
         while len(self.running) < self.hands.capacity:
-            fragment = self.again.popleft() if self.again else next(self.coming, None)
+            fragment = next(self.coming, None) or (self.again.popleft() if self.again else None)
             if fragment is None:
                 break
-            self.running[self.hands.submit(fragment)] = fragment
+            self._submit(fragment)
+        if not self.running and self.suspects:
+            self._submit(self.suspects.popleft())
         return bool(self.running)
+
+    def _submit(self, fragment: Fragment) -> None:
+        self.running[self.hands.submit(fragment)] = fragment
 
     def _wait(self) -> list[tuple[Any, Outcome | BaseException]]:
         usual = statistics.median(self.took[-100:]) if self.took else 0.0
@@ -127,19 +138,26 @@ class _Queue:
             self.watch.check(10 * usual)
         return done
 
+    def _count_lost(self, found: Outcome | BaseException) -> None:
+        """Count deaths in a row, and stop where workers do nothing else."""
+        if isinstance(found, Outcome):
+            self.lost = 0
+        elif isinstance(found, WorkerLostError):
+            self.lost += 1
+            if self.lost >= max(KILLS, 2 * self.hands.capacity):  # all of them at once may be the machine
+                raise TempogradError(
+                    f"{self.lost} workers died in a row, perhaps for want of memory. What is done stays: start "
+                    "the same call again, with fewer workers or a smaller batch."
+                ) from found
+
     def _failed_for_good(self, fragment: Fragment, error: BaseException) -> bool:
         """Count a failure, let the fragment be tried again, and tell whether it had its tries."""
         if isinstance(error, OutputError):
             raise error
-        self.lost += isinstance(error, WorkerLostError)
-        if self.lost >= KILLS:
-            raise TempogradError(
-                f"{self.lost} workers died in a row, perhaps for want of memory. What is done stays: start the "
-                "same call again, with fewer workers or a smaller batch."
-            ) from error
         self.tries[fragment.name] = self.tries.get(fragment.name, 0) + 1
         if self.tries[fragment.name] < TRIES:
-            self.again.append(fragment)
+            alone = isinstance(error, WorkerLostError) and self.tries[fragment.name] == TRIES - 1
+            (self.suspects if alone else self.again).append(fragment)
             return False
         self.watch.look()
         return True
@@ -243,45 +261,52 @@ _worker: list[Worker] = []  # the one of a process
 
 
 class Processes(Hands):
-    """Processes that each open the run's folder and load the model from it."""
+    """Processes that each open the run's folder and load the model from it.
+
+    Each is the only one of its pool: a pool that loses one ends all, and does not tell whose work it was.
+    """
 
     def __init__(self, folder: str, workers: int, device: str | None) -> None:
         self.folder, self.capacity, self.device = folder, workers, device
         self.others = set(multiprocessing.active_children())
-        self.pool = self._new()
+        self.idle, self.busy = list[ProcessPoolExecutor](), dict[Future[Outcome], ProcessPoolExecutor]()
 
     def _new(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-        return ProcessPoolExecutor(self.capacity, context, _enter, (self.folder, self.device))
+        return ProcessPoolExecutor(1, context, _enter, (self.folder, self.device))
 
     def submit(self, fragment: Fragment) -> "Future[Outcome]":
+        pool = self.idle.pop() if self.idle else self._new()
         try:
-            return self.pool.submit(_run, fragment.plain)
-        except BrokenProcessPool:
-            self.pool.shutdown(wait=False, cancel_futures=True)
-            self.pool = self._new()
-            return self.pool.submit(_run, fragment.plain)
+            future = pool.submit(_run, fragment.plain)
+        except BrokenProcessPool:  # it died while it had nothing to do
+            pool = self._new()
+            future = pool.submit(_run, fragment.plain)
+        self.busy[future] = pool
+        return future
 
     def wait(self, waiting: list[Any], seconds: float) -> list[tuple[Any, Outcome | BaseException]]:
         done, _ = wait(waiting, max(seconds, 0.0), FIRST_COMPLETED)
         found: list[tuple[Any, Outcome | BaseException]] = []
         for each in done:
-            error = each.exception()
+            pool, error = self.busy.pop(each), each.exception()
             if isinstance(error, BrokenProcessPool):
                 error = WorkerLostError("A worker was killed, perhaps for want of memory.")
+            else:
+                self.idle.append(pool)
             found.append((each, error or each.result()))
         return found
 
     def close(self) -> None:
         for child in set(multiprocessing.active_children()) - self.others:
             child.kill()  # one that hangs hears nothing else; finished fragments are there
-        self.pool.shutdown(wait=True, cancel_futures=True)
+        for pool in (*self.idle, *self.busy.values()):
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _enter(folder: str, device: str | None) -> None:
     torch.set_num_threads(1)
-    for number in STOPS:
-        signal.signal(number, lambda *_: os._exit(1))  # the parent tells the user
+    leave_quietly()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     from tempograd.bulk.travel import open_worker  # noqa: PLC0415  # above this module
 

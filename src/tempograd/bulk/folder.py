@@ -14,6 +14,7 @@ from typing import Any
 
 from tempograd._utils.io import as_path, made, reason, scratch, write_atomically
 from tempograd.bulk.sources import OWN, REMOTE, Fragment, digest
+from tempograd.bulk.table import read_footer
 from tempograd.errors import DataError, OutputError, brief, short_path, warn
 from tempograd.models.files import exists
 
@@ -22,6 +23,7 @@ FORMAT = 1  # of the folder and its files
 ENDING = ".parquet"
 OWN_ERROR = re.compile(r"^tempograd\.[\w.]+: ")
 DIFFERENCES = 3  # that a sentence names
+TOLD = {"code": "the model's code (edited, or compiled by another version of Python)"}  # its marks help nobody
 
 
 class RunFolder:
@@ -153,10 +155,11 @@ class RunFolder:
         return set()
 
     def retire(self, fragments: Iterable[Fragment]) -> list[str]:
-        """Put results of earlier versions of these fragments' places aside, and return their names."""
-        current = {fragment.name for fragment in fragments}
-        places = {name.partition("-")[0] for name in current}
-        old = sorted(name for name in self.done() - current if name.partition("-")[0] in places)
+        """Put results of earlier versions of these fragments' places and files aside, and return their names."""
+        current = {fragment.name: fragment.path for fragment in fragments}
+        places, paths = {name.partition("-")[0] for name in current}, set(current.values())
+        others = self.done() - current.keys()
+        old = sorted(name for name in others if name.partition("-")[0] in places or self._source(name) in paths)
         for name in old:
             with suppress(FileNotFoundError):  # another driver was faster
                 self.path(name).replace(made(self.own / STALE) / f"{name}{ENDING}")
@@ -167,6 +170,11 @@ class RunFolder:
                 f"{short_path(self.own / STALE)}, and computed anew."
             )
         return old
+
+    def _source(self, name: str) -> str | None:
+        """Return the file that a result is of, which may have been called otherwise then."""
+        fragment: dict[str, str] = read_footer(str(self.path(name))).get("fragment", {})
+        return fragment.get("path")
 
     def stale(self) -> list[str]:
         """Return the names of results that are of earlier input."""
@@ -211,6 +219,6 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
             inner = [each for each in {**one, **two} if one.get(each) != two.get(each)]
             told += [f"{each} ({brief(one.get(each))} there, {brief(two.get(each))} here)" for each in inner]
         else:
-            told.append(f"{name} ({brief(one)} there, {brief(two)} here)")
+            told.append(TOLD.get(name) or f"{name} ({brief(one)} there, {brief(two)} here)")
     rest = f" and {len(told) - DIFFERENCES} more" if len(told) > DIFFERENCES else ""
     return ", ".join(told[:DIFFERENCES]) + rest

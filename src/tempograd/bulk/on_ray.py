@@ -63,7 +63,7 @@ class RayActors(Hands):
         room = int(there.get("CPU", 0)) if not gpus else self.capacity
         if self.capacity > room:
             raise InputError(f"workers={self.capacity} are more than the cluster has room for, {room}.")
-        paths = os.pathsep.join([os.getcwd(), *filter(None, sys.path)])  # noqa: PTH109  # the caller's own modules
+        paths = os.pathsep.join([*filter(None, sys.path), os.getcwd()])  # noqa: PTH109  # the caller's own modules
         env = {"env_vars": {"PYTHONPATH": paths, **QUIET}}
         # one that died is replaced here: until Ray has restarted an actor, whatever it is given fails at once
         kind = ray.remote(_Held).options(max_restarts=0, max_task_retries=0, runtime_env=env, **needs)
@@ -102,7 +102,7 @@ class RayActors(Hands):
                 return found
 
     def _came(self, handle: Any) -> _Found:
-        """Take an actor that is ready; a death while it started counts as that of a worker."""
+        """Take an actor that is ready; a death while it started is that of a worker, and no fragment's."""
         actor = self.coming.pop(handle)
         try:
             self.ray.get(handle)
@@ -113,7 +113,7 @@ class RayActors(Hands):
             return []
         except self.ray.exceptions.RayError as error:
             self._begin()
-            return [(self.given.popleft().name, _lost(error))] if self.given else []
+            return [(None, _lost(error))]
         self.free.append(actor)
         self.any_ready = True
         return []
@@ -147,7 +147,9 @@ def _start(ray: Any) -> None:
     try:
         if place := ADDRESS.fullmatch(address):  # Ray itself tries for many minutes, and prints what helps nobody
             socket.create_connection((place[1].strip("[]"), int(place[2])), ANSWER).close()
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
+        job = ray.job_config.JobConfig()
+        job._client_job = True  # or Ray puts the current folder before all libraries of its workers
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="error", job_config=job)
     except OSError as error:  # ConnectionError is one
         where = f"The Ray cluster at {address}" if address else "A Ray cluster"
         raise TempogradError(

@@ -1,7 +1,7 @@
 """What is explained by what: two series first, so that mistakes are found before anything starts."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +20,7 @@ from tempograd.bulk.travel import EXAMPLE, plain_options
 from tempograd.bulk.worker import Job
 from tempograd.engine import Call, fingerprint
 from tempograd.engine.background import is_background
+from tempograd.engine.code_marks import code_mark
 from tempograd.errors import DataError, TempogradError, WarningCounts, counted_warnings, short_path
 from tempograd.explainers import Explainer
 from tempograd.explainers.by_name import fitted
@@ -49,7 +50,7 @@ class RunPlan:
         self.folder, self.model, self.columns, self.size = folder, model, columns, fragment
         self.explainer, self.options = explainer, options
         self.streamed = is_streamed(source)
-        listing = list_fragments(source, columns, fragment)
+        listing = _distinct(list_fragments(source, columns, fragment))
         self.fragments: Iterable[Fragment] = listing if self.streamed else list(listing)
         self.example: Explanation
         self.warned = WarningCounts()
@@ -121,6 +122,7 @@ class RunPlan:
         told = {name: value for name, value in self.options.items() if name not in (*NAMES, "batch_size")}
         facts = {
             "model": fingerprint(self.model)(),
+            "code": code_mark(self.model),
             "method": self.explainer.name,
             "settings": plain_options(self.explainer.parameters),
             "learnt": getattr(self.explainer, "fingerprint", "") if self.explainer.learnt is not None else "",
@@ -145,7 +147,7 @@ class RunPlan:
         )
 
     def _refuse_another_model(self) -> None:
-        """Refuse a model that answers otherwise than the run's: of a function nothing else is known."""
+        """Refuse a model that answers otherwise than the run's: of a library nothing else is known."""
         known, new = Explanation.load(self.folder.own / EXAMPLE), self.example
         if known.varies or new.varies or known.x is None or new.x is None:
             return
@@ -166,6 +168,19 @@ def _answers_differ(known: Explanation, new: Explanation) -> bool:
     gap = max((float((was - now).abs().max()) for was, now in told), default=0.0)
     size = max((float(each.abs().max()) for pair in told for each in pair), default=0.0)
     return gap > ANSWERS * size  # of the larger of both: a change of nearly 0 is rounding
+
+
+def _distinct(fragments: Iterable[Fragment]) -> Iterator[Fragment]:
+    """Refuse two fragments of one name, of which one would never be explained."""
+    names: set[str] = set()
+    for fragment in fragments:
+        if fragment.name in names:
+            raise DataError(
+                f"The source holds the same series twice, with the same ids and numbers ({fragment.origin}, from "
+                f"number {fragment.start} on): results are found by ids, so give every series one of its own."
+            )
+        names.add(fragment.name)
+        yield fragment
 
 
 def _can_be_read_again(fragments: Iterable[Fragment]) -> bool:

@@ -15,7 +15,7 @@ from tempograd._utils import rng, validation
 from tempograd.bulk import repeats, table
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches
-from tempograd.bulk.sources import Columns, Fragment, arrow, file_version, text_key
+from tempograd.bulk.sources import Columns, Fragment, arrow, text_key, versions
 from tempograd.bulk.travel import EXAMPLE
 from tempograd.errors import DataError, InputError, MissingExtraError, brief, listed, short_path, warn
 from tempograd.explanation import Explanation
@@ -419,7 +419,7 @@ class Run:
         try:
             for name in dict.fromkeys(names):
                 fragment = Fragment.from_plain(footers[name])
-                if file_version(fragment.path) != fragment.version:
+                if versions(fragment.path, columns) != fragment.version:
                     raise DataError(f"{short_path(fragment.path)} has changed since it was explained.")
                 for batch in read_batches(fragment, columns, READ_AT_ONCE):
                     x = np.zeros(shape, dtype=batch.x.dtype) if x is None else x

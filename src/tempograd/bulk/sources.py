@@ -7,8 +7,10 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatch
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ ENDINGS = (".parquet", *ARRAYS, *TABLES)
 REMOTE = re.compile(r"[a-z][a-z0-9+.-]+://")
 MAGIC = re.compile(r"[*?\[]")
 BUFFER = 1 << 20  # bytes that are read ahead: with its defaults pyarrow keeps all that it has read
+FOOTER_BYTES = 1 << 16  # at the end of a file of a store elsewhere, which tell its version with its size and time
 OWN = "_tempograd"  # the folder by which a run is known
 EXACT = 32  # characters of an id up to which writers do not cut it short in what they note of row groups
 AT_HAND = "memory"  # in place of a path
@@ -117,13 +120,13 @@ class Fragment:
         How it is read: a Parquet file with one row per series, or one per step, an array, a file that
         :func:`tempograd.read_series` reads, or arrays at hand.
     path, origin : str
-        The file, and what it is called relative to its source.
+        The file, and what it is called relative to its source; no two files of a run are called alike.
     start, stop : int
         Its rows, or the row groups of a Parquet file.
     rows : int, optional
         How many series it holds, where that is known.
     version : tuple of int
-        Size and time of the file, by which a change is seen.
+        Size and checksum of the file, by which a change is seen.
     alone : bool
         Whether its file is the only one, whose rows are then numbered.
     whole_ids : bool, optional
@@ -185,14 +188,14 @@ def text_key(text: str) -> int:
 def list_fragments(source: Any, columns: Columns, size: int) -> Iterator[Fragment]:
     """Cut a source into fragments of about ``size`` series.
 
-    Files that were listed are not read; batches of an iterable are, when their turn comes.
+    Files are read once, to know them again; batches of an iterable when their turn comes.
     """
     if isinstance(source, (str, Path)) or _is_list_of_paths(source):
         places = [source] if isinstance(source, (str, Path)) else list(source)
-        found = [file for place in places for file in _files(place)]
+        found = _told_apart([file for place in places for file in _files(place)])
         if not found:
             raise DataError(f"There is no file of series at {_said(source)}: they end in {', '.join(ENDINGS)}.")
-        for path, origin in found:
+        for path, origin in found.items():
             yield from (replace(each, alone=len(found) == 1) for each in _of_file(path, origin, columns, size))
     elif isinstance(source, Split):
         names = getattr(source, "names", None)
@@ -259,6 +262,18 @@ def _files(place: str | Path) -> list[tuple[str, str]]:
     return [(str(path.absolute()), path.name)]
 
 
+def _told_apart(files: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return what each file is called, once: by its place below the folder of all where two would share a name."""
+    named = dict(reversed(files))  # a file of two places is called as in the first
+    named = {path: named[path] for path, _ in files}
+    if len(set(named.values())) == len(named):
+        return named
+    parts = {path: (path if REMOTE.match(path) else Path(path).as_posix()).split("/") for path in named}
+    above = [parts[path][: -len(origin.split("/"))] for path, origin in named.items()]
+    common = sum(1 for _ in takewhile(lambda level: len(set(level)) == 1, zip(*above, strict=False)))
+    return {path: "/".join(each[common:]) for path, each in parts.items()}
+
+
 def _of_run(root: Path, name: Path) -> bool:
     """Tell whether a file lies in the folder of a run below the root: results are no series."""
     return any((root / folder / OWN).is_dir() for folder in name.parents)
@@ -318,20 +333,39 @@ def open_parquet(path: str) -> Any:
 
 
 def file_version(path: str) -> tuple[int, ...]:
-    """Return what changes with a file's content: its size and the time of its last change."""
-    if REMOTE.match(path):
-        fs, name = open_uri(path)
-        info = fs.get_file_info(name)
-        return int(info.size or 0), int(info.mtime_ns or 0)
+    """Return what changes with a file's content and with nothing else: its size and its checksum.
+
+    A store elsewhere keeps times that nobody sets back; reading its files twice would cost too much.
+    """
     try:
-        found = Path(path).stat()
-    except OSError:
+        if REMOTE.match(path):
+            fs, name = open_uri(path)
+            if fs.type_name != "local":
+                info = fs.get_file_info(name)
+                with fs.open_input_file(name) as file:
+                    end = min(info.size, FOOTER_BYTES)
+                    return info.size, int(info.mtime_ns or 0), crc32(file.read_at(end, info.size - end))
+            path = name
+        size = mark = 0
+        with Path(path).open("rb", buffering=0) as file:
+            while part := file.read(BUFFER):
+                size, mark = size + len(part), crc32(part, mark)
+    except FileNotFoundError:
         raise DataError(f"{short_path(path)} does not exist.") from None
-    return found.st_size, found.st_mtime_ns
+    except OSError as error:
+        raise DataError(f"{short_path(path)} cannot be read: {brief(str(error))}.") from error
+    return size, mark
+
+
+def versions(path: str, columns: Columns) -> tuple[int, ...]:
+    """Return the version of a file of series, with those of the ``.npy`` files of ids and masks beside arrays."""
+    beside = [columns.id, columns.mask] if path.lower().endswith(ARRAYS) else []
+    files = [path, *(name for name in beside if name is not None and name.endswith(".npy"))]
+    return tuple(number for each in files for number in file_version(each))
 
 
 def _of_file(path: str, origin: str, columns: Columns, size: int) -> Iterator[Fragment]:
-    version, lower, whole_ids = file_version(path), path.lower(), None
+    version, lower, whole_ids = versions(path, columns), path.lower(), None
     if lower.endswith(".parquet"):
         kind: FragmentKind = "long" if columns.long else "rows"
         cuts, whole_ids = _row_groups(path, size, columns)
@@ -422,33 +456,39 @@ def _packed_rows(path: str) -> int:
 
 def _of_arrays(given: ArrayBatch, size: int) -> Iterator[Fragment]:
     """Cut arrays; their names are hashes of their content, or of the file that a memory map shows."""
+    files = [_map_version(part) for part in (given.x, given.mask)]  # each is read once for all fragments
     for start, stop, rows in _ranges(len(given.x), size):
         rest = slice(start, stop)
         ids = np.arange(start, stop) if given.ids is None else np.asarray(given.ids)[rest]
         content = ArrayBatch(ids, given.x[rest], None if given.mask is None else given.mask[rest])
-        name = f"{digest(AT_HAND)}-{_content(content)}"
+        name = f"{digest(AT_HAND)}-{_content(content, files)}"
         yield Fragment(name, "memory", AT_HAND, AT_HAND, start, stop, rows, content=content)
 
 
-def _content(batch: ArrayBatch) -> str:
+def _content(batch: ArrayBatch, files: Sequence[tuple[int, ...]] = ((), ())) -> str:
     mark = hashlib.blake2b(digest_size=8)
     mark.update(json.dumps(np.asarray(batch.ids).tolist()).encode())
-    for part in (batch.x, batch.mask):
+    for part, file in zip((batch.x, batch.mask), files, strict=True):
         if part is not None:
             mark.update(f"{part.dtype} {part.shape}".encode())
-            mark.update(_map_version(part) or np.ascontiguousarray(part).data)
+            mark.update(_map_part(part, file) if file else np.ascontiguousarray(part).data)
     return mark.hexdigest()
 
 
-def _map_version(part: NDArray[Any]) -> bytes:
-    """Return what tells a part of a memory map from others without reading it; nothing for other arrays."""
-    pages = getattr(part, "_mmap", None)
+def _map_version(part: NDArray[Any] | None) -> tuple[int, ...]:
+    """Return the version of the file that a memory map shows as it is; nothing for other arrays."""
     name = getattr(part, "filename", None)
-    if pages is None or name is None:
-        return b""
+    if name is None or getattr(part, "_mmap", None) is None or getattr(part, "mode", "c") == "c":
+        return ()  # in mode "c" changes are not those of the file
+    return file_version(str(name))
+
+
+def _map_part(part: NDArray[Any], file: tuple[int, ...]) -> bytes:
+    """Return what tells a part of a memory map from others without reading it."""
+    pages: Any = part._mmap  # type: ignore[attr-defined]
     first = np.frombuffer(pages, dtype=np.uint8).__array_interface__["data"][0]
     offset = np.asarray(part).__array_interface__["data"][0] - first
-    return json.dumps([*file_version(str(name)), offset, list(part.strides)]).encode()
+    return json.dumps([*file, offset, list(part.strides)]).encode()
 
 
 def _of_batches(source: Iterable[Any], size: int) -> Iterator[Fragment]:

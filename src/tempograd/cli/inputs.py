@@ -3,6 +3,8 @@
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +45,27 @@ def device(name: str | None) -> str:
 
 
 def read_model(args: argparse.Namespace) -> nn.Module:
-    """Load the model; code of one's own is looked for in the current folder as well."""
-    here = str(Path.cwd())
-    if is_code(args.model) and here not in sys.path:  # else a file beside the data could pass for a library
-        sys.path.insert(0, here)
+    """Load the model; code of one's own is looked for in the current folder as well, after all libraries."""
+    if is_code(args.model):  # else a file beside the data could pass for a library
+        here = str(Path.cwd())
+        if here not in sys.path:
+            sys.path.append(here)
+        _refuse_two_of_a_name(args.model)
     return load_model(args.model, device(args.device), weights=args.weights, trust=args.trust)
+
+
+def _refuse_two_of_a_name(model: str) -> None:
+    """Refuse a module of the current folder whose name another one has, a library say: that is found first."""
+    name = model.partition(":")[0].partition(".")[0]
+    found = None
+    with suppress(ImportError, ValueError, AttributeError):  # whoever loads it says more
+        found = find_spec(name)
+    for path in (Path.cwd() / f"{name}.py", Path.cwd() / name / "__init__.py"):
+        if found is not None and exists(path) and Path(found.origin or "").resolve() != path.resolve():
+            raise InputError(
+                f"{short_path(path)} is not the {quote(name)} that Python finds first "
+                f"({short_path(found.origin or 'a folder')}): give your file another name."
+            )
 
 
 # Series from a data set or from a file.

@@ -341,7 +341,7 @@ def _outputs_elsewhere(spec: ModelSpec, folder: Path, x: Tensor, call: Call) -> 
         save_file({"x": x.cpu().contiguous().clone()}, Path(there) / "x.safetensors")
         paths = os.pathsep.join(path for path in sys.path if path) + os.pathsep + str(Path.cwd())
         done = subprocess.run(
-            [sys.executable, "-c", CHILD, there],
+            [sys.executable, "-P", "-c", CHILD, there],  # not the current folder before all others
             env=os.environ | {"PYTHONPATH": paths},
             capture_output=True,
             text=True,

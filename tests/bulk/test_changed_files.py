@@ -1,0 +1,253 @@
+"""Files are known by where they lie and by what they hold: never by their names, sizes and times alone."""
+
+import os
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+from torch import nn
+
+import tempograd as tg
+from tempograd.bulk import sources
+from tempograd.bulk.sources import Columns, list_fragments
+from tempograd.bulk.worker import Worker
+
+SERIES, TIME, CHANNELS = 6, 5, 2
+KINDS = ("npy", "npz", "csv", "parquet")
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        low = x.tanh().sum((1, 2))
+        return torch.stack([low, -low], 1)
+
+
+def numbers(seed):
+    return np.random.RandomState(seed).randn(SERIES, TIME, CHANNELS).astype(np.float32)
+
+
+def write(path, x, ids=None):
+    """Write series so that all files of a kind have one size, and one time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".npy":
+        np.save(path, x)
+    elif path.suffix == ".npz":
+        np.savez(path, x=x)
+    elif path.suffix == ".csv":
+        cells = [[f"{value:+.6f}" for value in step] for row in x for step in row]
+        rows = [f"{ids[place // TIME]},{place % TIME},{','.join(step)}" for place, step in enumerate(cells)]
+        path.write_text("\n".join(["id,time,a,b", *rows]) + "\n")
+    else:
+        columns = {} if ids is None else {"id": ids}
+        rows = pa.array(x.tolist(), pa.list_(pa.list_(pa.float32())))
+        pq.write_table(pa.table(columns | {"x": rows}), path, compression="none", use_dictionary=False)
+    os.utime(path, (1.6e9, 1.6e9))
+
+
+def explain(source, out, **options):
+    known = {"method": "occlusion", "target": 0, "fragment": 3}
+    return tg.explain_dataset(Net(), source, out, **known | options)
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """The files that are explained from now on, one entry for every fragment of them."""
+    done, real = [], Worker.run
+    monkeypatch.setattr(Worker, "run", lambda self, part: done.append(part.origin) or real(self, part))
+    return done
+
+
+def ids_of(run):
+    return sorted(name for path in run.files for name in pq.read_table(path, columns=["id"])["id"].to_pylist())
+
+
+# One name, size and time in two folders
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("listed", ["folders", "files", "patterns"])
+def test_two_files_of_one_name_size_and_time_are_two(listed, kind, tmp_path):
+    """Ids of the files are kept; where there are none, series are called after the files."""
+    named, data, sites = kind in {"csv", "parquet"}, {"A": numbers(0), "B": numbers(1)}, ("A", "B")
+    ids = {
+        site: [f"{site}{row}" if named else f"{site}/day.{kind}:{row}" for row in range(SERIES)] for site in sites
+    }
+    files = [tmp_path / site / f"day.{kind}" for site in sites]
+    for site, path in zip(sites, files, strict=True):
+        write(path, data[site], ids[site] if named else None)
+    assert len({(path.stat().st_size, path.stat().st_mtime_ns) for path in files}) == 1
+    folders = [path.parent for path in files]
+    source = {"folders": folders, "files": files, "patterns": [f"{folder}/d*" for folder in folders]}[listed]
+    run = explain(source, tmp_path / "out")
+    assert ids_of(run) == ids["A"] + ids["B"]
+    assert run.summary()["left"] == 0
+    assert np.allclose(run.take(ids["A"] + ids["B"]).x, np.concatenate([data["A"], data["B"]]), atol=1e-6)
+    if named:
+        alone = explain(files[1], tmp_path / "alone").take(ids["B"])
+        assert torch.equal(run.take(ids["B"]).values, alone.values)
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
+def test_series_without_ids_are_called_after_their_files(kind, tmp_path):
+    for site in "AB":
+        write(tmp_path / site / f"day.{kind}", numbers(ord(site)))
+    run = explain([tmp_path / "A", tmp_path / "B"], tmp_path / "out", id=None)
+    assert ids_of(run) == [f"{site}/day.{kind}:{row}" for site in "AB" for row in range(SERIES)]
+
+
+def origins(*places):
+    return [part.origin for part in list_fragments([str(place) for place in places], Columns(), 100)]
+
+
+def test_names_are_as_long_as_it_takes(tmp_path):
+    for name in ("a/x.npy", "a/deep/y.npy", "b/x.npy", "b/deep/y.npy"):
+        write(tmp_path / name, numbers(0))
+    a, b = tmp_path / "a", tmp_path / "b"
+    assert origins(a) == ["deep/y.npy", "x.npy"]
+    assert origins(a / "x.npy", b / "deep") == ["x.npy", "y.npy"]
+    assert origins(a, b) == ["a/deep/y.npy", "a/x.npy", "b/deep/y.npy", "b/x.npy"]
+    assert origins(a / "x.npy", b / "x.npy") == ["a/x.npy", "b/x.npy"]
+    assert origins(a / "deep", b) == ["y.npy", "deep/y.npy", "x.npy"]
+    assert origins(tmp_path, a / "deep", b / "x.npy") == origins(tmp_path)  # a file is listed once
+    assert origins(a / "x.npy", a / "x.npy", f"{b}/*.npy") == ["a/x.npy", "b/x.npy"]
+
+
+def test_addresses_of_a_store_are_told_apart_too(tmp_path):
+    for site in "AB":
+        write(tmp_path / site / "day1.parquet", numbers(ord(site)), [f"{site}{row}" for row in range(SERIES)])
+    places = [(tmp_path / site).as_uri() for site in "AB"]
+    assert origins(*places) == ["A/day1.parquet", "B/day1.parquet"]
+    assert len(ids_of(explain(places, tmp_path / "out"))) == 2 * SERIES
+
+
+def test_a_list_that_grows_counts_no_series_twice(tmp_path):
+    """The name of the first file becomes longer by the second; its results are put aside."""
+    for site, seed in (("a", 0), ("b", 1), ("c", 2)):
+        write(tmp_path / site / ("x.npy" if site != "b" else "y.npy"), numbers(seed))
+    folders = [tmp_path / site for site in "abc"]
+    assert len(explain(folders[:2], tmp_path / "out")) == 2 * SERIES
+    with pytest.warns(tg.TempogradWarning, match="Input has changed since 4 files of results"):
+        run = explain(folders, tmp_path / "out")
+    assert ids_of(run) == [f"{name}:{row}" for name in ("a/x.npy", "b/y.npy", "c/x.npy") for row in range(SERIES)]
+
+
+@pytest.mark.parametrize("listed", ["one folder", "two folders"])
+def test_what_is_moved_as_a_whole_goes_on_where_it_was(listed, tmp_path, ran):
+    for site, seed in (("a", 0), ("b", 1)):
+        write(tmp_path / "lake" / site / "x.npy", numbers(seed))
+
+    def source(root):
+        return root if listed == "one folder" else [root / "a", root / "b"]
+
+    explain(source(tmp_path / "lake"), tmp_path / "out").files[1].unlink()
+    shutil.copytree(
+        tmp_path / "lake", tmp_path / "elsewhere" / "sea", copy_function=shutil.copyfile
+    )  # other times
+    shutil.rmtree(tmp_path / "lake")
+    ran.clear()
+    run = explain(source(tmp_path / "elsewhere" / "sea"), tmp_path / "out")
+    assert len(ran) == 1
+    assert len(run) == 2 * SERIES
+
+
+@pytest.mark.parametrize("arrays", ["batches", "arrays"])
+def test_the_same_series_twice_are_refused(arrays, tmp_path, said):
+    x, ids = numbers(0)[:3], ["a", "b", "c"]
+    source = [(ids, x), (ids, x)] if arrays == "batches" else np.concatenate([x, x])
+    options = {} if arrays == "batches" else {"id": [*ids, *ids]}
+    said.refused(tg.TempogradError, explain, source, tmp_path / "out", **options)
+
+
+# One size and time, other content
+
+
+def edited(path, **names):
+    """Change one number in the middle, and leave size and time as they were."""
+    before, x = path.stat(), numbers(0)
+    x[3, 2, 1] = -x[3, 2, 1] if path.suffix == ".csv" else x[3, 2, 1] + np.float32(0.01)
+    write(path, x, **names)
+    after = path.stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"), [*((kind, "disk") for kind in KINDS), ("parquet", "file"), ("parquet", "store")]
+)
+def test_what_is_rewritten_with_its_size_and_time_is_explained_anew(kind, place, tmp_path, ran, monkeypatch):
+    path, ids = tmp_path / f"x.{kind}", list(range(SERIES))
+    source = {"disk": path, "file": path.as_uri(), "store": f"s3://{path.name}"}[place]
+    if place == "store":  # whose clock goes by seconds
+        store = SubTreeFileSystem(str(tmp_path), LocalFileSystem())
+        monkeypatch.setattr(sources, "open_uri", lambda uri: (store, uri.removeprefix("s3://")))
+    write(path, numbers(0), ids)
+    run = explain(source, tmp_path / "out")
+    old = run.take(ids)
+    x = edited(path, ids=ids)
+    if kind == "csv":  # whose series are kept with the results
+        assert torch.equal(run.take(ids).x, old.x)
+    else:
+        with pytest.warns(tg.TempogradWarning, match="has changed since it was explained: the series themselves"):
+            assert run.take(ids).x is None
+    ran.clear()
+    with pytest.warns(tg.TempogradWarning, match="Input has changed"):
+        new = explain(source, tmp_path / "out").take(ids)
+    assert ran
+    assert torch.equal(
+        new.values, tg.explain(Net(), torch.from_numpy(new.x.numpy()), "occlusion", target=0).values
+    )
+    assert np.allclose(new.x, x, atol=1e-6)
+    assert not torch.equal(new.values, old.values)
+
+
+@pytest.mark.parametrize("role", ["id", "mask"])
+def test_arrays_beside_the_series_count_as_well(role, tmp_path, ran):
+    write(tmp_path / "x.npy", numbers(0))
+    beside = {"id": np.arange(SERIES), "mask": np.ones((SERIES, TIME, CHANNELS), bool)}
+    for name, part in beside.items():
+        np.save(tmp_path / f"{name}.npy", part)
+    options = {name: str(tmp_path / f"{name}.npy") for name in beside}
+    run = explain(tmp_path / "x.npy", tmp_path / "out", **options)
+    beside["id"], beside["mask"][2] = beside["id"][::-1], False
+    np.save(tmp_path / f"{role}.npy", beside[role])
+    with pytest.warns(tg.TempogradWarning, match="has changed since it was explained"):
+        run.take([1])
+    ran.clear()
+    with pytest.warns(tg.TempogradWarning, match="Input has changed"):
+        explain(tmp_path / "x.npy", tmp_path / "out", **options)
+    assert len(ran) == 2
+
+
+@pytest.mark.parametrize("mode", ["r", "c"])
+def test_a_memory_map_is_known_by_what_it_shows(mode, tmp_path, ran):
+    """In mode "c" it may show what its file does not hold."""
+    write(tmp_path / "x.npy", numbers(0))
+    explain(np.load(tmp_path / "x.npy", mmap_mode=mode), tmp_path / "out")
+    ran.clear()
+    explain(np.load(tmp_path / "x.npy", mmap_mode=mode), tmp_path / "out")
+    assert ran == []
+    if mode == "r":
+        edited(tmp_path / "x.npy")
+    pages = np.load(tmp_path / "x.npy", mmap_mode=mode)
+    if mode == "c":
+        pages[3, 2, 1] += 1
+    with pytest.warns(tg.TempogradWarning, match="Input has changed"):
+        run = explain(pages, tmp_path / "out")
+    assert len(run) == SERIES
+    assert np.array_equal(run.take(range(SERIES)).x, pages)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_time_alone_is_no_change(kind, tmp_path, ran):
+    path, ids = tmp_path / f"x.{kind}", list(range(SERIES))
+    write(path, numbers(0), ids)
+    before = explain(path, tmp_path / "out").take(ids)
+    path.touch()
+    ran.clear()
+    again = explain(path, tmp_path / "out").take(ids)
+    assert ran == []
+    assert torch.equal(again.x, before.x)
