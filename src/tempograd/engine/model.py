@@ -474,6 +474,7 @@ def _named(function: types.FunctionType) -> list[Any]:
             found += _attributes(thing, names)
         else:
             found.append(thing)
+    found = [_itself(part) for part in found]
     held = [part for part in found if hasattr(part, "__dict__") and not callable(part)]
     found += chain.from_iterable(_attributes(part, names) for part in held)
     return [*found, *vars(function).values()]
