@@ -144,7 +144,7 @@ def spread(run: Figures) -> str:
         for kind in (settings, segments)
     )
     every, close = (
-        {case: _range(methods[name]["cpd"] for name in names) for case, methods in cases.items()}
+        {case: _range(cases[case][name]["cpd"] for name in names) for case in known}
         for names in ([name for name in METHODS if name != "tuned"], CLOSE)
     )
     wider = [
@@ -156,9 +156,10 @@ def spread(run: Figures) -> str:
     more = sum(abs(math.log(gain)) > abs(math.log(swap)) for gain, swap in zip(gains, swaps, strict=True))
     middles = [f"{statistics.median(found.values()):.2f}" for found in (family, held, every, close)]
     return (
-        f"The largest CPD over the smallest, the median over cases: {middles[0]} over settings of the family "
-        f"({len(known)} cases; {middles[1]} over those with segments), {middles[2]} over methods as they come "
-        f"({len(cases)} cases; {middles[3]} over the five that are closest: TIMING, IG, GradSHAP, RandIG and FO). "
+        f"The largest CPD over the smallest, the median over {len(known)} cases: {middles[0]} over settings of "
+        f"the family ({middles[1]} over those with segments; on validation series), {middles[2]} over all methods "
+        f"as they come, {middles[3]} over the five that are closest (TIMING, IG, GradSHAP, RandIG and FO; on test "
+        "series). "
         f"Settings lie further apart than all methods in {wider[0]} of {len(known)} cases, and than the five in "
         f"{wider[1]} (those with segments in {wider[2]}). Tuning moves CPD by "
         f"{100 * (statistics.median(gains) - 1):+.1f} % in the middle, and by more than IG in place of TIMING "
