@@ -112,7 +112,7 @@ bench-pages: .venv/core  # docs/speed.md, docs/sampling.md, docs/tuning.md and t
 bench-report: .venv/browser
 	$(BIN)/python perf/report.py --out perf/results/report.json
 
-tables: .venv/core  # of the kept results, docs/learnt.md and its pictures, written anew
+tables: .venv/core  # of the kept results, docs/learnt.md, its pictures and what README says of the paper, written anew
 	for folder in reproduction/results/*-published reproduction/results/*-fair reproduction/results/*-tuned; do \
 	  name=$$(basename $$folder); plan=$${name%-*}; \
 	  test -f reproduction/results/plans/$$plan.toml && plan=reproduction/results/plans/$$plan.toml; \

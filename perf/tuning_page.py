@@ -8,7 +8,8 @@ With the folder of records that ``tuning_study.py`` wrote, ``tuning_h200.json`` 
 import argparse
 import json
 import math
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ LABELS = {
 }
 DATASETS = {"physionet2012": "PhysioNet 2012"}
 MODELS = {"gru": "GRU", "cnn": "CNN", "transformer": "Transformer"}
+CLOSE = ("automatic", "integrated_gradients", "gradient_shap", "rand_ig", "occlusion")
 SHOWN = 8  # settings in the table of those that do best untuned
 
 
@@ -55,6 +57,13 @@ def geometric_mean(numbers: Sequence[float]) -> float:
     return math.exp(math.fsum(map(math.log, numbers)) / len(numbers))
 
 
+def with_error(numbers: Sequence[float]) -> str:
+    """Return the geometric mean of ratios and its standard error over cases."""
+    spread = statistics.stdev(map(math.log, numbers)) / math.sqrt(len(numbers))
+    mean = geometric_mean(numbers)
+    return f"{mean:.3f} ± {mean * spread:.3f}"
+
+
 def label(case: str) -> str:
     dataset, model, _ = case.split(":")
     return f"{DATASETS.get(dataset, dataset.capitalize())}, {MODELS[model]}"
@@ -76,13 +85,16 @@ def chosen(record: Figures) -> str:
 
 def every_case(run: Figures, baseline: str) -> str:
     """One row a case, the best of all methods in bold."""
-    rows = [["", *LABELS.values(), "over best rival", "over automatic", "chosen"]]
+    rows = [["", *LABELS.values(), "error", "over best rival", "over automatic", "chosen"]]
     for record in of_baseline(run, baseline):
         cpd = {name: record["methods"][name]["cpd"] for name in METHODS}
         most = max(cpd.values())
         shown = [f"**{figure(cpd[name])}**" if cpd[name] == most else figure(cpd[name]) for name in LABELS]
         _, over_best, over_automatic = ratios(record)
-        rows.append([label(record["case"]), *shown, f"{over_best:.3f}", f"{over_automatic:.3f}", chosen(record)])
+        tuned = record["methods"]["tuned"]
+        error = f"{100 * tuned['standard_error'] / tuned['cpd']:.0f} %"
+        told = [error, f"{over_best:.3f}", f"{over_automatic:.3f}", chosen(record)]
+        rows.append([label(record["case"]), *shown, *told])
     return table(rows)
 
 
@@ -94,12 +106,70 @@ def means(run: Figures) -> str:
         found = [ratios(record) for record in records]
         best = [ratio for _, ratio, _ in found]
         by_rival = [
-            geometric_mean([each["methods"]["tuned"]["cpd"] / each["methods"][name]["cpd"] for each in records])
+            with_error([each["methods"]["tuned"]["cpd"] / each["methods"][name]["cpd"] for each in records])
             for name in RIVALS
         ]
-        own = [geometric_mean(best), min(best), geometric_mean([ratio for _, _, ratio in found]), *by_rival]
-        rows.append([baseline, str(len(records)), *(f"{number:.3f}" for number in own)])
+        own = [with_error(best), f"{min(best):.3f}", with_error([ratio for _, _, ratio in found]), *by_rival]
+        rows.append([baseline, str(len(records)), *own])
     return table(rows)
+
+
+def distinct(run: Figures) -> list[Figures]:
+    """Return the cases without those that are another one's, since the average of their series is zero."""
+    found = {(each["case"].rpartition(":")[0], each["methods"]["tuned"]["cpd"]): each for each in run["cases"]}
+    return list(found.values())
+
+
+def family(run: Figures) -> str:
+    """Say how often the tuned setting is no TIMING."""
+    cases = distinct(run)
+    starts = [chosen(each) for each in cases]
+    single, nothing = (sum(word in start for start in starts) for word in ("single cells", "nothing held"))
+    return (
+        f"In {single + nothing} of {len(cases)} cases (without those whose average is zero) the setting that "
+        f"tuning chooses is RandIG ({single}: single cells are held) or IG ({nothing}: nothing is held)."
+    )
+
+
+def spread(run: Figures) -> str:
+    """Compare how far apart settings of the family and methods are: the largest CPD over the smallest."""
+    settings: dict[str, dict[str, float]] = json.loads((RESULTS / "tuning_settings_h200.json").read_text())[
+        "ratios"
+    ]
+    segments = {name: found for name, found in settings.items() if "single" not in name and "nothing" not in name}
+    cases = {each["case"].replace(":", "-"): each["methods"] for each in run["cases"]}
+    known = [case for case in settings["automatic"] if case in cases]
+    family, held = (
+        {case: _range(found[case] for found in kind.values() if case in found) for case in known}
+        for kind in (settings, segments)
+    )
+    every, close = (
+        {case: _range(cases[case][name]["cpd"] for name in names) for case in known}
+        for names in ([name for name in METHODS if name != "tuned"], CLOSE)
+    )
+    wider = [
+        sum(own[case] > other[case] for case in known)
+        for own, other in ((family, every), (family, close), (held, close))
+    ]
+    gains = [each["tuned"]["cpd"] / each["automatic"]["cpd"] for each in cases.values()]
+    swaps = [each["automatic"]["cpd"] / each["integrated_gradients"]["cpd"] for each in cases.values()]
+    more = sum(abs(math.log(gain)) > abs(math.log(swap)) for gain, swap in zip(gains, swaps, strict=True))
+    middles = [f"{statistics.median(found.values()):.2f}" for found in (family, held, every, close)]
+    return (
+        f"The largest CPD over the smallest, the median over {len(known)} cases: {middles[0]} over settings of "
+        f"the family ({middles[1]} over those with segments; on validation series), {middles[2]} over all methods "
+        f"as they come, {middles[3]} over the five that are closest (TIMING, IG, GradSHAP, RandIG and FO; on test "
+        "series). "
+        f"Settings lie further apart than all methods in {wider[0]} of {len(known)} cases, and than the five in "
+        f"{wider[1]} (those with segments in {wider[2]}). Tuning moves CPD by "
+        f"{100 * (statistics.median(gains) - 1):+.1f} % in the middle, and by more than IG in place of TIMING "
+        f"does in {more} of {len(cases)} cases."
+    )
+
+
+def _range(numbers: Iterable[float]) -> float:
+    found = list(numbers)
+    return max(found) / min(found)
 
 
 def untuned(run: Figures) -> str:
@@ -134,6 +204,8 @@ def few_series(run: Figures) -> str:
 
 BLOCKS: dict[str, Callable[[Figures], str]] = {
     "means": means,
+    "family": family,
+    "spread": spread,
     "zero": lambda run: every_case(run, "zero"),
     "average": lambda run: every_case(run, "average"),
     "background": lambda run: every_case(run, "background"),

@@ -168,5 +168,9 @@ def _count(plan: dict[str, Any]) -> int:
     """Return how many cells a plan has; ``random`` is always among its rows."""
     if plan.get("kind") == "sizes":
         return 0
-    rows = len(plan["explainers"]) + ("random" not in _names(plan["explainers"], "method"))
-    return rows * math.prod(len(plan[key]) for key in ("datasets", "models", "folds"))
+    protocol = plan.get("protocol", "published")
+    rows = [
+        each for each in plan["explainers"] if isinstance(each, str) or each.get("protocol", protocol) == protocol
+    ]
+    floor = "random" not in _names(rows, "method")
+    return (len(rows) + floor) * math.prod(len(plan[key]) for key in ("datasets", "models", "folds"))

@@ -22,7 +22,9 @@ METHOD_LABELS = {
 }
 MARGINAL = "WinIT (marginal)"
 """WinIT that draws from the values of each channel, since its generator is too slow to learn."""
-PAPER_LABELS = {MARGINAL: METHOD_LABELS["winit"]}
+FAMILY, SEGMENTS_ONLY = "TIMING family", "TIMING (segments)"
+"""TIMING as it is tuned, among settings that are integrated gradients and RandIG too, and among segments alone."""
+PAPER_LABELS = {MARGINAL: METHOD_LABELS["winit"], FAMILY: METHOD_LABELS["timing"]}
 """Rows of ours whose published numbers stand under another name."""
 DATASET_LABELS = {
     "mimic3": "MIMIC-III",
@@ -42,13 +44,15 @@ SYNTHETIC = ("switch_feature", "state")
 
 
 def method_label(method: str, protocol: str) -> str:
-    """Return what a method is called under a protocol; WinIT is called by its sampler.
+    """Return what a method is called under a protocol; WinIT is called by its sampler, tuned TIMING a family.
 
     Examples
     --------
-    >>> method_label("winit", "published"), method_label("winit", "fair")
-    ('WinIT', 'WinIT (marginal)')
+    >>> method_label("winit", "published"), method_label("winit", "fair"), method_label("timing", "tuned")
+    ('WinIT', 'WinIT (marginal)', 'TIMING family')
     """
     if method == "winit" and protocol != "published":
         return MARGINAL
+    if method == "timing" and protocol == "tuned":
+        return FAMILY
     return METHOD_LABELS.get(method, method)

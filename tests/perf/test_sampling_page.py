@@ -12,7 +12,7 @@ import sampling_results
 from speed_page import RESULTS, written
 
 STOPPING, SAMPLERS = (json.loads((RESULTS / f"{name}_h200.json").read_text()) for name in ("stopping", "samplers"))
-PAGE, README = sampling_page.PAGE.read_text(), (sampling_page.ROOT / "README.md").read_text()
+PAGE = sampling_page.PAGE.read_text()
 COVERAGE = json.loads((RESULTS / "coverage_cpu.json").read_text())["models"]
 NUMBER = re.compile(r"−?\d[\d,]*\.?\d*")
 ORDER = ("wafer", "freezer", "epilepsy", "boiler", "physionet2012", "state")
@@ -176,42 +176,3 @@ def test_the_picture_draws_the_measured_errors():
         ways = ("default", "200 points", "40 ms")
         assert list(fixed.get_ydata()) == pytest.approx([mean("error", name, "paper", way) for way in ways])
         assert list(asked.get_xdata()) == pytest.approx([mean("passes", name, "paper", "tolerance 0.1")])
-
-
-EVERY = [(name, kind, setting) for name in ORDER for kind in KINDS for setting in ("paper", "automatic")]
-LIMITS = " ".join(re.search(r"## Limits(.*?)## Cite", README, re.DOTALL)[1].split())
-
-
-def test_the_readme_says_what_stopping_reaches():
-    way = "tolerance 0.1"
-    single = [cell("cpd", *place, way) / cell("converged_cpd", *place, way) for place in EVERY]
-    pooled = [
-        mean("cpd", name, setting, way) / mean("converged_cpd", name, setting, way) for name, _, setting in EVERY
-    ]
-    most = round(max(cell("passes", *place, way) for place in EVERY), -2)
-    assert f"reached {int(100 * min(pooled))} % or more of the converged map's CPD" in LIMITS
-    assert f"({100 * min(single):.0f} % in the worst single case)" in LIMITS
-    assert f"to {most:,.0f} passes a series" in LIMITS
-
-
-def test_the_readme_says_how_often_intervals_hold():
-    pooled = json.loads((RESULTS / "held_out.json").read_text())["pooled"]["50 samples"]
-    smooth, steep = (f"{pooled[kind]['cover']:.2f}" for kind in ("smooth", "steep"))
-    assert f"in {smooth} of the cells of smooth and {steep} of steep models" in LIMITS
-    for part, whole in (("wolf", "good"), ("sleep", "bad")):
-        assert pooled["all"][part] <= 0.05 * pooled["all"][whole]
-    assert "neither cry wolf nor sleep in more than 5 % of the runs" in LIMITS
-
-
-def test_the_readme_says_how_large_errors_are_at_50_samples():
-    assert "an error of 5–11 % where a model is smooth (PhysioNet 2012, State)" in LIMITS
-    assert "of 15–100 % where it is steep (Wafer, Freezer, Boiler)" in LIMITS
-    for names, low, high in (
-        (("physionet2012", "state"), 0.05, 0.11),
-        (("wafer", "freezer", "boiler"), 0.15, 1.0),
-    ):
-        errors = [mean("error", name, setting, "default") for name in names for setting in ("paper", "automatic")]
-        assert min(errors) >= low
-        assert max(errors) <= high
-    ratios = [mean("error", name, "paper", "default") / mean("error", name, "paper", "released") for name in ORDER]
-    assert f"{min(ratios):.2f}–{max(ratios):.2f} of the error of the released sampler at 50 samples" in README

@@ -26,6 +26,8 @@ def test_means_over_cases():
         tuned = [methods["tuned"]["cpd"] for methods in found]
         best = [max(each["cpd"] for name, each in methods.items() if name != "tuned") for methods in found]
         assert int(count) == len(found) > 10
+        shown_errors = [part.partition(" ± ")[2] for part in (over_best, over_automatic, *rivals)]
+        assert all(0 < float(error) < 0.3 for error in shown_errors)
         assert float(least) == round(min(own / other for own, other in zip(tuned, best, strict=True)), 3)
         for shown, others in [
             (over_best, best),
@@ -34,7 +36,7 @@ def test_means_over_cases():
             (rivals[-1], [methods["augmented_occlusion"]["cpd"] for methods in found]),
         ]:
             mean = (math.prod(tuned) / math.prod(others)) ** (1 / len(found))
-            assert abs(float(shown) - mean) < 6e-4
+            assert abs(float(shown.partition(" ± ")[0]) - mean) < 6e-4
 
 
 def test_no_tuning_cost_more_than_its_budget():
@@ -48,3 +50,14 @@ def test_the_best_of_a_case_is_bold_and_its_setting_named():
     cells = [part.strip() for part in line.strip("|").split("|")]
     assert [cell for cell in cells if cell.startswith("**")] == [cells[2]]
     assert cells[-1] == "held 0.5, segments of 7–15"
+    (case,) = (each for each in CASES if each["case"] == "wafer:gru:zero")
+    tuned = case["methods"]["tuned"]
+    assert cells[-4] == f"{round(100 * tuned['standard_error'] / tuned['cpd'])} %"
+
+
+def test_the_error_of_a_mean_is_over_cases():
+    assert tuning_page.with_error([1.0, 4.0]) == "2.000 ± 1.386"  # 2 times half of log 4
+
+
+def test_cases_that_are_the_same_question_count_once():
+    assert len(CASES) - len(tuning_page.distinct({"cases": CASES})) == 5  # of Wafer and Freezer

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 
 from tempograd.data import DATASETS
 from tempograd_paper.cell import Measure
-from tempograd_paper.labels import method_label
+from tempograd_paper.labels import SEGMENTS_ONLY, method_label
+from tempograd_paper.protocols.settings import SEGMENTS
 from tempograd_paper.runner import Plan, Record, load_plan
 from tempograd_paper.statistics import CrossedInterval, Friedman, critical_difference, crossed_interval, friedman
 from tempograd_paper.tables.archive import ARCHIVE, load_records
@@ -22,6 +24,7 @@ COMPARED = {  # the folders that together have each data set once
     "tuned": ("table3-all-1000", "table4-all", "table2-physionet2012"),
 }
 OWN, RIVAL = "timing", "integrated_gradients"  # what a data set must have to be compared
+SEGMENTED = "timing_segments"  # TIMING tuned among segments alone
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class Comparison:
     difference : float
         Mean ranks closer than this are not told apart at 95 %.
     protocol : str
+    own : str
+        Which TIMING is among them: as it is run, or tuned among segments alone.
     """
 
     methods: tuple[str, ...]
@@ -87,11 +92,18 @@ class Comparison:
     test: Friedman
     difference: float
     protocol: str = "published"
+    own: str = OWN
 
     @property
     def labels(self) -> tuple[str, ...]:
         """What the methods are called."""
-        return tuple(method_label(name, self.protocol) for name in self.methods)
+        return tuple(
+            SEGMENTS_ONLY if name == SEGMENTED else method_label(name, self.protocol) for name in self.methods
+        )
+
+    def rank(self, name: str) -> float:
+        """Return the mean rank of a method."""
+        return self.test.ranks[self.methods.index(name)]
 
 
 def load_blocks(results: Path, protocol: str, baseline: str, names: Sequence[str]) -> list[Block]:
@@ -112,9 +124,19 @@ def load_blocks(results: Path, protocol: str, baseline: str, names: Sequence[str
         folder = results / f"{name}-{protocol}"
         plan = plan_of(folder)
         measure = next(each for each in plan.measures if each.metric == "cpd" and each.baseline == baseline)
-        records = load_records(folder, plan)
+        records = records_of(folder)
         found += [_block(plan, dataset, measure, records) for dataset in plan.datasets]
     return [block for block in found if {OWN, RIVAL} <= set(block.scores)]
+
+
+def records_of(folder: Path) -> Mapping[str, Record]:
+    """Return the records of a folder of kept results, by key; they are read once."""
+    return _read(folder, (folder / ARCHIVE).stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=16)
+def _read(folder: Path, _changed: int) -> Mapping[str, Record]:
+    return load_records(folder, plan_of(folder))
 
 
 def plan_of(folder: Path) -> Plan:
@@ -129,29 +151,32 @@ def kept_folders(results: Path) -> list[Path]:
     return sorted(path.parent for path in results.glob(f"*/{ARCHIVE}"))
 
 
-def compare_methods(blocks: Sequence[Block], *, whole: bool = True) -> Comparison:
-    """Compare the methods that every data set has over data sets; random is none of them.
+def compare_methods(blocks: Sequence[Block], *, whole: bool = True, own: str = OWN) -> Comparison:
+    """Compare the methods that every data set has over data sets; random is none of them, TIMING is one.
 
     Parameters
     ----------
     blocks : sequence of Block
     whole : bool
         Methods must have every fold that TIMING has; otherwise the folds that all have are compared.
+    own : str
+        Which TIMING counts: as it is run, or tuned among segments alone.
     """
+    absent = {FLOOR, OWN, SEGMENTED} - {own}
     chosen = tuple(
         name
         for name in blocks[0].scores
-        if name != FLOOR and all(_has(each, name, whole=whole) for each in blocks)
+        if name not in absent and all(_has(each, name, own, whole=whole) for each in blocks)
     )
     means = np.array([block.means(chosen) for block in blocks])
     test = friedman(means)
     apart = critical_difference(len(chosen), len(blocks))
-    return Comparison(chosen, tuple(blocks), means, test, apart, blocks[0].protocol)
+    return Comparison(chosen, tuple(blocks), means, test, apart, blocks[0].protocol, own)
 
 
-def _has(block: Block, name: str, *, whole: bool) -> bool:
+def _has(block: Block, name: str, own: str, *, whole: bool) -> bool:
     folds = set(block.scores.get(name, ()))
-    return folds >= set(block.scores[OWN]) if whole else bool(folds)
+    return folds >= set(block.scores[own]) if whole else bool(folds)
 
 
 def _block(plan: Plan, dataset: str, measure: Measure, records: Mapping[str, Record]) -> Block:
@@ -161,5 +186,6 @@ def _block(plan: Plan, dataset: str, measure: Measure, records: Mapping[str, Rec
             record = records.get(plan.cell(dataset, plan.models[0], fold, row).key)
             if record is not None and not record.scores[measure.name].isnan().all():
                 values = record.scores[measure.name].double().numpy()
-                scores.setdefault(row.method, {})[fold] = np.asarray(values, dtype=np.float64)
+                name = SEGMENTED if row.settings == SEGMENTS else row.method
+                scores.setdefault(name, {})[fold] = np.asarray(values, dtype=np.float64)
     return Block(dataset, measure, scores, plan.protocol)

@@ -5,43 +5,57 @@ from pathlib import Path
 
 from tempograd._utils.io import made, write_atomically
 from tempograd.errors import DataError, short_path
-from tempograd_paper.answers.blocks import kept_folders, plan_of
+from tempograd_paper.answers.blocks import kept_folders, plan_of, records_of
 from tempograd_paper.answers.dot_picture import draw_dots
-from tempograd_paper.answers.lessons import Lessons, learn, write_page
+from tempograd_paper.answers.left_out import left_out
+from tempograd_paper.answers.lessons import ABLATION, Lessons, learn
+from tempograd_paper.answers.page import renew_block, write_page, write_paragraphs
 from tempograd_paper.answers.quoting import renew_quotes
 from tempograd_paper.answers.rank_picture import RankPanel, draw_ranks, rank_panel
-from tempograd_paper.tables.archive import load_records
 from tempograd_paper.tables.tabulation import tabulate
 
-PAGE, QUOTING, PICTURES = "learnt.md", "results.md", "pictures"
+PAGE, QUOTING, PICTURES, README = "learnt.md", "results.md", "pictures", "README.md"
 
 
 def write_all(results: Path, docs: Path) -> Iterator[Path]:
-    """Write the page, the tables that another one quotes, and the pictures; yield what was written."""
+    """Write the page, what two others quote of the records, and the pictures; yield what was written."""
     if not kept_folders(results):
         raise DataError(f"{short_path(results)} holds no kept results: name the folder reproduction/results.")
     lessons = learn(results)
-    text = write_page(lessons)
-    yield write_atomically(docs / PAGE, lambda path: path.write_text(text, encoding="utf-8"))
-    if (docs / QUOTING).exists():
-        quotes = renew_quotes((docs / QUOTING).read_text(encoding="utf-8"), results)
-        yield write_atomically(docs / QUOTING, lambda path: path.write_text(quotes, encoding="utf-8"))
+    yield _write(docs / PAGE, write_page(lessons))
+    for path, renewed in renew_pages(results, docs, lessons).items():
+        yield _write(path, renewed)
     pictures = made(docs / PICTURES)
     draw_ranks(rank_panels(lessons)).savefig(pictures / "ranks.png")
     yield pictures / "ranks.png"
     for folder in kept_folders(results):
-        plan = plan_of(folder)
         path = pictures / f"dots_{folder.name}.png"
-        draw_dots(tabulate(plan, load_records(folder, plan))).savefig(path)
+        draw_dots(tabulate(plan_of(folder), records_of(folder))).savefig(path)
         yield path
 
 
+def renew_pages(results: Path, docs: Path, lessons: Lessons) -> dict[Path, str]:
+    """Return the other pages that say what the records say, as far as they are there, as they should be."""
+    pages = {
+        path: path.read_text(encoding="utf-8") for path in (docs / QUOTING, docs.parent / README) if path.exists()
+    }
+    texts = {QUOTING: left_out(results), README: write_paragraphs(lessons)}
+    found = {path: renew_block(page, texts[path.name]) for path, page in pages.items()}
+    return {path: renew_quotes(page, results) if path.name == QUOTING else page for path, page in found.items()}
+
+
+def _write(path: Path, text: str) -> Path:
+    return write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
 def rank_panels(lessons: Lessons) -> list[RankPanel]:
-    """Return the three diagrams of the page."""
+    """Return the diagrams of the page: with the ablation, as long as some data set lacks it."""
     shown = (("published", False), ("tuned", False), ("tuned", True))
     found = []
     for protocol, ablation in shown:
         comparison = lessons.comparison(protocol, "zero", ablation=ablation)
+        if ablation and ABLATION in lessons.comparison(protocol, "zero").methods:
+            continue
         title = f"{protocol.capitalize()} protocol, zeros · {len(comparison.blocks)} data sets"
         found.append(rank_panel(comparison, title + (", with RandIG" if ablation else "")))
     return found

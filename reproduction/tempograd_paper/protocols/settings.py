@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, Literal
 
 from tempograd.explainers import EXPLAINERS, Explainer
 from tempograd_paper.released import kind_of, released
@@ -16,9 +16,16 @@ def published_name(dataset: str) -> str:
     return STAND_INS.get(dataset, dataset)
 
 
-def settable(method: str) -> dict[str, Any]:
-    """Return the hyper-parameters of a method and their types."""
-    return {field.name: field.type for field in fields(kind_of(method)) if not field.metadata.get("fitted")}
+GRID = "grid"
+"""What a row of the tuned protocol may set beside hyper-parameters: the part of a method's grid that is tried."""
+SEGMENTS = ((GRID, "segments"),)
+"""TIMING that holds segments of two steps or more: neither RandIG nor integrated gradients."""
+
+
+def settable(method: str, protocol: str) -> dict[str, Any]:
+    """Return the hyper-parameters of a method and their types, and what else a row of it may set."""
+    found = {field.name: field.type for field in fields(kind_of(method)) if not field.metadata.get("fitted")}
+    return found | ({GRID: Literal["segments"]} if (method, protocol) == ("timing", "tuned") else {})
 
 
 def with_settings(explainer: Explainer, settings: Iterable[tuple[str, Any]]) -> Explainer:
@@ -45,7 +52,7 @@ def configured(method: str, dataset: str, protocol: str, settings: Iterable[tupl
     >>> configured("timing", "wafer", "fair").segments is None
     True
     """
-    settings = tuple(settings)
+    settings = tuple((name, value) for name, value in settings if name != GRID)
     if protocol == "published" and method not in UNPUBLISHED:
         return with_settings(released(method, published_name(dataset)), settings)
     known = {field.name for field in fields(EXPLAINERS[method])} - {"quirks"}

@@ -5,6 +5,7 @@ zero, the average or values of training series. :func:`tempograd.tune` chooses b
 what a method declares (:meth:`~tempograd.explainers.Explainer.grid`). One that declares nothing runs as it is.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from tempograd.tuning import Tuning, tune
 from tempograd_paper.cell import Cell, RemovalBaseline
 from tempograd_paper.protocols.fair import VALIDATION
 from tempograd_paper.protocols.series import evenly, tuned_on
-from tempograd_paper.protocols.settings import configured
+from tempograd_paper.protocols.settings import SEGMENTS, configured
 
 BUDGET = 30.0  # explanations of all validation series, for each method and baseline
 POOL = 1000  # training series at most whose values are the baseline "background"
@@ -70,9 +71,37 @@ def refusal(method: str, baseline: str) -> str:
     return CANNOT_DRAW if baseline == "background" and kind.uses_baseline and not kind.takes_background else ""
 
 
+def member(settings: Mapping[str, Any]) -> str:
+    """Return what a setting of TIMING's family is called: segments, single cells or nothing held.
+
+    Examples
+    --------
+    >>> member({}), member({"held": 0.5, "max_length": 4}), member({"held": 0.9, "max_length": 1})
+    ('default', 'segments', 'RandIG')
+    >>> member({"segments": 0})
+    'IG'
+    """
+    if not settings:
+        return "default"
+    if 0 in {settings.get("segments"), settings.get("held")}:
+        return "IG"
+    return "RandIG" if settings.get("max_length") == 1 else "segments"
+
+
 def has_choice(cell: Cell, shape: tuple[int, int]) -> bool:
     """Tell whether there is something to tune: settings that a method declares, and the plan leaves open."""
-    return not cell.settings and bool(EXPLAINERS[cell.method].grid(shape))
+    return cell.settings in {(), SEGMENTS} and bool(EXPLAINERS[cell.method].grid(shape))
+
+
+def with_segments(grid: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the settings of TIMING's family that hold more than single cells.
+
+    Examples
+    --------
+    >>> with_segments([{"segments": 0}, {"held": 0.5, "max_length": 1}, {"held": 0.5, "max_length": 4}])
+    [{'held': 0.5, 'max_length': 4}]
+    """
+    return [each for each in grid if each.get("max_length", 1) > 1]
 
 
 def explained_against(cell: Cell, baseline: str, shape: tuple[int, int]) -> str:
@@ -84,7 +113,7 @@ def make_tuned_explainer(
     cell: Cell, model: nn.Module, series: TuningSeries, baseline: RemovalBaseline
 ) -> tuple[Explainer, dict[str, Any] | None]:
     """Return the explainer with the settings that suit a baseline, and how they were found, if they were."""
-    given = dict(cell.settings) or GIVEN.get(cell.method, {})
+    given = {} if cell.settings == SEGMENTS else dict(cell.settings) or GIVEN.get(cell.method, {})
     time, channels = series.sample.x.shape[1:]
     if not has_choice(cell, (time, channels)):
         explainer = configured(cell.method, cell.dataset, cell.protocol, given.items())
@@ -110,6 +139,9 @@ def tune_method(
     elif baseline == "background":
         options["background"] = series.pool
     sample = series.sample
+    if cell.settings == SEGMENTS:
+        time, channels = sample.x.shape[1:]
+        options["grid"] = with_segments(EXPLAINERS[cell.method].grid((time, channels)))
     return tune(
         model,
         sample.x,

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import torch
 
@@ -21,7 +21,7 @@ from tempograd.models import MODELS
 from tempograd.models.training import DEFAULT, adjusted
 from tempograd_paper.cell import Measure, Pairs, RemovalBaseline
 from tempograd_paper.labels import DATASET_LABELS, METHOD_LABELS, method_label
-from tempograd_paper.protocols.settings import configured, settable
+from tempograd_paper.protocols.settings import GRID, configured, settable
 from tempograd_paper.released import faults
 from tempograd_paper.released.training import RECIPE
 from tempograd_paper.runner.entry import Entry, read_document
@@ -35,13 +35,18 @@ WITH_TRUTH = ("state", "switch_feature")
 PACKAGES = {"deep_lift": "captum"}
 """Methods that run on more than the core, the extra being called like the package."""
 ToRun = bool | Collection[str]
+ROW_KEYS = ("method", "label", "settings", "rank", "protocol")
 
 
 def read_explainers(entry: Entry, datasets: Sequence[str], protocol: str, *, to_run: ToRun) -> tuple[Row, ...]:
-    """Read ``explainers``; ``random``, the floor, is always among them."""
+    """Read ``explainers``: those of the protocol; ``random``, the floor, is always among them."""
     rows: list[Row] = []
     for item in entry.items():
-        row = _row(item, datasets, protocol, to_run=to_run)
+        keys = item.spelt_out("method").table("key of an explainer", ROW_KEYS, ("method",))
+        only = keys["protocol"].choice("protocol", PROTOCOLS) if "protocol" in keys else protocol
+        row = _row(item, keys, datasets, only, to_run=to_run)
+        if only != protocol:
+            continue
         for other in rows:
             if row.label == other.label:
                 raise item.wrong(f"Two rows are called {row.label!r}: give one of them another label.")
@@ -53,10 +58,7 @@ def read_explainers(entry: Entry, datasets: Sequence[str], protocol: str, *, to_
     return tuple(rows)
 
 
-def _row(entry: Entry, datasets: Sequence[str], protocol: str, *, to_run: ToRun) -> Row:
-    keys = entry.spelt_out("method").table(
-        "key of an explainer", ("method", "label", "settings", "rank"), ("method",)
-    )
+def _row(entry: Entry, keys: dict[str, Entry], datasets: Sequence[str], protocol: str, *, to_run: ToRun) -> Row:
     method = keys["method"].choice("explainer", EXPLAINERS)
     runs = to_run if isinstance(to_run, bool) else method in to_run
     if runs and method in PACKAGES and find_spec(PACKAGES[method]) is None:
@@ -68,7 +70,7 @@ def _row(entry: Entry, datasets: Sequence[str], protocol: str, *, to_run: ToRun)
     settings: Pairs = ()
     inner: dict[str, Entry] = {}
     if "settings" in keys:
-        types = settable(method)
+        types = settable(method, protocol)
         inner = keys["settings"].table(f"setting of {method}", types)
         settings = tuple((name, _setting(inner[name], method, types[name])) for name in sorted(inner))
     for dataset in datasets:
@@ -86,6 +88,8 @@ def _row(entry: Entry, datasets: Sequence[str], protocol: str, *, to_run: ToRun)
 
 
 def _setting(entry: Entry, method: str, annotation: Any) -> Any:
+    if entry.keys[-1] == GRID:
+        return entry.choice(f"part of the grid of {method}", get_args(annotation))
     if entry.keys[-1] != "quirks":
         return entry.typed(annotation)
     if entry.value == []:

@@ -4,8 +4,9 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from tempograd.metrics import Summary
-from tempograd_paper.labels import DATASET_LABELS, MODEL_LABELS, PROGRAM, SYNTHETIC
+from tempograd_paper.labels import DATASET_LABELS, FAMILY, MODEL_LABELS, PROGRAM, SEGMENTS_ONLY, SYNTHETIC
 from tempograd_paper.protocols.fair import VALIDATION
+from tempograd_paper.protocols.settings import SEGMENTS
 from tempograd_paper.protocols.tuned import BUDGET
 from tempograd_paper.tables.entries import TableEntry, stands_in
 from tempograd_paper.tables.published_numbers import substitution_is_stated
@@ -103,7 +104,13 @@ def _about_tuning(table: Table) -> Iterator[str]:
         "validation series, by CPD), explained and removed against the same baseline; aup and aur are of the "
         "explanation against zero."
     )
-    fixed = [row.label for row in table.plan.rows if row.settings]
+    labels = [row.label for row in table.plan.rows]
+    if FAMILY in labels:
+        yield (
+            f"{FAMILY}: what is tried are segments, single cells, which is RandIG, and nothing held, which is "
+            f"IG{f'; {SEGMENTS_ONLY}: segments alone' if SEGMENTS_ONLY in labels else ''}."
+        )
+    fixed = [row.label for row in table.plan.rows if row.settings not in {(), SEGMENTS}]
     if fixed:
         yield f"Not tuned, since the plan sets them: {', '.join(fixed)}."
     if table.untuned:

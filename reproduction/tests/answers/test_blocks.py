@@ -24,6 +24,8 @@ def kept_means(folder, measure):
     found = {}
     for text, mean in duckdb.sql(query).fetchall():
         about = json.loads(text)
+        if about["cell"]["settings"]:
+            continue  # another row of the same method
         place = tuple(about["cell"][name] for name in ("dataset", "method", "fold"))
         found[place] = mean * about["steps"][measure] if mean is not None else NAN
     return found

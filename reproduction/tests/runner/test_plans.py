@@ -350,6 +350,23 @@ def test_an_optional_package_is_asked_for_before_anything_runs(plan, tmp_path, m
     assert plan(text, to_run=False).rows[1].label == "DeepLIFT"
 
 
+SEGMENTS = '{ method = "timing", label = "alone", settings = { grid = "segments" }, protocol = "tuned" }'
+
+
+def test_a_row_may_belong_to_one_protocol(plan, tmp_path):
+    text = CLINIC.replace('"timing"', f'"timing",\n {SEGMENTS}')
+    assert [row.label for row in plan(text).rows] == ["TIMING", "random"]
+    rows = plan(text, protocol="tuned").rows
+    assert [row.label for row in rows] == ["TIMING family", "alone", "random"]
+    assert rows[1].settings == (("grid", "segments"),)
+    wrong = text.replace('"segments"', '"segmants"')
+    assert complaint(plan, tmp_path, wrong).startswith(
+        "line 5: No part of the grid of timing is called 'segmants'."
+    )
+    other = text.replace('"tuned"', '"fair"')
+    assert complaint(plan, tmp_path, other).startswith("line 5: No setting of timing is called 'grid'.")
+
+
 def test_files_that_are_no_plans(plan, tmp_path):
     assert complaint(plan, tmp_path, b"seed = 1\n# \xff\n") == "line 2: this is no UTF-8 text."
     with pytest.raises(DataError, match=r"mine\.toml is nested too deeply to be a plan\."):

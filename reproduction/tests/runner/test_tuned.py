@@ -317,3 +317,37 @@ def test_only_baselines_of_the_measures_are_asked(tmp_path, monkeypatch):
     monkeypatch.setattr(baselines, "_explain", lambda *a: seen.append(a[4]) or usual(*a))
     record_of(cell_of("integrated_gradients", measures=CPDS[1:2]), tmp_path)
     assert seen == ["average"]
+
+
+# TIMING is a family: the row that keeps to segments
+
+
+def test_a_row_of_segments_tries_no_other_member(tmp_path, data, monkeypatch):
+    """By hand: the same call with a grid of its own; the family tries single cells and nothing held as well."""
+    tried = {}
+
+    def noting(*args, **options):
+        tried[len(tried)] = options.get("grid")
+        return tg.tune(*args, **options)
+
+    monkeypatch.setattr(tuned, "tune", noting)
+    family, alone = (
+        cell_of("timing", measures=CPDS[:1]),
+        cell_of("timing", measures=CPDS[:1], settings=tuned.SEGMENTS),
+    )
+    records = [record_of(cell, tmp_path) for cell in (family, alone)]
+    assert family.key != alone.key
+    assert tried[0] is None
+    members = [tuned.member(each) for each in tg.Timing.grid(data.test.x.shape[1:])]
+    assert {"IG", "RandIG", "segments"} == set(members)
+    assert [tuned.member(each) for each in tried[1]] == ["segments"] * members.count("segments")
+    counts = [record.facts["chosen"]["zero"]["candidates"] for record in records]
+    assert counts[1] < counts[0]
+    model = Store(tmp_path).model(alone, "cpu")
+    x, mask = (
+        torch.cat([getattr(part, name) for part in (data.validation, data.train)]) for name in ("x", "mask")
+    )
+    found = tg.tune(
+        model, x, "timing", metric="cpd", budget=30, baseline="zero", mask=mask, seed=42, grid=tried[1]
+    )
+    assert records[1].facts["chosen"]["zero"]["verdict"] == found.verdict()

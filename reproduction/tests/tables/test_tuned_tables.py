@@ -4,6 +4,8 @@ import pytest
 
 from reproduction.tests.helpers.results import GOOD, IG, NAN, RANDOM, TIMING, toy_plan, toy_record, toy_records
 from tempograd_paper.cell import Measure
+from tempograd_paper.labels import FAMILY, SEGMENTS_ONLY
+from tempograd_paper.protocols.settings import SEGMENTS
 from tempograd_paper.runner import Row, load_plan
 from tempograd_paper.statistics import crossed_interval
 from tempograd_paper.tables.archive import load_records, write_archive
@@ -132,3 +134,23 @@ def test_differences_have_intervals_over_models_and_series(dataset, shared):
     plain = tabulate(fair, toy_records(fair, scores)).panels[0].entries[0][0].difference
     assert plain.mean == pytest.approx(expected.mean)
     assert (plain.low, plain.high) != pytest.approx((expected.low, expected.high)) or not shared
+
+
+def test_the_family_and_its_segments_are_told_apart():
+    rows = (
+        IG,
+        Row("timing", FAMILY),
+        Row("timing", SEGMENTS_ONLY, SEGMENTS),
+        Row("timing", "set", (("held", 0.5),)),
+    )
+    plan = toy_plan(rows=rows, folds=(0,), protocol="tuned", table=None)
+    records = {cell.key: toy_record(cell, [1.0, 2.0], chosen={"zero": FOUND}) for cell in plan.cells()}
+    table = tabulate(plan, records)
+    assert table.reference.label == FAMILY
+    text = render(table, "markdown")
+    assert "method minus TIMING family" in text
+    assert (
+        "- TIMING family: what is tried are segments, single cells, which is RandIG, and nothing held, which is "
+        "IG; TIMING (segments): segments alone.\n"
+    ) in text
+    assert "- Not tuned, since the plan sets them: set.\n" in text
