@@ -8,13 +8,14 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import date
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import speed_picture
 from paths import summary
 from speed_picture import METHODS, MODELS
-from tempograd._utils.formatting import table
+from tempograd._utils.formatting import counted, table
 
 ROOT = Path(__file__).parents[1]
 PAGE, RESULTS, PICTURES = ROOT / "docs/speed.md", ROOT / "perf/results", ROOT / "docs/pictures"
@@ -108,6 +109,30 @@ def against_captum(run: Figures) -> str:
     return f"As a multiple of captum's IG at its best batch, the median over all sizes: {'; '.join(told)}."
 
 
+def long(run: Figures) -> str:
+    """Tell CPU time and memory of long series, and multiples of integrated gradients with as many samples."""
+    steps = list(dict.fromkeys(row["steps"] for row in run["time"]))
+    rows = {"": [f"{size:,} steps" for size in steps]}
+    for row, name in product(run["time"], ("first", "again")):
+        took = f"{1000 * row['seconds'][name]['median']:.0f} ms: {times(row['over_ig'][name])}"
+        rows.setdefault(f"{_case(row)}, {name}", []).append(took)
+    held = {"": [f"{size:,} steps" for size in dict.fromkeys(row["steps"] for row in run["memory"])]}
+    for row in run["memory"]:
+        ours, theirs = row["megabytes"]["timing"], row["megabytes"]["ig"]
+        held.setdefault(_case(row), []).append(f"{ours:.0f} MB: {ours / theirs:.1f}")
+    day, found = date.fromisoformat(run["date"]), run["machine"]
+    largest = max(row["over_ig"][name]["median"] for row in run["time"] for name in ("first", "again"))
+    said = (
+        f"Measured on {day.day} {day:%B %Y} by `perf/long_series.py`: {found['cpu']}, one thread, "
+        f"torch {found['versions']['torch']}. TIMING took at most {largest:.1f} × integrated gradients."
+    )
+    return "\n\n".join([said, *(table([[name, *cells] for name, cells in part.items()]) for part in (rows, held))])
+
+
+def _case(row: Figures) -> str:
+    return f"{row['samples']} samples, {counted(row['channels'], 'channel')}"
+
+
 def metrics(run: Figures) -> str:
     rows = [["", "times faster than the loop"]]
     for name, figure in run["metrics"].items():
@@ -158,6 +183,7 @@ BLOCKS: dict[str, Callable[[Figures], str]] = {
     "paths": paths,
     "memory": memory,
     "growth": growth,
+    "long": long,
     "metrics": metrics,
     "methods": methods,
     "gpu": gpu,

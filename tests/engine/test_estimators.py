@@ -443,3 +443,20 @@ def test_errors_are_not_near_nothing_where_no_cell_has_a_draw_to_spare(settings)
     )
     true = (found.values - truth.values).abs().sum((1, 2)) / truth.values.abs().sum((1, 2))
     assert found.relative_error.median() > true.median() / 2
+
+
+@pytest.mark.parametrize("settings", [{}, {"held": 0.8}, {"held": 0.5, "max_length": 1}])
+@pytest.mark.filterwarnings("ignore::tempograd.TempogradWarning")
+def test_two_draws_have_nothing_to_spare_in_any_precision(settings):
+    """In double precision 2 / 3 + 2 / 12 + 2 / 12 is less than 1, and a variance was divided by what was left."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(40, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)
+    )
+    x = torch.randn(8, 20, 2)
+    single, double = (
+        tg.Timing(n_samples=3, **settings)(model.to(kind), x.to(kind), output="raw")
+        for kind in (torch.float32, torch.float64)
+    )
+    torch.testing.assert_close(double.standard_error, single.standard_error, rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(double.relative_error, single.relative_error, rtol=1e-3, atol=1e-6)

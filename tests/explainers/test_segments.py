@@ -9,9 +9,11 @@ import torch
 from tempograd._utils.rng import fold_in, keys
 from tempograd.errors import SettingError
 from tempograd.explainers.timing.segments import (
+    BITS,
     Drawn,
     SegmentSampler,
     SegmentSettings,
+    _missing_weights,
     complete,
     paint,
     placement_bits,
@@ -110,6 +112,27 @@ def test_anchored_masks_follow_the_distribution_given_that_the_anchor_is_active(
         assert ((first.mean(0) - second.mean(0)) / spread).abs().max() < 4.5
 
 
+@pytest.mark.parametrize(("time", "low", "high"), [(1, 1, 1), (7, 1, 7), (8, 2, 5), (9, 6, 9), (23, 4, 19)])
+def test_lengths_that_miss_an_anchor_are_weighted_as_starts_counted_one_by_one(time, low, high):
+    bounds = [torch.tensor([[value]]) for value in (time, low, high)]
+    found = _missing_weights(torch.arange(time)[:, None], bounds, high - low + 2)
+    for when in range(time):
+        total = 0
+        for place, length in enumerate(range(low, high + 1)):
+            starts = range(time - length + 1)
+            missing = sum(not start <= when < start + length for start in starts)
+            total += (missing << BITS) // len(starts)
+            assert found[when, place] == total
+        assert found[when, -1] == total  # of a length that only longer series have
+
+
+def test_anchored_masks_do_not_depend_on_how_many_are_redrawn_at_once(monkeypatch):
+    setting = SegmentSettings(30, 2, 8, 3, 12)
+    together = draw(setting, 40, anchor=31)
+    monkeypatch.setattr("tempograd.explainers.timing.segments.AT_ONCE", 25)
+    assert torch.equal(draw(setting, 40, anchor=31), together)
+
+
 def test_shorter_series_draw_as_if_they_were_alone():
     x = torch.zeros(2, 20, 3)
     long, short = SegmentSettings(20, 3, 9, 2, 6), SegmentSettings(12, 3, 5, 1, 4)
@@ -150,16 +173,39 @@ def test_many_segments_on_one_cell_hold_it_once():
     assert not draw(SegmentSettings(1, 1, 256, 1, 1), 10).any()
 
 
-@pytest.mark.parametrize(("low", "high"), [(1, 600), (200, 500)])
-def test_closed_form_for_more_lengths_than_are_summed_at_once(low, high):
-    cover = np.zeros(600)
+def covered(time: int, low: int, high: int) -> np.ndarray:
+    """How likely each step is covered by a segment in its channel: placed at every start, one after the other."""
+    cover = np.zeros(time)
     for length in range(low, high + 1):
-        starts = 600 - length + 1
-        edges = np.zeros(601)
-        edges[:starts] += 1
-        edges[length : length + starts] -= 1
-        cover += np.cumsum(edges)[:600] / starts / (high - low + 1)
-    np.testing.assert_allclose(SegmentSettings(600, 1, 1, low, high).p_active(), 1 - cover, atol=1e-12)
+        starts = time - length + 1
+        hits = np.zeros(time)
+        for start in range(starts):
+            hits[start : start + length] += 1
+        cover += hits / starts  # exactly 1 where every start covers a step
+    return cover / (high - low + 1)
+
+
+@pytest.mark.parametrize("time", [*range(1, 19), 101])
+def test_the_closed_form_is_that_of_segments_placed_one_by_one(time):
+    """For all bounds of their lengths; a step that is always covered is so exactly, since it is refused."""
+    step = 1 if time < 20 else 13
+    for low in range(1, time + 1, step):
+        for high in range(low, time + 1, step):
+            expected = 1 - covered(time, low, high)
+            found = SegmentSettings(time, 1, 1, low, high).p_active()
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+            np.testing.assert_array_equal(found == 0, expected == 0)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 7])
+@pytest.mark.parametrize("time", [1, 2, 5, 12, 60])
+def test_the_count_is_the_one_whose_masks_are_closest_to_half_held(time, channels):
+    for low in range(1, time + 1, 1 + time // 9):
+        for high in range(low, time + 1, 1 + time // 9):
+            cover = covered(time, low, high) / channels
+            shares = [((1 - cover) ** count).mean() for count in range(400)]
+            expected = 0 if cover.max() == 1 else int(np.abs(np.array(shares) - 0.5).argmin())
+            assert complete(time, channels, None, low, high, time).count == expected
 
 
 def test_defaults_are_a_third_and_a_tenth_of_the_length():

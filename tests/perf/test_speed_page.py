@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import product
 
 import pytest
 
@@ -171,7 +172,30 @@ def test_growth_tells_multiples_of_captum_at_its_best_their_median_over_sizes_an
     )
 
 
+<<<<<<< HEAD
 def test_another_page_quotes_the_gpu_figures():
+=======
+def test_long_series_take_time_and_memory_as_integrated_gradients_do():
+    run = json.loads((speed_page.RESULTS / "long_series.json").read_text())
+    cases = {(row["samples"], row["channels"], row["steps"]): row for row in run["time"]}
+    lengths = (1_000, 3_000, 10_000, 30_000, 100_000)
+    assert set(cases) == set(product((5, 50), (1, 2), lengths))
+    for (*_, steps), row in cases.items():
+        for name, figure in row["over_ig"].items():
+            assert figure["median"] <= 6 or steps < 10_000, (name, row)
+    for few, many in zip(run["memory"][::2], run["memory"][1::2], strict=True):  # of ten times as many steps
+        ours, theirs = (many["megabytes"][side] / few["megabytes"][side] for side in ("timing", "ig"))
+        assert ours < 1.5 * max(theirs, 10)
+    text = speed_page.PAGE.read_text()
+    shown = re.search(r"<!-- long from long_series -->(.*?)<!-- end -->", text, re.DOTALL)[1]
+    assert shown.strip() == speed_page.long(run)
+    largest = max(figure["median"] for row in run["time"] for figure in row["over_ig"].values())
+    assert f"at most {largest:.1f} × integrated gradients" in shown
+    assert len(CELL.findall(shown)) == 2 * len(cases)
+
+
+def test_other_pages_quote_the_gpu_figures():
+>>>>>>> h-timing
     run = json.loads((speed_page.RESULTS / "gpu_h200.json").read_text())
     memory = " ".join((speed_page.ROOT / "docs/howto/memory.md").read_text().split())
     few, many = run["mapped"]["1000_gb"], run["mapped"]["100000_gb"]

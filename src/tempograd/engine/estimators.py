@@ -20,6 +20,7 @@ NOISE = 2.5  # standard errors that the mean of a control may be from 0
 WIDER = 3.0  # standard errors per missing part
 UNSEEN = 3.0  # what n points have not met has a probability below 3 / n
 MEAN_SIZE = math.sqrt(2 / math.pi)  # mean of |z| for a standard normal z
+ROUNDED = 1e-5  # degrees of freedom that are none: a variance over as little is as large as it likes
 LITTLE = 0.5  # degrees of freedom of a series in which no cell has any
 TINY = 1e-30
 
@@ -470,7 +471,8 @@ def _estimate(
     rest = torch.lerp(rest, spread, tails).clamp(min=0) * (number / mass)  # of draws with weight 1
     used = sum((number / (number + each) for each in RIDGE[:k]), nothing)
     effective = total * (total / mass)
-    freedom = (effective - 1 - used).clamp(min=0)
+    freedom = effective - 1 - used
+    freedom = torch.where(freedom > ROUNDED, freedom, 0)  # two draws have none, up to rounding
     # where no cell has any left, what was left over is all that is known of the variance: little, not nothing
     freedom = torch.where((freedom > 0).any(1, keepdim=True), freedom, LITTLE)
     shape, displacement = displacement.shape, displacement.flatten(1)

@@ -61,6 +61,7 @@ class SegmentSettings:
         held = self.held or 0.0
         return int((1 - held) * ONE) if held >= 0.5 else ONE - int(held * ONE)
 
+    @lru_cache(maxsize=8)  # noqa: B019  # equal settings share what is kept
     def p_active(self) -> _Array:
         """Return p(t), how likely a cell at step t is active.
 
@@ -117,26 +118,33 @@ def complete(
     return SegmentSettings(time, channels, count, low, high)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=8)  # few, since each is as long as a series
 def _hit(time: int, low: int, high: int) -> _Array:
-    """Return h(t): how likely a segment in the cell's channel covers step t."""
-    total = np.zeros(time)
+    r"""Return h(t): how likely a segment in the cell's channel covers step t.
+
+    A length has :math:`s = T - l + 1` starts. Those that cover the k-th step from the nearer end are
+    :math:`\min(k, a)`, where :math:`a = \min(l, s)`. Over all lengths
+
+    .. math:: \sum_l \min(k, a) / s = \sum_{a \le k} a / s + k \sum_{a > k} 1 / s,
+
+    two running sums that all steps share, so that many lengths cost no more than many steps.
+    """
+    length = np.arange(low, high + 1)
+    starts = time - length + 1
+    most, k = np.minimum(length, starts), np.arange((time + 1) // 2 + 1)
+    up_to = np.bincount(most, most / starts, len(k)).cumsum()
+    from_here = np.bincount(most, 1 / starts, len(k))[::-1].cumsum()[::-1]
+    total = up_to + k * np.append(from_here[1:], 0)
     clock = np.arange(time)
-    for first in range(low, high + 1, 256):
-        length = np.arange(first, min(first + 256, high + 1))[:, None]
-        covering = np.minimum(clock, time - length) - np.maximum(clock - length + 1, 0) + 1
-        total += (covering / (time - length + 1)).sum(0)
-    return total / (high - low + 1)
+    return np.asarray(total[np.minimum(clock + 1, time - clock)] / len(length))
 
 
 def _half(cover: _Array) -> int:
     """Find the number of segments for which the mean active share is closest to one half."""
     if cover.max() >= 1:
         return 0  # a single segment already fixes everything, as for one step and one channel
-    guess = int(np.log(0.5) / np.log1p(-cover.mean()))
-    candidates = np.arange(max(0, guess - 2), 2 * guess + 4)
-    share = ((1 - cover) ** candidates[:, None]).mean(-1)
-    return int(candidates[np.abs(share - 0.5).argmin()])
+    count, more = _exactly(cover, 0.5)
+    return count + (more > ONE // 2)
 
 
 def _exactly(cover: _Array, held: float) -> tuple[int, int]:
@@ -173,6 +181,7 @@ FIELDS = 8  # random numbers of 32 bits that a segment may use
 MORE = 5  # which of those of the first segment says whether there is one more
 WIDE = 2**15  # cells of all masks at one step, from which on a sum of them is worth a call
 BITS = 30  # of the shares that lengths are chosen by
+AT_ONCE = 2**22  # words that are kept at once
 
 
 @dataclass(frozen=True)
@@ -206,13 +215,14 @@ class SegmentSampler:
             for setting in settings.values()
         ]
         p_active = torch.zeros(len(settings), steps, dtype=dtype)
-        given = torch.zeros(len(settings), steps, dtype=torch.int64)
-        for place, setting in enumerate(settings.values()):
-            p_active[place, : setting.time] = torch.from_numpy(setting.p_active())
-            given[place, : setting.time] = torch.from_numpy(setting.more_if_active())
-        time, count, low, high, anchored, single = torch.tensor(rows).T.contiguous().to(device)
         more = torch.tensor([setting.more for setting in settings.values()])
         mixed = bool(more.any())
+        given = torch.zeros(len(settings), steps if mixed else 0, dtype=torch.int64)
+        for place, setting in enumerate(settings.values()):
+            p_active[place, : setting.time] = torch.from_numpy(setting.p_active())
+            if mixed:
+                given[place, : setting.time] = torch.from_numpy(setting.more_if_active())
+        time, count, low, high, anchored, single = torch.tensor(rows).T.contiguous().to(device)
         most = max(setting.count + (setting.more > 0) for setting in settings.values())
         span = max(setting.high - setting.low + 1 for setting in settings.values())
         share = max(setting.anchored for setting in settings.values())
@@ -339,16 +349,16 @@ def _missing(anchor: Tensor, stream: Tensor, sampler: SegmentSampler, drawn: Dra
     length, channel, start = drawn
     covers = (anchor[..., None] >= 0) & (channel == where) & (start <= when) & (when < start + length)
     bounds = [value[:, None, None] for value in (sampler.time, sampler.low, sampler.high)]
-    cumulative = _missing_weights(when, sampler)
     if covers.is_cuda:  # how many do would be known only when the device has got there
-        new = _misses(sampler, when, where, bounds, cumulative, _bits(stream, sampler, 2, 5).unbind(2))
+        new = _misses(sampler, when, where, bounds, _bits(stream, sampler, 2, 5).unbind(2))
         return Drawn(*(torch.where(covers, a, b) for a, b in zip(new, drawn, strict=True)))
-    row, point, index = place = covers.nonzero(as_tuple=True)
-    fields = torch.arange(2, 5)[:, None, None]
-    words = bits(stream[:, row, point, None], index[:, None] * FIELDS + fields).unbind(0)
-    here = when[row, point], where[row, point], [bound[row, 0] for bound in bounds], cumulative[row, point]
-    for whole, part in zip(drawn, _misses(sampler, *here, words), strict=True):
-        whole[place] = part[:, 0]
+    fields, places, size = torch.arange(2, 5)[:, None, None], covers.nonzero(), max(1, AT_ONCE // sampler.span)
+    for first in range(0, len(places), size):
+        row, point, index = places[first : first + size].unbind(1)
+        words = bits(stream[:, row, point, None], index[:, None] * FIELDS + fields).unbind(0)
+        here = when[row, point], where[row, point], [bound[row, 0] for bound in bounds]
+        for whole, part in zip(drawn, _misses(sampler, *here, words), strict=True):
+            whole[row, point, index] = part[:, 0]
     return drawn
 
 
@@ -357,12 +367,12 @@ def _misses(
     when: Tensor,
     where: Tensor,
     bounds: Sequence[Tensor],
-    cumulative: Tensor,
     words: Sequence[Tensor],
 ) -> Drawn:
     """Draw segments that miss step ``when`` of channel ``where``, (…, 1), from three words each, (…, segments)."""
     time, low, high = bounds
     first, second, place = words
+    cumulative = _missing_weights(when, bounds, sampler.span)
     inside, everywhere = cumulative[..., -1:], (high - low + 1) << BITS
 
     # The anchor's channel has total weight `inside`, each other one `everywhere`.
@@ -380,16 +390,16 @@ def _misses(
     return Drawn(length, torch.where(same, where, other + (other >= where)), start)
 
 
-def _missing_weights(when: Tensor, sampler: SegmentSampler) -> Tensor:
+def _missing_weights(when: Tensor, bounds: Sequence[Tensor], span: int) -> Tensor:
     """Sum up, over lengths, the share of starts that miss step ``when``, in units of 2^-30.
 
     Integers, so that the choice of a length is the same on every device.
     """
-    time, low, high = (value[:, None, None] for value in (sampler.time, sampler.low, sampler.high))
-    length = low + torch.arange(sampler.span, device=when.device)
-    covering = torch.minimum(when, time - length) - (when - length + 1).clamp(min=0) + 1
+    time, low, high = bounds
+    length = low + torch.arange(span, device=when.device)
     starts = (time - length + 1).clamp(min=1)
-    weight = ((starts - covering).clamp(min=0) << BITS) // starts
+    covering = torch.minimum(torch.minimum(length, starts), torch.minimum(when + 1, time - when))
+    weight = ((starts - covering) << BITS) // starts
     return torch.where(length <= high, weight, 0).cumsum(-1)
 
 
@@ -401,8 +411,6 @@ def _missing_weights(when: Tensor, sampler: SegmentSampler) -> Tensor:
 # is one less, and all turns are rotated by a random number of points. Places and rotation are the cell's own. By
 # the rotation each point is as likely as any other. Where :math:`p` is above one half, the same is done with what
 # is held.
-
-AT_ONCE = 2**22  # words that are kept at once
 
 
 def balanced_cells(stream: Tensor, sampler: SegmentSampler, points: int, before: int = 0) -> Tensor:
@@ -537,7 +545,7 @@ def _redrawn(part: _Part, masks: Tensor, anchors: Tensor, last: int) -> tuple[Te
     cells = FAR + torch.arange(masks[0, 0].numel(), device=masks.device)
     counted = torch.ones(series, points, dtype=torch.bool, device=masks.device)
     counted.scatter_(1, part.order[:, points - last :], value=False)
-    seen = (masks & counted[..., None, None]).any(1)
+    seen = (masks & counted[..., None, None]).view(torch.uint8).amax(1).bool()  # as in _unseen
     for point in part.order[:, points - last :].unbind(1):
         unseen = (part.observed & ~seen).flatten(1)
         stream = part.streams[:, row, point, None]
