@@ -172,9 +172,6 @@ def test_growth_tells_multiples_of_captum_at_its_best_their_median_over_sizes_an
     )
 
 
-<<<<<<< HEAD
-def test_another_page_quotes_the_gpu_figures():
-=======
 def test_long_series_take_time_and_memory_as_integrated_gradients_do():
     run = json.loads((speed_page.RESULTS / "long_series.json").read_text())
     cases = {(row["samples"], row["channels"], row["steps"]): row for row in run["time"]}
@@ -194,8 +191,7 @@ def test_long_series_take_time_and_memory_as_integrated_gradients_do():
     assert len(CELL.findall(shown)) == 2 * len(cases)
 
 
-def test_other_pages_quote_the_gpu_figures():
->>>>>>> h-timing
+def test_another_page_quotes_the_gpu_figures():
     run = json.loads((speed_page.RESULTS / "gpu_h200.json").read_text())
     memory = " ".join((speed_page.ROOT / "docs/howto/memory.md").read_text().split())
     few, many = run["mapped"]["1000_gb"], run["mapped"]["100000_gb"]
