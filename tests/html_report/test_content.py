@@ -137,11 +137,8 @@ def test_steps_follow_class_one_and_the_labels():
 
 
 def test_steps_of_more_than_two_classes_follow_the_explained_one():
-    x = random_series(2)
-    answer = torch.randn(2, 20, 4, generator=torch.Generator().manual_seed(0))
-    explanation = explain(
-        lambda z: answer[: len(z)] + z.sum(-1, keepdim=True), x, "random", target=2, output="probability"
-    )
+    x, answer = numbered(2), torch.randn(2, 20, 4, generator=torch.Generator().manual_seed(0))
+    explanation = explain(lambda z: answer[z[:, 0, 0].long()], x, "random", target=2, output="probability")
     labels = torch.arange(40).view(2, 20) % 4
     found = prediction.step_outputs(answer, explanation, labels)
     np.testing.assert_array_equal(found.values, answer[..., 2].numpy())
@@ -167,9 +164,17 @@ def test_the_explanations_own_mask_comes_before_the_one_of_its_split(explanation
     assert views.observed_cells(bare, None).all()
 
 
+def numbered(count):
+    """Make series whose first value is their number, by which a model may answer."""
+    x = random_series(count)
+    x[:, 0, 0] = torch.arange(count)
+    return x
+
+
 def _verdict(outputs, labels, output="probability"):
-    x = random_series(len(labels))
-    explanation = explain(lambda z: outputs.log()[: len(z)], x, "random", output=output)
+    explanation = explain(
+        lambda z: outputs.log()[z[:, 0, 0].long()], numbered(len(labels)), "random", output=output
+    )
     return prediction.compare_labels(outputs.numpy(), explanation, labels, per_step=False)
 
 
