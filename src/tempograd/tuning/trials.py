@@ -22,8 +22,8 @@ from tempograd.explainers import Explainer, explain
 from tempograd.explainers.by_name import fitted
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Metric, evaluate
+from tempograd.metrics.base import KINDS, MeasuredMetric
 from tempograd.metrics.evaluation import measure
-from tempograd.metrics.faithfulness import Faithfulness
 from tempograd.metrics.localisation import Localisation
 from tempograd.typing import Inputs, Model
 
@@ -35,8 +35,10 @@ SHOWN = ("channels", "times", "names", "units", "raw")  # for people, and of no 
 def one_metric(metric: str | Metric) -> Metric:
     """Return the metric, which must give every series a score of its own."""
     found = METRICS[metric]() if isinstance(metric, str) else metric
-    if not isinstance(found, (Faithfulness, Localisation)):
-        raise InputError(f"metric must be a name or a metric, got {brief(metric)}: write metric='cpd'.")
+    if not isinstance(found, MeasuredMetric):
+        raise InputError(
+            f"metric must be a name or a metric, got {brief(metric)}: write metric='cpd', or an object of {KINDS}."
+        )
     if isinstance(found, Localisation) and found.whole:
         raise InputError(
             f"{found.name} with pooled=True is one number for all series, and settings are compared series by "
