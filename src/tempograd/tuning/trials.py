@@ -1,6 +1,5 @@
 """Explain and score some of the series with some explainer, and count what that costs."""
 
-import inspect
 import math
 import warnings
 from collections.abc import Iterator, Mapping
@@ -19,7 +18,7 @@ from tempograd.engine.outputs import PassCount, counting
 from tempograd.engine.second_look import generators_kept
 from tempograd.errors import InputError, TempogradWarning, brief
 from tempograd.explainers import Explainer, explain
-from tempograd.explainers.by_name import fitted
+from tempograd.explainers.by_name import fitted, keywords
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Metric, evaluate
 from tempograd.metrics.base import KINDS, MeasuredMetric
@@ -27,7 +26,7 @@ from tempograd.metrics.evaluation import measure
 from tempograd.metrics.localisation import Localisation
 from tempograd.typing import Inputs, Model
 
-CALL = tuple(p.name for p in inspect.signature(explain).parameters.values() if p.kind is p.KEYWORD_ONLY)
+CALL = keywords(explain)
 SCORING = ("k", "truth", "of")  # what evaluate takes and explain does not
 SHOWN = ("channels", "times", "names", "units", "raw")  # for people, and of no use here
 
