@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 from tempograd._utils.progress import last_words, stoppable
@@ -65,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     It is 0, 1 for an error with one clear line, 130 when interrupted, 143 when terminated. Wrong usage
     ends the program with exit code 2.
     """
+    _open_closed()
     words = sys.argv[1:] if argv is None else argv
     try:
         with holding_warnings():
@@ -81,6 +83,7 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
     ``run``, which a command sets as a default, is a function of the parsed arguments or, where importing it takes
     long, its place as ``"module:function"``.
     """
+    _open_closed()
     if not (sys.argv[1:] if argv is None else argv):
         parser.print_help(sys.stderr)
         parser.exit(2)
@@ -103,6 +106,13 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
     finally:
         release()
     return 0
+
+
+def _open_closed() -> None:
+    """Let what is printed go nowhere where a stream was closed, as under some daemons."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # to the end
 
 
 def _failed(error: TempogradError) -> int:

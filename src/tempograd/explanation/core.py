@@ -83,6 +83,7 @@ TENSORS = (*CELLS, *ROWS, "curve_samples")
 FLOATS = ("baseline", "x", "raw", "standard_error", "delta", "prediction", "curve_error")
 KINDS = dict.fromkeys(FLOATS, "floats")
 KINDS |= {"mask": "bool", "steps": "bool", "ids": "integers", "target": "integers"}
+UNBOUNDED = ("delta", "curve_error", "raw")  # where there may be no number; raw is checked by itself
 LIVE = ("call", "picker", "siblings")  # that are no plain data
 FIXED = "fixed"  # before the names of tensors that go along with the series
 CHECK, CHECKS = "gradient_check", tuple(f.name for f in fields(GradientCheck))
@@ -740,6 +741,11 @@ def _check_kind(name: str, part: Tensor) -> None:
 
 def _check_content(found: Explanation) -> None:
     """Refuse numbers of a file that no explanation has."""
+    for name in (each for each in TENSORS if each not in UNBOUNDED):
+        part = getattr(found, name)
+        open_end = name == "standard_error"  # which is infinite below two draws
+        if isinstance(part, Tensor) and not bool((part >= 0 if open_end else part.isfinite()).all()):
+            raise InputError(f"{name} must hold finite numbers.")
     validation.check_ids(found.ids, len(found))
     validation.check_raw(found.raw, found.values, found.mask)
     if found.output_shape and math.prod(found.output_shape) != found.columns:
