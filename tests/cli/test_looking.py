@@ -102,6 +102,24 @@ def test_top_lists_the_strongest_values(capsys, said):
     assert shlex.split(facts["next"])[1:] == ["plot", "E.safetensors", "--series", "Ben"]
 
 
+@pytest.mark.usefixtures("explained")
+def test_a_name_of_two_series_chooses_neither(capsys, said):
+    """Each of them is called by its name and its id, in what is printed and by who asks."""
+    found = tg.Explanation.load("E.safetensors").with_names(names=["Ada", "Ben", "Ben"])
+    found.save("E.safetensors", force=True)
+    assert main(["top", "E.safetensors", "--series", "Ben"]) == 1
+    said(capsys.readouterr().err)
+    for call in (found.describe, found.plot):
+        with pytest.raises(tg.TempogradError, match=r"^2 series are called 'Ben': name one of them, Ben"):
+            call("Ben")
+    assert found.describe("Ben (2)") == found.describe(2) != found.describe("Ben (1)")
+    assert found.describe("Ada") == found.describe(0)
+    facts = json.loads(run(capsys, "top", "E.safetensors", "--json"))
+    assert (facts["series"], facts["sentence"]) == ("Ben (1)", found.describe(1))
+    assert run(capsys, *shlex.split(facts["next"])[1:]).startswith(f"Series Ben (1): {found.describe(1)}")
+    assert tg.concat([found[:1], found[1:]]).names == ("Ada", "Ben", "Ben")
+
+
 def test_top_knows_prediction_and_label_from_model_and_data(place, capsys):
     run(capsys, "explain", *MODEL, "--out", "P.safetensors", "--device", "cpu", "--n-samples", "40")
     out = run(capsys, "top", "P.safetensors", *MODEL, "--series", "Ben", "--device", "cpu")

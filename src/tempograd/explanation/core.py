@@ -1,6 +1,7 @@
 """The result of an explainer: signed scores with error bars, and everything needed to use them again."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from numbers import Integral
@@ -433,7 +434,14 @@ class Explanation:
 
     def label(self, i: int) -> int | str:
         """Return what people call series ``i``: its name where it has one, else its id."""
-        return int(self.ids[i]) if self.names is None else self.names[i]
+        return int(self.ids[i]) if self.names is None else self.labels[i]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return what people call each series; behind a name that several of them have stands the id."""
+        ids, count = self.ids.tolist(), Counter(self.names)
+        pairs = zip(self.names or map(str, ids), ids, strict=True)
+        return tuple(f"{name} ({number})" if count[name] > 1 else name for name, number in pairs)
 
     def times_of(self, i: int) -> tuple[str, ...]:
         """Return what people call the steps of series ``i``: their names or time stamps, else their numbers."""

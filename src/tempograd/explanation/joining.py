@@ -144,7 +144,7 @@ def _joined_curves(parts: Sequence[Explanation]) -> dict[str, Tensor | None]:
 def _joined_names(parts: Sequence[Explanation]) -> tuple[str, ...] | None:
     if all(part.names is None for part in parts):
         return None
-    return tuple(str(part.label(i)) for part in parts for i in range(len(part)))
+    return tuple(name for part in parts for name in part.names or map(str, part.ids.tolist()))
 
 
 def _joined_times(parts: Sequence[Explanation]) -> Times | None:
