@@ -16,7 +16,7 @@ from tempograd._utils.registry import joined
 from tempograd._utils.stamps import check_times, is_nested
 from tempograd.engine import Call, GradientCheck, Model, class_count, fingerprint, relative_error
 from tempograd.engine.guesses import written
-from tempograd.errors import InputError, TempogradError, brief, warn
+from tempograd.errors import InputError, TempogradError, brief, printable, warn
 from tempograd.explanation import files, messages, targets
 from tempograd.explanation.answers import Blocks, Top, as_table, stacked
 from tempograd.targets import TargetScore, from_spec
@@ -64,6 +64,7 @@ class Facts:
     unit: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", printable(self.unit))
         for name, value in vars(self).items():
             kinds = {"unit": str, "deterministic": bool | None}.get(name, bool)
             if not isinstance(value, kinds):
@@ -232,6 +233,8 @@ class Explanation:
     prediction: Tensor | None = None
 
     def __post_init__(self) -> None:
+        for name in (each.name for each in fields(self) if each.name not in LIVE):  # whoever gave them
+            object.__setattr__(self, name, printable(getattr(self, name)))
         _check_parts(self)
 
     def __len__(self) -> int:
@@ -240,7 +243,10 @@ class Explanation:
     def __repr__(self) -> str:
         shape = " × ".join(str(size) for size in self.values.shape)
         if self.call.packing is not None:
-            parts = (f"{part.name} {' × '.join(map(str, part.shape)) or 1}" for part in self.call.packing.parts)
+            parts = (
+                f"{printable(part.name)} {' × '.join(map(str, part.shape)) or 1}"
+                for part in self.call.packing.parts
+            )
             shape = f"{len(self)} series, {', '.join(parts)}"
         told = {name: value for name, value in self.parameters.items() if value is not None and value != []}
         settings = ", ".join(f"{name}={value!r}" for name, value in told.items())

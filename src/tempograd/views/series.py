@@ -13,7 +13,7 @@ from torch import Tensor
 from tempograd._utils import validation
 from tempograd._utils.stamps import shared_times
 from tempograd.data import Series, Split
-from tempograd.errors import InputError, brief, listed, warn
+from tempograd.errors import InputError, brief, listed, printable, warn
 from tempograd.explanation.core import Explanation, require
 from tempograd.metrics.removal import rankings
 from tempograd.typing import Array
@@ -240,7 +240,7 @@ def aligned(explanation: Explanation, split: Part) -> Part:
     the first series of the split if they hold the same values.
     """
     numbers: tuple[Iterable[object], Iterable[object]] = (split.ids.tolist(), explanation.ids.tolist())
-    names = (getattr(split, "names", None) or (), explanation.names or ())
+    names = (printable(getattr(split, "names", None) or ()), explanation.names or ())
     for there, wanted in (numbers, names):
         place, count = {name: row for row, name in enumerate(there)}, Counter(there)
         rows = [place[name] if count[name] == 1 else None for name in wanted]  # a name of several is none
@@ -274,7 +274,7 @@ def renumbered(split: Part, classes: Sequence[str] | None) -> Part:
 
     A file that has not all of the classes, or sorts them otherwise, numbers its labels otherwise than the model.
     """
-    own = split.classes if isinstance(split, Series) else None
+    own = printable(split.classes) if isinstance(split, Series) else None  # as explanations have them
     if own is None or classes is None or own == tuple(classes):
         return split
     strange = [name for name in own if name not in classes]
