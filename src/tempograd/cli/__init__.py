@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NoReturn
 
 from tempograd._utils.progress import last_words, stoppable
@@ -112,7 +111,7 @@ def _open_closed() -> None:
     """Let what is printed go nowhere where a stream was closed, as under some daemons."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # to the end
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
 
 
 def _failed(error: TempogradError) -> int:
