@@ -21,6 +21,8 @@ from tests.helpers.models import linear, series, smooth
 TIME, CHANNELS = 24, 3
 METHODS = ("timing", "integrated_gradients", "rand_ig", "gradient_shap")
 ADVICE = ("n_samples=", "n_steps=", "tolerance=")
+# what torch itself says where a processor lacks a kind of product, and another way is taken
+FALLS_BACK = pytest.mark.filterwarnings(r"ignore:(?s).*\(Triggered internally at")
 
 
 def inputs(count=8):
@@ -31,6 +33,13 @@ def inputs(count=8):
 
 def weights(shape=(TIME, CHANNELS)):
     return 0.3 * torch.rand(shape, generator=torch.Generator().manual_seed(2)) + 0.1
+
+
+class Drawn(nn.Module):
+    """Adds numbers that torch draws."""
+
+    def forward(self, z):
+        return z + 0.01 * torch.randn(z.shape[-1])
 
 
 class Normalised(nn.Module):
@@ -262,6 +271,7 @@ def test_one_mask_is_checked_as_well():
     assert (honest.gradient_check.found == Found.AGREES).all()
 
 
+@FALLS_BACK
 def test_a_quantised_model_is_named():
     """torch's int8 layers answer, and have no gradient."""
     model = nn.Sequential(nn.Flatten(), nn.Linear(TIME * CHANNELS, 16), nn.ReLU(), nn.Linear(16, 2)).eval()
@@ -464,6 +474,7 @@ def test_it_depends_on_the_series_alone_and_not_on_batches():
             torch.testing.assert_close(part.jump, whole.jump)
 
 
+@FALLS_BACK
 def test_coarse_numbers_raise_no_alarm():
     model, x = smooth(TIME, CHANNELS), series(20, TIME, CHANNELS)
     for options in ({"precision": "bf16"}, {}):
@@ -471,6 +482,33 @@ def test_coarse_numbers_raise_no_alarm():
         assert not found.gradient_check.failed.any()
     for dtype in (torch.bfloat16, torch.float64):
         assert not tg.explain(smooth(TIME, CHANNELS).to(dtype), x).gradient_check.failed.any()
+
+
+@pytest.mark.parametrize("options", [{}, {"precision": "bf16"}, {"draws": 2}])
+def test_a_warning_of_torch_itself_changes_nothing(options, monkeypatch):
+    """As on processors that lack products of bfloat16: torch warns, and takes another way."""
+    torch.manual_seed(0)
+    drawing = (
+        nn.Sequential(smooth(TIME, CHANNELS).float(), Drawn()) if "draws" in options else smooth(TIME, CHANNELS)
+    )
+    x, linear_layer, text = (
+        series(6, TIME, CHANNELS),
+        nn.functional.linear,
+        "mkldnn_matmul failed (Triggered internally at",
+    )
+    plain = tg.explain(drawing, x, **options)
+
+    def warning(*given):
+        warnings.warn(text, UserWarning, stacklevel=2)
+        return linear_layer(*given)
+
+    monkeypatch.setattr(nn.functional, "linear", warning)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = tg.explain(drawing, x, **options)
+    assert {str(each.message) for each in told} == {text}
+    torch.testing.assert_close(found.values, plain.values, rtol=1e-4, atol=1e-6)
+    assert found.verdict() == plain.verdict()
 
 
 def test_series_far_from_0_raise_no_alarm():
