@@ -344,6 +344,7 @@ def test_no_text_of_anybody_steers_a_terminal(tmp_path, capsys):
     model, x = nn.Sequential(nn.Flatten(), nn.Linear(12, 2)), torch.randn(3, 4, 3)
     texts = {name: [f"{name} {i}{STEERING}" for i in range(size)] for name, size in SIZES.items()}
     found = tg.explain(model, x, n_samples=20, **texts)
+    assert found.describe(texts["names"][2]) == found.describe(2)  # as it was given
     path = found.save(tmp_path / "e.safetensors")
     with safetensors.safe_open(path, "pt") as file:
         header, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

@@ -182,7 +182,7 @@ def position(explanation: Explanation, i: int | str) -> int:
     if isinstance(i, str):
         if explanation.names is None:
             raise InputError(f"These series have no names, so there is none called {brief(i)}: pass a position.")
-        labels = explanation.labels
+        i, labels = printable(i), explanation.labels
         if labels.count(i) == 1:
             return labels.index(i)
         if i in explanation.names:

@@ -130,7 +130,8 @@ def pivot_table(table: Table, options: ReadOptions) -> Arrays:
     """Read a table of any form."""
     roles = find_roles(table, options)
     wanted = roles.texts if options.labels else [name for name in roles.texts if name != roles.label]
-    spare = [] if roles.format == "melted" or options.channels else sorted(table.aside - {*wanted, *roles.texts})
+    chosen = roles.format == "melted" or (roles.format == "long" and options.channels is not None)
+    spare = [] if chosen else sorted(table.aside - set(roles.texts))
     texts, values = table.read([*wanted, *spare], roles.values)
     for name in spare:
         _leave_out(table, name, texts[name])
