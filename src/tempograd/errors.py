@@ -163,6 +163,11 @@ def counted_warnings() -> Iterator[WarningCounts]:
         _counting.reset(before)
 
 
+def are_counted() -> bool:
+    """Tell whether warnings are counted here, and said later."""
+    return _counting.get() is not None
+
+
 def warn(message: str) -> None:
     """Warn at the line that called the library, however deep inside it this is."""
     message, counts = one_line(message, 6 * len(message)), _counting.get()

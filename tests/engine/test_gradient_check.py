@@ -200,6 +200,17 @@ def test_a_right_gradient_is_neither_warned_of_nor_doubted(name, method):
     assert not any("reliable" in found.describe(i) for i in range(len(found)))
 
 
+def test_a_wrong_gradient_is_not_warned_of_where_it_was_hardly_looked_at_nor_batch_by_batch(tmp_path):
+    """Of few points honest models are accused now and then; a run over files says it of all its series."""
+    model, x = WRONG["rounded"], inputs()
+    few = tg.explain(model, x, n_samples=10, output="raw", target=0)
+    assert names_causes(few.verdict())
+    assert few.describe(0).startswith(DOUBT)
+    run = tg.explain_dataset(model, x.numpy(), tmp_path / "out", output="raw", target=0, batch=2)
+    assert run.summary()["warnings"] == {}
+    assert run.verdict().startswith("not to be relied on: the gradient is not that of the prediction in 8 of 8")
+
+
 def test_what_the_sentence_says_of_a_few_wrong_series_and_of_what_all_show_together():
     """One of many is doubted alone; where single series cannot tell and all together do, all of them are."""
     found = explain(RIGHT["linear"], inputs(40), "timing")

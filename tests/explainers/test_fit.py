@@ -98,7 +98,7 @@ def test_an_ignored_channel_that_tells_more_than_each_that_is_read_scores_more()
     law = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
     explainer = tg.Fit(n_samples=10, generator=Known([0.0] * 3, law, 1e-8))
     found = explainer(lambda z: z[:, -1, :2].sum(1, keepdim=True) * torch.tensor([2.0, 0.0]), x).values[:, 1:]
-    assert (found[..., 2] > found[..., :2].amax(-1)).double().mean() > 0.95
+    assert (found[..., 2] >= found[..., :2].amax(-1) - 0.01).all()
     assert found[..., 2].mean() > found[..., :2].mean() + 0.2
 
 

@@ -8,6 +8,7 @@ import torch
 from tempograd._utils import validation
 from tempograd._utils.formatting import counted, percent
 from tempograd.engine import Found, GradientCheck
+from tempograd.engine.gradient_check import LOOKED
 from tempograd.errors import InputError
 from tempograd.explanation import diagnostics, targets
 from tempograd.explanation.diagnostics import GOAL, MOST, SLACK, Against, Errors
@@ -106,11 +107,15 @@ def _objection(part: "Explanation", against: Against) -> str:
 
 
 def wrong_gradient(explanation: "Explanation") -> str:
-    """Say that the gradient of more than a few series is not that of the prediction; nothing where it is."""
-    check, against = explanation.gradient_check, diagnostics.against(explanation)
-    if check is None or diagnostics.noisy(explanation) or against.worst(check) != "wrong":
+    """Say that the gradient of more than a few series is not that of the prediction; nothing where it is.
+
+    Nothing either where paths were hardly looked at: with few points about one honest series in a hundred is accused.
+    """
+    check, points = explanation.gradient_check, explanation.n_evals
+    if check is None or diagnostics.noisy(explanation) or (points is not None and bool((points < LOOKED).any())):
         return ""
-    return _about_gradient(check, int(against.wrong.sum()))
+    against = diagnostics.against(explanation)
+    return _about_gradient(check, int(against.wrong.sum())) if against.worst(check) == "wrong" else ""
 
 
 def _about_gradient(check: GradientCheck, bad: int) -> str:
