@@ -109,7 +109,7 @@ def _objection(part: "Explanation", against: Against) -> str:
 def wrong_gradient(explanation: "Explanation") -> str:
     """Say that the gradient of more than a few series is not that of the prediction; nothing where it is.
 
-    Nothing either where paths were hardly looked at: with few points about one honest series in a hundred is accused.
+    Nor where paths were hardly looked at: with few points about one honest series in a hundred is accused.
     """
     check, points = explanation.gradient_check, explanation.n_evals
     if check is None or diagnostics.noisy(explanation) or (points is not None and bool((points < LOOKED).any())):
