@@ -3,6 +3,8 @@
 import re
 import sys
 import zipfile
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 import torch
@@ -272,7 +274,7 @@ def test_nobody_may_register_what_another_package_offers(install, tools):
     ("group", "wanted"),
     [
         ("explainers", "a class under tempograd.Explainer"),
-        ("metrics", "a class under tempograd.Metric"),
+        ("metrics", "a class under Faithfulness or Localisation of tempograd.metrics"),
         ("datasets", "a function under @tempograd.data.dataset, nor a Loader"),
     ],
 )
@@ -283,6 +285,22 @@ def test_a_thing_of_another_kind_is_refused(group, wanted, install, monkeypatch)
         registry["odd"]
     kind = group.removesuffix("s")
     assert str(error.value) == f"The {kind} 'odd' of the package odd cannot be used: 'odd:thing' is not {wanted}."
+
+
+def test_a_metric_that_cannot_be_measured_is_refused_where_it_is_registered(monkeypatch, said):
+    """Whoever may register a metric may evaluate by it: both ask for one of the two kinds."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Third(tg.Metric):
+        higher_is_better: ClassVar[bool] = True
+
+    registry = unseen(monkeypatch, tg.METRICS)
+    said.refused(tg.TempogradError, registry.register("third"), Third)
+    assert "third" not in registry
+    found = tg.explain(lambda x: x.sum(1), torch.ones(2, 3, 2), "occlusion", output="raw", target=0)
+    said.refused(tg.TempogradError, tg.evaluate, lambda x: x.sum(1), found, metrics=[Third()])
+    registry.register("drop")(dataclass(frozen=True, kw_only=True)(type("Drop", (type(tg.METRICS["cpd"]()),), {})))
+    assert set(tg.evaluate(lambda x: x.sum(1), found, metrics=["drop"], of="score")) == {"drop"}
 
 
 def test_of_two_versions_on_the_path_the_first_counts(install, tools, tmp_path, monkeypatch):

@@ -163,9 +163,14 @@ def counted_warnings() -> Iterator[WarningCounts]:
         _counting.reset(before)
 
 
+def are_counted() -> bool:
+    """Tell whether warnings are counted here, and said later."""
+    return _counting.get() is not None
+
+
 def warn(message: str) -> None:
     """Warn at the line that called the library, however deep inside it this is."""
-    counts = _counting.get()
+    message, counts = one_line(message, 6 * len(message)), _counting.get()
     if counts is not None:
         counts.add(message)
         return
@@ -221,6 +226,31 @@ def one_line(text: str, most: int = 30) -> str:
     if not short.isprintable():
         short = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in short)
     return short if len(short) <= most else f"{short[: most - 1]}…"
+
+
+def printable(value: Any) -> Any:
+    r"""Return names as they may be shown: a space in the place of whatever steers a terminal.
+
+    Lists, tuples and mappings of texts are gone through; where there is nothing to change, they stay themselves.
+
+    Examples
+    --------
+    >>> printable("heart\trate"), printable(("bed 7", "\x1b[31mbed 8"))
+    ('heart rate', ('bed 7', ' [31mbed 8'))
+    """
+    if isinstance(value, str):
+        return value if value.isprintable() else "".join(sign if sign.isprintable() else " " for sign in value)
+    if isinstance(value, dict):
+        return {printable(name): printable(part) for name, part in value.items()}
+    if not isinstance(value, (list, tuple)):
+        return value
+    try:
+        if "".join(value).isprintable():  # at once, since there may be very many
+            return value
+    except TypeError:  # more than texts
+        pass
+    parts = [printable(each) for each in value]
+    return value if all(new is old for new, old in zip(parts, value, strict=True)) else type(value)(parts)
 
 
 def quote(text: object, most: int = 30) -> str:

@@ -1,8 +1,11 @@
 """The generator against its definition; that it is uniform and its streams unrelated is in tests/properties."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
+from tempograd._utils import rng
 from tempograd._utils.rng import bits, fold_in, keys, uniform
 
 
@@ -45,3 +48,11 @@ def test_words_of_many_counters_are_those_of_one_at_a_time():
 def test_uniform_is_inside_the_interval_for_the_first_and_the_last_word(word, expected):
     """The mixer keeps 0, so a stream of the lanes 0 and w gives the word w at counter 0."""
     assert uniform(torch.tensor([[0], [word]]), 0).item() == expected
+
+
+def test_no_two_uses_of_a_seed_may_share_a_number():
+    """Python takes a second name of one number for the same member, unless it is told not to."""
+    mistyped = Path(rng.__file__).read_text().replace("SAMPLES = 14\n", "SAMPLES = 14\n    NOISE = 14\n")
+    assert "NOISE = 14" in mistyped
+    with pytest.raises(ValueError, match="NOISE -> SAMPLES"):
+        exec(mistyped, {"__name__": "mistyped"})

@@ -15,6 +15,7 @@ import tempograd as tg
 from tempograd.cli import main
 from tempograd.cli.colour import coloured
 from tempograd.views.summary import most_telling
+from tests.helpers.report_page import Page
 
 CODE = """
 from torch import nn
@@ -100,6 +101,50 @@ def test_top_lists_the_strongest_values(capsys, said):
     assert [row["attribution"] for row in facts["strongest"]] == found.values[1, :3].tolist()
     assert [row["attribution"] for row in facts["strongest"][:3]] == pytest.approx([2.0, -0.75, 0.5])
     assert shlex.split(facts["next"])[1:] == ["plot", "E.safetensors", "--series", "Ben"]
+
+
+DETACHED = """
+
+class Detached(Alarm):
+    "Its gradient knows nothing of the pulse."
+    def forward(self, x):
+        return super().forward(x * torch.tensor([0.0, 1.0]) + x.detach() * torch.tensor([1.0, 0.0]))
+"""
+
+
+@pytest.mark.usefixtures("place")
+def test_every_command_says_first_that_scores_are_not_reliable(capsys):
+    Path("alarm_net.py").write_text(f"import torch\n{CODE}{DETACHED}")
+    doubt = "Not reliable: the model's slopes, which scores are made of, do not match its predictions"
+    options = ("--method", "integrated_gradients", "--output", "raw", "--out", "E.safetensors", "--device", "cpu")
+    assert main(["explain", "--model", "alarm_net:Detached", "--data", "ward.npz", *options]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count("tempograd: warning: The gradient is not that of the prediction") == 1
+    (line,) = re.findall(r"^  most telling, series \w+: (.*)$", captured.out, re.MULTILINE)
+    assert line.startswith(doubt)
+    for command in ("top", "plot"):
+        assert run(capsys, command, "E.safetensors").startswith(f"Series Ben: {doubt}")
+    run(capsys, "report", "E.safetensors", "--out", "r.html")
+    sentences = Page(Path("r.html")).content["maps"][0]["sentences"]
+    assert [sentence.startswith(doubt) for sentence in sentences] == [True] * 3
+
+
+@pytest.mark.usefixtures("explained")
+def test_a_name_of_two_series_chooses_neither(capsys, said):
+    """Each of them is called by its name and its id, in what is printed and by who asks."""
+    found = tg.Explanation.load("E.safetensors").with_names(names=["Ada", "Ben", "Ben"])
+    found.save("E.safetensors", force=True)
+    assert main(["top", "E.safetensors", "--series", "Ben"]) == 1
+    said(capsys.readouterr().err)
+    for call in (found.describe, found.plot):
+        with pytest.raises(tg.TempogradError, match=r"^2 series are called 'Ben': name one of them, Ben"):
+            call("Ben")
+    assert found.describe("Ben (2)") == found.describe(2) != found.describe("Ben (1)")
+    assert found.describe("Ada") == found.describe(0)
+    facts = json.loads(run(capsys, "top", "E.safetensors", "--json"))
+    assert (facts["series"], facts["sentence"]) == ("Ben (1)", found.describe(1))
+    assert run(capsys, *shlex.split(facts["next"])[1:]).startswith(f"Series Ben (1): {found.describe(1)}")
+    assert tg.concat([found[:1], found[1:]]).names == ("Ada", "Ben", "Ben")
 
 
 def test_top_knows_prediction_and_label_from_model_and_data(place, capsys):

@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -284,3 +285,11 @@ def test_saved_models_are_read_back_from_where_the_link_leads():
     shutil.move("store/real.safetensors", "moved.safetensors")
     assert isinstance(load_model("moved.safetensors"), torch.nn.Module)
     assert Path("link.safetensors").is_symlink()
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_closed_streams_are_no_error(closed):
+    """As some daemons start programs: what is printed goes nowhere."""
+    line = f"exec {shlex.quote(sys.executable)} -m tempograd list models {closed}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -123,16 +123,24 @@ def test_a_wide_table_has_one_row_per_series(ending, write, tmp_path):
     assert found.times == ("t0", "t1", "t2")
 
 
-def test_a_column_that_numbers_the_rows_is_no_channel(write, tmp_path):
+LEFT_OUT = "numbers the rows, so it is left out"
+
+
+@pytest.mark.parametrize("first", [0, 1])  # as pandas and R number rows
+def test_a_column_that_numbers_the_rows_is_no_channel(write, tmp_path, first):
     import pandas as pd
 
-    frame = pd.DataFrame({"id": [1, 1, 2], "time": [0, 1, 0], "a": [0.5, 1.5, 2.5]}, index=[7, 8, 9])
+    frame = pd.DataFrame(
+        {"id": [1, 1, 2], "time": [0, 1, 0], "a": [0.5, 1.5, 2.5]}, index=[first + i for i in range(3)]
+    )
     frame.to_csv(tmp_path / "f.csv")
-    found = tg.read_series(tmp_path / "f.csv")
-    assert found.channels == ("a",)
-    assert found.x[..., 0].tolist() == [[0.5, 1.5], [2.5, 0.0]]
+    frame.to_csv(tmp_path / "g.csv", index_label="Unnamed: 0")
+    for given in (tmp_path / "f.csv", tmp_path / "g.csv", pd.read_csv(tmp_path / "f.csv")):
+        with pytest.warns(tg.TempogradWarning, match=LEFT_OUT) as warned:
+            found = tg.read_series(given)
+        assert (len(warned), found.channels) == (1, ("a",))
+        assert found.x[..., 0].tolist() == [[0.5, 1.5], [2.5, 0.0]]
     wide = write("w.csv", [",X1,X2,y", "p,1,2,0", "q,3,4,1"])
-    assert tg.read_series(wide).ids.tolist() == [0, 1]
     named = tg.read_series(wide, id="column 1")
     assert (named.names, named.x.flatten(1).tolist()) == (("p", "q"), [[1, 2], [3, 4]])
     parquet(tmp_path / "f.csv", tmp_path / "f.parquet")
@@ -142,6 +150,32 @@ def test_a_column_that_numbers_the_rows_is_no_channel(write, tmp_path):
         f"COPY (SELECT 7 AS __index_level_0__, * FROM read_csv('{tmp_path}/f.csv')) TO '{tmp_path}/i.parquet'"
     )
     assert tg.read_series(tmp_path / "i.parquet", channels=["a"]).x.tolist() == found.x.tolist()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["id,time,,b", "1,0,5,6", "1,1,7,8"],
+        ["id,time,b,", "1,0,5,0", "1,1,7,1"],
+        [",id,time,b", "5,1,0,6", "7,1,1,8"],
+        [",id,time,b", "7,1,0,6", "8,1,1,8"],
+        [",id,time,,b", "0,1,0,5,6", "1,1,1,7,8"],
+        [",t0,t1", "p,1,2", "q,3,4"],
+    ],
+)
+def test_any_other_column_without_a_name_is_refused(write, rows, tmp_path):
+    """It may be a channel that lost its name: nothing is left out without a word."""
+    path = write("f.csv", rows)
+    with pytest.raises(
+        tg.TempogradError, match=r"f\.csv: 'column [134]' has no name, .*: name it, take it out, or"
+    ):
+        tg.read_series(path)
+    with pytest.raises(tg.TempogradError, match="has no name"):
+        tg.explain_dataset(lambda x: x.sum(1), str(path), tmp_path / "out")
+    if "b" in rows[0]:
+        assert tg.read_series(path, channels=["b"]).x.flatten()[0] == float(
+            rows[1].split(",")[rows[0].split(",").index("b")]
+        )
 
 
 def test_rows_of_a_large_parquet_file_keep_their_order(tmp_path, monkeypatch):

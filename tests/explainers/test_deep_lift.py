@@ -62,7 +62,7 @@ def test_captum_gives_the_same_logits(architecture):
 
 def test_what_the_gates_of_a_recurrent_layer_leave_over_is_said():
     model, x = Recurrent().double().eval(), 2 * series(5, 9, 3, dtype=torch.float64)
-    with pytest.warns(TempogradWarning, match="gates inside recurrent layers: use integrated_gradients") as caught:
+    with pytest.warns(TempogradWarning, match="gates inside recurrent layers, or the gradient is not") as caught:
         found = DeepLift()(model, x)
     p = [model(z).softmax(-1).gather(1, found.target[:, None])[:, 0].detach() for z in (x, torch.zeros_like(x))]
     left = (found.values.double().sum((1, 2)) - (p[0] - p[1])).abs().sum() / (p[0] - p[1]).abs().sum()

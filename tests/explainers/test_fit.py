@@ -48,6 +48,60 @@ def test_a_prediction_from_one_channel_of_the_current_step_in_closed_form_and_by
             assert abs(float(found[n, t, 0]) - squash(kl(now, before) - expected)) < 4 * 2.5 * error
 
 
+class Mixed(nn.Module):
+    """Reads some channels of all steps so far."""
+
+    def __init__(self, channels, seed):
+        super().__init__()
+        self.channels = channels
+        rng = torch.Generator().manual_seed(seed)
+        self.weight = nn.Parameter(2 * torch.randn(len(channels), 3, generator=rng, dtype=DOUBLE))
+
+    def forward(self, x):
+        return x[..., self.channels].tanh().mean(1) @ self.weight + x[:, -1, self.channels] @ self.weight
+
+
+def any_generator(seed):
+    """A generator that knows nothing of the data: of any means, spreads and correlations."""
+    rng = torch.Generator().manual_seed(seed)
+    mean, factor = torch.randn(3, generator=rng), 2 * torch.randn(3, 3, generator=rng)
+    return Known(mean, factor, 1e-4)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_score_is_above_the_shift_which_a_channel_that_is_read_alone_has(seed):
+    """Whatever the generator does, learnt or not: this is what FIT promises of channels that the model ignores."""
+    x = 2 * series(6, 7, 3, seed=seed, dtype=DOUBLE)
+    learnt = tg.Fit(epochs=1).fit(Mixed([0], seed), series(20, 8, 3, seed=seed), seed=seed).generator
+    for generator in (any_generator(seed), learnt):
+        explainer = tg.Fit(n_samples=5, generator=generator)
+        for read in ([0], [2], [0, 1], [0, 1, 2]):
+            model = Mixed(read, seed)
+            found = explainer(model, x, seed=seed).values.double()
+            p = torch.stack([model(x[:, : t + 1]).softmax(-1) for t in range(7)], 1).detach()
+            shift = (p[:, 1:] * (p[:, 1:] / p[:, :-1]).log()).sum(-1)
+            most = torch.nn.functional.pad(2 * torch.sigmoid(5 * shift) - 1, (1, 0))[..., None]
+            assert (found <= most + 1e-6).all()
+            if len(read) == 1:
+                torch.testing.assert_close(found[..., read], most, rtol=0, atol=1e-6)
+                ignored = [channel for channel in range(3) if channel not in read]
+                assert found[..., ignored].mean() < found[..., read].mean() - 0.01
+
+
+def test_an_ignored_channel_that_tells_more_than_each_that_is_read_scores_more():
+    """The third channel is the sum of the first two, which the model reads: it tells all, and each of them half.
+
+    The generator is the true law, so neither a better one nor more series make the ignored channel score less.
+    """
+    x = series(200, 4, 3, dtype=DOUBLE)
+    x[..., 2] = x[..., 0] + x[..., 1]
+    law = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
+    explainer = tg.Fit(n_samples=10, generator=Known([0.0] * 3, law, 1e-8))
+    found = explainer(lambda z: z[:, -1, :2].sum(1, keepdim=True) * torch.tensor([2.0, 0.0]), x).values[:, 1:]
+    assert (found[..., 2] >= found[..., :2].amax(-1) - 0.01).all()
+    assert found[..., 2].mean() > found[..., :2].mean() + 0.2
+
+
 @torch.no_grad()
 def test_remembered_states_and_plain_runs_give_the_literal_loops():
     model, x = Recurrent().double().eval(), series(2, 5, 3, dtype=DOUBLE) * 3

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import tempograd as tg
 from tempograd._utils import validation
 from tempograd.errors import InputError
 from tempograd.explainers import GradientShap, IntegratedGradients, Timing
@@ -44,6 +45,20 @@ def test_a_series_without_any_observation_scores_zero():
     found = Timing()(smooth(12, 2), series(2, 12, 2), mask=mask)
     assert (found.values[1] == 0).all()
     assert (found.values[0] != 0).all()
+
+
+@pytest.mark.parametrize("method", ["timing", "integrated_gradients", "occlusion", "lime"])
+def test_the_model_reads_what_x_holds_in_missing_cells(method):
+    """As the README says: neither 0 nor the baseline is put there."""
+    x, mask, seen = torch.full((2, 4, 1), 3.0), torch.ones(2, 4, 1), []
+    x[:, 1], mask[:, 1] = 7.0, 0.0
+
+    def model(z):
+        seen.append(z.detach()[:, 1].flatten())
+        return z.sum((1, 2))
+
+    tg.explain(model, x, method, mask=mask, output="raw", baseline=-1.0)
+    assert set(torch.cat(seen).tolist()) == {7.0}
 
 
 def test_averages_leave_missing_values_out():

@@ -47,9 +47,10 @@ def explained(**settings):
     return Linear(**settings)(linear(4, 2, classes=1), series(3, 4, 2), output="raw")
 
 
+UNCHECKED = "no sampling error; whether the gradient is that of the prediction is not known"
 SCHEMA_1 = {
     "complete": COMPLETE,
-    "variant": "no sampling error",  # with a known fault its sum is no promise
+    "variant": UNCHECKED,  # with a known fault its sum is no promise
     "foreign": "no error is known",
     "timing": "not converged: error about 20 % with 4 samples, above 10 % in 2 of 2 series; "
     "pass tolerance=0.1, or n_samples=33 for 10 %; 7 cells were seen less than twice",
@@ -90,7 +91,7 @@ def test_a_method_that_nobody_knows_gets_a_right_verdict(elsewhere):
     short = explained(share=0.5)
     miss = "not complete: the scores miss 50 % of the change of the prediction"
     assert (found.verdict(), short.verdict()) == (COMPLETE, miss)  # nothing to type: its points are no number
-    assert replace(found, delta=None).verdict() == "no sampling error"
+    assert replace(found, delta=None).verdict() == UNCHECKED
     assert elsewhere["new"] == [COMPLETE, miss]
     assert not elsewhere["explainers"]
 

@@ -223,6 +223,25 @@ def test_numbers_that_no_explanation_has_are_refused(stored, tmp_path):
     )
 
 
+@pytest.mark.parametrize("number", [torch.nan, torch.inf, -torch.inf])
+def test_numbers_that_are_not_finite_are_refused_where_they_mean_nothing(number, stored, tmp_path):
+    header, tensors = parts(stored)
+    loaded = set()
+    for name in (name for name in tensors if tensors[name].is_floating_point() and not name.startswith("grad")):
+        wrong = tensors[name].clone()
+        wrong.view(-1)[int(MASK.flatten().nonzero()[0]) if wrong.numel() == MASK.numel() else 0] = number
+        path = forged(tmp_path, header, {**tensors, name: wrong})
+        try:
+            found = tg.Explanation.load(path)
+        except DataError:
+            assert any(word in refused(path, "is damaged") for word in ("finite numbers", "raw holds NaN"))
+            continue
+        loaded.add(name)
+        assert str(found)  # whatever is let in can be read
+        assert found.plot(0)
+    assert loaded == {"delta", "curve_error", *(["standard_error"] if number == torch.inf else [])}
+
+
 def test_what_is_no_json_is_not_written(explanation, tmp_path):
     odd = replace(explanation, parameters={"metric": object()})
     with pytest.raises(InputError, match="cannot be written as JSON"):

@@ -1,10 +1,13 @@
 """Explanations of batches joined into one, and those of several inputs in files and metrics."""
 
+from dataclasses import dataclass, fields
+
 import numpy as np
 import pytest
 import torch
 
 import tempograd as tg
+from tempograd.explanation.joining import FIRST, JOINED
 from tests.helpers.models import smooth
 
 X = torch.from_numpy(np.random.default_rng(0).normal(size=(6, 5, 2)))
@@ -98,6 +101,25 @@ OTHERS = {
 @pytest.mark.filterwarnings("ignore:.*is active in only")
 def test_parts_that_do_not_belong_together(said, case):
     said.refused(tg.TempogradError, tg.concat, [explained(slice(0, 1)), OTHERS[case]()])
+
+
+@dataclass(frozen=True, eq=False)
+class Floored(tg.Explanation):
+    """With a field that nobody told ``concat`` of."""
+
+    floor: float = 0.0
+
+
+def test_what_nobody_thought_of_must_be_alike():
+    given = [explained(slice(a, a + 1), "occlusion") for a in (0, 1)]
+    told = [{each.name: getattr(part, each.name) for each in fields(part)} for part in given]
+    low, high = Floored(**told[0], floor=0.1), Floored(**told[1], floor=0.2)
+    with pytest.raises(tg.TempogradError, match=r"^Part 1 differs from part 0 in floor \(0\.2 and 0\.1\)"):
+        tg.concat([low, high])
+    assert tg.concat([low, Floored(**told[1], floor=0.1)]).floor == 0.1
+    known = {each.name for each in fields(tg.Explanation)}
+    assert known >= JOINED | FIRST  # no name that is none
+    assert not JOINED & FIRST
 
 
 def test_nothing_to_join(said):

@@ -10,6 +10,8 @@ import tempograd as tg
 from tempograd.errors import InputError
 from tempograd.explanation import Facts
 from tempograd.explanation.diagnostics import Errors, completeness_gap, error_curve, goal, needed, needs, poor
+from tempograd.views.reader import reader_verdict
+from tests.helpers.explanations import made
 from tests.helpers.models import linear, series, smooth
 
 SIZE = math.sqrt(2 / math.pi)
@@ -84,6 +86,44 @@ def test_cells_seen_less_than_twice_are_counted(said):
     said(replace(found, mask=mask).verdict())
     never = replace(found, values=torch.zeros(1, 2, 2), standard_error=torch.full((1, 2, 2), math.inf))
     said(never.verdict())
+
+
+def test_scores_with_cells_of_unknown_error_are_not_converged(said):
+    """However small the error is that the others have: 3 cells of 400 are next to nothing in their sum."""
+    values = torch.ones(40, 100, 4)
+    error = torch.full_like(values, 0.01)
+    parts = {"facts": tg.RandIG().facts, "parameters": {"n_samples": 5}, "method": "rand_ig"}
+    known = made(values, standard_error=error, **parts)
+    assert known.verdict().startswith("converged")
+    assert reader_verdict(known).badge == "converged"
+    error[:, 7, :3] = math.inf
+    found = made(values, standard_error=error, **parts)
+    assert float(found.relative_error.max()) < 0.1
+    for part in (found, found[:1]):
+        said(part.verdict())
+        said(reader_verdict(part).text)
+        assert part.verdict().startswith("not converged: ")
+        assert poor(part)
+        assert reader_verdict(part).badge == "rough"
+    error[1:] = 0.01
+    few = made(values, standard_error=error, **parts)
+    said(few.verdict())
+    said(reader_verdict(few).text)
+    assert (poor(few), poor(few[:1]), poor(few[1:])) == (False, True, False)
+
+
+def test_a_cell_that_was_seen_once_is_never_called_converged():
+    """Half of the cells move with each of five samples of RandIG; whatever they are, no error of some is known."""
+    rare = 0
+    for seed in range(30):
+        weight = torch.randn(8, 3, generator=torch.Generator().manual_seed(seed))
+        x = torch.randn(1, 8, 3, generator=torch.Generator().manual_seed(100 + seed))
+        found = tg.explain(
+            lambda z, w=weight: (z * w).sum((1, 2)), x, "rand_ig", n_samples=5, output="raw", seed=seed
+        )
+        rare += bool(found.standard_error.isinf().any())
+        assert not found.standard_error.isinf().any() or not found.verdict().startswith("converged")
+    assert rare > 20  # 24 cells, each seen less than twice with probability 6/32
 
 
 def test_many_series_are_one_line(said):
@@ -209,7 +249,7 @@ def test_the_curve_keeps_the_last_error_of_a_series_that_stopped():
 
 
 def test_samples_that_nobody_can_pay_are_not_advised():
-    found = Errors([1e10, 0.3], [False, False], [50, 50], "n_samples", 0, 0.1, top=False)
+    found = Errors([1e10, 0.3], [False, False], [50, 50], "n_samples", [0, 0], 0.1, top=False)
     assert needs(found) == [450]
 
 

@@ -267,7 +267,7 @@ ODD_NAMES = ("", "a", "a\nb", "Ã¤", "\x1b[31mred", "<b>", "$x$", "x" * 500, "ðŸ“
 
 
 def labels(rng: random.Random, count: int) -> Part:
-    """Return a name for each of a few things."""
+    """Return a name for each of a few things; an explanation has spaces where signs would steer a terminal."""
     found = [rng.choice(ODD_NAMES[:-2] + ODD_NAMES[-1:]) + str(place) for place in range(count)]
     if rng.random() < 0.4:
         wrong = (
@@ -285,7 +285,7 @@ def labels(rng: random.Random, count: int) -> Part:
         )
         return Part(rng.choice(wrong), NONSENSE)
     forms = (found, tuple(found), np.array(found), pd.Index(found), iter(found), np.array(found, object))
-    return Part(rng.choice(forms), found)
+    return Part(rng.choice(forms), ["".join(s if s.isprintable() else " " for s in text) for text in found])
 
 
 def word(rng: random.Random, known: tuple[str, ...]) -> Part:

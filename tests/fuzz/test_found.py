@@ -148,6 +148,6 @@ def test_wrong_usage_in_few_words(capsys):
 
 def test_names_of_all_kinds_in_sentences():
     found = tg.explain(Flat().eval(), X, "random", channels=["a\nb", "x" * 500])
-    refused(lambda: tg.plots.heatmap_record(found, channels=[9]), "There is no channel 9", r"a\nb")
+    refused(lambda: tg.plots.heatmap_record(found, channels=[9]), "There is no channel 9", "some of a b, x")
     metric = tg.METRICS["cpd"](name="x" * 90)
     refused(lambda: tg.evaluate(Flat().eval(), found, metrics=[metric, metric]), "Two metrics are called")

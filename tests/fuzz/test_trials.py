@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from tempograd.errors import DataError, InputError, warn
+from tempograd.errors import DataError, InputError, TempogradWarning, warn
 from tests.fuzz.calls import near
 from tests.fuzz.trials import FAILED, REFUSED, RIGHT, Case, Outcome, judged, must
 
@@ -35,8 +35,8 @@ class RoughError(InputError):
         return self.message
 
 
-def told(message):
-    warnings.warn(message, stacklevel=1)
+def told(message, kind=UserWarning):
+    warnings.warn(message, kind, stacklevel=1)
 
 
 def test_right_answers_and_sentences_pass():
@@ -87,7 +87,7 @@ def test_changed_series(x):
         (lambda _: refuse("x must hold numbers, got"), "without an end"),
         (lambda _: refuse(f"x must not be {np.zeros(2)!r}."), "no word"),
         (lambda _: told("foreign"), "a foreign warning: UserWarning"),
-        (lambda _: warn("two\nlines"), "a warning of several lines"),
+        (lambda _: told("two\nlines", TempogradWarning), "a warning of several lines"),
         (lambda _: print("hello"), "printed 'hello"),  # noqa: T201
         (lambda _: torch.manual_seed(3), "random numbers of torch"),
         (lambda _: torch.set_grad_enabled(False), "grad mode"),

@@ -1,5 +1,7 @@
 """The numbers behind the pictures are the library's own, cell by cell."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -278,6 +280,9 @@ def test_series_with_names_are_found_by_them():
     file = Series(x, torch.tensor([0, 1, 1, 0]), names=("a", "b", "c", "d"))
     found = explain(lambda z: z.sum(1), x[[2, 0]], "random", ids=[4711, 815], names=["c", "a"])
     assert views.aligned(found, file).y.tolist() == [1, 0]
+    twice = replace(file, names=("a", "b", "c", "a"))
+    with pytest.raises(InputError, match="not in split"):
+        views.aligned(replace(found, x=None), twice)
 
 
 def test_explanations_of_different_series_are_refused(explanations):

@@ -25,6 +25,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.cli import main
+from tempograd.explanation.files import checksum
 from tempograd_paper.datasets.prepared import load_prepared
 from tempograd_paper.datasets.restricted_pickle import read_npy
 from tempograd_paper.runner import load_plan
@@ -43,6 +44,8 @@ from tests.helpers.payloads import (
     swapped,
 )
 
+SIZES = {"names": 3, "times": 4, "channels": 3, "units": 3, "classes": 2}
+FREE = ("method", "fingerprint", "version", "target_text", "names", "times", "channels", "units", "classes")
 ENDINGS = (".pt", ".pth", ".pt2", ".torchscript", ".jit", ".ckpt", ".pkl", ".pickle", ".safetensors", ".bin", "")
 
 
@@ -440,3 +443,63 @@ def _stored(folder):
     tg.save_model(model, folder / "m.safetensors")
     x = torch.zeros(2, 4, 3)
     tg.explain(model, x, "random").save(folder / "e.safetensors")
+
+
+STEERING = "\x1b[31mred\x1b]0;title\x07 \x00\r\x9b1m\u202e\n"
+
+
+def steers(text):
+    """Return the letters that do more than stand there; lines of a table may end."""
+    return {letter for letter in text if not letter.isprintable() and letter != "\n"}
+
+
+def poisoned(plain):
+    """Put what steers a terminal behind a text, or behind each of a list."""
+    return [text + STEERING for text in plain] if isinstance(plain, list) else plain + STEERING
+
+
+def test_no_text_of_anybody_steers_a_terminal(tmp_path, capsys):
+    """Names, times and units of whoever explains, and every text in the header of a file that was forged."""
+    model, x = nn.Sequential(nn.Flatten(), nn.Linear(12, 2)), torch.randn(3, 4, 3)
+    texts = {name: [f"{name} {i}{STEERING}" for i in range(size)] for name, size in SIZES.items()}
+    found = tg.explain(model, x, n_samples=20, **texts)
+    assert found.describe(texts["names"][2]) == found.describe(2)  # as it was given
+    path = found.save(tmp_path / "e.safetensors")
+    with safetensors.safe_open(path, "pt") as file:
+        header, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    plain = json.loads(header["tempograd"])
+    bad = {name: poisoned(part) for name, part in plain.items() if name in FREE}
+    bad["facts"] = plain["facts"] | {"unit": poisoned("n_samples")}
+    bad["parameters"] = {poisoned(name): value for name, value in plain["parameters"].items()}
+    header["tempograd"] = json.dumps(plain | bad)
+    header.pop("checksum")
+    forged = tmp_path / "forged.safetensors"
+    safetensors.torch.save_file(tensors, forged, header | {"checksum": checksum(tensors, header)})
+    for file in (path, forged):
+        read = tg.Explanation.load(file)
+        for each in (found, read):
+            said = [str(each), each.describe(0), each.describe(1, model=model), each.verdict(), each.verdict(0)]
+            said += [repr(each.top(3)), repr(each.blocks()), *each.labels, each.fingerprint, *each.times_of(0)]
+            said += [each.describe(name) for name in each.names]
+            assert [text for text in said if steers(text)] == []
+        with pytest.warns(tg.TempogradWarning) as warned:
+            tg.evaluate(nn.Sequential(nn.Flatten(), nn.Linear(12, 2)), read)
+        assert not any(steers(str(each.message)) for each in warned)
+        for words in (["top"], ["top", "--json"], ["plot"], ["top", "--series", read.label(2)]):
+            assert main([words[0], str(file), *words[1:]]) == 0
+            captured = capsys.readouterr()
+            assert steers(captured.out + captured.err) == set(), words
+
+
+def test_no_text_of_a_table_steers_a_terminal(tmp_path, capsys, monkeypatch):
+    """Neither names of series nor of channels, nor in what is proposed to be typed next."""
+    whose = {who: f"{who}\x1b[31m\x07\x9b1m" for who in "ab"}
+    rows = [f"{whose[who]},{step},{step + 1}" for who in "ab" for step in range(3)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,time,pulse\x1b[31m", *rows]), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    options = ["--method", "occlusion", "--output", "raw", "--target", "1", "--out", "e.safetensors"]
+    assert main(["explain", "--model", "torch.nn:Flatten", "--data", "t.csv", *options]) == 0
+    assert main(["top", "e.safetensors", "--data", "t.csv"]) == 0
+    captured = capsys.readouterr()
+    assert "Next: tempograd plot e.safetensors " in captured.out
+    assert steers(captured.out + captured.err) == set()

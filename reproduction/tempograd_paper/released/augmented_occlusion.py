@@ -24,4 +24,5 @@ class ReleasedAugmentedOcclusion(JudgedByPrefixes, AugmentedOcclusion):
     def of(cls, dataset: str) -> Self:
         """Return 10 draws from the same step of the training series."""
         cls._check(dataset)
-        return cls(quirks=frozenset({"A6", "B7"} if dataset in SYNTHETIC else {"B8"}))
+        quirks = frozenset({"A6", "B7"} if dataset in SYNTHETIC else {"B8"})
+        return cls(10, "per_time", over="target", quirks=quirks)

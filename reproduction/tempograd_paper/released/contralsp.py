@@ -31,7 +31,7 @@ class ReleasedContraLSP(ReleasedMask, ContraLSP):
         """Return the paper's setting for a data set, with the faults that made its numbers."""
         cls._check(dataset)
         if dataset in REAL:
-            return cls(0.005, 0.01, epochs=200, lr=0.1, quirks=frozenset({"0.3.5", "0.3.6"}))
+            return cls(0.005, 0.01, 0.5, 200, 0.1, "none", quirks=frozenset({"0.3.5", "0.3.6"}))
         if dataset == "state":
-            return cls(2.0, 1.0, quirks=frozenset({"A6", "B6", "0.3.5"}))
-        return cls(1.0, 2.0, 0.8, quirks=frozenset({"A6", "0.3.5"}))
+            return cls(2.0, 1.0, 0.5, 500, 0.01, "none", quirks=frozenset({"A6", "B6", "0.3.5"}))
+        return cls(1.0, 2.0, 0.8, 500, 0.01, "none", quirks=frozenset({"A6", "0.3.5"}))

@@ -60,7 +60,8 @@ class ReleasedDynamask(ReleasedMask, Dynamask):
     def of(cls, dataset: str) -> Self:
         """Return the paper's setting for a data set, with the faults that made its numbers."""
         cls._check(dataset)
-        quirks, plain = {"B5", "0.3.5", "4.2"}, cls(lr=1e-3, tolerance=None)
+        quirks, areas = {"B5", "0.3.5", "4.2"}, (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+        plain = cls(areas, "mean", 2.0, 500, 1e-3, 0.1, 100.0, 0.1, deletion=False, tolerance=None)
         if dataset in REAL:
             quirks |= {"0.3.6", "4.3"}
             return replace(plain, growth=1e4, time_weight=0.0, deletion=True, quirks=frozenset(quirks))

@@ -31,6 +31,6 @@ class ReleasedExtremalMask(ReleasedMask, ExtremalMask):
         """Return the paper's setting for a data set, with the faults that made its numbers."""
         cls._check(dataset)
         if dataset in REAL:
-            return cls(0.01, 10.0, fit_batch_size=100, quirks=frozenset({"0.3.5", "0.3.6"}))
+            return cls(0.01, 10.0, 500, 0.01, 100, deletion=False, quirks=frozenset({"0.3.5", "0.3.6"}))
         quirks = {"A6", "0.3.5"} | ({"B6"} if dataset == "state" else set())
-        return cls(1.0, 1.0, fit_batch_size=100, quirks=frozenset(quirks))
+        return cls(1.0, 1.0, 500, 0.01, 100, deletion=False, quirks=frozenset(quirks))

@@ -80,8 +80,8 @@ class ReleasedFit(Scrambled, Fit):
         """
         cls._check(dataset)
         if dataset in REAL:
-            return cls(epochs=301, patience=None, quirks=frozenset(cls.faults))
-        return cls(hidden=6, epochs=200, patience=None, fit_batch_size=32, recipe="plain")
+            return cls(10, None, epochs=301, patience=None, fit_batch_size=100, quirks=frozenset(cls.faults))
+        return cls(10, 6, epochs=200, patience=None, fit_batch_size=32, recipe="plain")
 
     def _fit_schedule(self) -> FitSchedule:
         schedule = super()._fit_schedule()

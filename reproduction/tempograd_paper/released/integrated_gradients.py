@@ -22,4 +22,4 @@ class ReleasedIntegratedGradients(Released, IntegratedGradients):
     def of(cls, dataset: str) -> Self:
         """Return 50 Gauss–Legendre nodes; on real data there is no fault."""
         cls._check(dataset)
-        return cls(quirks=frozenset(cls.faults if dataset in SYNTHETIC else ()))
+        return cls(50, "gauss-legendre", quirks=frozenset(cls.faults if dataset in SYNTHETIC else ()))

@@ -34,7 +34,7 @@ class ReleasedLime(Released, Lime):
         """Return 25 masks, an absolute penalty of 0.01, distances between series."""
         cls._check(dataset)
         quirks = frozenset({"A6", "B7"} if dataset in SYNTHETIC else {"B8"})
-        return cls(25, 0.01, relative=False, distance="series", quirks=quirks)
+        return cls(25, 0.01, relative=False, width=1.0, distance="series", quirks=quirks)
 
     @property
     def _on_prefixes(self) -> bool:

@@ -57,7 +57,8 @@ class ReleasedOcclusion(JudgedByPrefixes, Occlusion):
     def of(cls, dataset: str) -> Self:
         """Return magnitudes: with B1 and B8 on MIMIC-III, with A6 and B7 on synthetic data."""
         cls._check(dataset)
-        return cls(absolute=True, quirks=frozenset({"A6", "B7"} if dataset in SYNTHETIC else {"B1", "B8"}))
+        quirks = frozenset({"A6", "B7"} if dataset in SYNTHETIC else {"B1", "B8"})
+        return cls(absolute=True, n_samples=None, quirks=quirks)
 
     def attribute(self, request: Request) -> Attribution:
         if "B1" not in self.quirks:

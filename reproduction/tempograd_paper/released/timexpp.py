@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -24,6 +24,12 @@ class ReleasedTimeXPP(ReleasedMaskNetwork, TimeXPP):
         **ReleasedMaskNetwork.faults,
         "8": "the divergences of JS are reversed, with their mean over the classes; the epoch is chosen by the "
         "loss of its last training batch",
+    }
+    published: ClassVar[Mapping[str, Any]] = {
+        **ReleasedMaskNetwork.published,
+        "learning_rate": 5e-4,
+        "gaussian_weight": 0.1,
+        "reference_weight": 1.0,
     }
 
     def _divergence(self, p: Tensor, q: Tensor) -> Tensor:

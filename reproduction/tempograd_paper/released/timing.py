@@ -60,7 +60,8 @@ class ReleasedTiming(Released, Timing):
         """
         cls._check(dataset)
         quirks = frozenset(cls.faults if dataset in SYNTHETIC else {"A3", "A4", "A5", "A7"})
-        return cls(50, *SEGMENTS[dataset], anchored=0.0, control_variates=False, quirks=quirks)
+        idle = dict.fromkeys(("held", "tolerance", "max_samples", "stop_when"))
+        return cls(50, *SEGMENTS[dataset], **idle, anchored=0.0, control_variates=False, quirks=quirks)
 
     def __post_init__(self) -> None:
         if self.tolerance is not None and self.quirks:

@@ -22,4 +22,4 @@ class ReleasedWinIT(Scrambled, WinIT):
     def of(cls, dataset: str) -> Self:
         """Return the paper's setting for MIMIC-III, the only data that it has WinIT on, with its fault."""
         cls._check(dataset)
-        return cls(sampler="marginal", quirks=frozenset(cls.faults))
+        return cls(10, 3, "pd", "mean", "marginal", 300, 30, 100, quirks=frozenset(cls.faults))

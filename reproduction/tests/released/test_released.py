@@ -1,6 +1,8 @@
 """What all released methods share: names, faults in words, single logits, and what the explanation says."""
 
+import inspect
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,26 @@ def test_a_released_method_is_a_value_that_says_its_faults_in_words(method):
     assert (plain.name, faulty.name) == (method, method)
     assert faulty.parameters["quirks"] == sorted(kind.faults)
     assert f"quirks=frozenset({{{', '.join(map(repr, sorted(kind.faults)))}}})" in repr(faulty)
+
+
+@pytest.mark.parametrize("method", RELEASED)
+def test_no_setting_of_the_paper_follows_a_default_of_the_library(method, monkeypatch):
+    """Every default of the library becomes what no setting can be: whoever relied on one, fails."""
+    kind = RELEASED[method]
+    before = {dataset: released(method, dataset).parameters for dataset in kind.datasets}
+    ours = {name for base in kind.__mro__ if base.__module__.startswith("tempograd_paper") for name in vars(base)}
+    ours |= {part.name for part in fields(kind) if part.metadata.get("fitted")}
+    places = {False: [], True: []}
+    for name, part in inspect.signature(kind.__init__).parameters.items():
+        if part.default is not part.empty:
+            default = part.default if name in ours else object()
+            places[part.kind is part.KEYWORD_ONLY].append((name, default))
+    monkeypatch.setattr(kind.__init__, "__defaults__", tuple(default for _, default in places[False]))
+    monkeypatch.setattr(kind.__init__, "__kwdefaults__", dict(places[True]))
+    if set(before[kind.datasets[0]]) - ours:
+        with pytest.raises(TempogradError):
+            kind()  # the defaults are others
+    assert {dataset: released(method, dataset).parameters for dataset in kind.datasets} == before
 
 
 @pytest.mark.parametrize("method", RELEASED)

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from tempograd._utils.plugins import Offer, offers
-from tempograd.errors import TempogradError, UnknownNameError, listed, one_line, quote, warn
+from tempograd.errors import InputError, TempogradError, UnknownNameError, brief, listed, one_line, quote, warn
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ class Registry(Mapping[str, T]):
         asked for; what it points to is taken, unless loading it registers something under its name. A name that
         several packages offer is nobody's: asking for it is an error that names them.
     accepts : callable, optional
-        Tells whether a thing of another package is of this kind.
+        Tells whether a thing is of this kind.
     wanted : str
         What it must be, in words.
 
@@ -57,6 +57,9 @@ class Registry(Mapping[str, T]):
             others = [str(self._entries[name])] if name in self._entries else others
             if others:
                 raise ValueError(f"Two {self.kind}s called {name!r}: {others[0]} and {entry}.")
+            if self._accepts is not None and not self._accepts(entry):
+                given = getattr(entry, "__name__", brief(entry))
+                raise InputError(f"{given} cannot be the {self.kind} {quote(name)}: it is not {self._wanted}.")
             self._entries[name] = entry
             self.short |= dict.fromkeys(short, name)
             return entry

@@ -10,7 +10,7 @@ where :math:`h` is an invertible 32-bit mixer (two xor-shift-multiply rounds) an
 int64 tensor of its two lanes, (2, …). Both multipliers are below :math:`2^{31}`, so products fit.
 """
 
-from enum import IntEnum
+from enum import IntEnum, unique
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ _FIRST, _SECOND = 0x21F0AAAD, 0x735A2D97
 _LANES = (0x243F6A88, 0x13198A2E)  # digits of pi: nothing up the sleeve
 
 
+@unique
 class Stream(IntEnum):
     """What random numbers are for; each use of one seed has its own."""
 

@@ -196,7 +196,7 @@ def explain_dataset(
     check_amounts(cells, fragment, batch, workers, max_faults)
     if engine is not None and engine != "ray" and not callable(engine):
         raise InputError(f"engine must be None, 'ray' or a function of your own, got {brief(engine)}.")
-    explainer = explainer_of(method, settings)
+    explainer = explainer_of(method, settings, explain_dataset)
     require_alone(explainer)
     folder = RunFolder(out)
     elsewhere = engine is not None or (workers or 1) > 1

@@ -20,7 +20,7 @@ from tempograd.bulk.travel import EXAMPLE
 from tempograd.errors import DataError, InputError, MissingExtraError, brief, listed, short_path, warn
 from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import MANY, MOST
-from tempograd.explanation.messages import about_error
+from tempograd.explanation.messages import about_error, without_samples
 from tempograd.typing import ArrayLike
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ class Run:
             what = (
                 "complete"
                 if facts.complete
-                else "no sampling error"
+                else without_samples(self.example)
                 if facts.deterministic
                 else "no error is known"
             )

@@ -65,6 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     It is 0, 1 for an error with one clear line, 130 when interrupted, 143 when terminated. Wrong usage
     ends the program with exit code 2.
     """
+    _open_closed()
     words = sys.argv[1:] if argv is None else argv
     try:
         with holding_warnings():
@@ -81,6 +82,7 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
     ``run``, which a command sets as a default, is a function of the parsed arguments or, where importing it takes
     long, its place as ``"module:function"``.
     """
+    _open_closed()
     if not (sys.argv[1:] if argv is None else argv):
         parser.print_help(sys.stderr)
         parser.exit(2)
@@ -103,6 +105,13 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
     finally:
         release()
     return 0
+
+
+def _open_closed() -> None:
+    """Let what is printed go nowhere where a stream was closed, as under some daemons."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
 
 
 def _failed(error: TempogradError) -> int:

@@ -33,7 +33,7 @@ from tempograd.explanation import Explanation
 from tempograd.explanation.messages import sentence
 from tempograd.views.drivers import spread_note
 from tempograd.views.labels import channel_names, name
-from tempograd.views.series import aligned, renumbered
+from tempograd.views.series import aligned, position, renumbered
 from tempograd.views.summary import most_telling
 
 ENDINGS = {
@@ -90,7 +90,9 @@ def choose(args: argparse.Namespace) -> Chosen:
 
 def find_series(explanation: Explanation, called: str) -> int:
     """Return the position of the series that people call so."""
-    labels = [str(explanation.label(i)) for i in range(len(explanation))]
+    labels = explanation.labels
+    if called in (explanation.names or ()):  # which several series may have
+        return position(explanation, called)
     if called not in labels:
         raise UnknownNameError("series", called, labels)
     return labels.index(called)

@@ -1,7 +1,7 @@
 """Explain by the name of a method."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal, Unpack, overload
 
@@ -214,20 +214,33 @@ def fitted(
     return explainer.fit(convention.adapt(model), pool, seed=seed)
 
 
-def explainer_of(method: str | Explainer, settings: dict[str, Any]) -> Explainer:
-    """Return the explainer, made by its name, with settings that it has."""
+def keywords(function: Callable[..., object]) -> set[str]:
+    """Return the arguments of a function that are passed by their names."""
+    return {p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
+
+
+def explainer_of(
+    method: str | Explainer, settings: dict[str, Any], caller: Callable[..., object] = explain
+) -> Explainer:
+    """Return the explainer, made by its name, with settings that it has and that no argument of ``caller`` is."""
     if isinstance(getattr(method, "explainer", None), Explainer):  # what tune returns
         what = type(method).__name__
         raise InputError(f"method must be a name or an explainer, got a {what}: pass {what.lower()}.explainer.")
     if not isinstance(method, str | Explainer):
         raise InputError(f"method must be a name or an explainer, got {brief(method)}.")
     kind = type(method) if isinstance(method, Explainer) else EXPLAINERS[method]
-    call = {p.name for p in inspect.signature(explain).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    call = keywords(caller)
     known = {f.name for f in fields(kind) if not f.metadata.get("fitted")}
     name = method if isinstance(method, str) else method.name
     for given in settings:
         if isinstance(method, Explainer) and given in known:
             raise InputError(f"{given}= is a setting of {name}: pass it when the explainer is made.")
+        if given in keywords(explain) - call - known:
+            raise InputError(
+                f"{caller.__name__} does not take {given}=: a run explains one target of models of one input, and "
+                "id= names its series. Start a run for each target, or explain one group of series with "
+                "tempograd.explain."
+            )
         if given not in known:
             raise UnknownNameError(
                 f"option of {name}",

@@ -41,7 +41,8 @@ class DeepLift(Explainer):
     If all that is not linear is an activation module used once (``nn.ReLU``, ``nn.Tanh``, …), the scores sum to
     :math:`F_{\hat y}(x) - F_{\hat y}(x')`. Elsewhere the slope at :math:`x` is taken, above all for the gates
     inside ``nn.GRU`` and ``nn.LSTM``, which captum cannot reach, and for functions such as ``torch.relu``.
-    Then the scores do not sum to the change; a call that leaves more than 5 % of it over says so.
+    Then the scores do not sum to the change; a call that leaves more than 5 % of it over says so. Whether the
+    gradient is that of the prediction is not checked here: integrated gradients tell.
 
     The model must be an ``nn.Module``, or a method of one. Needs captum: ``pip install 'tempograd[captum]'``.
 
@@ -215,6 +216,7 @@ def _warn_of_residual(sums: Tensor, part: nn.Module) -> None:
         gates = any(isinstance(layer, nn.RNNBase) for layer in part.modules())
         reason = "the gates inside recurrent layers" if gates else "steps that are no activation modules"
         warn(
-            f"{DeepLift.caveat} {left / delta:.0%} of the change of the prediction over, since captum cannot "
-            f"rescale {reason}: use integrated_gradients, whose scores sum to it."
+            f"{DeepLift.caveat} {left / delta:.0%} of the change of the prediction over: captum cannot rescale "
+            f"{reason}, or the gradient is not that of the prediction. Use integrated_gradients, whose scores sum "
+            "to it, or whose verdict tells that they cannot."
         )

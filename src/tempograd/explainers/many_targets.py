@@ -10,8 +10,9 @@ from torch import Tensor
 
 from tempograd.engine import Request, class_count, with_targets
 from tempograd.engine.tasks import named_target
-from tempograd.errors import InputError, brief
+from tempograd.errors import InputError, are_counted, brief, warn
 from tempograd.explanation import Explanation
+from tempograd.explanation.messages import wrong_gradient
 
 ALL = "all"
 
@@ -103,8 +104,14 @@ def _same_target(one: Request, other: Request) -> bool:
 
 
 def together(explanations: Sequence[Explanation]) -> Explanation:
-    """Return the explanation of the first target, with those of the others."""
+    """Return the explanation of the first target, with those of the others; warn of gradients that are wrong.
+
+    Where warnings are counted, as in runs over files, the verdict on all batches tells.
+    """
     first, *others = explanations
+    wrong = next(filter(None, map(wrong_gradient, explanations)), "")
+    if wrong and not are_counted():
+        warn(f"{wrong[:1].upper()}{wrong[1:]}.")
     return replace(first, siblings=tuple(others)) if others else first
 
 

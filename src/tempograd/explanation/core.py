@@ -1,6 +1,7 @@
 """The result of an explainer: signed scores with error bars, and everything needed to use them again."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from numbers import Integral
@@ -15,7 +16,7 @@ from tempograd._utils.registry import joined
 from tempograd._utils.stamps import check_times, is_nested
 from tempograd.engine import Call, GradientCheck, Model, class_count, fingerprint, relative_error
 from tempograd.engine.guesses import written
-from tempograd.errors import InputError, TempogradError, brief, warn
+from tempograd.errors import InputError, TempogradError, brief, printable, warn
 from tempograd.explanation import files, messages, targets
 from tempograd.explanation.answers import Blocks, Top, as_table, stacked
 from tempograd.targets import TargetScore, from_spec
@@ -63,6 +64,7 @@ class Facts:
     unit: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", printable(self.unit))
         for name, value in vars(self).items():
             kinds = {"unit": str, "deterministic": bool | None}.get(name, bool)
             if not isinstance(value, kinds):
@@ -83,6 +85,7 @@ TENSORS = (*CELLS, *ROWS, "curve_samples")
 FLOATS = ("baseline", "x", "raw", "standard_error", "delta", "prediction", "curve_error")
 KINDS = dict.fromkeys(FLOATS, "floats")
 KINDS |= {"mask": "bool", "steps": "bool", "ids": "integers", "target": "integers"}
+UNBOUNDED = ("delta", "curve_error", "raw")  # where there may be no number; raw is checked by itself
 LIVE = ("call", "picker", "siblings")  # that are no plain data
 FIXED = "fixed"  # before the names of tensors that go along with the series
 CHECK, CHECKS = "gradient_check", tuple(f.name for f in fields(GradientCheck))
@@ -230,6 +233,8 @@ class Explanation:
     prediction: Tensor | None = None
 
     def __post_init__(self) -> None:
+        for name in (each.name for each in fields(self) if each.name not in LIVE):  # whoever gave them
+            object.__setattr__(self, name, printable(getattr(self, name)))
         _check_parts(self)
 
     def __len__(self) -> int:
@@ -238,7 +243,10 @@ class Explanation:
     def __repr__(self) -> str:
         shape = " × ".join(str(size) for size in self.values.shape)
         if self.call.packing is not None:
-            parts = (f"{part.name} {' × '.join(map(str, part.shape)) or 1}" for part in self.call.packing.parts)
+            parts = (
+                f"{printable(part.name)} {' × '.join(map(str, part.shape)) or 1}"
+                for part in self.call.packing.parts
+            )
             shape = f"{len(self)} series, {', '.join(parts)}"
         told = {name: value for name, value in self.parameters.items() if value is not None and value != []}
         settings = ", ".join(f"{name}={value!r}" for name, value in told.items())
@@ -432,7 +440,14 @@ class Explanation:
 
     def label(self, i: int) -> int | str:
         """Return what people call series ``i``: its name where it has one, else its id."""
-        return int(self.ids[i]) if self.names is None else self.names[i]
+        return int(self.ids[i]) if self.names is None else self.labels[i]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return what people call each series; behind a name that several of them have stands the id."""
+        ids, count = self.ids.tolist(), Counter(self.names)
+        pairs = zip(self.names or map(str, ids), ids, strict=True)
+        return tuple(f"{name} ({number})" if count[name] > 1 else name for name, number in pairs)
 
     def times_of(self, i: int) -> tuple[str, ...]:
         """Return what people call the steps of series ``i``: their names or time stamps, else their numbers."""
@@ -740,6 +755,11 @@ def _check_kind(name: str, part: Tensor) -> None:
 
 def _check_content(found: Explanation) -> None:
     """Refuse numbers of a file that no explanation has."""
+    for name in (each for each in TENSORS if each not in UNBOUNDED):
+        part = getattr(found, name)
+        open_end = name == "standard_error"  # which is infinite below two draws
+        if isinstance(part, Tensor) and not bool((part >= 0 if open_end else part.isfinite()).all()):
+            raise InputError(f"{name} must hold finite numbers.")
     validation.check_ids(found.ids, len(found))
     validation.check_raw(found.raw, found.values, found.mask)
     if found.output_shape and math.prod(found.output_shape) != found.columns:

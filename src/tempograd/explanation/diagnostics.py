@@ -28,13 +28,18 @@ class Errors(NamedTuple):
     """Estimated relative errors of some series, and what they cost."""
 
     error: list[float]
-    good: list[bool]  # whether each is good enough: below the goal or stable, and undisputed
+    small: list[bool]  # whether each is good enough: below the goal or stable, and undisputed
     points: list[int]  # empty where nobody knows
     unit: str  # the setting that buys them, a word as well
-    unseen: int  # observed cells with fewer than two draws
+    unseen: list[int]  # observed cells of each with fewer than two draws, of which no error is known
     goal: float
     top: bool  # whether the run stopped by the top tenth of the cells and not by the error
     missed: tuple[bool, ...] = ()  # whether no draw saw a change of the prediction that could be this large
+
+    @property
+    def good(self) -> list[bool]:
+        """Whether each is small enough, and known of every cell."""
+        return [small and not unseen for small, unseen in zip(self.small, self.unseen, strict=True)]
 
 
 class ErrorCurve(NamedTuple):
@@ -58,7 +63,7 @@ class Against(NamedTuple):
     def worst(self, check: GradientCheck | None) -> str:
         """Return what concerns more than a few series, the gravest first; nothing if nothing does."""
         many = {name: int(part.sum()) > MANY * len(part) for name, part in self._asdict().items()}
-        many["wrong"] |= check is not None and _together(check)
+        many["wrong"] |= check is not None and mostly_wrong(check)
         return next((name for name in self._fields if many[name]), "")
 
 
@@ -73,8 +78,10 @@ def against(explanation: "Explanation") -> Against:
     return Against(~delta.isfinite().cpu(), wrong, blank & (delta.abs().cpu() > _rounding(explanation)))
 
 
-def _together(check: GradientCheck) -> bool:
-    """Tell whether the series together show what a single one may show by chance."""
+def mostly_wrong(check: GradientCheck) -> bool:
+    """Tell whether gradients of more than a few series are wrong, or all together show what one may by chance."""
+    if int(check.failed.sum()) > MANY * len(check):
+        return True
     told = check.found != Found.UNKNOWN
     if int(told.sum()) < SEVERAL:
         return False
@@ -176,7 +183,7 @@ def errors(explanation: "Explanation") -> Errors:
     against_them = torch.stack(against(explanation)).any(0).tolist()
     good = [fine and not (bad or blind) for fine, bad, blind in zip(good, against_them, missed, strict=True)]
     worst = [max(value, more * blind) for value, more, blind in zip(relative.tolist(), unmet, missed, strict=True)]
-    return Errors(worst, good, points, unit, int(unseen.sum()), aim, top, tuple(missed))
+    return Errors(worst, good, points, unit, unseen.flatten(1).sum(1).tolist(), aim, top, tuple(missed))
 
 
 def _unmet(explanation: "Explanation", points: list[int]) -> list[float]:

@@ -15,9 +15,8 @@ from tempograd.explanation.core import CELLS, ROWS, Explanation, require
 from tempograd.explanation.same import same_output
 from tempograd.typing import ArrayLike, Times
 
-ALIKE = ["method", "parameters", "seed", "output", "task", "fingerprint", "columns", "signed", "facts", "draws"]
-ALIKE += ("channels", "units", "classes", "output_shape", "target_text", "varies", "mixes_series", "background")
-NEEDED = ("values", "baseline", "ids")
+JOINED = {*CELLS, *ROWS, "curve_samples", "names", "times", "gradient_check", "call", "siblings"}
+FIRST = {"version", "picker"}  # are those of the first part; every other field must be alike in all of them
 
 
 def concat(parts: Iterable[Explanation], *, ids: ArrayLike | None = None) -> Explanation:
@@ -64,7 +63,7 @@ def concat(parts: Iterable[Explanation], *, ids: ArrayLike | None = None) -> Exp
 
 def _require_alike(first: Explanation, part: Explanation, number: int) -> None:
     """Refuse a part that was explained in another way than the first."""
-    for name in ALIKE:
+    for name in (each.name for each in fields(first) if each.name not in JOINED | FIRST):
         mine, other = getattr(first, name), getattr(part, name)
         if mine != other:
             raise InputError(
@@ -145,7 +144,7 @@ def _joined_curves(parts: Sequence[Explanation]) -> dict[str, Tensor | None]:
 def _joined_names(parts: Sequence[Explanation]) -> tuple[str, ...] | None:
     if all(part.names is None for part in parts):
         return None
-    return tuple(str(part.label(i)) for part in parts for i in range(len(part)))
+    return tuple(name for part in parts for name in part.names or map(str, part.ids.tolist()))
 
 
 def _joined_times(parts: Sequence[Explanation]) -> Times | None:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from tempograd._utils import validation
-from tempograd._utils.formatting import percent
+from tempograd._utils.formatting import counted, percent
 from tempograd.engine import Found, GradientCheck
+from tempograd.engine.gradient_check import LOOKED
 from tempograd.errors import InputError
 from tempograd.explanation import diagnostics, targets
-from tempograd.explanation.diagnostics import GOAL, MOST, Against, Errors
+from tempograd.explanation.diagnostics import GOAL, MOST, SLACK, Against, Errors
 
 if TYPE_CHECKING:
     from tempograd.explanation.core import Explanation
@@ -57,9 +58,20 @@ def _judged(part: "Explanation") -> str:
         return _without_draws(part)
     found = diagnostics.errors(part)
     text = _of_one(found, part) if len(part) == 1 else _of_many(found, part)
-    if found.unseen:
-        text += f"; {found.unseen:,} {'cell was' if found.unseen == 1 else 'cells were'} seen less than twice"
-    return text
+    return text if not any(found.unseen) else _with_unseen(found, part, text)
+
+
+def _with_unseen(found: Errors, part: "Explanation", text: str) -> str:
+    """Say of how many cells no error is known, which no verdict on the others makes up for."""
+    told = f"{counted(sum(found.unseen), 'cell was', 'cells were')} seen less than twice"
+    if not text.startswith(_reached(found)):
+        return f"{text}; {told}"
+    told += f", so {'its' if sum(found.unseen) == 1 else 'their'} error is not known"
+    if found.good.count(False) <= (1 - MOST) * len(part):
+        return f"{told}; {_of_many(found._replace(small=found.good), part)}"
+    more = _advice(found, [4 * count for count in found.points[:1]], part) if "; pass " not in text else ""
+    advice = more.replace(f" for {percent(found.goal)}", "")  # nobody knows what it takes
+    return f"not {_reached(found)}: {told}; {text.partition(': ')[2]}{advice}"
 
 
 def _few(against: Against) -> str:
@@ -94,6 +106,18 @@ def _objection(part: "Explanation", against: Against) -> str:
     return f"{what}: no part that was taken away changes it alone; try another baseline"
 
 
+def wrong_gradient(explanation: "Explanation") -> str:
+    """Say that the gradient of more than a few series is not that of the prediction; nothing where it is.
+
+    Nor where paths were hardly looked at: with few points about one honest series in a hundred is accused.
+    """
+    check, points = explanation.gradient_check, explanation.n_evals
+    if check is None or diagnostics.noisy(explanation) or (points is not None and bool((points < LOOKED).any())):
+        return ""
+    against = diagnostics.against(explanation)
+    return _about_gradient(check, int(against.wrong.sum())) if against.worst(check) == "wrong" else ""
+
+
 def _about_gradient(check: GradientCheck, bad: int) -> str:
     """Say that the gradient is not that of the prediction, by how much, and what it may be."""
     count, off = len(check), check.found == Found.WRONG
@@ -115,14 +139,14 @@ def _of_one(found: Errors, explanation: "Explanation") -> str:
     error, used = about_error(found.error[0]), _points(found)
     if any(found.missed):
         return _missed(explanation)
-    if all(found.good):
+    if all(found.small):
         return f"{_reached(found)}: {error}{_seen(used)}"
     advice = _advice(found, diagnostics.needs(found), explanation)
     return f"not {_reached(found)}: {error}{used and f' with {used}'}{advice}"
 
 
 def _of_many(found: Errors, explanation: "Explanation") -> str:
-    ordered, count, bad = sorted(found.error), len(found.error), found.good.count(False)
+    ordered, count, bad = sorted(found.error), len(found.error), found.small.count(False)
     middle, worst, used = about_error(ordered[(count - 1) // 2]), ordered[-1], _points(found)
     if not bad:
         return f"{_reached(found)}: {middle}, at most {percent(worst)}{_seen(used)}"
@@ -135,10 +159,8 @@ def _of_many(found: Errors, explanation: "Explanation") -> str:
     advice = _advice(found, enough[-1:] if few else enough[:1], explanation)
     if few:
         where = explanation.label(found.error.index(worst))
-        return (
-            f"{_reached(found)} in {count - bad:,} of {count:,} series: {middle}{_seen(used)}, "
-            f"but {percent(worst)} in series {where}{advice}"
-        )
+        but = f", but {percent(worst)} in series {where}" if worst > SLACK * found.goal else ""
+        return f"{_reached(found)} in {count - bad:,} of {count:,} series: {middle}{_seen(used)}{but}{advice}"
     what = "" if found.top else f"above {percent(found.goal)} "
     return (
         f"not {_reached(found)}: {middle}{used and f' with {used}'}, {what}in {bad:,} of {count:,} series{advice}"
@@ -216,6 +238,14 @@ def _without_draws(explanation: "Explanation") -> str:
         advice = f"; pass {unit}={4 * points}" if isinstance(points, int) else ""
         return f"not complete: the scores miss {percent(gap)} of the change of the prediction{advice}"
     if explanation.facts.deterministic:
-        return "no sampling error"
+        return without_samples(explanation)
     known = explanation.facts.deterministic is not None
     return "no error is known" + known * ": explain again with another seed to see how much the scores move"
+
+
+def without_samples(explanation: "Explanation") -> str:
+    """Say that a method draws nothing, and where nobody looked at the gradient that its scores are made of."""
+    looked = not explanation.facts.needs_gradient or explanation.gradient_check is not None
+    return "no sampling error" + (
+        "" if looked else "; whether the gradient is that of the prediction is not known"
+    )

@@ -284,7 +284,7 @@ def packed(content: Content, table: ScoreTable | None = None) -> str:
         "named": content.named,
         "outputUnits": content.output_units,
         "ids": first.ids.tolist(),
-        "names": first.names,
+        "names": None if first.names is None else first.labels,
         "total": content.total,
         "output": first.output,
         "target": first.target.tolist() if per_series and first.target is not None else None,

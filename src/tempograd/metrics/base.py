@@ -7,11 +7,12 @@ from tempograd._utils import settings
 from tempograd._utils.registry import Registry
 from tempograd.typing import Rank, Setting
 
+KINDS = "a class under Faithfulness or Localisation of tempograd.metrics"
 METRICS: Registry[type["Metric"]] = Registry(
     "metric",
     "tempograd.metrics",
-    lambda thing: isinstance(thing, type) and issubclass(thing, Metric),
-    "a class under tempograd.Metric",
+    lambda thing: isinstance(thing, type) and issubclass(thing, MeasuredMetric),
+    KINDS,
 )
 RANKS: tuple[Rank, ...] = get_args(Rank)
 
@@ -52,3 +53,7 @@ class Metric:
     def parameters(self) -> dict[str, Any]:
         """Return the settings as plain data."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "name"}
+
+
+class MeasuredMetric(Metric):
+    """A metric of one of the two kinds, which :func:`tempograd.evaluate` knows how to measure."""

@@ -15,7 +15,7 @@ from tempograd.engine.outputs import PassCount, counting
 from tempograd.engine.second_look import FEW, Varying, generators_kept, look_again, outputs_differ, trust, trusted
 from tempograd.errors import InputError, SettingError, brief, warn
 from tempograd.explanation.core import Explanation, require, warn_of_another_model
-from tempograd.metrics.base import METRICS, RANKS, Metric
+from tempograd.metrics.base import KINDS, METRICS, RANKS, MeasuredMetric, Metric
 from tempograd.metrics.faithfulness import CumulativePredictionDifference, Faithfulness
 from tempograd.metrics.localisation import Localisation, locate
 from tempograd.metrics.removal import (
@@ -264,9 +264,10 @@ def _metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     chosen = [METRICS[metric]() if isinstance(metric, str) else metric for metric in given]
     names: set[str] = set()
     for metric in chosen:
-        if not isinstance(metric, (Faithfulness, Localisation)):
+        if not isinstance(metric, MeasuredMetric):
             raise InputError(
-                f"metrics must hold names or metrics, got {brief(metric)}: write METRICS['cpd']() for a metric."
+                f"metrics must hold names or metrics, got {brief(metric)}: write METRICS['cpd'](), or an object "
+                f"of {KINDS}."
             )
         if metric.name in names:
             raise InputError(

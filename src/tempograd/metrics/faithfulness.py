@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from tempograd._utils import settings
-from tempograd.metrics.base import METRICS, Metric
+from tempograd.metrics.base import METRICS, MeasuredMetric
 from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, n_removed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Faithfulness(Metric, ABC):
+class Faithfulness(MeasuredMetric, ABC):
     """A metric that removes cells.
 
     Parameters

@@ -17,7 +17,7 @@ from tempograd._utils import settings, validation
 from tempograd.engine import slices
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation
-from tempograd.metrics.base import METRICS, Metric
+from tempograd.metrics.base import METRICS, MeasuredMetric
 from tempograd.metrics.removal import cell_importance
 
 # Cells sorted by their score, and how many salient ones lie above each threshold
@@ -101,7 +101,7 @@ CELLS = 2**21  # sorted at once, so that memory does not grow with the number of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Localisation(Metric, ABC):
+class Localisation(MeasuredMetric, ABC):
     """A metric that needs the truth and no model."""
 
     @property

@@ -1,6 +1,5 @@
 """Explain and score some of the series with some explainer, and count what that costs."""
 
-import inspect
 import math
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -18,15 +17,15 @@ from tempograd.engine.outputs import PassCount, counting
 from tempograd.engine.second_look import generators_kept
 from tempograd.errors import InputError, brief, silenced
 from tempograd.explainers import Explainer, explain
-from tempograd.explainers.by_name import fitted
+from tempograd.explainers.by_name import fitted, keywords
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Metric, evaluate
+from tempograd.metrics.base import KINDS, MeasuredMetric
 from tempograd.metrics.evaluation import measure
-from tempograd.metrics.faithfulness import Faithfulness
 from tempograd.metrics.localisation import Localisation
 from tempograd.typing import Inputs, Model
 
-CALL = tuple(p.name for p in inspect.signature(explain).parameters.values() if p.kind is p.KEYWORD_ONLY)
+CALL = keywords(explain)
 SCORING = ("k", "truth", "of")  # what evaluate takes and explain does not
 SHOWN = ("channels", "times", "names", "units", "raw")  # for people, and of no use here
 
@@ -34,8 +33,10 @@ SHOWN = ("channels", "times", "names", "units", "raw")  # for people, and of no 
 def one_metric(metric: str | Metric) -> Metric:
     """Return the metric, which must give every series a score of its own."""
     found = METRICS[metric]() if isinstance(metric, str) else metric
-    if not isinstance(found, (Faithfulness, Localisation)):
-        raise InputError(f"metric must be a name or a metric, got {brief(metric)}: write metric='cpd'.")
+    if not isinstance(found, MeasuredMetric):
+        raise InputError(
+            f"metric must be a name or a metric, got {brief(metric)}: write metric='cpd', or an object of {KINDS}."
+        )
     if isinstance(found, Localisation) and found.whole:
         raise InputError(
             f"{found.name} with pooled=True is one number for all series, and settings are compared series by "

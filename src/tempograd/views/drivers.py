@@ -32,6 +32,7 @@ from tempograd.typing import ArrayLike, Model
 from tempograd.views import palette
 from tempograd.views.labels import STATIC, channel_names, name
 from tempograd.views.prediction import Said, said_of
+from tempograd.views.reader import doubt
 from tempograd.views.series import Flags, Floats, observed_cells, position, to_numpy, whole_series
 
 WEAK = 0.2  # of the largest score of a channel
@@ -284,6 +285,8 @@ def describe_series(
     reasons = _reasons(explanation, row, said.unit)
     counted = f"; {said.counted}" if said.counted and "(" in reasons else ""  # numbers stand in brackets
     text = f"{_prediction(said)}{reasons}{counted}"
+    doubted = doubt(explanation, row)
+    text = f"{doubted}; {text}" if doubted else text
     return text[:1].upper() + text[1:]
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from tempograd._utils import validation
 from tempograd._utils.formatting import counted
 from tempograd.engine import inputs
-from tempograd.errors import InputError, brief
+from tempograd.errors import InputError, brief, printable
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.same import other_series, same_lengths, same_output
 
@@ -92,7 +92,7 @@ def name(label: str, longest: int = LONGEST) -> str:
     >>> name("heart\nrate"), name("a" * 40, 6)
     ('heart rate', 'aaaaa…')
     """
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in label).split())
+    line = " ".join(printable(label).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 

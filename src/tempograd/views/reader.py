@@ -12,7 +12,7 @@ from tempograd._utils import validation
 from tempograd._utils.formatting import counted, percent
 from tempograd.errors import InputError
 from tempograd.explanation import Explanation, diagnostics
-from tempograd.explanation.diagnostics import GOAL, MOST, Errors
+from tempograd.explanation.diagnostics import GOAL, MOST, SLACK, Errors
 from tempograd.explanation.targets import every
 
 STRONGEST = 10  # values of each series whose signs are what people read first
@@ -37,6 +37,17 @@ def reader_verdict(explanation: Explanation, i: int | None = None) -> ReaderVerd
         return ReaderVerdict("unknown", "nothing was explained")
     part = part if bool(told.all()) else part[told]
     return _objection(part) or _judged(part)
+
+
+def doubt(explanation: Explanation, row: int) -> str:
+    """Say what no further samples would mend of a series, or of most of them; nothing where nothing is known."""
+    one, check = explanation[row], explanation.gradient_check
+    if not bool(diagnostics.has_content(one).all()):
+        return ""
+    found = _objection(one)
+    if found is None and check is not None and diagnostics.mostly_wrong(check):
+        found = _objection(explanation)
+    return "" if found is None else found.text
 
 
 def _objection(part: Explanation) -> ReaderVerdict | None:
@@ -76,13 +87,13 @@ def _sizes(found: Errors) -> tuple[Badge, str]:
         return badge, f"{badge}: the strongest tenth of the values {moves} as samples are added"
     if 2 * missed > bad:
         return "rough", f"rough: a part of the change of the prediction was not seen{_of(missed, count)}"
+    large = worst > SLACK * found.goal  # else some cells have no error, and :func:`_unseen` tells how many
     if badge == "rough":
-        return badge, f"rough: sizes may be off by {_about(_middle(wrong))}{_of(bad, count)}"
+        off = f"sizes may be off by {_about(_middle(wrong))}" if large else "sizes of some values are not known"
+        return badge, f"rough: {off}{_of(bad, count)}"
     if bad:
-        return badge, (
-            f"converged in {count - bad:,} of {count:,} series: sizes are good to {_about(middle)}, in the others "
-            f"they may be off by up to {percent(worst)}"
-        )
+        rest = f", in the others they may be off by up to {percent(worst)}" if large else ""
+        return badge, f"converged in {count - bad:,} of {count:,} series: sizes are good to {_about(middle)}{rest}"
     at_worst = f" and to {percent(worst)} at worst" if count > 1 and percent(worst) != percent(middle) else ""
     return badge, f"converged: sizes are good to {_about(middle)}{at_worst}"
 
@@ -102,7 +113,8 @@ def _of(bad: int, count: int) -> str:
 
 
 def _unseen(found: Errors) -> str:
-    return f"; {counted(found.unseen, 'value was', 'values were')} hardly looked at" if found.unseen else ""
+    count = sum(found.unseen)
+    return f"; {counted(count, 'value was', 'values were')} hardly looked at" if count else ""
 
 
 def signs_text(part: Explanation) -> str:
@@ -133,6 +145,12 @@ def _without_error(part: Explanation) -> ReaderVerdict:
     if gap is not None:
         close = "" if gap < 0.001 else f" to {percent(gap)}"
         return ReaderVerdict("exact", f"exact: the scores add up to the change of the prediction{close}")
+    if part.facts.deterministic and part.facts.needs_gradient and part.gradient_check is None:
+        return ReaderVerdict(
+            "unknown",
+            "not known: there is no sampling error, but nobody compared the model's slopes, which scores are made "
+            "of, with its predictions",
+        )
     if part.facts.deterministic:
         return ReaderVerdict("exact", "exact: the method takes no random samples, so there is no sampling error")
     return ReaderVerdict("unknown", "not known: the method tells no error of its scores")

@@ -1,5 +1,6 @@
 """Series and their scores as plain numbers: which are shown, what was observed, what each method says."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ from torch import Tensor
 from tempograd._utils import validation
 from tempograd._utils.stamps import shared_times
 from tempograd.data import Series, Split
-from tempograd.errors import InputError, brief, warn
+from tempograd.errors import InputError, brief, listed, printable, warn
 from tempograd.explanation.core import Explanation, require
 from tempograd.metrics.removal import rankings
 from tempograd.typing import Array
@@ -181,12 +182,16 @@ def position(explanation: Explanation, i: int | str) -> int:
     if isinstance(i, str):
         if explanation.names is None:
             raise InputError(f"These series have no names, so there is none called {brief(i)}: pass a position.")
-        if i not in explanation.names:
-            raise InputError(
-                f"There is no series called {brief(i)}: expected a name such as {brief(explanation.names[0])}, or "
-                f"a position in 0 … {len(explanation) - 1}."
-            )
-        return explanation.names.index(i)
+        i, labels = printable(i), explanation.labels
+        if labels.count(i) == 1:
+            return labels.index(i)
+        if i in explanation.names:
+            same = [label for label, name in zip(labels, explanation.names, strict=True) if name == i]
+            raise InputError(f"{len(same)} series are called {brief(i)}: name one of them, {listed(same)}.")
+        raise InputError(
+            f"There is no series called {brief(i)}: expected a name such as {brief(labels[0])}, or a position in "
+            f"0 … {len(explanation) - 1}."
+        )
     index = validation.check_int(i, "i", 0)
     if index >= len(explanation):
         raise InputError(f"i must be a position in 0 … {len(explanation) - 1}, got {index}.")
@@ -235,10 +240,10 @@ def aligned(explanation: Explanation, split: Part) -> Part:
     the first series of the split if they hold the same values.
     """
     numbers: tuple[Iterable[object], Iterable[object]] = (split.ids.tolist(), explanation.ids.tolist())
-    names = (getattr(split, "names", None) or (), explanation.names or ())
+    names = (printable(getattr(split, "names", None) or ()), explanation.names or ())
     for there, wanted in (numbers, names):
-        place = {name: row for row, name in enumerate(there)}
-        rows = [place.get(name) for name in wanted]
+        place, count = {name: row for row, name in enumerate(there)}, Counter(there)
+        rows = [place[name] if count[name] == 1 else None for name in wanted]  # a name of several is none
         if len(rows) == len(explanation) and None not in rows:
             found = split.take([row for row in rows if row is not None])
             if _same(explanation, found):
@@ -269,7 +274,7 @@ def renumbered(split: Part, classes: Sequence[str] | None) -> Part:
 
     A file that has not all of the classes, or sorts them otherwise, numbers its labels otherwise than the model.
     """
-    own = split.classes if isinstance(split, Series) else None
+    own = printable(split.classes) if isinstance(split, Series) else None  # as explanations have them
     if own is None or classes is None or own == tuple(classes):
         return split
     strange = [name for name in own if name not in classes]

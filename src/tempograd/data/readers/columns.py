@@ -16,6 +16,7 @@ _Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "-nan", "+nan", "null", "none"})
 NO_CHANNEL = "if the column names series or labels, pass id= or label= (--id, --label), else choose channels="
+INDEX = "__index_level_"  # as pandas calls one in Parquet files
 LARGEST = float(np.finfo(np.float32).max)
 # a digit may stand in one place only, or long texts would take quadratic time; ASCII has the spaces of float()
 DECIMAL = re.compile(r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
@@ -58,7 +59,7 @@ class CategoryEncoder(dict[str, int]):
 
 
 class Table(Protocol):
-    """A file with named columns; ``aside`` are those that number the rows, which nobody wants as a channel."""
+    """A file with named columns; ``aside`` are those that nobody gave a name, as an index of rows has none."""
 
     path: Path
     columns: list[str]
@@ -69,6 +70,21 @@ class Table(Protocol):
 
     def fault(self, row: int, what: str) -> DataError:
         """Say what is wrong with one row."""
+
+
+def unnamed(names: Sequence[str]) -> tuple[list[str], frozenset[str]]:
+    """Return what columns are called, those without a name after their place, and which of them have none.
+
+    Pandas calls an index so that somebody else wrote without a name.
+
+    Examples
+    --------
+    >>> unnamed(["", "id", "a"]), unnamed(["Unnamed: 0", "a"])
+    ((['column 1', 'id', 'a'], frozenset({'column 1'})), (['Unnamed: 0', 'a'], frozenset({'Unnamed: 0'})))
+    """
+    called = [name or f"column {place}" for place, name in enumerate(names, start=1)]
+    without = [own for own, name in zip(called, names, strict=True) if not name or name.startswith(INDEX)]
+    return called, frozenset(without + [name for name in called[:1] if name == "Unnamed: 0"])
 
 
 def missing(text: str) -> bool:

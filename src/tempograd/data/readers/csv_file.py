@@ -25,6 +25,7 @@ from tempograd.data.readers.columns import (
     parse_number,
     parse_numbers,
     refuse_large,
+    unnamed,
 )
 from tempograd.errors import DataError, one_line, quote, short_path
 
@@ -39,10 +40,7 @@ ColumnFlags = NDArray[np.bool_]  # one for each column
 
 
 class CsvTable(Table):
-    """A file with a line of column names; commas, semicolons or tabs stand between cells.
-
-    Programs that number their rows leave that column without a name; here it is called after its place.
-    """
+    """A file with a line of column names; commas, semicolons or tabs stand between cells."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -50,8 +48,7 @@ class CsvTable(Table):
             first = next(lines(path, file), "")
         self._separator = max(SEPARATORS, key=QUOTED.sub("", first).count)
         names = [name.strip() for name in self._header()]
-        self.columns = [name or f"column {place}" for place, name in enumerate(names, start=1)]
-        self.aside = frozenset(column for column, name in zip(self.columns, names, strict=True) if not name)
+        self.columns, self.aside = unnamed(names)
         self._check_names(names)
 
     def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], _Floats]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tempograd._utils.stamps import check_times
-from tempograd.data.readers.columns import NO_CHANNEL, Table, Text, _Floats, refuse_large
+from tempograd.data.readers.columns import NO_CHANNEL, Table, Text, _Floats, refuse_large, unnamed
 from tempograd.errors import DataError, quote
 
 FRAME = Path("The data frame")  # what messages call it
@@ -32,8 +32,7 @@ class FrameTable(Table):
         named = [name for name in getattr(getattr(frame, "index", None), "names", ()) if name is not None]
         self._frame = frame.reset_index(level=named) if named else frame
         self.path = FRAME
-        self.columns = [str(name) for name in self._frame.columns]
-        self.aside = frozenset[str]()
+        self.columns, self.aside = unnamed([str(name) for name in self._frame.columns])
         twice = next((name for name in self.columns if self.columns.count(name) > 1), None)
         if twice is not None:
             raise DataError(f"{FRAME} has the column {quote(twice)} twice.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tempograd.data.files import reading, refuse_beyond_memory
-from tempograd.data.readers.columns import NO_CHANNEL, Table, Text, _Floats, refuse_large
+from tempograd.data.readers.columns import NO_CHANNEL, Table, Text, _Floats, refuse_large, unnamed
 from tempograd.errors import DataError, InputError, MissingExtraError, one_line, quote, short_path
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ class ParquetTable(Table):
         self._kinds = {
             str(name): str(kind) for name, kind in zip(found["column_name"], found["column_type"], strict=True)
         }
-        self.columns = list(self._kinds)
-        self.aside = frozenset(name for name in self.columns if name.startswith("__index_level_"))  # by pandas
+        self.columns, self.aside = list(self._kinds), unnamed(list(self._kinds))[1]
 
     def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], _Floats]:
         texts = list(texts)

@@ -14,6 +14,7 @@ from tempograd._utils import validation
 from tempograd.data.files import gibibytes, refuse_beyond_memory
 from tempograd.data.readers.columns import (
     BEYOND,
+    INDEX,
     Codes,
     Table,
     Text,
@@ -129,7 +130,11 @@ def pivot_table(table: Table, options: ReadOptions) -> Arrays:
     """Read a table of any form."""
     roles = find_roles(table, options)
     wanted = roles.texts if options.labels else [name for name in roles.texts if name != roles.label]
-    texts, values = table.read(wanted, roles.values)
+    chosen = roles.format == "melted" or (roles.format == "long" and options.channels is not None)
+    spare = [] if chosen else sorted(table.aside - set(roles.texts))
+    texts, values = table.read([*wanted, *spare], roles.values)
+    for name in spare:
+        _leave_out(table, name, texts[name])
     for column, what in ((roles.id, "name of the series"), (roles.variable, "name of the channel")):
         if column is not None and "" in texts[column].texts:
             raise table.fault(texts[column].row(texts[column].texts.index("")), f"the {what} is missing")
@@ -153,6 +158,21 @@ def pivot_table(table: Table, options: ReadOptions) -> Arrays:
     if roles.label and options.labels:
         labels = read_labels(table, texts[roles.label], series, steps, options.classes)
     return Arrays(cells, channels, steps.names, series.texts if roles.id else None, labels)
+
+
+def _leave_out(table: Table, name: str, column: Text) -> None:
+    """Leave out a column without a name that numbers the rows, from 0 or 1 on, and say so; refuse any other."""
+    rows, numbers = len(column.codes), [parse_whole(text) for text in column.texts]
+    if numbers not in (list(range(rows)), list(range(1, rows + 1))):
+        raise _nameless(table, name)
+    warn(f"{short_path(table.path)}: {quote(name)} has no name and numbers the rows, so it is left out.")
+
+
+def _nameless(table: Table, name: str) -> DataError:
+    return DataError(
+        f"{short_path(table.path)}: {quote(name)} has no name, and only a first column that numbers the rows may "
+        f"lack one: name it, take it out, or pass id={name!r} (--id) if it names the series."
+    )
 
 
 def empty(path: Path, shape: tuple[int, int, int], values: int, remedy: str) -> Cells:
@@ -294,6 +314,9 @@ def _column(table: Table, role: str, given: str | None) -> str | None:
 def _left(table: Table, others: set[str | None], what: str) -> tuple[str, ...]:
     """Return the columns without a part of their own, for channels or steps."""
     taken = others | table.aside
+    for name in table.columns[1:]:
+        if name in table.aside - others and not name.startswith(INDEX):
+            raise _nameless(table, name)
     found = tuple(name for name in table.columns if name not in taken)
     if not found:
         raise _unclear(table, f"no column is left for a {what}")

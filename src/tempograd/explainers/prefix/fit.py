@@ -185,6 +185,14 @@ class Fit(PrefixExplainer):
     Models with one output per series predict on every prefix. The scores are about the whole
     distribution, so a target makes no difference.
 
+    A score tells how much of the prediction one knows once the value is known, not whether the model reads it. A
+    channel that the model ignores scores by what it tells of those that are read: more than each of them, if it is
+    their sum. Whatever the generator has learnt, no score of a step is above
+
+    .. math:: A_{t,i} \le \frac{2}{1 + e^{-5 \, \mathrm{KL}(p_t \| p_{t-1})}} - 1,
+
+    which a channel has that is read alone: then no other one scores more.
+
     References
     ----------
     .. [1] S. Tonekaboni et al., "What went wrong and when? Instance-wise feature importance for time-series
