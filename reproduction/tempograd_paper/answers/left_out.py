@@ -13,7 +13,7 @@ Places = tuple[tuple[str, tuple[int, ...]], ...]
 """Data sets and models, and the folds that are missing there."""
 
 
-def left_out(results: Path) -> str:
+def what_was_left_out(results: Path) -> str:
     """List the missing cells of every kept table of the published and the tuned protocol."""
     lines = []
     for folder in kept_folders(results):

@@ -7,7 +7,7 @@ from tempograd._utils.io import made, write_atomically
 from tempograd.errors import DataError, short_path
 from tempograd_paper.answers.blocks import kept_folders, plan_of, records_of
 from tempograd_paper.answers.dot_picture import draw_dots
-from tempograd_paper.answers.left_out import left_out
+from tempograd_paper.answers.left_out import what_was_left_out
 from tempograd_paper.answers.lessons import ABLATION, Lessons, learn
 from tempograd_paper.answers.page import renew_block, write_page, write_paragraphs
 from tempograd_paper.answers.quoting import renew_quotes
@@ -39,7 +39,7 @@ def renew_pages(results: Path, docs: Path, lessons: Lessons) -> dict[Path, str]:
     pages = {
         path: path.read_text(encoding="utf-8") for path in (docs / QUOTING, docs.parent / README) if path.exists()
     }
-    texts = {QUOTING: left_out(results), README: write_paragraphs(lessons)}
+    texts = {QUOTING: what_was_left_out(results), README: write_paragraphs(lessons)}
     found = {path: renew_block(page, texts[path.name]) for path, page in pages.items()}
     return {path: renew_quotes(page, results) if path.name == QUOTING else page for path, page in found.items()}
 

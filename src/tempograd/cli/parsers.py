@@ -240,7 +240,6 @@ def _add_question(group: Any, *, several: bool = False) -> None:
         )
     group.add_argument(
         "--baseline",
-        default="zero",
         choices=("zero", "average", "background"),
         help="what scores compare with: 0, for standardised data; each channel's mean, for natural units; or "
         "other series, of --background (default: zero)",

@@ -157,9 +157,9 @@ def warn_of_several_baselines(named: Mapping[str, Explanation]) -> None:
         )
 
 
-def warn_of_other_circumstances(path: Path | str, baseline: str, k: int | float | None = None) -> None:
+def warn_of_other_circumstances(path: Path | str, baseline: str | None, k: int | float | None = None) -> None:
     """Warn where settings from a file are used under another baseline, or k, than they were chosen under."""
-    for name, before, now in Circumstances.of_file(path).differing(baseline, k):
+    for name, before, now in Circumstances.of_file(path).differing(baseline or "zero", k):
         warn(
             f"The settings in {short_path(path)} were chosen with {name} {before} and are used with {now}, where "
             "others may be better: use the same, or tune again."
