@@ -245,7 +245,9 @@ def test_own_training_series_and_settings_in_plain_words(folder, net):
     ]
     assert main(argv) == 0
     own = tg.read_series("ward.csv", id="bed", label="state")
-    expected = tg.explain(net, own.x, "gradient_shap", background=own.x, mask=own.mask, ids=own.ids, n_samples=3, noise=0.5)
+    expected = tg.explain(
+        net, own.x, "gradient_shap", background=own.x, mask=own.mask, ids=own.ids, n_samples=3, noise=0.5
+    )
     assert torch.equal(tg.Explanation.load("e.safetensors").values, expected.values)
 
 

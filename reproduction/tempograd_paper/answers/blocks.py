@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from tempograd.data import DATASETS
 from tempograd_paper.cell import Measure
-from tempograd_paper.labels import SEGMENTS_ONLY, method_label
+from tempograd_paper.labels import DATASET_LABELS, SEGMENTS_ONLY, method_label
 from tempograd_paper.protocols.settings import SEGMENTS
 from tempograd_paper.runner import Plan, Record, load_plan
 from tempograd_paper.statistics import CrossedInterval, Friedman, critical_difference, crossed_interval, friedman
 from tempograd_paper.tables.archive import ARCHIVE, load_records
 from tempograd_paper.tables.entries import FLOOR
+from tempograd_paper.tables.tabulation import Table, tabulate
 
 _Floats = NDArray[np.float64]
 COMPARED = {  # the folders that together have each data set once
@@ -44,6 +45,11 @@ class Block:
     measure: Measure
     scores: Mapping[str, Mapping[int, _Floats]]
     protocol: str = "published"
+
+    @property
+    def label(self) -> str:
+        """What the data set is called."""
+        return DATASET_LABELS[self.dataset]
 
     def folds(self, methods: Sequence[str]) -> tuple[int, ...]:
         """Return the folds that all these methods have: only they can be compared."""
@@ -144,6 +150,11 @@ def plan_of(folder: Path) -> Plan:
     name, protocol = folder.name.rsplit("-", 1)
     own = folder.parent / "plans" / f"{name}.toml"
     return load_plan(str(own) if own.exists() else name, protocol=protocol, to_run=False)
+
+
+def table_of(folder: Path) -> Table:
+    """Return the table of a folder of kept results."""
+    return tabulate(plan_of(folder), records_of(folder))
 
 
 def kept_folders(results: Path) -> list[Path]:

@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from tempograd.metrics import METRICS
 from tempograd_paper.answers.blocks import (
     COMPARED,
     OWN,
@@ -16,17 +15,16 @@ from tempograd_paper.answers.blocks import (
     Block,
     Comparison,
     compare_methods,
-    kept_folders,
     load_blocks,
     plan_of,
     records_of,
+    table_of,
 )
 from tempograd_paper.labels import DATASET_LABELS, MODEL_LABELS, method_label
 from tempograd_paper.protocols.tuned import member
 from tempograd_paper.runner import Record
 from tempograd_paper.statistics import mean_ranks
 from tempograd_paper.tables.entries import fold_value
-from tempograd_paper.tables.tabulation import tabulate
 
 ABLATION = "rand_ig"
 PUBLISHED = (("published", "zero"), ("published", "average"))
@@ -101,11 +99,11 @@ class Lessons:
     released: Sequence[Block] = ()
     untuned: tuple[str, ...] = ()
     choices: Sequence[Choice] = ()
-    candidates: Mapping[str, tuple[int, int]] | None = None
-    ratios: Mapping[str, Sequence[float]] | None = None
+    candidates: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    ratios: Mapping[str, Sequence[float]] = field(default_factory=dict)
     pairs: Sequence[Pair] = ()
     order: tuple[float, int] | None = None
-    unimportant: Mapping[tuple[str, str], Mapping[int, float]] | None = None
+    unimportant: Mapping[tuple[str, str], Mapping[int, float]] = field(default_factory=dict)
 
     def comparison(
         self, protocol: str, baseline: str, *, ablation: bool = False, whole: bool = True, own: str = OWN
@@ -118,11 +116,9 @@ class Lessons:
 
 def learn(results: Path) -> Lessons:
     """Read the kept results, and the study of three kinds of models that lies beside them."""
-    tuned = [
-        folder for name in COMPARED["tuned"] if (folder := results / f"{name}-tuned") in kept_folders(results)
-    ]
+    tuned = [results / f"{name}-tuned" for name in COMPARED["tuned"]]
     records = [record for folder in tuned for record in records_of(folder).values()]
-    untuned = [name for folder in tuned for name in tabulate(plan_of(folder), records_of(folder)).untuned]
+    untuned = [name for folder in tuned for name in table_of(folder).untuned]
     return Lessons(
         blocks={question: load_blocks(results, *question, COMPARED[question[0]]) for question in QUESTIONS},
         met=[met for name in (*COMPARED["published"][:2], RELEASED) for met in _met_of(results, name)],
@@ -134,18 +130,14 @@ def learn(results: Path) -> Lessons:
         ratios=_ratios(results.parents[1] / STUDY),
         pairs=[pair for protocol in COMPARED for pair in _pairs(results / f"{OTHER_MODELS}-{protocol}")],
         order=_order(results / f"{STAND_IN}-published"),
-        unimportant={
-            key: found for protocol in COMPARED for key, found in _unimportant(results, protocol).items()
-        },
+        unimportant=_unimportant(results),
     )
 
 
 def _met_of(results: Path, name: str) -> Iterator[Met]:
     folder = results / f"{name}-published"
     plan, suffix = plan_of(folder), AS_RELEASED if name == RELEASED else ""
-    for panel in tabulate(plan, records_of(folder)).panels:
-        if panel.left_out:
-            continue
+    for panel in (each for each in table_of(folder).panels if not each.left_out):
         gaps: dict[str, list[float]] = {}
         for row in panel.entries:
             for measure, entry in zip(plan.measures, row, strict=True):
@@ -187,19 +179,18 @@ def _ratios(path: Path) -> dict[str, list[float]]:
 
 
 def _pairs(folder: Path) -> Iterator[Pair]:
-    found: dict[tuple[str, int], dict[str, Record]] = {}
-    for record in records_of(folder).values():
-        found.setdefault((record.cell.model, record.cell.fold), {})[record.cell.method] = record
-    for (model, _), methods in found.items():
-        name = methods[OWN].cell.measures[0].name
-        own, rival = (fold_value(methods[method].scores[name]) for method in (OWN, RIVAL))
-        auroc = methods[OWN].facts["model"]["auroc"]
-        yield Pair(methods[OWN].cell.protocol, MODEL_LABELS[model], own, rival, auroc)
+    records, measure = records_of(folder), plan_of(folder).measures[0].name
+    for record in records.values():
+        cell = record.cell
+        if cell.method == OWN:
+            both = record, records[replace(cell, method=RIVAL).key]
+            own, rival = (fold_value(each.scores[measure]) for each in both)
+            yield Pair(cell.protocol, MODEL_LABELS[cell.model], own, rival, record.facts["model"]["auroc"])
 
 
 def _order(folder: Path) -> tuple[float, int] | None:
     """Return Spearman's correlation of the first measure with the published means beside it."""
-    (panel,) = tabulate(plan_of(folder), records_of(folder)).panels
+    (panel,) = table_of(folder).panels
     entries = [row[0] for row in panel.entries]
     both = [(each.summary.mean, each.published.mean) for each in entries if each.summary and each.published]
     if len(both) < 3:
@@ -208,13 +199,12 @@ def _order(folder: Path) -> tuple[float, int] | None:
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1]), len(both)
 
 
-def _unimportant(results: Path, protocol: str) -> dict[tuple[str, str], dict[int, float]]:
+def _unimportant(results: Path) -> dict[tuple[str, str], dict[int, float]]:
     """Return the CPP of the largest share that was removed, by protocol and method, one for each fold."""
-    folder = results / f"{LEAST_FIRST}-{protocol}"
-    measures = [each for each in plan_of(folder).measures if METRICS[each.metric] is METRICS["cpp"]]
-    last = max(measures, key=lambda each: each.k or 0)
     found: dict[tuple[str, str], dict[int, float]] = {}
-    for record in records_of(folder).values():
-        cell = record.cell
-        found.setdefault((protocol, cell.method), {})[cell.fold] = fold_value(record.scores[last.name])
+    for folder in (results / f"{LEAST_FIRST}-{protocol}" for protocol in COMPARED):
+        last = max(plan_of(folder).measures, key=lambda each: each.k or 0)
+        for record in records_of(folder).values():
+            key = record.cell.protocol, record.cell.method
+            found.setdefault(key, {})[record.cell.fold] = fold_value(record.scores[last.name])
     return found

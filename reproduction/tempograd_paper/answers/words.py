@@ -24,10 +24,10 @@ def listed(names: Sequence[str]) -> str:
 
     Examples
     --------
-    >>> listed(["FO"]), listed(["FO", "IG", "LIME"])
-    ('FO', 'FO, IG and LIME')
+    >>> listed(["FO"]), listed(["FO", "IG", "LIME"]), listed([])
+    ('FO', 'FO, IG and LIME', '')
     """
-    *most, last = names
+    *most, last = names or [""]
     return f"{', '.join(most)} and {last}" if most else last
 
 

@@ -5,14 +5,13 @@ from pathlib import Path
 
 from tempograd._utils.io import made, write_atomically
 from tempograd.errors import DataError, short_path
-from tempograd_paper.answers.blocks import kept_folders, plan_of, records_of
+from tempograd_paper.answers.blocks import kept_folders, table_of
 from tempograd_paper.answers.dot_picture import draw_dots
 from tempograd_paper.answers.left_out import what_was_left_out
 from tempograd_paper.answers.lessons import ABLATION, Lessons, learn
 from tempograd_paper.answers.page import renew_block, write_page, write_paragraphs
 from tempograd_paper.answers.quoting import renew_quotes
 from tempograd_paper.answers.rank_picture import RankPanel, draw_ranks, rank_panel
-from tempograd_paper.tables.tabulation import tabulate
 
 PAGE, QUOTING, PICTURES, README = "learnt.md", "results.md", "pictures", "README.md"
 
@@ -30,18 +29,18 @@ def write_all(results: Path, docs: Path) -> Iterator[Path]:
     yield pictures / "ranks.png"
     for folder in kept_folders(results):
         path = pictures / f"dots_{folder.name}.png"
-        draw_dots(tabulate(plan_of(folder), records_of(folder))).savefig(path)
+        draw_dots(table_of(folder)).savefig(path)
         yield path
 
 
 def renew_pages(results: Path, docs: Path, lessons: Lessons) -> dict[Path, str]:
     """Return the other pages that say what the records say, as far as they are there, as they should be."""
-    pages = {
-        path: path.read_text(encoding="utf-8") for path in (docs / QUOTING, docs.parent / README) if path.exists()
+    texts = {docs / QUOTING: what_was_left_out(results), docs.parent / README: write_paragraphs(lessons)}
+    return {
+        path: renew_quotes(renew_block(path.read_text(encoding="utf-8"), text), results)
+        for path, text in texts.items()
+        if path.exists()
     }
-    texts = {QUOTING: what_was_left_out(results), README: write_paragraphs(lessons)}
-    found = {path: renew_block(page, texts[path.name]) for path, page in pages.items()}
-    return {path: renew_quotes(page, results) if path.name == QUOTING else page for path, page in found.items()}
 
 
 def _write(path: Path, text: str) -> Path:
