@@ -181,7 +181,8 @@ class Asked:
             if not self.world.clear(x):
                 return ""
             target = self.world.predicted(x, output)
-        if self.options.get("background") is not None and self.method == "occlusion":
+        given = self.options.get("background") is not None and self.options.get("baseline") is None
+        if given and self.method == "occlusion":
             absent = np.broadcast_to(self.train.double().numpy().mean(0), x.shape)
         absent = np.where(seen, absent, x)
         if self.method == "occlusion":

@@ -5,16 +5,17 @@ zero, the average or values of training series. :func:`tempograd.tune` chooses b
 what a method declares (:meth:`~tempograd.explainers.Explainer.grid`). One that declares nothing runs as it is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from torch import Tensor, nn
 
 from tempograd.data import Dataset, Split
-from tempograd.explainers import EXPLAINERS, Explainer
+from tempograd.explainers import EXPLAINERS, Explainer, Timing
 from tempograd.metrics import METRICS
 from tempograd.tuning import Tuning, tune
+from tempograd.typing import Setting
 from tempograd_paper.cell import Cell, RemovalBaseline
 from tempograd_paper.protocols.fair import VALIDATION
 from tempograd_paper.protocols.series import evenly, tuned_on
@@ -93,15 +94,19 @@ def has_choice(cell: Cell, shape: tuple[int, int]) -> bool:
     return cell.settings in {(), SEGMENTS} and bool(EXPLAINERS[cell.method].grid(shape))
 
 
-def with_segments(grid: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the settings of TIMING's family that hold more than single cells.
+class Segments(Timing):
+    """TIMING that is tuned among settings which hold more than single cells.
 
     Examples
     --------
-    >>> with_segments([{"segments": 0}, {"held": 0.5, "max_length": 1}, {"held": 0.5, "max_length": 4}])
-    [{'held': 0.5, 'max_length': 4}]
+    >>> any(each.get("max_length", 1) == 1 for each in Segments.grid((40, 2)))
+    False
     """
-    return [each for each in grid if each.get("max_length", 1) > 1]
+
+    @classmethod
+    def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
+        """Return those settings."""
+        return [each for each in super().grid(shape) if each.get("max_length", 1) != 1]
 
 
 def explained_against(cell: Cell, baseline: str, shape: tuple[int, int]) -> str:
@@ -139,13 +144,10 @@ def tune_method(
     elif baseline == "background":
         options["background"] = series.pool
     sample = series.sample
-    if cell.settings == SEGMENTS:
-        time, channels = sample.x.shape[1:]
-        options["grid"] = with_segments(EXPLAINERS[cell.method].grid((time, channels)))
     return tune(
         model,
         sample.x,
-        cell.method,
+        Segments() if cell.settings == SEGMENTS else cell.method,
         metric=replace(METRICS["cpd"](), rank=cell.rank),
         budget=BUDGET,
         baseline=baseline,

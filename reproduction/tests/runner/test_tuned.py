@@ -17,6 +17,7 @@ from tempograd_paper.protocols.series import tuned_on
 from tempograd_paper.protocols.tuned import TuningSeries, make_tuned_explainer
 from tempograd_paper.runner import Record, baselines, run_cells
 from tempograd_paper.runner.store import Store
+from tests.helpers.models import linear, series
 
 BASELINES = ("zero", "average", "background")
 CPDS = tuple(Measure(f"cpd_{name}", "cpd", 0.2, name) for name in BASELINES)
@@ -322,32 +323,30 @@ def test_only_baselines_of_the_measures_are_asked(tmp_path, monkeypatch):
 # TIMING is a family: the row that keeps to segments
 
 
-def test_a_row_of_segments_tries_no_other_member(tmp_path, data, monkeypatch):
+def test_a_row_of_segments_tries_no_other_member(tmp_path, data):
     """By hand: the same call with a grid of its own; the family tries single cells and nothing held as well."""
-    tried = {}
-
-    def noting(*args, **options):
-        tried[len(tried)] = options.get("grid")
-        return tg.tune(*args, **options)
-
-    monkeypatch.setattr(tuned, "tune", noting)
     family, alone = (
         cell_of("timing", measures=CPDS[:1]),
         cell_of("timing", measures=CPDS[:1], settings=tuned.SEGMENTS),
     )
     records = [record_of(cell, tmp_path) for cell in (family, alone)]
     assert family.key != alone.key
-    assert tried[0] is None
-    members = [tuned.member(each) for each in tg.Timing.grid(data.test.x.shape[1:])]
-    assert {"IG", "RandIG", "segments"} == set(members)
-    assert [tuned.member(each) for each in tried[1]] == ["segments"] * members.count("segments")
+    grid = tg.Timing.grid(data.test.x.shape[1:])
+    assert {"IG", "RandIG", "segments"} == {tuned.member(each) for each in grid}
+    grid = [each for each in grid if tuned.member(each) == "segments"]
     counts = [record.facts["chosen"]["zero"]["candidates"] for record in records]
     assert counts[1] < counts[0]
     model = Store(tmp_path).model(alone, "cpu")
     x, mask = (
         torch.cat([getattr(part, name) for part in (data.validation, data.train)]) for name in ("x", "mask")
     )
-    found = tg.tune(
-        model, x, "timing", metric="cpd", budget=30, baseline="zero", mask=mask, seed=42, grid=tried[1]
-    )
+    found = tg.tune(model, x, "timing", metric="cpd", budget=30, baseline="zero", mask=mask, seed=42, grid=grid)
     assert records[1].facts["chosen"]["zero"]["verdict"] == found.verdict()
+
+
+def test_segments_that_never_leave_a_step_are_not_tried():
+    """Of 100 steps, segments of 33 to 50 that hold 97 % hold some steps always: no reason to tune nothing."""
+    x = series(4, 100, 3)
+    table = tg.tune(linear(100, 3), x, tuned.Segments(), budget=40).table
+    assert any(each.setting.get("max_length") == 50 for each in table)
+    assert not any(each.setting.get("held") == 0.97 and each.setting["max_length"] == 50 for each in table)
