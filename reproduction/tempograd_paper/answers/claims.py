@@ -152,10 +152,11 @@ def against_it(lessons: Lessons) -> str:
     """Say what this does not settle: how few models there are, and what others say."""
     text = "That is one model of each kind and data set, of fold 0"
     parts = [
-        f"{pair.protocol} {pair.model} (AUROC {pair.auroc:.2f}) {pair.own:.3f} and {pair.rival:.3f}"
+        f"{pair.protocol} {pair.model} ({number(pair.folds)} fold{'s' * (pair.folds > 1)}, AUROC "
+        f"{pair.auroc:.2f}) {pair.own:.3f} and {pair.rival:.3f}"
         for pair in lessons.pairs
     ]
-    more = f"; table 8 on PhysioNet 2012 has, for TIMING and IG with zeros, fold 0: {', '.join(parts)}"
+    more = f"; table 8 on PhysioNet 2012 has, for TIMING and IG with zeros: {', '.join(parts)}"
     return f"{text}{more if parts else ''}."
 
 

@@ -57,10 +57,11 @@ class Choice(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """TIMING and IG on the model of one fold that is no GRU, and how good the model is."""
+    """TIMING and IG on models that are no GRUs, and how good these are: means over folds."""
 
     protocol: str
     model: str
+    folds: int
     own: float
     rival: float
     auroc: float
@@ -180,12 +181,14 @@ def _ratios(path: Path) -> dict[str, list[float]]:
 
 def _pairs(folder: Path) -> Iterator[Pair]:
     records, measure = records_of(folder), plan_of(folder).measures[0].name
+    found: dict[str, list[tuple[float, float, float]]] = {}
     for record in records.values():
-        cell = record.cell
-        if cell.method == OWN:
-            both = record, records[replace(cell, method=RIVAL).key]
+        if record.cell.method == OWN:
+            both = record, records[replace(record.cell, method=RIVAL).key]
             own, rival = (fold_value(each.scores[measure]) for each in both)
-            yield Pair(cell.protocol, MODEL_LABELS[cell.model], own, rival, record.facts["model"]["auroc"])
+            found.setdefault(record.cell.model, []).append((own, rival, record.facts["model"]["auroc"]))
+    for model, folds in found.items():
+        yield Pair(plan_of(folder).protocol, MODEL_LABELS[model], len(folds), *map(float, np.mean(folds, axis=0)))
 
 
 def _order(folder: Path) -> tuple[float, int] | None:

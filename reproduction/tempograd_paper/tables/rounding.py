@@ -13,7 +13,7 @@ from tempograd_paper.tables.sheets import Sheet, make_sheets
 from tempograd_paper.tables.tabulation import Table, tabulate
 
 _Floats = NDArray[np.float64]
-COARSE, FINE = 6, 24  # bits of a spread: a step is at most a 64th of it, and no finer than single precision
+COARSE, FINE = 5, 24  # bits of a spread: a step is at most a 32nd of it, and no finer than single precision
 
 
 def step_of(scores: _Floats) -> float:
