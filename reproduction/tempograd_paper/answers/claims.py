@@ -1,13 +1,14 @@
 """What the records say, sentence by sentence: each is computed, and the templates of the pages name them."""
 
 from collections.abc import Iterable, Sequence
+from statistics import geometric_mean
 
 import numpy as np
 
 from tempograd._utils.formatting import table as aligned
 from tempograd_paper.answers.blocks import OWN, RIVAL, SEGMENTED, Block, Comparison
 from tempograd_paper.answers.lessons import ABLATION, AS_RELEASED, PUBLISHED, QUESTIONS, TUNED, Lessons, Met
-from tempograd_paper.answers.words import BASELINES, ahead, folds, listed, number, number_of, p_value, percent
+from tempograd_paper.answers.words import BASELINES, ahead, folds, listed, number, p_value, percent
 from tempograd_paper.labels import FAMILY, SEGMENTS_ONLY, method_label
 from tempograd_paper.protocols.fair import VALIDATION
 from tempograd_paper.protocols.tuned import BUDGET
@@ -27,7 +28,8 @@ def claim_met(lessons: Lessons) -> str:
     for table in dict.fromkeys(met.table for met in lessons.met):
         found = [met for met in lessons.met if met.table == table]
         what = "CPDs" if {met.metric for met in found} == {"CPD"} else "numbers"
-        parts.append(f"{_share(found)} {what} of table {table}")
+        where = listed(list(dict.fromkeys(met.dataset for met in found)))
+        parts.append(f"{_share(found)} {what} of table {table} ({where})")
     return (
         f"{listed(parts)} lie within two standard errors (both together) of the paper's, under the published "
         "protocol with GRUs."
@@ -119,21 +121,26 @@ def _difference(block: Block) -> str:
 
 
 def _gaps(blocks: Iterable[Block], own: str = OWN) -> list[float]:
-    return [block.difference(own, RIVAL).mean for block in blocks]
+    """Return differences relative to IG's scores, which are larger on some data sets than on others."""
+    return [block.difference(own, RIVAL).mean / abs(block.means([RIVAL])[0]) for block in blocks]
 
 
 def claim_models(lessons: Lessons) -> str:
     """Say in how many cases default TIMING is ahead of IG, by kind of model."""
-    parts = [f"{sides[0]} of {sum(sides)} cases with {model}s" for model, sides in sides_of(lessons).items()]
-    start = "On well-trained models of six data sets, against three baselines, TIMING with its default settings is"
+    places = {model: number(len({name for name, _ in cases})) for model, cases in lessons.ratios.items()}
+    parts = [
+        f"{sides[0]} of {sum(sides)} cases with {model}s ({places[model]} data sets)"
+        for model, sides in sides_of(lessons).items()
+    ]
+    start = "On models of ours, against three baselines, TIMING with its default settings is"
     return f"{start} ahead of IG in {listed(parts)}." if parts else ""
 
 
 def sides_of(lessons: Lessons) -> dict[str, tuple[int, int, int]]:
     """Return by kind of model how often TIMING is ahead, behind and level."""
     found = {}
-    for model, ratios in lessons.ratios.items():
-        gaps = np.log(ratios)
+    for model, cases in lessons.ratios.items():
+        gaps = np.log([ratio for _, ratio in cases])
         first, second = int((gaps > LEVEL).sum()), int((gaps < -LEVEL).sum())
         found[model] = (first, second, len(gaps) - first - second)
     return found
@@ -143,7 +150,7 @@ def table_of_sides(lessons: Lessons) -> str:
     """Lay out how often TIMING is ahead, behind and level, and by how much."""
     names = ("default TIMING against IG", "ahead", "behind", "level, to 0.05 %")
     columns = [(f"{model}s", *map(str, sides)) for model, sides in sides_of(lessons).items()]
-    means = [f"{np.exp(np.log(ratios).mean()):.2f}" for ratios in lessons.ratios.values()]
+    means = [f"{geometric_mean(ratio for _, ratio in cases):.2f}" for cases in lessons.ratios.values()]
     rows = [*zip(names, *columns, strict=True), ("CPD over that of IG, geometric mean", *means)]
     return aligned(rows) if columns else ""
 
@@ -167,41 +174,27 @@ def claim_family(lessons: Lessons) -> str:
     """Say what tuning chooses of TIMING's family."""
     kinds = [choice.member for choice in lessons.choices]
     changed = [kind for kind in kinds if kind != "default"]
+    same = _same_twice(lessons)
+    twice = f" ({same}, to which zeros and averages are one question, count twice)" if same else ""
     return (
         f"Tuned TIMING is a family that contains IG and RandIG: of {len(kinds)} choices {len(changed)} leave the "
         f"default, {changed.count('RandIG')} of them for RandIG, {changed.count('IG')} for IG and "
-        f"{changed.count('segments')} for other segments."
+        f"{changed.count('segments')} for other segments{twice}."
     )
 
 
 def claim_segments(lessons: Lessons) -> str:
-    """Say how TIMING does that is tuned among segments alone, or else where tuning kept segments anyway."""
-    blocks = lessons.blocks[TUNED[0]]
-    if all(set(block.scores.get(SEGMENTED, ())) >= set(block.scores[OWN]) for block in blocks):
-        found = lessons.comparison(*TUNED[0], own=SEGMENTED)
-        return (
-            f"Tuned among segments alone (the row {SEGMENTS_ONLY}), zeros, it is ahead of IG on "
-            f"{ahead(_gaps(blocks, SEGMENTED))}, and has a mean rank of {found.rank(SEGMENTED):.1f} among "
-            f"{number(len(found.methods))} methods (the family: {lessons.comparison(*TUNED[0]).rank(OWN):.1f})."
-        )
-    kept = [(block, _kept_segments(block, lessons)) for block in blocks]
-    gaps = _gaps(block.only(found) for block, found in kept if found)
-    absent = listed([block.label for block, found in kept if not found])
+    """Say how TIMING does that is tuned among segments alone."""
+    if not all(set(each.scores.get(SEGMENTED, ())) >= set(each.scores[OWN]) for each in lessons.blocks[TUNED[0]]):
+        return ""
+    found = lessons.comparison(*TUNED[0], own=SEGMENTED)
+    best = int(np.argmin(found.test.ranks))
     return (
-        "Not all models have a row that is tuned among segments alone. For those that kept segments (zeros: "
-        f"{sum(len(found) for _, found in kept)} of {sum(len(block.scores[OWN]) for block in blocks)}"
-        f"{f', none of {absent}' if absent else ''}) TIMING is ahead of IG on {number_of(gaps)} data sets, and "
-        "they are the ones that segments suit."
+        f"Tuned among segments alone (the row {SEGMENTS_ONLY}), zeros, it is ahead of IG on "
+        f"{ahead(_gaps(found.blocks, SEGMENTED))}, and has a mean rank of {found.rank(SEGMENTED):.1f} among "
+        f"{number(len(found.methods))} methods (the family: {lessons.comparison(*TUNED[0]).rank(OWN):.1f}, the "
+        f"best: {found.labels[best]} {found.test.ranks[best]:.1f}); {_near(found)}."
     )
-
-
-def _kept_segments(block: Block, lessons: Lessons) -> list[int]:
-    """Return the folds for which tuning chose segments."""
-    return [
-        each.fold
-        for each in lessons.choices
-        if (each.dataset, each.baseline) == (block.dataset, "zero") and each.member in {"default", "segments"}
-    ]
 
 
 def claim_over_all(lessons: Lessons) -> str:
@@ -278,7 +271,7 @@ def claim_beaten(lessons: Lessons) -> str:
             parts.append(f"with {BASELINES[question[1]]} {', '.join(who)}")
     if not parts:
         return "No method is clearly ahead of it on any data set."
-    return f"Clearly ahead of it, by a 95 % interval over models and series, are {'; '.join(parts)}."
+    return f"Clearly ahead of the family, by a 95 % interval over models and series, are {'; '.join(parts)}."
 
 
 # the seed, what is removed last, and what tuning means
@@ -329,7 +322,14 @@ def what_was_tried(lessons: Lessons) -> str:
     ]
     settings = f" Settings to choose from: {', '.join(tried)}." if tried else ""
     untuned = f" Nothing to choose: {listed(lessons.untuned)}." if lessons.untuned else ""
+    few = [choice.series for choice in lessons.choices if choice.series < VALIDATION]
+    fewer = (
+        f" The {FAMILY}, which has many, saw fewer series in {len(few)} of {len(lessons.choices)} choices, "
+        f"{min(few)} at least."
+        if few
+        else ""
+    )
     return (
         f"Tuned alike means at most {BUDGET:g} explanations of {VALIDATION} validation series, by CPD, for each "
-        f"baseline.{settings}{untuned}"
+        f"baseline.{settings}{untuned}{fewer}"
     )

@@ -48,12 +48,10 @@ class Met(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What tuning chose of TIMING's family for one model and baseline."""
+    """What tuning chose of TIMING's family for one model and baseline, and by how many series."""
 
-    dataset: str
-    fold: int
-    baseline: str
     member: str
+    series: int
 
 
 class Pair(NamedTuple):
@@ -101,7 +99,7 @@ class Lessons:
     untuned: tuple[str, ...] = ()
     choices: Sequence[Choice] = ()
     candidates: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    ratios: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    ratios: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
     pairs: Sequence[Pair] = ()
     order: tuple[float, int] | None = None
     unimportant: Mapping[tuple[str, str], Mapping[int, float]] = field(default_factory=dict)
@@ -151,10 +149,9 @@ def _met_of(results: Path, name: str) -> Iterator[Met]:
 
 def _choices(records: Sequence[Record]) -> Iterator[Choice]:
     for record in records:
-        cell = record.cell
-        if cell.method == OWN and not cell.settings:
-            for baseline, chosen in record.facts["chosen"].items():
-                yield Choice(cell.dataset, cell.fold, baseline, member(chosen["settings"]))
+        if record.cell.method == OWN and not record.cell.settings:
+            for chosen in record.facts["chosen"].values():
+                yield Choice(member(chosen["settings"]), chosen["series"])
 
 
 def _candidates(records: Sequence[Record]) -> dict[str, tuple[int, int]]:
@@ -167,7 +164,7 @@ def _candidates(records: Sequence[Record]) -> dict[str, tuple[int, int]]:
     return {name: (min(counts), max(counts)) for name, counts in found.items()}
 
 
-def _ratios(path: Path) -> dict[str, list[float]]:
+def _ratios(path: Path) -> dict[str, list[tuple[str, float]]]:
     """Return default TIMING over IG by kind of model; where average is zero, it is one case and not two."""
     cases = json.loads(path.read_text(encoding="utf-8"))["cases"] if path.exists() else []
     found: dict[str, dict[tuple[str, float, float], float]] = {}
@@ -176,7 +173,7 @@ def _ratios(path: Path) -> dict[str, list[float]]:
         own, rival = (case["methods"][name]["cpd"] for name in ("automatic", RIVAL))
         found.setdefault(MODEL_LABELS[model], {})[dataset, own, rival] = own / rival
     order = [label for label in MODEL_LABELS.values() if label in found]
-    return {label: list(found[label].values()) for label in order}
+    return {label: [(case[0], ratio) for case, ratio in found[label].items()] for label in order}
 
 
 def _pairs(folder: Path) -> Iterator[Pair]:

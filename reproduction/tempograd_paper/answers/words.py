@@ -50,7 +50,7 @@ def p_value(value: float) -> str:
     >>> p_value(0.0156), p_value(1e-6)
     ('p = 0.016', 'p < 0.001')
     """
-    return "p < 0.001" if value < 0.0005 else f"p = {value:.3f}"
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
 def ahead(gaps: Sequence[float]) -> str:
