@@ -45,6 +45,15 @@ def test_released_gradient_shap_draws_half_of_its_baselines_from_the_batch(datas
     torch.testing.assert_close(found.standard_error * math.sqrt(3000), expected, rtol=0.1, atol=0)
 
 
+def test_training_series_are_no_baselines_of_released_gradient_shap():
+    """Its copies are of the call's baseline, also where it was fitted as every method is that can be."""
+    model, x, preset = smooth(4, 2), series(6, 4, 2), ReleasedGradientShap.of("wafer")
+    fitted = preset.fit(model, series(9, 4, 2, seed=1) + 3)(model, x)
+    plain = preset(model, x)
+    assert torch.equal(fitted.values, plain.values)
+    assert torch.equal(fitted.baseline, plain.baseline)
+
+
 def test_released_gradient_shap_takes_uniform_positions():
     """A batch of one has 0 and x as baselines; draws from 0 show where they are on their way to 1."""
     x, seen = torch.ones(1, 4, 2), []
