@@ -322,7 +322,7 @@ def test_a_module_that_gave_no_reason_for_doubt_is_not_looked_at_twice():
 
     model = Model()
     first, again, more = calls(X), calls(X), calls(series(9, 5, 2))
-    assert again == first - 2  # a few series together, and one of them by itself
+    assert again == first - 3  # a few series, two of them behind others, and one of these by itself
     assert more == first  # of another number, which was not looked at
     assert calls(series(20, 5, 2)) == again  # beyond a few it is always the same few
     model.noise = 1.0

@@ -18,7 +18,7 @@ FAITHFUL += ["comprehensiveness", "sufficiency"]
 class Recorder(nn.Module):
     """Answers like another model and remembers every sequence that it was asked to measure.
 
-    Two passes come before, which tell whether its batch matters.
+    Three passes come before, which tell whether its batch matters.
     """
 
     def __init__(self, inner):
@@ -31,7 +31,7 @@ class Recorder(nn.Module):
 
     @property
     def sequences(self):
-        return torch.cat(self.seen[2:])
+        return torch.cat(self.seen[3:])
 
 
 def problem(series=7, time=6, depth=2, masked=True, seed=0):

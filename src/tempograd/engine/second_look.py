@@ -5,7 +5,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -29,6 +29,7 @@ from tempograd.engine.outputs import forward
 from tempograd.errors import InputError
 
 FEW = 8  # series that are run again
+MOVED = 2  # of them that run in other batches
 CHECKED = 3  # series on which a shortcut must agree with one call per series
 ROUNDED = 100  # times the precision of a number: what a repeated call may change
 # What another batch may change by rounding, as a share of the outputs: other sizes add up in another order, in the
@@ -56,18 +57,17 @@ class SecondLook(NamedTuple):
 
     x: Tensor  # the series
     raw: Tensor  # raw outputs
-    elsewhere: Tensor | None  # that of the last one, at another place of a batch of another size; None if refused
+    gaps: list[float]  # between outputs of the same series at other places of batches of other sizes
     alone: bool  # whether the model takes single series
     sigmoid: bool  # whether the model ends with a sigmoid
     touched: list[Touch]
     drew: bool  # whether random numbers were drawn
 
 
-def look_again(model: Model, x: Tensor, company: Tensor | None = None) -> SecondLook | None:
+def look_again(model: Model, x: Tensor, baseline: Tensor | None = None) -> SecondLook | None:
     """Run series again: what the output is, how the model ends, what its layers receive.
 
-    The last of them runs once more by itself, or behind ``company`` where it is the only one. None if the model
-    fails there, which is no reason to fail.
+    With a baseline of each, some run in other batches too. None if the model fails, which is no reason to fail.
     """
     z, state = x.detach(), random_state(model)
     seen = not is_compiled(model)  # a hook would be compiled as well
@@ -80,23 +80,24 @@ def look_again(model: Model, x: Tensor, company: Tensor | None = None) -> Second
             continue
         drew = random_state(model) != state
         with torch.set_grad_enabled(differentiable):
-            elsewhere, alone = _elsewhere(model, z, company)
-        return SecondLook(z, raw.detach(), elsewhere, alone, _sigmoid(raw), touched, drew)
+            gaps, alone = ([], False) if baseline is None else _elsewhere(model, z, raw.detach(), baseline)
+        return SecondLook(z, raw.detach(), gaps, alone, _sigmoid(raw), touched, drew)
     return None
 
 
-def _elsewhere(model: Model, z: Tensor, company: Tensor | None) -> tuple[Tensor | None, bool]:
-    """Return the last series' output at another place of a batch of another size; whether single ones will do."""
-    if len(z) == 1:
-        moved = [] if company is None else [torch.cat([company.to(z), z])]
-    else:
-        moved = [z[-1:], torch.cat([z[:1], z])]
-    for batch in moved:
-        try:
-            return forward(model, batch).detach()[-1:], len(z) == 1 or len(batch) == 1
-        except Exception:  # it refuses single series, or what keeps them company
-            continue
-    return None, len(z) == 1
+def _elsewhere(model: Model, z: Tensor, raw: Tensor, baseline: Tensor) -> tuple[list[float], bool]:
+    """Run the last series in other batches, each behind one half as far from its baseline; and such one alone.
+
+    These have the lengths and, about, the values of the series, which no model refuses, and do not hold the
+    extremes of a batch, by which a model may scale it. Return the gaps, and whether single series will do.
+    """
+    gaps, last = [], z[-MOVED:]
+    between = last / 2 + baseline[-MOVED:].to(z) / 2
+    with suppress(Exception):  # no look is no harm
+        together = forward(model, torch.cat([between, last])).detach()
+        gaps.append(_gap(together[-len(last) :], raw[-len(last) :]))
+        gaps.append(_gap(forward(model, between[-1:]).detach(), together[len(last) - 1 : len(last)]))
+    return gaps, len(gaps) == 2
 
 
 def trusted(model: Model, x: Tensor, caller: str) -> bool:
@@ -153,12 +154,10 @@ def outputs_differ(model: Model, look: SecondLook, first: Tensor | None = None) 
     under the same circumstances: one that does not repeat itself draws, as does one that seeds itself. Of one that
     does, only what the rounding of another batch cannot explain counts.
     """
-    gaps, size = [0.0], float(look.raw.double().abs().amax()) if look.raw.numel() else 0.0
+    gaps, size = [0.0, *look.gaps], float(look.raw.double().abs().amax()) if look.raw.numel() else 0.0
     if first is not None:
         count = min(len(first), len(look.raw))
         gaps.append(_gap(first[:count].to(look.raw), look.raw[:count]))
-    if look.elsewhere is not None:
-        gaps.append(_gap(look.elsewhere, look.raw[-1:]))
     gap, rounding = max(gaps), ROUNDED * _precision(look.raw) * size
     if gap <= rounding:
         return ""
@@ -183,14 +182,14 @@ def _explained_by_rounding(model: Model, look: SecondLook) -> float:
     return SINGLE if coarsest < 1e-5 else HALF if coarsest <= 2.0**-10 else EIGHT_BITS
 
 
-def run_twice(model: Model, x: Tensor, company: Tensor | None = None) -> Varying:
+def run_twice(model: Model, x: Tensor, baseline: Tensor | None = None) -> Varying:
     """Tell the same of a few series that the model was not shown yet."""
     with torch.no_grad():
         try:
             first = forward(model, x.clone())
         except Exception:  # no look is no harm
             return ""
-        look = look_again(model, x, company)
+        look = look_again(model, x, baseline)
         return "" if look is None else outputs_differ(model, look, first)
 
 

@@ -732,11 +732,11 @@ class _Ran(NamedTuple):
 
 
 def _few(request: Request) -> tuple[Tensor, Tensor | None]:
-    """Return some series that go through the model at once, and company for a single one: its baseline."""
+    """Return some series that go through the model at once, and their baselines, unless each runs by itself."""
     count = min(FEW, request.batch_size or FEW, len(request.x))
     count -= count > 1 and count == request.x.shape[1]  # as many as steps would hide which axis is which
     block = request.block(slice(0, count))
-    return block.x, None if request.batch_size == 1 else block.baseline[:1]
+    return block.x, None if request.batch_size == 1 else block.baseline
 
 
 def _draws(request: Request) -> bool:

@@ -160,13 +160,14 @@ def _varying(evaluated: EvalTarget) -> Varying:
     if explanation.varies or explanation.mixes_series or size == 1:
         return "batch" if explanation.mixes_series else "drawn" if explanation.varies else ""
     model, place = evaluated.model, (evaluated.device, evaluated.dtype)
-    x, company = evaluated.x[: min(FEW, size)], evaluated.baseline[:1]
+    count = min(FEW, size)
+    x, baseline = evaluated.x[:count], evaluated.baseline[:count]
     if evaluated.mask is not None:
-        company = company.where(evaluated.mask[:1], x[:1])
+        baseline = baseline.where(evaluated.mask[:count], x)
     if trusted(model, x.to(*place), "evaluate"):
         return ""
     with counting(PassCount()):  # which no budget pays for
-        look = look_again(model, x.to(*place), company.to(*place))
+        look = look_again(model, x.to(*place), baseline.to(*place))
         found = "" if look is None else outputs_differ(model, look)
     if look is not None and not found:
         trust(model, look, "evaluate")
