@@ -9,25 +9,26 @@ import pytest
 from torch import nn
 
 from tempograd.engine.code_marks import code_mark
-from tests.helpers.models import Recurrent
 
 NET = """
 from torch import nn
 
 import own_layers
 from own_layers import shift
+from own_numbers import LIMIT
 
 GAIN = 1.0
 
 
 class Net(nn.Module):
     def forward(self, x):
-        return GAIN * own_layers.scale(x) + shift(x)
+        return GAIN * own_layers.scale(x) + shift(x) * LIMIT
 
 
 def function(x):
-    return GAIN * shift(x)
+    return GAIN * shift(x) * LIMIT
 """
+NUMBERS = "LIMIT = 3.0"
 LAYERS = """
 FACTOR = 2.0
 
@@ -48,8 +49,8 @@ def made(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # whose times go by seconds
 
     def write(name="Net", old="", new=""):
-        assert not old or (NET + LAYERS).count(old) == 1
-        for module, text in (("own_net", NET), ("own_layers", LAYERS)):
+        assert not old or (NET + LAYERS + NUMBERS).count(old) == 1
+        for module, text in (("own_net", NET), ("own_layers", LAYERS), ("own_numbers", NUMBERS)):
             (tmp_path / f"{module}.py").write_text(text.replace(old, new) if old else text)
             sys.modules.pop(module, None)
         importlib.invalidate_caches()
@@ -57,15 +58,16 @@ def made(tmp_path, monkeypatch):
         return found() if isinstance(found, type) else found
 
     yield write
-    for module in ("own_net", "own_layers"):
+    for module in ("own_net", "own_layers", "own_numbers"):
         sys.modules.pop(module, None)
 
 
 EDITS = {
-    "the answer": ("scale(x) + shift(x)", "scale(x) - shift(x)"),
+    "the answer": ("scale(x) + shift(x) * LIMIT", "scale(x) - shift(x) * LIMIT"),
     "a constant": ("GAIN = 1.0", "GAIN = 1.004"),
     "a function of another file": ("return x - 0.5", "return x - 0.504"),
     "a constant of another file": ("FACTOR = 2.0", "FACTOR = 2.004"),
+    "a constant of a file that is nothing else": ("LIMIT = 3.0", "LIMIT = 3.004"),
 }
 
 
@@ -80,8 +82,9 @@ def test_an_edit_is_another_mark(edit, name, made):
 
 def test_the_code_of_a_library_is_nobodys_own(monkeypatch):
     net = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    before = code_mark(net)
     monkeypatch.setattr(nn.Linear, "forward", nn.Bilinear.forward)
-    assert code_mark(net) == code_mark(nn.GRU(1, 1)) != code_mark(Recurrent())
+    assert code_mark(net) == before
 
 
 SCRIPT = """
@@ -119,3 +122,20 @@ def test_a_dead_reference_is_no_hindrance():
     held = weakref.proxy(trainer)
     del trainer
     assert code_mark(lambda x, held=held: net(x))
+
+
+class Held(nn.Module):
+    def __init__(self, limit, sizes):
+        super().__init__()
+        self.limit, self.sizes = limit, sizes
+
+
+def closed_over(limit):
+    return lambda x: x.clamp(max=limit)
+
+
+def test_values_that_a_model_holds_count():
+    held = [Held(1.0, (3, 5)), Held(1.004, (3, 5)), Held(1.0, (3, 6))]
+    assert len({code_mark(each) for each in (*held, closed_over(1.0), closed_over(1.004))}) == 5
+    assert code_mark(Held(1.0, (3, 5)).eval()) == code_mark(Held(1.0, (3, 5)).train())
+    assert code_mark(closed_over(1.0)) == code_mark(closed_over(1.0))

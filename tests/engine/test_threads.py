@@ -116,17 +116,18 @@ def test_overlapping_precisions_leave_torch_as_it_was(order):
 @pytest.mark.usefixtures("hasty")
 def test_deep_lift_disturbs_no_other_thread():
     """captum's hooks sit on the layers of the model, whoever runs it."""
-    net = nn.Sequential(nn.Flatten(), nn.Linear(18, 16), nn.Tanh(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 2))
-    model, x = net.eval(), series(8, 6, 3)
-    methods = ["deep_lift", "integrated_gradients", "deep_lift", "occlusion"]
+    layers = [nn.Flatten(), nn.Linear(18, 16), nn.Tanh(), nn.Linear(16, 8), nn.ReLU()]
+    model, other = (nn.Sequential(*layers, nn.Linear(8, 2)).eval() for _ in range(2))  # which share most of them
+    x = series(8, 6, 3)
+    asked = [(model, "deep_lift"), (model, "integrated_gradients"), (other, "deep_lift"), (other, "occlusion")]
 
-    def explained(method):
-        return [tg.explain(model, x + shift, method, target=1).values for shift in range(6)]
+    def explained(net, method):
+        return [tg.explain(net, x + shift, method, target=1).values for shift in range(6)]
 
-    expected = {method: explained(method) for method in methods}
-    found = together(*(partial(explained, method) for method in methods))
-    for method, values in zip(methods, found, strict=True):
-        torch.testing.assert_close(torch.stack(values), torch.stack(expected[method]))
+    expected = [explained(*each) for each in asked]
+    found = together(*(partial(explained, *each) for each in asked))
+    for values, right in zip(found, expected, strict=True):
+        torch.testing.assert_close(torch.stack(values), torch.stack(right))
     assert not any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
 
 

@@ -23,7 +23,7 @@ FORMAT = 1  # of the folder and its files
 ENDING = ".parquet"
 OWN_ERROR = re.compile(r"^tempograd\.[\w.]+: ")
 DIFFERENCES = 3  # that a sentence names
-TOLD = {"code": "the model's code, which was edited"}  # its marks help nobody
+TOLD = {"code": "the code of the model, or a value that it holds"}  # its marks help nobody
 
 
 class RunFolder:

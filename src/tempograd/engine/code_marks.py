@@ -5,16 +5,19 @@ import hashlib
 import inspect
 import sys
 import sysconfig
+from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import resolve_name
 from pathlib import Path
 from textwrap import dedent
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 from tempograd.engine.model import Model, modules_of, parts_of, reached
 
 NAMES = ("stdlib", "platstdlib", "purelib", "platlib")
 LIBRARIES = [Path(sysconfig.get_paths()[name]) for name in NAMES] + [Path(__file__).parents[1]]
+PLAIN = (int, float, complex, str)
 INSTALLED = {"site-packages", "dist-packages"}
 
 
@@ -22,7 +25,8 @@ def code_mark(model: Model) -> str:
     """Name the code of a model by a hash of its source, without comments.
 
     Counted are the files that its classes and functions come from, and those of one's own that these import; of a
-    script or a notebook the classes and functions alone. Libraries are not: an upgrade is no other model.
+    script or a notebook the classes and functions alone; and the plain values that modules and functions hold.
+    Libraries are not: an upgrade is no other model.
 
     Examples
     --------
@@ -30,11 +34,22 @@ def code_mark(model: Model) -> str:
     True
     """
     parts = [part for module in modules_of(model) for part in parts_of(module).modules]
-    kinds = {part if isinstance(part, FunctionType) else type(part) for part in (*parts, *reached(model))}
+    within = list(reached(model))
+    kinds = {part if isinstance(part, FunctionType) else type(part) for part in (*parts, *within)}
     here = [part for kind in kinds if kind.__module__ == "__main__" for part in (kind, *vars(kind).values())]
     texts = [_text(part) for part in here if isinstance(part, FunctionType)]
-    texts += [Path(file).read_text(encoding="utf-8") for file in _own_files({kind.__module__ for kind in kinds})]
-    return hashlib.blake2b("\n".join(sorted(map(_plain, texts))).encode(), digest_size=8).hexdigest()
+    texts += _own_sources({kind.__module__ for kind in kinds})
+    values = [
+        f"{name}={value!r}" for part in parts for name, value in vars(part).items() if _is_setting(name, value)
+    ]
+    values += [repr(value) for value in within if isinstance(value, PLAIN)]
+    return hashlib.blake2b("\n".join([*sorted(map(_plain, texts)), *values]).encode(), digest_size=8).hexdigest()
+
+
+def _is_setting(name: str, value: Any) -> bool:
+    """Tell whether an attribute of a module is a plain value, such as a threshold or the size of a kernel."""
+    values = value if isinstance(value, tuple) else (value,)
+    return name != "training" and not name.startswith("_") and all(isinstance(each, PLAIN) for each in values)
 
 
 def _text(function: FunctionType) -> str:
@@ -50,23 +65,28 @@ def _plain(source: str) -> str:
     return source
 
 
-def _own_files(names: set[str]) -> list[str]:
-    """Return the files of these modules, and of all that they import, that are of no library."""
+def _own_sources(names: set[str]) -> list[str]:
+    """Return the code of these modules, and of all that they import, that is of no library."""
     waiting, found = [*names], dict[str, str]()
     while waiting:
         name = waiting.pop()
         module = sys.modules.get(name)
-        file = getattr(module, "__file__", None)
-        if name in found or name == "__main__" or file is None or _is_library(Path(file)):
+        file = Path(getattr(module, "__file__", None) or "")
+        if name in found or name == "__main__" or file.suffix != ".py" or _is_library(file):
             continue
-        found[name] = file
-        waiting += [home for each in vars(module).values() if (home := _home(each)) is not None]
+        found[name] = file.read_text(encoding="utf-8")
+        waiting += _imported(found[name], getattr(module, "__package__", None))
     return list(found.values())
 
 
-def _home(thing: Any) -> str | None:
-    name = getattr(thing, "__name__" if isinstance(thing, ModuleType) else "__module__", None)
-    return name if isinstance(name, str) else None
+def _imported(source: str, package: str | None) -> Iterator[str]:
+    """Yield the names of modules that code imports, or imports something from."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            home = resolve_name("." * node.level + (node.module or ""), package)
+            yield from (home, *(f"{home}.{alias.name}" for alias in node.names))
 
 
 def _is_library(file: Path) -> bool:

@@ -79,8 +79,8 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _turn(model: Model) -> Iterator[None]:
-    """Wait until no other thread explains a model of the same modules."""
-    modules = modules_of(model)
+    """Wait until no other thread explains a model that has a layer of this one."""
+    modules = {part for module in modules_of(model) for part in parts_of(module).modules}
     with _lock:
         found = [_turns.setdefault(module, threading.RLock()) for module in modules] or [_functions]
     with ExitStack() as turns:
