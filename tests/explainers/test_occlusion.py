@@ -274,7 +274,7 @@ def test_one_observed_value_changes_at_a_time_and_no_pass_is_larger_than_asked(e
 
     explainer.fit(model, TRAIN)(model, X, mask=mask, batch_size=batch_size)
     assert max(map(len, passes)) <= max(1, int((batch_size or 256) * 1.05))
-    rows = torch.cat(passes)
+    rows = torch.cat(passes if batch_size == 1 else passes[:-2])  # the last two tell whether the batch matters
     other = (rows[:, None] != X).flatten(2).sum(2)  # cells in which a row differs from a series
     owner = other.argmin(1)
     place = rows != X[owner]

@@ -169,7 +169,7 @@ def seen_by(explainer, model, x, **call):
         seen.append(z.clone())
         return model(z)
 
-    return explainer(watched, x, **call), torch.cat(seen[:-2])  # the last two are the second look at the model
+    return explainer(watched, x, **call), torch.cat(seen[:-3])  # the last three are the second look at the model
 
 
 def captum_lime(forward, x, target, masks, alpha):
