@@ -15,7 +15,11 @@ from torch import nn
 
 import own_layers
 from own_layers import shift
-from own_numbers import LIMIT
+
+try:
+    from .own_numbers import LIMIT
+except ImportError:
+    from own_numbers import LIMIT
 
 GAIN = 1.0
 

@@ -94,6 +94,7 @@ def what_it_rests_on(lessons: Lessons) -> str:
     same = _same_twice(lessons)
     reason = f"{same} have the same numbers with zeros and averages, and " if same else ""
     return (
+        "Wilcoxon's test ranks differences in % of IG's CPD. "
         f"One data set decides: {number(count - 1)} of {number(count)} have {p_value(less)} by the sign test. The "
         f"other columns are no further tests: {reason}tuned TIMING is a family that contains IG."
     )

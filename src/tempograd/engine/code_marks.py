@@ -85,8 +85,9 @@ def _imported(source: str, package: str | None) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            home = resolve_name("." * node.level + (node.module or ""), package)
-            yield from (home, *(f"{home}.{alias.name}" for alias in node.names))
+            with suppress(ImportError):  # of a package, in a file that was imported without it
+                home = resolve_name("." * node.level + (node.module or ""), package)
+                yield from (home, *(f"{home}.{alias.name}" for alias in node.names))
 
 
 def _is_library(file: Path) -> bool:
