@@ -28,7 +28,7 @@ print(f"test accuracy {tg.accuracy(model, data.test):.2f}")
 # steps are explained together.
 
 test = data.test.take(slice(20))
-exp = tg.explain(model, test.x, n_samples=200, ids=test.ids, channels=data.channels)
+exp = tg.explain(model, test, n_samples=200)
 exp.plot(0, truth=test.truth)
 
 # %%

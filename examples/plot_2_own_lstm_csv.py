@@ -12,6 +12,7 @@ this library, explain it, and find out which sensor made it raise the alarm, and
 # are missing.
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -82,20 +83,22 @@ right = model(x[test]).argmax(1) == machines.y[test]
 print(f"right on {right.float().mean():.0%} of the other machines")
 
 # %%
-# Explain why it says *failure*, class 0.
+# Explain why it says *failure*, class 0. The model reads scaled values; ``raw`` keeps
+# those of the file for the pictures.
 
-others = machines.take(test)
-exp = tg.explain(model, x[test], target=0, n_samples=200, **others.options)
-exp.plot(1, classes=machines.classes)
+others = replace(machines, x=x, raw=machines.x).take(test)
+exp = tg.explain(
+    tg.Predictor(model, classes=machines.classes), others, target=0, n_samples=200
+)
+exp.plot(1)
 
 # %%
 # Over all machines that fail: which sensor drives it?
 
 failing = (others.y == 0).nonzero().flatten().tolist()
-tg.plots.channel_importance(exp, rows=failing, classes=machines.classes)
+tg.plots.channel_importance(exp, rows=failing)
 
 # %%
 # One file for the people who run the machines:
 
-split = tg.Split(x[test], others.y, mask=others.mask, ids=others.ids)
-tg.report(folder / "machines.html", model, exp, split=split).name
+tg.report(folder / "machines.html", model, exp, split=others).name

@@ -21,10 +21,7 @@ model = tg.train(
 test = data.test.take(slice(20))
 
 names = ["timing", "integrated_gradients", "occlusion", "lime", "random"]
-maps = {
-    name: tg.explain(model, test.x, name, ids=test.ids, channels=data.channels)
-    for name in names
-}
+maps = {name: tg.explain(model, test, name) for name in names}
 
 # %%
 # The maps of one series. Each has its own colour scale, so compare *where* they are

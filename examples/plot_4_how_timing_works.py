@@ -22,7 +22,8 @@ def classify(x):
 
 t = torch.linspace(0, 6.3, 40)
 x = torch.stack([torch.sin(t) + 0.2 * torch.randn(40), torch.cos(2 * t)], 1)[None]
-exp = tg.explain(classify, x, channels=["slow", "fast"])
+series = tg.Series(x, channels=["slow", "fast"])
+exp = tg.explain(classify, series)
 figures.timing_steps(classify, exp, 0, channel="slow")
 
 # %%
@@ -34,5 +35,5 @@ figures.timing_steps(classify, exp, 0, channel="slow")
 # Segments of another length change what a value is seen together with. With
 # ``segments=0`` nothing is held:
 
-plain = tg.explain(classify, x, segments=0, channels=["slow", "fast"])
+plain = tg.explain(classify, series, segments=0)
 tg.plots.compare({"TIMING": exp, "nothing held": plain}, 0)

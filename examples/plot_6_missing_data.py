@@ -36,7 +36,8 @@ def model(series):
     return torch.stack([-risk, risk], 1)
 
 
-exp = tg.explain(model, x, target=1, mask=mask, channels=channels, n_samples=100)
+series = tg.Series(x, mask=mask, channels=channels)
+exp = tg.explain(model, series, target=1, n_samples=100)
 tg.plots.series(exp, 1, model=model, y=y, classes=["well", "ill"])
 
 # %%

@@ -2,8 +2,8 @@
 Forecasting
 ===========
 
-Which past values made the forecast what it is? A forecast has no classes: say
-``task="forecast"``, and choose the step of the horizon with ``target``.
+Which past values made the forecast what it is? A forecast has no classes: a
+``Predictor`` says so, and ``target`` chooses the step of the horizon.
 """
 
 import torch
@@ -42,8 +42,9 @@ print(f"error of new windows {error:.2f}, their spread {future[400:].std():.2f}"
 # Why this forecast for three hours ahead (index 2)? The times count back from now.
 
 times = [str(hour) for hour in range(-48, 0)]
-options = {"task": "forecast", "channels": ["demand", "temperature"], "times": times}
-exp = tg.explain(model, x[400:], target=2, **options)
+forecaster = tg.Predictor(model, task="forecast")
+new = tg.Series(x[400:], channels=["demand", "temperature"], times=times)
+exp = tg.explain(forecaster, new, target=2)
 exp.plot(5)
 
 # %%
@@ -55,7 +56,7 @@ exp.plot(5)
 # the model as often as one of them would. The temperature that counts moves along
 # with the step:
 
-every = tg.explain(model, x[400:], targets="all", **options)
+every = tg.explain(forecaster, new, targets="all")
 tg.plots.horizon(every, 5, model=model, channel="temperature")
 
 # %%
@@ -69,5 +70,5 @@ for step in range(6):
 # ``tg.targets`` has other scores, for instance the mean over the horizon; a function of
 # one's own picks any:
 
-whole = tg.explain(model, x[400:], target=tg.targets.mean(), **options)
+whole = tg.explain(forecaster, new, target=tg.targets.mean())
 tg.plots.heatmap(whole, [5, 6])

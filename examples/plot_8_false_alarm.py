@@ -65,7 +65,7 @@ print("false alarms:", false_alarms)
 # Explain them. ``target=1`` asks what spoke for failure, in every series.
 
 sensors = ["pressure", "vibration", "temperature"]
-exp = tg.explain(model, x, target=1, n_samples=400, channels=sensors)
+exp = tg.explain(model, tg.Series(x, channels=sensors), target=1, n_samples=400)
 case = false_alarms[0]
 tg.plots.series(exp, case, model=model, y=y, classes=["fine", "failure"])
 

@@ -22,7 +22,7 @@ model = tg.train(
 )
 test = data.test.take(slice(30))
 
-exp = tg.explain(model, test.x, tolerance=0.05, channels=data.channels)
+exp = tg.explain(model, test, tolerance=0.05)
 tg.plots.convergence(exp)
 
 # %%
@@ -38,7 +38,7 @@ exp.verdict()
 # A fixed number of samples may be too few for some series and too many for others.
 # The verdict says what to type instead.
 
-rough = tg.explain(model, test.x, n_samples=50)
+rough = tg.explain(model, test, n_samples=50)
 rough.verdict()
 
 # %%

@@ -3,7 +3,8 @@ A Hugging Face forecaster
 =========================
 
 ``PatchTSTForPrediction`` returns an object with several tensors, and a forecast has
-three axes. ``pick`` says which tensor, ``target`` which step and variable.
+three axes. ``pick`` of a ``Predictor`` says which tensor, ``target`` which step and
+variable.
 """
 
 import torch
@@ -53,13 +54,11 @@ print(f"mean squared error of the last batch {loss:.2f}, spread {future.var():.2
 # (step of the horizon, variable). A model that was just trained is still in training
 # mode: it is run in evaluation mode and put back.
 
-options = {
-    "task": "forecast",
-    "pick": "prediction_outputs",
-    "channels": ["demand", "temperature"],
-    "times": list(range(-48, 0)),
-}
-exp = tg.explain(model, x[400:], target=(2, 0), **options)
+forecaster = tg.Predictor(model, task="forecast", pick="prediction_outputs")
+new = tg.Series(
+    x[400:], channels=["demand", "temperature"], times=list(range(-48, 0))
+)
+exp = tg.explain(forecaster, new, target=(2, 0))
 print(exp.verdict())
 exp.plot(5)
 
@@ -68,7 +67,7 @@ exp.plot(5)
 # and one picture: which past hours pushed which hour of the forecast.
 
 steps = [(step, 0) for step in range(6)]
-every = tg.explain(model, x[400:404], targets=steps, **options)
+every = tg.explain(forecaster, new.take(slice(4)), targets=steps)
 tg.plots.horizon(every, 0, model=model)
 
 # %%

@@ -74,19 +74,16 @@ print(f"right on {100 * right:.0f} % of the stays it was trained on")
 
 # %%
 # Two inputs are explained, the values and the age; two are fixed. ``mask=`` says which
-# values were measured, so that the others are neither scored nor removed, and
-# ``times=`` has the hours of each stay.
+# values were measured, so that the others are neither scored nor removed.
 
-exp = tg.explain(
-    model,
+predictor = tg.Predictor(model, classes=["well", "ill"])
+both = tg.Series(
     {"values": x, "age": age},
-    fixed={"mask": mask, "delta": delta},
     mask={"values": mask},
-    target=1,
-    classes=["well", "ill"],
     channels={"values": channels, "age": ["age"]},
-    n_samples=100,
+    fixed={"mask": mask, "delta": delta},
 )
+exp = tg.explain(predictor, both, target=1, n_samples=100)
 print(exp)
 print(exp.verdict())
 exp.plot(1)
@@ -105,17 +102,13 @@ for stay in oldest:
     print(f"stay {stay}: age {score:+.3f} ± {error:.3f}")
 
 # %%
-# The series alone, with the hours of each stay on the axis:
+# The series alone, with the hours of each stay, ``times=``, on the axis:
 
-alone = tg.explain(
-    model,
+alone = tg.Series(
     x,
-    fixed={"age": age, "mask": mask, "delta": delta},
     mask=mask,
-    target=1,
     channels=channels,
     times=[[f"{hour:.1f} h" for hour in stay] for stay in hours.tolist()],
-    classes=["well", "ill"],
-    n_samples=100,
+    fixed={"age": age, "mask": mask, "delta": delta},
 )
-alone.plot(1)
+tg.explain(predictor, alone, target=1, n_samples=100).plot(1)

@@ -35,16 +35,13 @@ print(
 # What replaces a value is the mean of the training series at that hour: 0 is far from
 # any pressure.
 
-exp = tg.explain(
-    model,
+new = tg.Series(
     x[200:],
-    "occlusion",
-    background=x[:200],
-    target="fails",
     channels=["pressure", "vibration"],
-    units=["bar", "mm/s"],
     times=list(range(-24, 0)),
+    units=["bar", "mm/s"],
 )
+exp = tg.explain(model, new, "occlusion", background=x[:200], target="fails")
 print(exp.verdict())
 exp.plot(1)
 
@@ -57,9 +54,11 @@ tg.plots.channel_importance(exp)
 # A function from numpy arrays to numpy arrays is a model too:
 
 
+@tg.adapters.from_numpy
 def risk(series):
     return model.predict_proba(series.reshape(len(series), -1))[:, 0]
 
 
-again = tg.explain(risk, x[200:220], "lime", baseline="average", task="regression")
+predictor = tg.Predictor(risk, task="regression")
+again = tg.explain(predictor, new.take(slice(20)), "lime", baseline="average")
 print(again.top(3))

@@ -61,14 +61,9 @@ x, ill = ward(80, seed=1, slipped=30)
 scale = torch.tensor([1.5, 3.0, 12.0, 4.0, 0.6])
 mean = torch.tensor([3.0, 95.0, 80.0, 140.0, 37.0])
 exp = tg.explain(
-    model,
-    x,
+    tg.Predictor(model, classes=["well", "ill"]),
+    tg.Series(x, channels=channels, times=hours, units=units, raw=x * scale + mean),
     target=1,
-    channels=channels,
-    units=units,
-    classes=["well", "ill"],
-    times=hours,
-    raw=x * scale + mean,
 )
 
 # %%

@@ -80,7 +80,7 @@ def plain_loop(model: nn.Module, x: Tensor, ids: Tensor, points: int) -> float:
     """Return the CPU seconds of calls on batches of the size that workers take."""
     start = time.process_time()
     for rows in torch.arange(len(x)).split(CPU_BATCH):
-        tg.explain(model, x[rows], ids=ids[rows], n_samples=points)
+        tg.explain(model, tg.Series(x[rows], ids=ids[rows]), n_samples=points)
     return time.process_time() - start
 
 
@@ -272,7 +272,7 @@ def whole(setting: Setting, part: int, fragment: int, cells: str) -> Figures:
         tg.explain(model, x[:64], n_samples=setting.points)
         note(f"explaining {len(x):,} in memory, then {setting.series:,} from files")
         start = time.perf_counter()
-        tg.explain(model, x, ids=ids, n_samples=setting.points)
+        tg.explain(model, tg.Series(x, ids=ids), n_samples=setting.points)
         in_memory = len(x) / (time.perf_counter() - start)
         stages, start = Stages(), time.perf_counter()
         with stages.measured():

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 import peers
 import tempograd as tg
-from tempograd.data import Split
+from tempograd.data import Series
 from tempograd.explainers.prefix.fit import Generator
 from tempograd.metrics.evaluation import measure
 from tempograd_paper.cell import Cell, Measure
@@ -50,7 +50,7 @@ class Subject(NamedTuple):
 
     cell: Cell
     model: nn.Module
-    test: Split
+    test: Series
 
 
 class Learnt(NamedTuple):
@@ -182,7 +182,7 @@ def explain(subject: Subject, learnt: Learnt, scored_by: str, seed: int) -> tg.E
     """Explain by our FIT, or put time_interpret's scores into such an explanation."""
     ours, x, ids = replace(settings(), generator=learnt.generator), subject.test.x, subject.test.ids
     if scored_by == OURS:
-        return ours(subject.model, x, seed=seed, ids=ids)
+        return ours(subject.model, tg.Series(x, ids=ids), seed=seed)
     learnt.theirs.forward_func = stepping(subject)
     with peers.silent(), seeded(seed), torch.no_grad():
         values = learnt.theirs.attribute(x, n_samples=ours.n_samples)

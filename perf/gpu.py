@@ -145,7 +145,7 @@ def single(name: str, x: Tensor, repeats: int) -> dict[str, float]:
     ids, explainer = iter(range(10**6, 10**7)), tg.Timing(50, *SETTING)
     model = ready(tg.models.build(name, x.shape[2], 2).to(x.device))
     found = side_by_side(lambda: explainer(model, x), lambda: bare(model, x, 50, 50), 4 * repeats)
-    fresh = [seconds(lambda: explainer(model, x, ids=[next(ids)])) for _ in range(4 * repeats)]
+    fresh = [seconds(lambda: explainer(model, tg.Series(x, ids=[next(ids)]))) for _ in range(4 * repeats)]
     return found | {"fresh_id_s": statistics.median(fresh)}
 
 

@@ -40,7 +40,12 @@ def explain(held: Held, seeds: int, options: dict[str, Any]) -> tg.Explanation:
     )
     task = "regression" if held.output == "raw" else None
     x = held.x.repeat(seeds, 1, 1)
-    return method(held.model, x, target=target_of(held), output=held.output, task=task, ids=range(seeds))
+    return method(
+        tg.Predictor(held.model, task=task),
+        tg.Series(x, ids=range(seeds)),
+        target=target_of(held),
+        output=held.output,
+    )
 
 
 def judge(found: tg.Explanation, truth: Tensor) -> Figures:

@@ -77,7 +77,7 @@ def compare(setting: Setting, rounds: int) -> Figures:
     ways["released"] = lambda: [released.timing(model, rows, *segments, points) for rows in x.split(BATCH)]
     if len(x) == 1:  # draws are remembered for an id that was seen before, so both cases are measured
         ids = iter(range(10**6, 10**7))
-        ways["timing_new_id"] = lambda: tg.Timing(n_samples=points)(model, x, ids=[next(ids)]).values
+        ways["timing_new_id"] = lambda: tg.Timing(n_samples=points)(model, tg.Series(x, ids=[next(ids)])).values
     turns = in_turn(ways, rounds)
     return {
         **setting._asdict(),

@@ -72,7 +72,7 @@ def made(
     if paths and all(path.exists() for path in paths):
         return tg.load_model(paths[0]).to(args.device), tg.Explanation.load(paths[1])
     model = tg.train("gru", data, seed=args.seed, device=args.device)
-    found = tg.explain(model, data.test.x, mask=data.test.mask, ids=data.test.ids, **options)
+    found = tg.explain(model, tg.Series(data.test.x, mask=data.test.mask, ids=data.test.ids), **options)
     if paths:
         args.keep.mkdir(parents=True, exist_ok=True)
         tg.save_model(model, paths[0])
@@ -111,7 +111,7 @@ def main() -> None:
     named = {"timing": found[shown[0] : shown[0] + 1]}
     for method in METHODS:
         train = data.train.x[:500] if method == "gradient_shap" else None
-        named[method] = tg.explain(model, one.x, method, train, mask=one.mask, ids=one.ids, **options)
+        named[method] = tg.explain(model, tg.Series(one.x, mask=one.mask, ids=one.ids), method, train, **options)
     common["y"] = one.y
     plots.compare(named, **common).savefig(args.out / "physionet_methods.png", dpi=110)
 

@@ -27,7 +27,7 @@ import sampling_estimates as estimates
 import sampling_points as designs
 import tempograd as tg
 from sampling_case import Case, Points, case
-from tempograd.data import Dataset, Split
+from tempograd.data import Dataset, Series
 from tempograd.explanation import Explanation
 from tempograd.models import load_classifier, save_model
 
@@ -87,14 +87,14 @@ def estimate(it: Case, points: Points, kind: str) -> Tensor:
     return estimates.regressed(points, estimates.controls(it, points, names), ridge, common=kind == "common")
 
 
-def load(path: Path, count: int) -> tuple[Dataset, Split]:
+def load(path: Path, count: int) -> tuple[Dataset, Series]:
     """Return a data set to learn from and the series to explain."""
     kept = np.load(path)
     parts = []
     for prefix in ("", "t"):
         x, y = (torch.from_numpy(kept[prefix + name]) for name in "xy")
         mask = torch.from_numpy(kept[prefix + "m"]) if prefix + "m" in kept else None
-        parts.append(Split(x.float(), y.long(), mask))
+        parts.append(Series(x.float(), y.long(), mask=mask))
     train, test = parts
     names = tuple(str(channel) for channel in range(train.x.shape[2]))
     return Dataset(path.stem, train, None, test, int(kept["classes"]), names), test.take(slice(0, count))
@@ -112,13 +112,13 @@ def prepared(kind: str, data: Dataset, folder: Path, device: str, **recipe: Any)
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module, test: Split, device: str) -> float:
+def accuracy(model: nn.Module, test: Series, device: str) -> float:
     answers = torch.cat([model(x.to(device)).argmax(-1).cpu() for x in test.x.split(200)])
     return float((answers == test.y).float().mean())
 
 
 def converged(
-    model: nn.Module, test: Split, setting: tuple, points: int, chunk: int, file: Path
+    model: nn.Module, test: Series, setting: tuple, points: int, chunk: int, file: Path
 ) -> tuple[Explanation, float]:
     """Two long runs: their mean, and how far it is from each; kept in a file."""
 
@@ -126,7 +126,7 @@ def converged(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", tg.TempogradWarning)
             return tg.Timing(count, *setting, anchored=0.5)(
-                model, test.x, mask=test.mask, seed=seed, batch_size=chunk
+                model, tg.Series(test.x, mask=test.mask), seed=seed, batch_size=chunk
             )
 
     if not file.exists():
@@ -159,7 +159,7 @@ def measured(model: nn.Module, truth: Explanation, values: Tensor, repeats: int,
 
 
 def study(
-    model: nn.Module, test: Split, setting: tuple, options: argparse.Namespace, limit: int, file: Path
+    model: nn.Module, test: Series, setting: tuple, options: argparse.Namespace, limit: int, file: Path
 ) -> Iterator[dict[str, Any]]:
     """Yield one line for each number of passes, design and estimate."""
     start = time.time()
@@ -183,7 +183,7 @@ def study(
 
 
 def maps(
-    model: nn.Module, test: Split, setting: tuple, passes: int, seeds: int, limit: int, only: list[str]
+    model: nn.Module, test: Series, setting: tuple, passes: int, seeds: int, limit: int, only: list[str]
 ) -> Iterator[tuple[tuple[str, str], Tensor, float, float]]:
     """Yield design and estimate, the maps of all seeds, the share of cells never free, and the time it took."""
     with case(model, test.x, test.mask, setting, range(seeds), limit) as it:
@@ -204,7 +204,10 @@ def maps(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", tg.TempogradWarning)
             explainer = tg.Timing(passes, *setting, control_variates=controls)
-            runs = [explainer(model, test.x, mask=test.mask, seed=seed, batch_size=limit) for seed in range(seeds)]
+            runs = [
+                explainer(model, tg.Series(test.x, mask=test.mask), seed=seed, batch_size=limit)
+                for seed in range(seeds)
+            ]
         unseen = float((seen & (runs[0].n_draws == 0)).sum() / seen.sum())
         name = ("the library", "controls" if controls else "ratio")
         yield name, torch.cat([run.values for run in runs]), unseen, time.time() - start
@@ -221,7 +224,7 @@ def summary(scores: dict[str, Tensor], base: dict[str, Tensor]) -> dict[str, flo
     return result
 
 
-Study = Callable[[nn.Module, Split, tuple, argparse.Namespace, int, Path], Iterator[dict[str, Any]]]
+Study = Callable[[nn.Module, Series, tuple, argparse.Namespace, int, Path], Iterator[dict[str, Any]]]
 
 
 def arguments(description: str | None, seeds: int) -> argparse.ArgumentParser:

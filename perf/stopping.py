@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 import tempograd as tg
 from samplers import arguments, converged, measured, over_cases, summary
-from tempograd.data import Split
+from tempograd.data import Series
 from tempograd.explanation import Explanation
 
 RELEASED = {"anchored": 0.0, "control_variates": False}
@@ -38,7 +38,7 @@ BUDGET = 0.04  # seconds a series, what the paper's code takes
 
 
 def explained(
-    model: nn.Module, test: Split, setting: tuple, seeds: int, batch_size: int, options: dict[str, Any]
+    model: nn.Module, test: Series, setting: tuple, seeds: int, batch_size: int, options: dict[str, Any]
 ) -> tuple[list[Explanation], float]:
     """One explanation per seed, and the time per series."""
     options = {"n_samples": 50, **options}
@@ -47,13 +47,14 @@ def explained(
         warnings.simplefilter("ignore", tg.TempogradWarning)
         start = time.perf_counter()
         runs = [
-            explainer(model, test.x, mask=test.mask, seed=seed, batch_size=batch_size) for seed in range(seeds)
+            explainer(model, tg.Series(test.x, mask=test.mask), seed=seed, batch_size=batch_size)
+            for seed in range(seeds)
         ]
     return runs, (time.perf_counter() - start) / seeds / len(test.x)
 
 
 def study(
-    model: nn.Module, test: Split, setting: tuple, options: argparse.Namespace, limit: int, file: Path
+    model: nn.Module, test: Series, setting: tuple, options: argparse.Namespace, limit: int, file: Path
 ) -> Iterator[dict[str, Any]]:
     truth, noise = converged(model, test, setting, options.converged, limit, file)
     reference = measured(model, truth, truth.values, 1, limit)["cpd"]

@@ -39,7 +39,7 @@ def main() -> None:
         data, model = store.data(cell), store.model(cell, args.device)
         test = evenly(data.test, args.series)
         found = make_published_explainer(cell, model, data, test)(
-            model, test.x.to(args.device), seed=42, ids=test.ids
+            model, tg.Series(test.x.to(args.device), ids=test.ids), seed=42
         )
         scores = found.importance.flatten(1).double()
         ranks = scores.unique(return_inverse=True)[1].double()

@@ -41,7 +41,9 @@ def measure(cell: Cell, store: Store, series: int) -> dict[str, float]:
     trained = replace(cell, seed=42)
     data, model = store.data(cell), store.model(trained, "cpu")
     test = evenly(data.test, series)
-    found = make_published_explainer(cell, model, data, test)(model, test.x, seed=cell.seed, ids=test.ids)
+    found = make_published_explainer(cell, model, data, test)(
+        model, tg.Series(test.x, ids=test.ids), seed=cell.seed
+    )
     score = tg.evaluate(model, found, metrics=[released_metric("cpd")])["cpd"].double().mean()
     return {"cpd": float(score), "correlation_with_value": correlation(found.importance, test.x)}
 

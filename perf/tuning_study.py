@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 import tempograd as tg
 from tempograd._utils.io import write_atomically
-from tempograd.data import Dataset, Split
+from tempograd.data import Dataset, Series
 from tempograd.errors import TempogradWarning
 from tempograd.models import Classifier
 from tempograd_paper.cell import Cell
@@ -124,9 +124,9 @@ class Study:
         behind = any(gap.mean < -3 * gap.standard_error for gap in gaps)
         return few if behind else self._scores(explainer, self.test)
 
-    def _scores(self, explainer: tg.Explainer, split: Split) -> Tensor:
+    def _scores(self, explainer: tg.Explainer, split: Series) -> Tensor:
         options = self.options | ({"background": self.pool} if explainer.needs_fit else {})
-        exp = tg.explain(self.model, split.x, explainer, mask=split.mask, ids=split.ids, **options)
+        exp = tg.explain(self.model, tg.Series(split.x, mask=split.mask, ids=split.ids), explainer, **options)
         removal = {"baseline": self.options["baseline"], **self.batch}
         if "background" in self.options:
             removal["background"] = self.pool

@@ -66,7 +66,9 @@ def test_a_reconstruction_error_counts_what_the_series_does_itself(channels):
     baseline = torch.full_like(X, 0.3)
     found = integrated(autoencoder, targets.reconstruction(channels), baseline=0.3)
     torch.testing.assert_close(found.values.sum((1, 2)), error(X) - error(baseline), atol=1e-4, rtol=1e-3)
-    by_hand = tg.explain(lambda z: error(z)[:, None], X, "occlusion", task="regression", baseline=0.3)
+    by_hand = tg.explain(
+        tg.Predictor(lambda z: error(z)[:, None], task="regression"), X, "occlusion", baseline=0.3
+    )
     occluded = tg.explain(autoencoder, X, "occlusion", target=targets.reconstruction(channels), baseline=0.3)
     torch.testing.assert_close(occluded.values, by_hand.values, atol=1e-5, rtol=1e-4)
     assert (found.task, found.output) == ("forecast", "raw")
@@ -74,7 +76,7 @@ def test_a_reconstruction_error_counts_what_the_series_does_itself(channels):
 
 def test_cells_that_were_not_observed_are_not_compared():
     mask = series(4, 6, 2, seed=5) > -0.5
-    found = integrated(autoencoder, targets.reconstruction(), mask=mask)
+    found = integrated(autoencoder, targets.reconstruction(), tg.Series(X, mask=mask))
 
     def error(z):
         return ((autoencoder(z) - z).square() * mask).sum((1, 2)) / mask.sum((1, 2))
@@ -91,7 +93,9 @@ def test_a_reconstruction_with_companions_is_that_of_the_first_input():
         return autoencoder(past) * scale[:, None, None]
 
     target = targets.reconstruction()
-    found = tg.explain(model, {"past": X}, "integrated_gradients", target=target, fixed={"scale": scale})
+    found = tg.explain(
+        model, tg.Series({"past": X}, fixed={"scale": scale}), "integrated_gradients", target=target
+    )
     for row in range(4):
         alone = integrated(lambda z, s=scale[row]: autoencoder(z) * s, target, X[row : row + 1])
         torch.testing.assert_close(found.values[row, :6, :2], alone.values[0], atol=1e-5, rtol=1e-4)
@@ -100,14 +104,14 @@ def test_a_reconstruction_with_companions_is_that_of_the_first_input():
 @pytest.mark.parametrize("target", [targets.mean([0, 2]), targets.difference(2, 0), lambda y: y[:, 1]])
 def test_what_was_explained_survives_a_file(target, tmp_path):
     model = linear(6, 2, 4)
-    found = integrated(model, target, task="forecast")
+    found = integrated(tg.Predictor(model, task="forecast"), target)
     again = tg.Explanation.load(found.save(tmp_path / "e.safetensors"))
     assert (again.target_text, again.task) == (found.target_text, "forecast")
     assert again.picker == (found.picker if isinstance(target, targets.TargetScore) else None)
 
 
 def test_addresses_survive_a_file(tmp_path):
-    found = tg.explain(lambda z: z[:, :3], X, "occlusion", target=(2, 1), task="forecast")
+    found = tg.explain(tg.Predictor(lambda z: z[:, :3], task="forecast"), X, "occlusion", target=(2, 1))
     again = tg.Explanation.load(found.save(tmp_path / "e.safetensors"))
     assert (again.task, again.output_shape, again.target.tolist()) == ("forecast", (3, 2), [5] * 4)
 
@@ -185,7 +189,7 @@ def test_a_reconstruction_is_compared_in_the_order_of_the_series(layout):
         turned = z.transpose(1, 2) if layout == "BDT" else z[..., 0]
         return (autoencoder(turned) - turned).square().flatten(1).mean(1)
 
-    found = integrated(autoencoder, targets.reconstruction(), x, model_layout=layout, n_steps=5)
+    found = integrated(tg.Predictor(autoencoder, layout=layout), targets.reconstruction(), x, n_steps=5)
     torch.testing.assert_close(
         found.values.sum((1, 2)), error(x) - error(torch.zeros_like(x)), atol=1e-5, rtol=1e-4
     )
@@ -196,11 +200,14 @@ def test_a_reconstruction_is_compared_in_the_order_of_the_series(layout):
 def test_explanations_of_different_outputs_are_not_put_together(tmp_path):
     model = linear(6, 2, 4)
     found = [
-        integrated(model, target, task="forecast", ids=range(4 * target, 4 * target + 4)) for target in (0, 1)
+        integrated(
+            tg.Predictor(model, task="forecast"), target, tg.Series(X, ids=range(4 * target, 4 * target + 4))
+        )
+        for target in (0, 1)
     ]
     with pytest.raises(InputError, match="explains another output"):
         tg.concat(found)
-    same = [integrated(model, target, task="forecast") for target in (0, 1)]
+    same = [integrated(tg.Predictor(model, task="forecast"), target) for target in (0, 1)]
     with pytest.raises(InputError, match="explains another output"):
         tg.report(tmp_path / "r.html", model, same)
     with pytest.raises(InputError, match="explains another output"):

@@ -233,12 +233,6 @@ class Generators(Method):
 
 
 @dataclass(frozen=True)
-class Layout(Method):
-    def __call__(self, model, x, layout="BTD", **call):
-        return super().__call__(model, x, **call)
-
-
-@dataclass(frozen=True)
 class Arrays(Method):
     """Takes what is no tensor for something else."""
 
@@ -337,7 +331,7 @@ BROKEN = {
     "models": [Module, Probabilities],
     "mask": [Unmasked, Filled],
     "padding": [Length],
-    "arrays": [Layout, Arrays],
+    "arrays": [Arrays],
     "missing": [NaN],
     "steps": [Steps],
     "files": [OtherName],

@@ -22,7 +22,7 @@ from tests.helpers.write_faults import NUMBERS, Faults, attempt, fails_at_every_
 PLAN = toy_plan()
 RECORDS = toy_records(PLAN)
 CELL, RECORD = PLAN.cells()[0], next(iter(RECORDS.values()))
-DATA = tg.Split(torch.ones(2, 3, 1), torch.tensor([0, 1]))
+DATA = tg.Series(torch.ones(2, 3, 1), torch.tensor([0, 1]))
 FACTS = {"chosen": {}, "warnings": [], "seconds": {}}
 
 

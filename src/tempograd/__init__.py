@@ -14,8 +14,9 @@ from tempograd.version import __version__
 if TYPE_CHECKING:  # names are loaded on first use, so that a command can be interrupted while torch is loaded
     from tempograd import adapters, plots, targets
     from tempograd.bulk import Run, explain_dataset, open_run
-    from tempograd.data import DATASETS, Dataset, Series, Split, load_dataset, read_series
-    from tempograd.engine import GradientCheck, wrap
+    from tempograd.core.question import Question
+    from tempograd.data import DATASETS, Dataset, Series, load_dataset, read_series
+    from tempograd.engine import GradientCheck, Predictor
     from tempograd.errors import TempogradError, TempogradWarning
     from tempograd.explainers import (
         EXPLAINERS,
@@ -72,12 +73,13 @@ __all__ = [
     "MaskingIG",
     "Metric",
     "Occlusion",
+    "Predictor",
+    "Question",
     "RandIG",
     "Random",
     "Ranking",
     "Run",
     "Series",
-    "Split",
     "TempogradError",
     "TempogradWarning",
     "TimeX",
@@ -109,7 +111,6 @@ __all__ = [
     "targets",
     "train",
     "tune",
-    "wrap",
 ]
 
 # Explanations draw and describe themselves, and files of schema 1 ask for the facts of their method, by what
@@ -131,8 +132,9 @@ _HOMES = {
     name: f"tempograd.{home}"
     for home, names in {
         "bulk": ("Run", "explain_dataset", "open_run"),
-        "data": ("DATASETS", "Dataset", "Series", "Split", "load_dataset", "read_series"),
-        "engine": ("GradientCheck", "wrap"),
+        "core.question": ("Question",),
+        "data": ("DATASETS", "Dataset", "Series", "load_dataset", "read_series"),
+        "engine": ("GradientCheck", "Predictor"),
         "errors": ("TempogradError", "TempogradWarning"),
         "explainers": (
             "EXPLAINERS",

@@ -1,7 +1,7 @@
 """Types that stand in public signatures."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, Required, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 
 from numpy.typing import NDArray
 from torch import Tensor
@@ -95,7 +95,7 @@ Setting = bool | int | float | str | Sequence[float] | None
 Output = Literal["probability", "raw"]
 Layout = Literal["BTD", "BDT"]
 ModelLayout = Literal["BTD", "BDT", "TBD", "BT"]
-Task = Literal["classification", "multilabel", "regression", "forecast", "per_step"]
+Task = Literal["classification", "binary", "multilabel", "regression", "forecast", "per_step"]
 Measured = Literal["score", "output"]
 Missing = Literal["error", "mask"]
 Precision = Literal["full", "tf32", "bf16"]
@@ -114,138 +114,6 @@ WinITAggregation = Literal["mean", "max", "absmax"]
 WinITSampler = Literal["generator", "marginal"]
 MaskPerturbation = Literal["blur", "mean", "window", "reference"]
 Contrast = Literal["none", "triplet"]
-
-
-class SeriesOptions(TypedDict, total=False):
-    """What a file of series tells beside their values."""
-
-    mask: Inputs | None
-    ids: ArrayLike | None
-    channels: Sequence[str] | Mapping[str, Sequence[str]] | None
-    times: Sequence[object] | Mapping[str, Sequence[object]] | None
-    names: Sequence[object] | None
-    units: Sequence[str] | Mapping[str, Sequence[str]] | None
-    raw: Inputs | None
-
-
-class UnpaddedSeries(SeriesOptions, total=False):
-    """The same with the series, each at its own length, (time, channel)."""
-
-    x: Required[list[Tensor]]
-
-
-class CallOptions(SeriesOptions, total=False):
-    """The arguments of :meth:`Explainer.__call__ <tempograd.Explainer.__call__>` beside model and series."""
-
-    target: Target | None
-    targets: Targets | None
-    task: Task | None
-    baseline: InputBaselines | None
-    steps: Steps | None
-    output: Output
-    seed: int
-    layout: Layout
-    missing: Missing
-    draws: int
-    batch_size: int | None
-    precision: Precision
-    gradient_check: bool
-    fixed: Fixed | None
-    pick: Pick | None
-    model_layout: ModelLayout
-    classes: Sequence[str] | None
-    background: Inputs | None
-
-
-class ExplainOptions(CallOptions, total=False):
-    """The arguments of :func:`tempograd.explain` beside model, series and method."""
-
-
-class SegmentOptions(ExplainOptions, total=False):
-    """Those, and the hyper-parameters that :class:`tempograd.Timing` alone has, or gives their type."""
-
-    held: float | None
-    segments: int | None
-    min_length: int | None
-    max_length: int | None
-    tolerance: float | None
-    max_samples: int | None
-    stop_when: StopWhen | None
-    control_variates: bool
-    anchored: float | None
-
-
-class TimingOptions(SegmentOptions, total=False):
-    """Those of :func:`tempograd.explain` for TIMING."""
-
-    n_samples: int
-
-
-class MethodOptions(SegmentOptions, total=False):
-    """Those of :func:`tempograd.explain` for any method of the library by its name.
-
-    Settings of other packages' methods are not among them: type checkers know those of their classes.
-    """
-
-    n_samples: int | None
-    n_steps: int
-    rule: QuadratureRule
-    p: float
-    noise: float
-    alpha: float
-    relative: bool
-    width: float
-    distance: LimeDistance | WinITDistance
-    areas: tuple[float, ...]
-    perturbation: MaskPerturbation
-    epochs: int
-    lr: float
-    size_weight: float
-    growth: float
-    time_weight: float
-    deletion: bool
-    mask_weight: float
-    replacement_weight: float
-    fit_batch_size: int | None
-    sigma: float
-    contrastive: Contrast
-    absolute: bool
-    marginal: Marginal
-    over: OcclusionScore
-    hidden: int | None
-    patience: int | None
-    window: int
-    aggregation: WinITAggregation
-    sampler: WinITSampler
-    learning_rate: float
-    weight_decay: float
-    prior: float
-    sparsity: float
-    connection: float
-    label_weight: float
-    scaled: bool
-    embedding: str | None
-    gaussian_weight: float
-    reference_weight: float
-
-
-class RankOptions(ExplainOptions, total=False):
-    """The arguments of :func:`tempograd.rank` beside model, series, methods and metric."""
-
-    k: int | float
-    truth: Inputs | None
-    of: Measured | None
-
-
-class TuneOptions(MethodOptions, RankOptions, total=False):
-    """The arguments of :func:`tempograd.tune` beside model, series, method, metric, budget and grid."""
-
-
-class BaselineOptions(MethodOptions, total=False):
-    """The arguments of :func:`tempograd.compare_baselines` beside model, series, method, baselines and metric."""
-
-    k: int | float
-    of: Measured | None
 
 
 class RecipeOptions(TypedDict, total=False):

@@ -12,7 +12,7 @@ LEARN = """
 import sys, torch
 import tempograd as tg
 x = torch.randn(12, 6, 2, generator=torch.Generator().manual_seed(0))
-split = tg.data.Split(x, (x.mean((1, 2)) > 0).long())
+split = tg.data.Series(x, (x.mean((1, 2)) > 0).long())
 data = tg.data.Dataset("toy", split, None, split, classes=2, channels=("a", "b"))
 torch.ones(2, requires_grad=True).sum().backward()
 before = "torch._dynamo" in sys.modules

@@ -33,7 +33,12 @@ def lake(tmp_path, monkeypatch):
 
 def explain(source="lake", **options):
     return tg.explain_dataset(
-        Weighted(), source, "out", method="integrated_gradients", n_steps=2, task="regression", **options
+        tg.Predictor(Weighted(), task="regression"),
+        source,
+        "out",
+        method="integrated_gradients",
+        n_steps=2,
+        **options,
     )
 
 
@@ -152,7 +157,7 @@ GAP = "id,time,a,b v,0,1,10 v,2,3,30 w,0,4,40 w,1,5,50 w,2,6,60"
 def test_gaps_in_time_mean_what_they_mean_in_one_file(align, lake):
     lake(p=GAP, q=A)
     run = explain(align=align)
-    one = tg.read_series("lake/p.csv", align=align)
+    one = tg.read_series("lake/p.csv", align=align).padded()
     found = run.take(["v", "w"])
     assert (found.x.tolist(), found.mask.tolist()) == (one.x.tolist(), one.mask.tolist())
     assert scores(run)["u"] == [*IN_ORDER["u"], [0, 0]]
@@ -183,6 +188,10 @@ def test_nothing_is_said_where_a_mask_hides_values_of_the_last_step(tmp_path):
     table = pa.table({"id": ["u"], "x": [[[1.0, 10.0], [2.0, 20.0]]], "seen": [[[True, True], [False, False]]]})
     pq.write_table(table, tmp_path / "rows.parquet")
     run = tg.explain_dataset(
-        Weighted(), tmp_path / "rows.parquet", tmp_path / "out", method="occlusion", task="regression", mask="seen"
+        tg.Predictor(Weighted(), task="regression"),
+        tmp_path / "rows.parquet",
+        tmp_path / "out",
+        method="occlusion",
+        mask="seen",
     )
     assert scores(run) == {"u": [[1, 1000], [0, 0]]}

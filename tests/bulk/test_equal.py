@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.bulk.sources import text_key
 from tempograd.engine.gradient_check import LOOKED
 from tempograd.explanation import diagnostics
 from tempograd.models import build
@@ -75,7 +74,7 @@ def test_any_batch_gives_the_numbers_of_one_call(model, x, ids, batch, count, tm
         pq.write_table(
             pa.table({"id": ids[rows], "x": lists(x[rows])}), tmp_path / f"{k}.parquet", row_group_size=15
         )
-    whole = tg.explain(model, x, ids=ids, **SETTINGS)
+    whole = tg.explain(model, tg.Series(x, ids=ids), **SETTINGS)
     run = tg.explain_dataset(model, tmp_path, tmp_path / "out", batch=batch, fragment=30, **SETTINGS)
     assert_equal(run, whole)
     assert run.summary()["fragments"] == (2 if count < 30 else 3)
@@ -91,8 +90,7 @@ def test_masks_lengths_and_text_ids(model, x, tmp_path):
     pq.write_table(table, tmp_path / "ward.parquet")
     seen &= torch.arange(TIME)[None, :, None] < torch.from_numpy(lengths)[:, None, None]
     padded = x.where(torch.arange(TIME)[None, :, None] < torch.from_numpy(lengths)[:, None, None], 0)
-    keys = [text_key(name) for name in names]
-    whole = tg.explain(model, padded, mask=seen, ids=keys, names=names, **SETTINGS)
+    whole = tg.explain(model, tg.Series(padded, mask=seen, ids=names), **SETTINGS)
     columns = {"id": "bed", "mask": "seen", "shape": (TIME, CHANNELS)}
     run = tg.explain_dataset(model, tmp_path / "ward.parquet", tmp_path / "out", batch=7, **columns, **SETTINGS)
     assert_equal(run, whole)
@@ -151,7 +149,7 @@ SOURCES = [flat_parquet, long_parquet, memory_map, packed, at_hand, csv, batches
 def test_every_kind_of_source_gives_the_same_numbers(make, x, ids, tmp_path):
     model = network("gru")
     source, columns = make(tmp_path, x, ids)
-    whole = tg.explain(model, x, ids=ids, **SETTINGS)
+    whole = tg.explain(model, tg.Series(x, ids=ids), **SETTINGS)
     run = tg.explain_dataset(model, source, tmp_path / "out", fragment=32, batch=16, **columns, **SETTINGS)
     assert_equal(run, whole)
 
@@ -182,7 +180,7 @@ def test_rows_without_ids_are_numbered(x, tmp_path):
 def test_other_methods_and_options(method, options, x, ids, tmp_path):
     model = network("cnn")
     np.savez(tmp_path / "x.npz", x=x.numpy(), ids=ids)
-    whole = tg.explain(model, x, method, ids=ids, **options)
+    whole = tg.explain(model, tg.Series(x, ids=ids), method, **options)
     run = tg.explain_dataset(model, tmp_path / "x.npz", tmp_path / "out", method=method, batch=9, **options)
     taken = run.take(ids)
     for name in ("values", "baseline", "target"):
@@ -208,7 +206,7 @@ def test_what_a_row_says_of_its_errors_does_not_depend_on_its_company(tmp_path):
     ids = np.arange(40)
     np.savez(tmp_path / "x.npz", x=x.numpy(), ids=ids)
     options = {"n_samples": 20, "tolerance": 0.02, "max_samples": 60, "target": 1, "output": "raw"}
-    whole = tg.explain(Cliff(), x, ids=ids, **options)
+    whole = tg.explain(Cliff(), tg.Series(x, ids=ids), **options)
     assert int(whole.n_evals.min()) < LOOKED <= int(whole.n_evals.max())
     expected = [diagnostics.errors(whole[row : row + 1]) for row in range(40)]
     assert len({told.good[0] for told in expected}) == 2

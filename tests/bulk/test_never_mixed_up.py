@@ -148,10 +148,10 @@ def test_a_model_that_draws_may_go_on(series, tmp_path):
     def noisy(z):
         return z.sum((1, 2))[:, None] + torch.randn(len(z), 1)
 
-    options = {"id": None, "fragment": 5, "task": "regression", "target": None}
+    options = {"id": None, "fragment": 5, "target": None}
     for _ in range(2):
         with pytest.warns(tg.TempogradWarning, match="differently"):
-            assert len(explain(noisy, series, tmp_path / "out", **options)) == 12
+            assert len(explain(tg.Predictor(noisy, task="regression"), series, tmp_path / "out", **options)) == 12
 
 
 def test_an_input_that_has_changed_is_no_other_model(series, tmp_path):
@@ -162,14 +162,22 @@ def test_an_input_that_has_changed_is_no_other_model(series, tmp_path):
 
 
 def test_one_series_a_fragment_does_not_hide_that_a_model_mixes_series(series, tmp_path):
-    options = {"id": None, "fragment": 1, "task": "regression", "target": None}
+    options = {"id": None, "fragment": 1, "target": None}
     for fragment in (1, 5):  # each series is run by itself, and what is alone is its own mean
         options |= {"fragment": fragment}
         with pytest.warns(tg.TempogradWarning, match="depends on the other series of its batch"):
-            run = explain(Mixing(), series, tmp_path / f"out{fragment}", **options)
+            run = explain(
+                tg.Predictor(Mixing(), task="regression"), series, tmp_path / f"out{fragment}", **options
+            )
         assert not run.take(range(12)).values.any()
         with pytest.warns(tg.TempogradWarning, match="depends on the other series of its batch"):
-            run = explain(Mixing(), series, tmp_path / f"together{fragment}", batch_size=4, **options)
+            run = explain(
+                tg.Predictor(Mixing(), task="regression"),
+                series,
+                tmp_path / f"together{fragment}",
+                batch_size=4,
+                **options,
+            )
         assert run.verdict() == (
             "not to be relied on: the model's answer to a series depends on the others in its batch in 12 of 12 "
             "series"
@@ -201,8 +209,8 @@ def steps(tmp_path, **columns):
 
 
 def explain_steps(source, tmp_path, **options):
-    known = {"x": ["a", "b"], "time": "time", "method": "integrated_gradients", "n_steps": 2, "task": "regression"}
-    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 1)).eval()
+    known = {"x": ["a", "b"], "time": "time", "method": "integrated_gradients", "n_steps": 2}
+    model = tg.Predictor(nn.Sequential(nn.Flatten(), nn.Linear(4, 1)).eval(), task="regression")
     return tg.explain_dataset(model, source, tmp_path / "out", **(known | options))
 
 

@@ -25,12 +25,11 @@ def write(folder, **files):
 
 def explain(folder, **options):
     return tg.explain_dataset(
-        Sum(),
+        tg.Predictor(Sum(), task="regression"),
         folder / "in",
         folder / "out",
         method="integrated_gradients",
         n_steps=2,
-        task="regression",
         **options,
     )
 

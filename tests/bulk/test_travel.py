@@ -102,7 +102,8 @@ def test_a_worker_refuses_files_of_another_model(x, tmp_path):
 def test_a_default_stays_one_on_the_way(tmp_path):
     """The default output would contradict a regression if somebody had chosen it."""
     np.save(tmp_path / "x.npy", np.ones((3, TIME, CHANNELS), dtype=np.float32))
-    options = {"method": "integrated_gradients", "n_steps": 2, "task": "regression", "target": 1}
-    run = tg.explain_dataset(Sized(3), tmp_path / "x.npy", tmp_path / "out", engine=in_turn, **options)
+    options = {"method": "integrated_gradients", "n_steps": 2, "target": 1}
+    model = tg.Predictor(Sized(3), task="regression")
+    run = tg.explain_dataset(model, tmp_path / "x.npy", tmp_path / "out", engine=in_turn, **options)
     assert run.faults() == {}
     assert len(run) == 3

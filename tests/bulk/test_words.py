@@ -284,6 +284,8 @@ def test_a_model_that_mixes_the_series_of_a_batch(tmp_path):
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(6, 5, 2)).astype(np.float32))
     source, out = tmp_path / "x.npy", tmp_path / "out"
     with pytest.warns(tg.TempogradWarning, match="depends on the other series of its batch"):
-        run = tg.explain_dataset(Mixing(), source, out, method="occlusion", task="regression", batch_size=4)
+        run = tg.explain_dataset(
+            tg.Predictor(Mixing(), task="regression"), source, out, method="occlusion", batch_size=4
+        )
     mixed = "the model's answer to a series depends on the others in its batch in 6 of 6 series"
     assert run.verdict() == f"not to be relied on: {mixed}"

@@ -72,7 +72,7 @@ def test_the_command_gives_the_numbers_of_one_call_bit_for_bit(x, capsys):
     assert shown.err == ""  # bars are for terminals
     assert "Explained 24 series (10 × 2) with timing." in shown.out
     model = tg.load_model("m.safetensors")
-    one = tg.explain(model, x, ids=IDS, n_samples=6, seed=3)
+    one = tg.explain(model, tg.Series(x, ids=IDS), n_samples=6, seed=3)
     run = tg.explain_dataset(model, "in", "other", n_samples=6, seed=3, keep=["day", "site"])
     for name in ("values", "standard_error", "ess"):
         np.testing.assert_array_equal(cells("out", name), getattr(one, name).flatten(1).numpy())
@@ -92,8 +92,8 @@ def test_every_option_arrives(x):
     more += ["--target", "1", "--baseline", "average", "--output", "raw", "--batch", "3", "--fragment", "5"]
     assert main([*EXPLAIN, *more, "--channels", "pulse,sodium"]) == 0
     model = tg.load_model("m.safetensors")
-    options = {"mask": masks, "ids": IDS, "background": pool, "noise": 0.5, "target": 1, "baseline": "average"}
-    one = tg.explain(model, x, "gradient_shap", output="raw", n_samples=6, seed=3, **options)
+    options = {"background": pool, "noise": 0.5, "target": 1, "baseline": "average", "output": "raw"}
+    one = tg.explain(model, tg.Series(x, mask=masks, ids=IDS), "gradient_shap", n_samples=6, seed=3, **options)
     np.testing.assert_array_equal(cells("out"), one.values.flatten(1).numpy())
     assert tg.open_run("out").take(IDS[:2]).channels == ("pulse", "sodium")
 
@@ -113,8 +113,10 @@ def test_rare_options_arrive_too(monkeypatch):
     )
     words = f"{more} {elsewhere} --align order --target yes --x a --id who --mask seen --shape 4,1 --keep day"
     assert main([*EXPLAIN, *words.split(), "--draws", "2"]) == 1
-    expected = {"steps": [3, 4], "task": "per_step", "pick": 1, "model_layout": "BDT", "missing": "mask"}
-    expected |= {"units": ["mV", "C"], "classes": ["no", "yes"], "engine": "ray", "workers": 3, "device": "cpu"}
+    model = given["model"]
+    assert (model.task, model.pick, model.layout, model.classes) == ("per_step", 1, "BDT", ("no", "yes"))
+    expected = {"steps": [3, 4], "missing": "mask", "factory": "m.safetensors"}
+    expected |= {"units": ["mV", "C"], "engine": "ray", "workers": 3, "device": "cpu"}
     expected |= {"fragment": 9, "batch": 2, "max_faults": 0.5, "cells": "none", "time": "t", "target": "yes"}
     expected |= {
         "x": ["a"],
@@ -125,7 +127,7 @@ def test_rare_options_arrive_too(monkeypatch):
         "keep": ["day"],
         "draws": 2,
     }
-    expected |= {"model": "m.safetensors", "source": "in/*.parquet", "out": "out/", "method": "timing", "seed": 3}
+    expected |= {"source": "in/*.parquet", "out": "out/", "method": "timing", "seed": 3}
     assert {name: given[name] for name in expected} == expected
 
 
@@ -145,7 +147,7 @@ def test_rows_that_are_one_step_each(x, capsys):
     assert main([*command, "--x", "a,b", "--time", "when"]) == 1
     assert "has no column 'id'" in capsys.readouterr().err
     assert main([*command, "--x", "a,b", "--id", "who", "--time", "when"]) == 0
-    one = tg.explain(tg.load_model("m.safetensors"), x, ids=IDS, n_samples=6, seed=3)
+    one = tg.explain(tg.load_model("m.safetensors"), tg.Series(x, ids=IDS), n_samples=6, seed=3)
     np.testing.assert_array_equal(cells("out"), one.values.flatten(1).numpy())
 
 
@@ -182,7 +184,7 @@ def test_a_command_that_was_interrupted_goes_on(x, capsys, monkeypatch):
     assert main(EXPLAIN) == 0
     assert "3 files of results, 1 of them from before." in capsys.readouterr().out
     assert {name: state for name, state in states().items() if name in before} == before
-    one = tg.explain(tg.load_model("m.safetensors"), x, ids=IDS, n_samples=6, seed=3)
+    one = tg.explain(tg.load_model("m.safetensors"), tg.Series(x, ids=IDS), n_samples=6, seed=3)
     np.testing.assert_array_equal(cells("out"), one.values.flatten(1).numpy())
     after = states()
     assert main(EXPLAIN) == 0
@@ -334,7 +336,7 @@ def test_a_sample_is_evaluated_as_its_series_are(x, capsys):
         expected = tg.evaluate(model, tg.open_run(folder).take(ids), metrics=["cpd", "accuracy"])
         for metric, scores in expected.items():
             assert entry["metrics"][metric]["scores"] == scores.tolist()
-    plain = tg.explain(model, x[[IDS.index(each) for each in ids]], ids=ids, n_samples=6, seed=3)
+    plain = tg.explain(model, tg.Series(x[[IDS.index(each) for each in ids]], ids=ids), n_samples=6, seed=3)
     expected = tg.evaluate(model, plain, metrics=["cpd"])["cpd"]
     np.testing.assert_allclose(told["explanations"][0]["metrics"]["cpd"]["scores"], expected, rtol=1e-5)
     assert main([*argv, "--seed", "1"]) == 0
@@ -376,7 +378,7 @@ def test_a_data_set_goes_to_a_folder_too(tmp_path, monkeypatch):
     command = ["explain", *MODEL, "--data", "switch_feature", "--out", "out/", "--method", "random"]
     assert main(command) == 0
     data = tg.load_dataset("switch_feature").test
-    one = tg.explain(tg.load_model("m.safetensors"), data.x, "random", ids=data.ids)
+    one = tg.explain(tg.load_model("m.safetensors"), tg.Series(data.x, ids=data.ids), "random")
     np.testing.assert_array_equal(cells("out"), one.values.flatten(1).numpy())
 
 
@@ -568,5 +570,5 @@ def test_nothing_is_said_where_no_cell_is_missing(capsys):
 @pytest.mark.slow  # three processes load torch
 def test_several_workers_give_the_same(x):
     assert main([*EXPLAIN, "--workers", "2"]) == 0
-    one = tg.explain(tg.load_model("m.safetensors"), x, ids=IDS, n_samples=6, seed=3)
+    one = tg.explain(tg.load_model("m.safetensors"), tg.Series(x, ids=IDS), n_samples=6, seed=3)
     np.testing.assert_array_equal(cells("out"), one.values.flatten(1).numpy())

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import tempograd as tg
 from tempograd._utils.formatting import with_error
 from tempograd.cli import main
 from tempograd.data import load_dataset
@@ -91,7 +92,7 @@ def test_train_writes_the_model_the_library_trains(tmp_path, capsys):
 def test_explain_writes_what_the_library_explains(folder, stored):
     test = load_dataset("switch_feature").test.take(slice(SERIES))
     model = load_model(folder / "model.safetensors")
-    expected = explain(model, test.x, "timing", n_samples=8, seed=3, ids=test.ids)
+    expected = explain(model, tg.Series(test.x, ids=test.ids), "timing", n_samples=8, seed=3)
     written = Explanation.load(stored)
     torch.testing.assert_close(written.values, expected.values, rtol=0, atol=0)
     assert written.ids.tolist() == test.ids.tolist()
@@ -117,7 +118,7 @@ def test_explain_reads_everything_from_a_file(folder, tmp_path):
     arrays = np.load(folder / "series.npz")
     expected = explain(
         load_model(folder / "model.safetensors"),
-        arrays["x"],
+        tg.Series(arrays["x"], mask=arrays["mask"], ids=arrays["ids"]),
         "gradient_shap",
         background=load_dataset("switch_feature").train.x,
         n_samples=3,
@@ -126,8 +127,6 @@ def test_explain_reads_everything_from_a_file(folder, tmp_path):
         baseline="average",
         output="raw",
         steps=[4, 9],
-        mask=arrays["mask"],
-        ids=arrays["ids"],
     )
     written = Explanation.load(out)
     torch.testing.assert_close(written.values, expected.values, rtol=0, atol=0)
@@ -223,7 +222,7 @@ def test_evaluate_follows_the_score_where_told(folder, stored, capsys):
 
 def test_evaluate_compares_several_explanations_series_by_series(folder, stored, tmp_path, capsys):
     model, first = load_model(folder / "model.safetensors"), Explanation.load(stored)
-    other = explain(model, first.x, "random", ids=first.ids)
+    other = explain(model, tg.Series(first.x, ids=first.ids), "random")
     other.save(tmp_path / "random.safetensors")
     argv = ["evaluate", str(stored), str(tmp_path / "random.safetensors"), "--device", "cpu"]
     argv += ["--model", str(folder / "model.safetensors"), "--metrics", "cpd,cpp"]
@@ -258,9 +257,13 @@ def test_evaluate_compares_several_explanations_series_by_series(folder, stored,
 def several(folder, stored):
     """Files of the same series: random, which has no use for its baseline, and TIMING with two others."""
     model, first = load_model(folder / "model.safetensors"), Explanation.load(stored)
-    explain(model, first.x, "random", ids=first.ids, baseline="average").save(folder / "noise.safetensors")
-    explain(model, first.x, "timing", ids=first.ids, baseline="average").save(folder / "other.safetensors")
-    explain(model, first.x, "timing", ids=first.ids, baseline=0.5).save(folder / "half.safetensors")
+    explain(model, tg.Series(first.x, ids=first.ids), "random", baseline="average").save(
+        folder / "noise.safetensors"
+    )
+    explain(model, tg.Series(first.x, ids=first.ids), "timing", baseline="average").save(
+        folder / "other.safetensors"
+    )
+    explain(model, tg.Series(first.x, ids=first.ids), "timing", baseline=0.5).save(folder / "half.safetensors")
     return folder
 
 
@@ -354,7 +357,11 @@ def test_methods_that_learn_take_the_training_series_of_a_data_set(folder, tmp_p
     assert main([*argv, "--data", "switch_feature"]) == 0
     data, model = load_dataset("switch_feature"), load_model(folder / "model.safetensors")
     expected = explain(
-        model, data.test.x[:2], "augmented_occlusion", background=data.train.x, n_samples=2, ids=data.test.ids[:2]
+        model,
+        tg.Series(data.test.x[:2], ids=data.test.ids[:2]),
+        "augmented_occlusion",
+        background=data.train.x,
+        n_samples=2,
     )
     torch.testing.assert_close(Explanation.load(out).values, expected.values)
     assert main([*argv, "--data", str(folder / "series.npz")]) == 1
@@ -384,7 +391,7 @@ def test_other_series_are_the_baseline_of_both_commands(folder, tmp_path, capsys
     assert "compared with other series" in said
     data, net = load_dataset("switch_feature"), load_model(model)
     options = {"baseline": "background", "background": data.train.x, "n_samples": 6}
-    expected = explain(net, data.test.x[:4], ids=data.test.ids[:4], **options)
+    expected = explain(net, tg.Series(data.test.x[:4], ids=data.test.ids[:4]), **options)
     found = Explanation.load(out)
     torch.testing.assert_close(found.values, expected.values)
     assert found.background == expected.background

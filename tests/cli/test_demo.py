@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+import tempograd as tg
 from tempograd import Explanation, compare, evaluate, explain, load_dataset, load_model, summarise, tune
 from tempograd._utils.formatting import with_error
 from tempograd._utils.progress import uninterrupted
@@ -93,7 +94,7 @@ def test_the_numbers_are_the_librarys(finished):
     assert timing.seed == 1
     assert timing.ids.tolist() == test.ids.tolist()
     first = evaluate(model, timing, metrics=METRICS, truth=test.truth)
-    noise = explain(model, test.x, "random", seed=1, ids=test.ids)
+    noise = explain(model, tg.Series(test.x, ids=test.ids), "random", seed=1)
     second = evaluate(model, noise, metrics=METRICS, truth=test.truth)
     found = rows(out)
     for method, scores in (("timing", first), ("random", second)):
@@ -110,7 +111,9 @@ def test_a_method_on_fewer_series_says_so_and_is_paired_with_the_same_series(fin
     model, data = load_model(out / "model.safetensors"), load_dataset("state")
     few, setting = data.test.take(slice(2)), demo.METHODS["winit"].options
     train = data.train.x[:FEW]
-    scores = evaluate(model, explain(model, few.x, "winit", background=train, seed=1, ids=few.ids, **setting))
+    scores = evaluate(
+        model, explain(model, tg.Series(few.x, ids=few.ids), "winit", background=train, seed=1, **setting)
+    )
     timing = evaluate(model, Explanation.load(out / "timing.safetensors"))
     series, cpd, *_, difference = rows(out)["winit"]
     summary, gap = summarise(scores["cpd"]), compare(scores["cpd"], timing["cpd"][:2])

@@ -83,7 +83,7 @@ def test_labels_that_do_not_fit_name_no_outputs(place, capsys):
 
 def test_a_data_set_is_explained_in_its_units(place, monkeypatch):
     _, x, options = ward()
-    split = tg.Split(x, torch.tensor([0, 1, 0]), options["mask"])
+    split = tg.Series(x, torch.tensor([0, 1, 0]), mask=options["mask"])
     units = {"centre": torch.tensor([80.0, 37.0]), "scale": torch.tensor([12.0, 0.6]), "units": ("bpm", "°C")}
     data = tg.Dataset("state", split, None, split, 2, ("heart rate", "temperature"), **units)
     monkeypatch.setattr("tempograd.cli.inputs.load_dataset", lambda *_, **__: data)

@@ -74,8 +74,8 @@ DATA = ["--data", "ward.csv", "--id", "bed", "--label", "state"]
 def test_explain_own_code_on_an_own_table(weights, net, folder, capsys):
     argv = ["explain", "--model", "ward_net:Net", "--weights", weights, *DATA, "--device", "cpu"]
     assert main([*argv, "--out", "e.safetensors", "--classes", "ill,well"]) == 0
-    own = tg.read_series("ward.csv", id="bed", label="state")
-    expected = tg.explain(net, own.x, mask=own.mask)
+    own = tg.read_series("ward.csv", id="bed", label="state").padded()
+    expected = tg.explain(net, own)
     found = tg.Explanation.load(folder / "e.safetensors")
     assert torch.equal(found.values, expected.values)
     assert torch.equal(found.mask, own.mask)
@@ -137,8 +137,8 @@ def test_the_order_of_axes_and_the_part_of_the_answer_are_said_once(folder, caps
     model = ["--model", "first_net:First", "--weights", "first.pt", "--device", "cpu"]
     said = ["--model-layout", "BDT", "--pick", "logits"]
     assert main(["explain", *model, *said, *DATA, "--out", "e.safetensors", "--set", "n_samples=9"]) == 0
-    own = tg.read_series("ward.csv", id="bed", label="state")
-    by_hand = tg.explain(lambda z: net(z.mT.contiguous())["logits"], own.x, mask=own.mask, n_samples=9)
+    own = tg.read_series("ward.csv", id="bed", label="state").padded()
+    by_hand = tg.explain(lambda z: net(z.mT.contiguous())["logits"], own, n_samples=9)
     found = tg.Explanation.load("e.safetensors")
     assert torch.equal(found.values, by_hand.values)
     capsys.readouterr()
@@ -159,8 +159,8 @@ def test_the_summary_as_json(net, capsys):
     argv = ["explain", "--model", "ward_net:Net", "--weights", "w.pt", *DATA, "--device", "cpu", "--json"]
     assert main([*argv, "--target", "1", "--set", "n_samples=20"]) == 0
     found = json.loads(capsys.readouterr().out)
-    own = tg.read_series("ward.csv", id="bed", label="state")
-    size = tg.explain(net, own.x, mask=own.mask, target=1, n_samples=20).values.abs().sum((0, 1)).double()
+    own = tg.read_series("ward.csv", id="bed", label="state").padded()
+    size = tg.explain(net, own, target=1, n_samples=20).values.abs().sum((0, 1)).double()
     assert (found["series"], found["steps"], found["channels"], found["outputs"]) == (3, 5, 2, 2)
     assert found["explained"] == {"1": 3}
     shares = {entry["channel"]: entry["share"] for entry in found["strongest_channels"]}
@@ -186,8 +186,8 @@ def test_exported_programs_in_every_command(folder, net, capsys):
     torch.export.save(program, folder / "m.pt2")
     model = ["--model", "m.pt2", "--trust", "--device", "cpu"]
     assert main(["explain", *model, *DATA, "--out", "e.safetensors"]) == 0
-    own = tg.read_series("ward.csv", id="bed", label="state")
-    expected = tg.explain(program.module(), own.x, mask=own.mask)
+    own = tg.read_series("ward.csv", id="bed", label="state").padded()
+    expected = tg.explain(program.module(), own)
     assert torch.equal(tg.Explanation.load("e.safetensors").values, expected.values)
     assert "Next: tempograd report e.safetensors --model m.pt2 --trust --data" in capsys.readouterr().out
     assert main(["evaluate", "e.safetensors", *model, "--json"]) == 0
@@ -244,9 +244,14 @@ def test_own_training_series_and_settings_in_plain_words(folder, net):
         "e.safetensors",
     ]
     assert main(argv) == 0
-    own = tg.read_series("ward.csv", id="bed", label="state")
+    own = tg.read_series("ward.csv", id="bed", label="state").padded()
     expected = tg.explain(
-        net, own.x, "gradient_shap", background=own.x, mask=own.mask, ids=own.ids, n_samples=3, noise=0.5
+        net,
+        tg.Series(own.x, mask=own.mask, ids=own.ids),
+        "gradient_shap",
+        background=own.x,
+        n_samples=3,
+        noise=0.5,
     )
     assert torch.equal(tg.Explanation.load("e.safetensors").values, expected.values)
 
@@ -272,12 +277,14 @@ def test_report_shows_a_data_set_in_its_units(folder, monkeypatch):
     x = series(6, 5, 2)
     mask = torch.ones(6, 5, 2, dtype=torch.bool)
     mask[0, 0, 0] = False
-    split = tg.Split(x, torch.zeros(6, dtype=torch.int64), mask)
+    split = tg.Series(x, torch.zeros(6, dtype=torch.int64), mask=mask)
     units = {"centre": torch.tensor([37.0, 100.0]), "scale": torch.tensor([0.5, 10.0]), "units": ("°C", "bpm")}
     data = tg.Dataset("state", split, None, split, 2, ("temperature", "pulse"), **units)
     monkeypatch.setattr("tempograd.cli.inputs.load_dataset", lambda *_, **__: data)
     chosen = split.take([4, 0])
-    tg.explain(lambda z: z[:, 0], chosen.x, "random", mask=chosen.mask, ids=chosen.ids).save("e.safetensors")
+    tg.explain(lambda z: z[:, 0], tg.Series(chosen.x, mask=chosen.mask, ids=chosen.ids), "random").save(
+        "e.safetensors"
+    )
     argv = ["report", "e.safetensors", "--data", "state"]
     assert main(argv) == 0
     assert (folder / "report.html").stat().st_size > 10_000

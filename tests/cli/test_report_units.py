@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+import tempograd as tg
 from tempograd.cli import main
 from tempograd.data import load_dataset
 from tempograd.explainers import explain
@@ -16,7 +17,7 @@ def test_values_of_a_data_set_are_those_of_its_source(data_root, tmp_path):
     data = load_dataset("wafer", root=data_root)
     part = data.test.take([7, 2])
     model = build("gru", 1, 2, hidden=4).eval()
-    explain(model, part.x, "random", ids=part.ids).save(tmp_path / "e.safetensors")
+    explain(model, tg.Series(part.x, ids=part.ids), "random").save(tmp_path / "e.safetensors")
     argv = ["report", str(tmp_path / "e.safetensors"), "--data", "wafer", "--root", str(data_root)]
     assert main([*argv, "--out", str(tmp_path / "r.html")]) == 0
     content = Page(tmp_path / "r.html").content
@@ -27,7 +28,7 @@ def test_values_of_a_data_set_are_those_of_its_source(data_root, tmp_path):
 
 def test_values_of_a_file_are_found_by_their_ids(tmp_path):
     x = random_series(3)
-    explain(Flat().eval(), x, "random", ids=torch.tensor([5, 9, 2])).save(tmp_path / "e.safetensors")
+    explain(Flat().eval(), tg.Series(x, ids=torch.tensor([5, 9, 2])), "random").save(tmp_path / "e.safetensors")
     measured = x.numpy() * 100
     np.savez(tmp_path / "raw.npz", x=measured[[2, 0, 1]], ids=np.array([2, 5, 9]))
     argv = ["report", str(tmp_path / "e.safetensors"), "--raw", str(tmp_path / "raw.npz")]
@@ -40,7 +41,7 @@ def test_values_of_a_file_are_found_by_their_ids(tmp_path):
 @pytest.mark.parametrize("ids", [[2, 5], [2, 5, 8]])
 def test_a_file_that_lacks_a_series_is_refused(tmp_path, capsys, ids):
     x = random_series(3)
-    explain(Flat().eval(), x, "random", ids=torch.tensor([5, 9, 2])).save(tmp_path / "e.safetensors")
+    explain(Flat().eval(), tg.Series(x, ids=torch.tensor([5, 9, 2])), "random").save(tmp_path / "e.safetensors")
     np.savez(tmp_path / "raw.npz", x=x.numpy()[: len(ids)], ids=np.array(ids))
     argv = ["report", str(tmp_path / "e.safetensors"), "--raw", str(tmp_path / "raw.npz")]
     assert main([*argv, "--out", str(tmp_path / "r.html")]) == 1

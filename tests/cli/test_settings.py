@@ -39,6 +39,7 @@ RESERVED = {
     "times=1": "--time",
     "mask=0": "--data",
     "missing=mask": "--missing",
+    "task=regression": "--task",
 }
 
 
@@ -68,7 +69,6 @@ WRONG = {
     "batch_size=0": "batch_size must be at least 1",
     "draws=true": "draws must be an integer, got True",
     "precision=[]": "precision must be 'full', 'tf32' or 'bf16', got []",
-    "layout=3": "layout must be 'BTD' or 'BDT', got 3",
     "output=1,2": "output must be 'probability' or 'raw', got [1, 2]",
     "gradient_check=1": "gradient_check must be true or false, got 1",
     "target=[[[[]]]]": "target must",
@@ -105,7 +105,7 @@ def test_nan_in_arrays_is_missing_if_one_says_so(kind, place, tmp_path, capsys):
     assert main([*argv, "--missing", "mask"]) == 0
     told = capsys.readouterr().out
     model, found = tg.load_model(place / "m.safetensors"), tg.Explanation.load(tmp_path / "e.safetensors")
-    expected = tg.explain(model, holes, missing="mask")
+    expected = tg.explain(model, tg.Series(holes, mask="nan"))
     torch.testing.assert_close(found.values, expected.values)
     assert torch.equal(found.mask, ~holes.isnan())
     assert torch.equal(found.x, expected.x)

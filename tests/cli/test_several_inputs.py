@@ -55,12 +55,12 @@ def test_the_file_holds_what_python_explains(arrays, capsys):
     import stays_net  # the module of the fixture
 
     expected = tg.explain(
-        stays_net.Ward(),
-        {name: torch.from_numpy(arrays[name]) for name in ("past", "static")},
+        tg.Predictor(stays_net.Ward(), pick="logits", task="classification"),
+        tg.Series(
+            {name: torch.from_numpy(arrays[name]) for name in ("past", "static")},
+            fixed={"length": torch.from_numpy(LENGTH)},
+        ),
         "integrated_gradients",
-        fixed={"length": torch.from_numpy(LENGTH)},
-        pick="logits",
-        task="classification",
         target=1,
     )
     assert torch.equal(found["static"].values, expected["static"].values)
@@ -79,6 +79,7 @@ def test_the_file_holds_what_python_explains(arrays, capsys):
         "fixed forgotten": ("--inputs", "past,static", "--pick", "logits"),
         "rows that differ": ("--inputs", "past,static", "--fixed", "short"),
         "two possible outputs": CALL,
+        "lengths of their own": (*CALL, "--pick", "logits", "--lengths", "own"),
     }.items(),
 )
 @pytest.mark.usefixtures("arrays")

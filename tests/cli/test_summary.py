@@ -259,10 +259,10 @@ def test_gap_of_a_cube_at_the_midpoint(masked):
     x = series(3, 4, 2, dtype=torch.float64) + 2
     mask = torch.ones_like(x)
     mask[:, 1] = 0 if masked else 1
-    settings = {"n_steps": 1, "rule": "midpoint", "output": "raw", "mask": mask}
-    explanation = tg.explain(cubes, x, "integrated_gradients", **settings)
+    known, settings = tg.Series(x, mask=mask), {"n_steps": 1, "rule": "midpoint", "output": "raw"}
+    explanation = tg.explain(cubes, known, "integrated_gradients", **settings)
     assert gap(explanation, cubes, x) == pytest.approx(0.25, rel=1e-5)
-    exact = tg.explain(cubes, x, "integrated_gradients", n_steps=2, output="raw", mask=mask)
+    exact = tg.explain(cubes, known, "integrated_gradients", n_steps=2, output="raw")
     assert gap(exact, cubes, x) == pytest.approx(0, abs=1e-5)
     assert gap(tg.explain(cubes, x, "random", output="raw"), cubes, x) is None
 

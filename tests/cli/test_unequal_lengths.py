@@ -2,7 +2,6 @@
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -77,8 +76,8 @@ def test_each_series_at_its_own_length_is_as_if_it_were_alone(capsys):
     found = explain("--lengths", "own", "--baseline", "average")
     for place, (series, mask) in enumerate([(LONG, LONG != 0), (SHORT, SHORT != 0)]):
         steps = len(series)
-        options = {"mask": mask[None], "ids": [place], "task": "regression", "baseline": "average"}
-        alone = tg.explain(lambda x: 2 * x[:, -1, :1] + x[:, -1, 1:], series[None], "occlusion", **options)
+        model = tg.Predictor(lambda x: 2 * x[:, -1, :1] + x[:, -1, 1:], task="regression")
+        alone = tg.explain(model, tg.Series(series[None], mask=mask[None]), "occlusion", baseline="average")
         assert torch.equal(found.values[place, :steps], alone.values[0])
         assert found.values[place, steps:].eq(0).all()
     assert found.values[1].abs().sum() > 0
@@ -141,30 +140,26 @@ def test_series_that_leave_steps_to_others_only_are_refused(capsys):
     assert "--lengths is not for results in a folder: shorter series are padded there" in capsys.readouterr().err
 
 
-def test_options_of_a_file_say_it_in_python():
-    read = tg.read_series("days.csv", time="day", align="order")
-    with pytest.warns(TempogradWarning, match=rf"^{NOTE}Unless .*explain\(model, \*\*series.unpadded\)"):
-        options = read.options
-    assert torch.equal(options["mask"], read.mask)
+def test_series_of_a_file_in_python():
+    read, last = tg.read_series("days.csv", time="day", align="order"), lambda x: x[:, -1]
+    model = tg.Predictor(last, task="regression")
     with pytest.warns(TempogradWarning, match="each length by itself"):
-        found = tg.explain(lambda x: x[:, -1], **read.unpadded, method="occlusion", task="regression", target=0)
+        found = tg.explain(model, read, "occlusion", target=0)
     assert found.values[..., 0].tolist() == [[0, 0, 3], [0, 8, 0]]
     assert (found.names, found.times) == (("long", "short"), (("1", "2", "3"), ("5", "9", "")))
-    assert read.take([0]).options["names"] == ("long",)  # which has no padding: no warning
-    with pytest.warns(TempogradWarning, match="1 of 1 series has fewer than 3 steps"):
-        _ = read.take([1]).options
-    alone = read.take([1]).unpadded  # as long as the longest of these
-    assert tg.explain(lambda x: x[:, -1, 0], **alone, method="occlusion", task="regression").times == (("5", "9"),)
-    assert replace(read, padded=False).options["names"] == ("long", "short")
+    padded = tg.explain(model, read.padded(), "occlusion", target=0)
+    assert padded.values[..., 0].tolist() == [[0, 0, 3], [0, 0, 0]]
+    alone = tg.explain(model, read.take([1]), "occlusion", target=0)  # as long as the longest of these
+    assert (alone.values[..., 0].tolist(), alone.times) == ([[0, 8]], (("5", "9"),))
 
 
 def test_a_series_without_any_value_keeps_a_step():
-    mask = torch.tensor([[[True], [True]], [[False], [False]]])
-    found = tg.Series(torch.ones(2, 2, 1), torch.zeros(2).long(), mask, raw=torch.ones(2, 2, 1)).unpadded
-    assert [len(part) for name in ("x", "mask", "raw") for part in found[name]] == [2, 1] * 3
-    several = tg.Series(torch.ones(1, 1, 1), torch.zeros(1).long(), inputs={"x": torch.ones(1, 1, 1)})
-    with pytest.raises(tg.TempogradError, match="Several inputs cannot be shown at lengths of their own"):
-        _ = several.unpadded
+    write("day,a,b,label", "long,1,1,4,0", "long,2,2,3,1", "none,1,,,1")
+    read = tg.read_series("days.csv", time="day", label="label")
+    assert [len(one) for one in read.x] == [2, 1]
+    assert [seen.all().item() for seen in read.mask] == [True, False]
+    alone = read.take([1])
+    assert (alone.x.tolist(), alone.times, alone.y.tolist()) == ([[[0, 0]]], ("1",), [[1]])
 
 
 # Labels that change within a series.

@@ -1,10 +1,10 @@
-"""Splits, data sets and loading by name."""
+"""Series, data sets and loading by name."""
 
 import numpy as np
 import pytest
 import torch
 
-from tempograd.data import Dataset, Split, load_dataset
+from tempograd.data import Dataset, Series, load_dataset
 from tempograd.errors import InputError, UnknownNameError
 
 
@@ -17,20 +17,20 @@ def make(series=6, time=4, channels=2, **changes):
         "truth": x % 5 == 0,
         "ids": torch.arange(series) * 10,
     }
-    return Split(**(parts | changes))
+    return Series(**(parts | changes))
 
 
 @pytest.mark.parametrize(
     "indices", [[4, 1], torch.tensor([4, 1]), torch.tensor([4, 1]).numpy(), slice(4, None), slice(1, 5, 3)]
 )
 def test_take_moves_every_part_along(indices):
-    split = make()
+    series = make()
     rows = list(range(6))[indices] if isinstance(indices, slice) else [4, 1]
-    taken = split.take(indices)
+    taken = series.take(indices)
     assert taken.ids.tolist() == [10 * row for row in rows]
     assert taken.y.tolist() == [row % 3 for row in rows]
     for name in ("x", "mask", "truth"):
-        expected = [getattr(split, name)[row].tolist() for row in rows]
+        expected = [getattr(series, name)[row].tolist() for row in rows]
         assert getattr(taken, name).tolist() == expected
     assert len(taken) == len(rows)
 
@@ -45,61 +45,66 @@ def test_take_with_a_bool_mask_keeps_absent_parts_absent():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"x": torch.zeros(6, 4)}, "series, time, channel"),
+        ({"x": torch.zeros(6, 4)}, "batch, time, channel"),
         ({"x": torch.zeros(6, 4, 2, dtype=torch.long)}, "torch.int64"),
         ({"y": torch.zeros(6, dtype=torch.bool)}, "y must be classes"),
-        ({"y": torch.zeros(5, 1)}, r"one per series \(6,\)"),
-        ({"y": torch.tensor(0.5)}, r"a forecast \(6, horizon\)"),
-        ({"y": torch.zeros(6, 2, dtype=torch.long)}, r"one per step \(6, 4\)"),
-        ({"mask": torch.ones(6, 4, 2)}, "mask must be a bool tensor"),
-        ({"truth": torch.ones(6, 4, 1, dtype=torch.bool)}, "truth must be a bool tensor"),
-        ({"ids": torch.tensor([0, 1, 2, 3, 4, 4])}, "6 distinct integers"),
-        ({"ids": torch.arange(5)}, "6 distinct integers"),
-        ({"ids": torch.arange(6)[:, None]}, "6 distinct integers"),
+        ({"y": torch.zeros(5, 1)}, r"one per series \(6,\) or step \(6, 4\)"),
+        ({"y": torch.tensor(0.5)}, "real values with one row per series"),
+        ({"y": torch.zeros(6, 2, dtype=torch.long)}, r"step \(6, 4\).* got torch.int64 of shape \(6, 2\)"),
+        ({"mask": torch.full((6, 4, 2), 0.5)}, "mask must hold 1"),
+        (
+            {"truth": torch.ones(6, 4, 1, dtype=torch.bool)},
+            r"truth must have the shape of x, \(6, 4, 2\), got \(6, 4, 1\)",
+        ),
+        ({"ids": torch.tensor([0, 1, 2, 3, 4, 4])}, "ids must be distinct, but 4 occurs"),
+        ({"ids": torch.arange(5)}, r"expected shape \(6,\), got \(5,\)"),
+        ({"ids": torch.arange(6)[:, None]}, r"expected shape \(6,\), got \(6, 1\)"),
+        ({"ids": ["a", "b"]}, "one entry per series: expected 6, got 2"),
+        ({"ids": ["a", "b", "c", "d", "e", "a"]}, "ids must be distinct, but 'a' occurs"),
     ],
 )
-def test_a_split_refuses_parts_that_do_not_fit(changes, message):
+def test_series_refuse_parts_that_do_not_fit(changes, message):
     with pytest.raises(InputError, match=message):
         make(**changes)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, list], ids=["numpy", "list"])
-def test_a_split_takes_arrays_and_lists(kind):
+def test_series_take_arrays_and_lists(kind):
     """Whole numbers of any kind are ids and classes."""
-    split = make()
-    parts = {name: getattr(split, name).numpy() for name in ("x", "mask", "truth")}
-    found = Split(**parts, y=kind(split.y.int().numpy()), ids=kind(split.ids.numpy()))
+    series = make()
+    parts = {name: getattr(series, name).numpy() for name in ("x", "mask", "truth")}
+    found = Series(**parts, y=kind(series.y.int().numpy()), ids=kind(series.ids.numpy()))
     assert found.take([4, 1]).ids.tolist() == [40, 10]
     for name in ("x", "y", "mask", "truth", "ids"):
-        assert torch.equal(getattr(found, name), getattr(split, name))
-    with pytest.raises(InputError, match="6 distinct integers"):
+        assert torch.equal(getattr(found, name), getattr(series, name))
+    with pytest.raises(InputError, match="ids must be distinct, but 4 occurs"):
         make(ids=np.array([0, 1, 2, 3, 4, 4]))
 
 
 @pytest.mark.parametrize("shape", [(6,), (6, 4)])
-def test_a_split_holds_the_values_of_a_regression(shape):
+def test_series_hold_the_values_of_a_regression(shape):
     y = torch.linspace(-2, 30, torch.Size(shape).numel()).view(shape)
-    split = make(y=y)
-    assert torch.equal(split.take([5, 0]).y, y[[5, 0]])
-    assert Dataset("toy", split, None, split, classes=1, channels=("a", "b")).per_step == (len(shape) == 2)
+    series = make(y=y)
+    assert torch.equal(series.take([5, 0]).y, y[[5, 0]])
+    assert Dataset("toy", series, None, series, classes=1, channels=("a", "b")).per_step == (len(shape) == 2)
 
 
 @pytest.mark.parametrize("shape", [(6, 1), (6, 3), (6, 3, 2)])
-def test_a_split_holds_the_values_of_a_forecast(shape):
+def test_series_hold_the_values_of_a_forecast(shape):
     """A horizon is as long as it is; one as long as the series would look like values of its steps."""
     y = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    split = make(y=y)
-    assert split.take([5, 0]).y.tolist() == y[[5, 0]].tolist()
-    assert "real values" in repr(split)
-    assert not Dataset("toy", split, None, split, classes=3, channels=("a", "b")).per_step
+    series = make(y=y)
+    assert series.take([5, 0]).y.tolist() == y[[5, 0]].tolist()
+    assert "real values" in repr(series)
+    assert not Dataset("toy", series, None, series, classes=3, channels=("a", "b")).per_step
 
 
 def test_a_dataset_refuses_labels_and_names_that_do_not_fit():
-    split = make()
+    series = make()
     with pytest.raises(InputError, match=r"labels of toy must lie in 0 … 1"):
-        Dataset("toy", split, None, split, classes=2, channels=("a", "b"))
+        Dataset("toy", series, None, series, classes=2, channels=("a", "b"))
     with pytest.raises(InputError, match="toy has 3 channel names for 2 channels"):
-        Dataset("toy", split, None, split, classes=3, channels=("a", "b", "c"))
+        Dataset("toy", series, None, series, classes=3, channels=("a", "b", "c"))
 
 
 def test_a_fold_splits_the_training_series_and_leaves_the_test_alone():
@@ -117,8 +122,8 @@ def test_the_five_validation_parts_are_the_training_series():
 
 
 def test_per_step_follows_the_labels():
-    split = make()
-    assert not Dataset("toy", split, None, split, 3, ("a", "b")).per_step
+    series = make()
+    assert not Dataset("toy", series, None, series, 3, ("a", "b")).per_step
     assert load_dataset("state").per_step
 
 
@@ -131,27 +136,27 @@ def test_unknown_names_are_refused_with_a_hint():
         load_dataset("state", fold=5)
 
 
-def test_splits_and_data_sets_write_themselves_in_a_few_words():
+def test_series_and_data_sets_write_themselves_in_a_few_words():
     mask = torch.ones(4, 5, 2, dtype=torch.bool)
     mask[0] = False
-    split = Split(torch.zeros(4, 5, 2), torch.tensor([0, 1, 2, 0]), mask, mask)
-    assert repr(split) == "Split(4 series × 5 steps × 2 channels, 3 classes, 25 % missing, truth known)"
-    values = Split(torch.zeros(1, 5, 2), torch.zeros(1))
-    assert repr(values) == "Split(1 series × 5 steps × 2 channels, real values)"
-    steps = Split(torch.zeros(1, 5, 2), torch.zeros(1, 5, dtype=torch.int64))
-    assert repr(steps) == "Split(1 series × 5 steps × 2 channels, 1 class per step)"
-    data = Dataset("toy", split, None, steps, 3, ("a", "b"), "paper")
+    series = Series(torch.zeros(4, 5, 2), torch.tensor([0, 1, 2, 0]), mask=mask, truth=mask)
+    assert repr(series) == "Series(4 series × 5 steps × 2 channels, 3 classes, 25 % missing, truth known)"
+    values = Series(torch.zeros(1, 5, 2), torch.zeros(1))
+    assert repr(values) == "Series(1 series × 5 steps × 2 channels, real values)"
+    steps = Series(torch.zeros(1, 5, 2), torch.zeros(1, 5, dtype=torch.int64))
+    assert repr(steps) == "Series(1 series × 5 steps × 2 channels, 1 class per step)"
+    data = Dataset("toy", series, None, steps, 3, ("a", "b"), "paper")
     assert repr(data).splitlines() == [
         "Dataset toy (paper), 3 classes, channels a, b",
-        f"  train      {split!r}",
+        f"  train      {series!r}",
         f"  test       {steps!r}",
     ]
 
 
-def scaled(split=None, **changes):
-    split = make() if split is None else split
+def scaled(series=None, **changes):
+    series = make() if series is None else series
     parts = {"centre": torch.tensor([10.0, -1.0]), "scale": torch.tensor([2.0, 0.5]), "units": ("°C", "")}
-    return Dataset("toy", split, None, split, 3, ("a", "b"), **(parts | changes))
+    return Dataset("toy", series, None, series, 3, ("a", "b"), **(parts | changes))
 
 
 @pytest.mark.parametrize("shape", [(2,), (1, 2), (4, 1), (4, 2), ()])
@@ -198,6 +203,6 @@ def test_a_scaling_that_does_not_fit_is_refused(changes, message):
         scaled(**changes)
 
 
-def test_raw_is_for_splits_of_the_same_data_set():
-    with pytest.raises(InputError, match=r"splits of toy, with series of shape \(4, 2\), got \(5, 2\)"):
+def test_raw_is_for_series_of_the_same_data_set():
+    with pytest.raises(InputError, match=r"series of toy, of shape \(4, 2\), got \(5, 2\)"):
         scaled().raw(make(time=5))

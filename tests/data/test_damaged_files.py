@@ -283,7 +283,7 @@ def test_hostile_names_never_break_messages(name, tmp_path):
 def test_names_are_kept_as_they_are(write):
     name = "\x1b[31m" + "x" * 500
     found = tg.read_series(write("n.csv", [f"id,time,{name}", f"{name},0,1"]))
-    assert (found.names, found.channels) == ((name,), (name,))
+    assert (found.ids, found.channels) == ((name,), (name,))
 
 
 # --- arrays ----------------------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ def test_headers_are_compared_with_what_follows_them(tmp_path):
         ({"ids": np.array([b"\xff", b"b", b"c"])}, "ids holds text that is not Unicode"),
         ({"ids": np.array(["a", "b", "a"])}, "ids must be distinct"),
         ({"y": np.array([0.5, np.inf, 1])}, "y holds NaN or infinity"),
-        ({"y": np.array([0, 1])}, "y must be classes (int64) or real values"),
+        ({"y": np.array([0, 1])}, "y must be classes (whole numbers), one per series (3,)"),
         ({"mask": np.ones((3, 4))}, "mask must have the shape of x"),
     ],
 )
@@ -371,7 +371,7 @@ def test_arrays_by_other_names_are_told_and_never_unpacked(tmp_path):
     with pytest.warns(
         tg.TempogradWarning, match=r"a\.npz holds label, which is not read: the arrays .* x, mask, y"
     ):
-        assert not tg.read_series(tmp_path / "a.npz").labelled
+        assert tg.read_series(tmp_path / "a.npz").y is None
     with pytest.raises(tg.TempogradWarning):  # as pytest is told to treat warnings here
         tg.read_series(tmp_path / "a.npz")
     (tmp_path / "a.npz").write_bytes(zip_bytes({"X.npy": npy_bytes(X)}))
@@ -405,7 +405,7 @@ def test_parquet_that_is_none(tmp_path):
 
 def test_folders_add_no_columns(tmp_path):
     path = parquet(tmp_path / "label=7" / "a.parquet", "SELECT 1 AS id, 0 AS time, 5 AS a")
-    assert not tg.read_series(path).labelled
+    assert tg.read_series(path).y is None
 
 
 def test_numbers_of_every_type(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tempograd.data import DATASETS, Dataset, Split, load_dataset
+from tempograd.data import DATASETS, Dataset, Series, load_dataset
 from tempograd.data.files import open_text
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError, UnknownNameError, short_path
@@ -23,7 +23,7 @@ def calls(monkeypatch):
     def read(*, root=None, variant=None, fold=None):
         """Tell nobody."""
         seen.append((root, variant, fold))
-        split = Split(torch.zeros(1, 2, 1), torch.zeros(1, dtype=torch.long))
+        split = Series(torch.zeros(1, 2, 1), torch.zeros(1, dtype=torch.long))
         return Dataset("spied", split, None, split, 1, ("a",))
 
     assert read.__name__ == "read"  # still a plain function

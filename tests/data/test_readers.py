@@ -36,6 +36,15 @@ def tensors(content=X):
     return x, mask
 
 
+def same_cells(found, content):
+    """Each series has its own length, and 0 where nothing was observed."""
+    x, mask = tensors(content)
+    assert [len(one) for one in found.x] == list(map(len, content))
+    padded = found.padded()
+    assert torch.equal(padded.x, x)
+    assert torch.equal(padded.mask, mask)
+
+
 def cell(value):
     return "" if value is None else repr(value)
 
@@ -89,20 +98,15 @@ def test_tables_give_the_tensors_of_a_plain_loop(kind, write, tmp_path):
         packed.write_bytes(gzip.compress(path.read_bytes()))
         path = packed
     found = tg.read_series(path, **WARD)
-    x, mask = tensors()
-    assert torch.equal(found.x, x)
-    assert torch.equal(found.mask, mask)
+    same_cells(found, X)
     assert found.y.tolist() == [1, 0, 1]
     assert found.classes == ("ill", "well")
-    assert (found.names, found.channels, found.times) == (NAMES, CHANNELS, ("0", "1", "2", "3"))
-    assert found.ids.tolist() == [0, 1, 2]
+    assert (found.ids, found.channels, found.times) == (NAMES, CHANNELS, ("0", "1", "2", "3"))
 
 
 def test_a_ts_file_gives_the_same_tensors(write):
     found = tg.read_series(write("ward.ts", ts_lines()), channels=CHANNELS)
-    x, mask = tensors()
-    assert torch.equal(found.x, x)
-    assert torch.equal(found.mask, mask)
+    same_cells(found, X)
     assert (found.y.tolist(), found.classes, found.channels) == ([1, 0, 1], ("ill", "well"), CHANNELS)
 
 
@@ -114,11 +118,8 @@ def test_a_wide_table_has_one_row_per_series(ending, write, tmp_path):
     ]
     path = write("w.csv", rows)
     found = tg.read_series(path if ending == "csv" else parquet(path, tmp_path / "w.parquet"))
-    x, mask = tensors(content)
-    assert torch.equal(found.x, x)
-    assert torch.equal(found.mask, mask)
+    same_cells(found, [content[0][:2], content[1]])  # its last step has no value
     assert found.ids.tolist() == [10, 9]
-    assert found.names is None
     assert (found.y.tolist(), found.classes) == ([0, 1], None)
     assert found.times == ("t0", "t1", "t2")
 
@@ -139,17 +140,17 @@ def test_a_column_that_numbers_the_rows_is_no_channel(write, tmp_path, first):
         with pytest.warns(tg.TempogradWarning, match=LEFT_OUT) as warned:
             found = tg.read_series(given)
         assert (len(warned), found.channels) == (1, ("a",))
-        assert found.x[..., 0].tolist() == [[0.5, 1.5], [2.5, 0.0]]
+        assert [one.flatten().tolist() for one in found.x] == [[0.5, 1.5], [2.5]]
     wide = write("w.csv", [",X1,X2,y", "p,1,2,0", "q,3,4,1"])
     named = tg.read_series(wide, id="column 1")
-    assert (named.names, named.x.flatten(1).tolist()) == (("p", "q"), [[1, 2], [3, 4]])
+    assert (named.ids, named.x.flatten(1).tolist()) == (("p", "q"), [[1, 2], [3, 4]])
     parquet(tmp_path / "f.csv", tmp_path / "f.parquet")
     import duckdb
 
     duckdb.sql(
         f"COPY (SELECT 7 AS __index_level_0__, * FROM read_csv('{tmp_path}/f.csv')) TO '{tmp_path}/i.parquet'"
     )
-    assert tg.read_series(tmp_path / "i.parquet", channels=["a"]).x.tolist() == found.x.tolist()
+    assert tg.read_series(tmp_path / "i.parquet", channels=["a"]).padded().x.tolist() == found.padded().x.tolist()
 
 
 @pytest.mark.parametrize(
@@ -201,11 +202,9 @@ def test_rows_may_come_in_any_order_and_blocks_of_any_size(write, monkeypatch):
     shuffled = [rows[0], *(rows[1 + i] for i in (3, 0, 8, 5, 2, 7, 1, 4, 6))]
     monkeypatch.setattr(csv_file, "BLOCK", 2)
     found = tg.read_series(write("ward.csv", shuffled), **WARD)
-    x, mask = tensors()
-    order = [NAMES.index(name) for name in found.names]
+    order = [NAMES.index(name) for name in found.ids]
     assert order == [1, 0, 2]  # in order of appearance
-    assert torch.equal(found.x, x[order])
-    assert torch.equal(found.mask, mask[order])
+    same_cells(found, [X[place] for place in order])
     assert found.y.tolist() == [0, 1, 1]
 
 
@@ -220,19 +219,17 @@ def test_lines_are_counted_over_all_blocks(write, monkeypatch):
 
 def test_y_is_a_channel_beside_x_and_z(write):
     found = tg.read_series(write("a.csv", ["id,time,x,y,z", "1,0,1,2,3"]))
-    assert (found.channels, found.labelled) == (("x", "y", "z"), False)
+    assert (found.channels, found.y) == (("x", "y", "z"), None)
     assert tg.read_series(write("a.csv", ["id,time,x,y", "1,0,1,2"]), label="y").channels == ("x",)
     assert tg.read_series(write("a.csv", ["id,time,a,y", "1,0,1,2"])).channels == ("a",)
 
 
 def test_channels_are_chosen_and_ordered_by_name(write):
-    x, mask = tensors()
     for rows in (long_rows(), melted_rows()):
         found = tg.read_series(write("ward.csv", rows), **WARD, channels=["sodium"])
-        assert torch.equal(found.x, x[..., 1:])
-        assert torch.equal(found.mask, mask[..., 1:])
+        same_cells(found, [[step[1:] for step in steps] for steps in X])
         swapped = tg.read_series(write("ward.csv", rows), **WARD, channels=["sodium", "pulse"])
-        assert torch.equal(swapped.x, x.flip(-1))
+        same_cells(swapped, [[step[::-1] for step in steps] for steps in X])
 
 
 @pytest.mark.skipif(not hasattr(clock, "tzset"), reason="the system has one time zone")
@@ -246,7 +243,7 @@ def test_a_table_without_ids_is_one_series_and_dates_are_times(write, monkeypatc
     monkeypatch.undo()
     clock.tzset()
     assert found.times == ("2026-03-29T01:00", "2026-03-29T02:00", "2026-03-29T03:00")
-    assert not found.labelled
+    assert found.y is None
 
 
 GAPS = ["id,time,a", "1,0,10", "1,5,11", "1,7,12", "2,5,20", "2,0.5,21"]
@@ -260,13 +257,11 @@ def test_gaps_are_placed_as_the_user_says(write):
         tg.read_series(path)
     by_time = tg.read_series(path, align="time")
     assert by_time.times == ("0", "0.5", "5", "7")
-    assert by_time.x[..., 0].tolist() == [[10, 0, 11, 12], [0, 21, 20, 0]]
-    assert by_time.mask[..., 0].tolist() == [[True, False, True, True], [False, True, True, False]]
+    same_cells(by_time, [[[10], [None], [11], [12]], [[None], [21], [20]]])
     by_order = tg.read_series(path, align="order")
     assert by_order.times == (("0", "5", "7"), ("0.5", "5", ""))
-    assert by_order.take([1]).times == (("0.5", "5", ""),)
-    assert by_order.x[..., 0].tolist() == [[10, 11, 12], [21, 20, 0]]
-    assert by_order.mask[..., 0].tolist() == [[True] * 3, [True, True, False]]
+    assert by_order.take([1]).times == (("0.5", "5"),)
+    same_cells(by_order, [[[10], [11], [12]], [[21], [20]]])
 
 
 def test_without_times_the_order_of_rows_counts_if_asked_for(write):
@@ -274,7 +269,7 @@ def test_without_times_the_order_of_rows_counts_if_asked_for(write):
     with pytest.raises(tg.TempogradError, match=r"has the columns id, a: .*--time"):
         tg.read_series(path)
     found = tg.read_series(path, format="long", align="order")
-    assert found.x[..., 0].tolist() == [[1, 3], [2, 0]]
+    same_cells(found, [[[1], [3]], [[2]]])
 
 
 def test_labels_per_step(write):
@@ -296,7 +291,7 @@ def test_labels_of_every_kind(labels, options, y, classes, write):
     rows = ["id,t0,t1,label", f"1,0,0,{labels[0]}", f"2,0,0,{labels[1]}"]
     found = tg.read_series(write("l.csv", rows), **options)
     assert (found.y.tolist(), found.classes) == (y, classes)
-    assert not tg.read_series(write("l.csv", rows), labels=False).labelled
+    assert tg.read_series(write("l.csv", rows), labels=False).y is None
 
 
 def test_numbers_that_do_not_begin_with_zero_are_pointed_out(write):
@@ -318,15 +313,15 @@ def test_npz_with_text(tmp_path):
     assert found.x.dtype == torch.float64
     assert torch.equal(found.x, torch.from_numpy(x))
     assert (found.y.tolist(), found.classes) == ([1, 0], ("no", "yes"))
-    assert (found.names, found.times, found.channels) == (("p", "q"), ("5", "6", "7"), ("u", "v"))
+    assert (found.ids, found.times, found.channels) == (("p", "q"), ("5", "6", "7"), ("u", "v"))
 
 
 def test_parts_keep_their_names(write):
     found = tg.read_series(write("ward.csv", long_rows()), **WARD)
     part = found.take([2, 0])
-    assert (part.names, part.ids.tolist(), part.channels) == (("bed 12", "bed 7"), [2, 0], CHANNELS)
-    assert torch.equal(part.mask, found.mask[[2, 0]])
-    assert found.take(slice(1, None)).names == ("bed 3", "bed 12")
+    assert (part.ids, part.channels) == (("bed 12", "bed 7"), CHANNELS)
+    same_cells(part, [X[2], X[0]])
+    assert found.take(slice(1, None)).ids == ("bed 3", "bed 12")
 
 
 @pytest.mark.parametrize(
@@ -401,7 +396,7 @@ def test_npz_with_what_people_know(tmp_path):
     assert (found.units, found.raw.tolist()) == (("bpm",), raw.tolist())
     part = found.take([1])
     assert (part.times, part.raw.tolist()) == ((found.times[1],), [raw[1].tolist()])
-    explained = tg.explain(lambda z: z[:, 0], part.x, "random", output="raw", **part.options)
+    explained = tg.explain(lambda z: z[:, 0], part, "random", output="raw")
     assert (explained.times, explained.units, explained.raw.tolist()) == (part.times, ("bpm",), [raw[1].tolist()])
     for wrong, message in (
         (

@@ -74,7 +74,7 @@ def test_outputs_that_nobody_can_explain(name, calls):
     model, match = UNUSABLE[name]
     for call in calls.values():
         refused(match, call, model)
-    split = tg.Split(X, torch.zeros(4, dtype=torch.int64))
+    split = tg.Series(X, torch.zeros(4, dtype=torch.int64))
     refused(match, tg.accuracy, _Module(model), split)
 
 

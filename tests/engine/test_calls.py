@@ -21,7 +21,6 @@ from torch import nn
 import tempograd as tg
 from tempograd.engine import Call, fingerprint, owner, place
 from tempograd.engine.model import modules_of
-from tempograd.engine.outputs import forward
 from tests.helpers.models import series
 
 TIME, CHANNELS = 9, 3
@@ -107,6 +106,15 @@ def around(net):
     return call
 
 
+class Turned(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, z):
+        return self.net(z.mT)
+
+
 def turned(net):
     return lambda z: net(z.transpose(1, 2))
 
@@ -115,8 +123,8 @@ def turned(net):
 def test_channels_first_is_the_function_by_hand_to_the_bit(method):
     net = Net().train()
     before = copy.deepcopy(net.state_dict())
-    found = tg.explain(net, X, method, model_layout="BDT", **METHODS[method])
-    by_hand = tg.wrap(net, lambda net, z: net(z.transpose(1, 2).contiguous()))
+    found = tg.explain(tg.Predictor(net, layout="BDT"), X, method, **METHODS[method])
+    by_hand = tg.Predictor(lambda z: net(z.transpose(1, 2).contiguous()), modules=[net])
     expected = tg.explain(by_hand, X, method, **METHODS[method])
     assert expected.values.abs().max() > 0
     assert torch.equal(found.values, expected.values)
@@ -129,7 +137,7 @@ def test_channels_first_is_the_function_by_hand_to_the_bit(method):
 
 def test_data_and_model_with_channels_first_need_a_word_each():
     net = Net()
-    found = tg.explain(net, X.transpose(1, 2), layout="BDT", model_layout="BDT", n_samples=6)
+    found = tg.explain(tg.Predictor(net, layout="BDT"), tg.Series(X.transpose(1, 2), layout="BDT"), n_samples=6)
     assert torch.equal(found.values, tg.explain(turned(net), X, n_samples=6).values)
 
 
@@ -139,15 +147,17 @@ def test_a_picked_part_is_the_function_by_hand_to_the_bit(name, kind):
     answer, pick = ANSWERS[name]
     net, plain = Net(answer), Net()
     model = net if kind == "module" else around(net)
-    found = tg.explain(model, X, n_samples=6, pick=pick, model_layout="BDT")
+    found = tg.explain(tg.Predictor(model, layout="BDT", pick=pick), X, n_samples=6)
     assert torch.equal(found.values, tg.explain(turned(plain), X, n_samples=6).values)
     expected = tg.explain(turned(plain), X, "occlusion")
-    assert torch.equal(tg.explain(model, X, "occlusion", pick=pick, model_layout="BDT").values, expected.values)
+    assert torch.equal(
+        tg.explain(tg.Predictor(model, layout="BDT", pick=pick), X, "occlusion").values, expected.values
+    )
 
 
 def test_a_method_of_a_module_is_called_the_same_way():
     net = Net()
-    found = tg.explain(net.scores, X, n_samples=6, pick="logits", model_layout="BDT")
+    found = tg.explain(tg.Predictor(net.scores, layout="BDT", pick="logits"), X, n_samples=6)
     assert torch.equal(found.values, tg.explain(turned(net), X, n_samples=6).values)
 
 
@@ -191,14 +201,12 @@ REFUSED_PICKS = {
 @pytest.mark.parametrize("name", REFUSED_PICKS)
 def test_what_cannot_be_picked_is_said_with_what_there_is(name, said):
     answer, pick = REFUSED_PICKS[name]
-    said.refused(tg.TempogradError, tg.explain, Net(answer), X, pick=pick, model_layout="BDT")
+    said.refused(tg.TempogradError, tg.explain, tg.Predictor(Net(answer), pick=pick, layout="BDT"), X)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"pick": True}, {"pick": 1.5}, {"model_layout": "TDB"}, {"model_layout": None}], ids=repr
-)
-def test_words_that_no_call_has(wrong, said):
-    said.refused(tg.TempogradError, tg.explain, Net(), X, **wrong)
+@pytest.mark.parametrize("wrong", [{"pick": True}, {"pick": 1.5}, {"layout": "TDB"}, {"layout": None}], ids=repr)
+def test_words_that_no_predictor_has(wrong, said):
+    said.refused(tg.TempogradError, tg.Predictor, Net(), **wrong)
 
 
 def test_a_plain_call_is_the_model_itself():
@@ -225,8 +233,10 @@ def test_time_first_is_the_function_by_hand(rows, per_step):
         return out.transpose(0, 1) if per_step else out
 
     for method, settings in (("timing", {"n_samples": 8, "segments": 1}), ("occlusion", {})):
-        found = tg.explain(net, x, method, model_layout="TBD", batch_size=rows, **settings)
-        expected = tg.explain(by_hand, x, method, batch_size=rows, task=net.tempograd_task, **settings)
+        found = tg.explain(tg.Predictor(net, layout="TBD"), x, method, batch_size=rows, **settings)
+        expected = tg.explain(
+            tg.Predictor(by_hand, task=net.tempograd_task), x, method, batch_size=rows, **settings
+        )
         assert expected.values.abs().max() > 0
         assert torch.equal(found.values, expected.values)
         assert torch.equal(found.target, expected.target)
@@ -239,7 +249,7 @@ def test_a_horizon_before_the_batch_is_turned_round_also_when_it_is_as_long(rows
     def ahead(z):  # (time, batch, channel) to (horizon of 3, batch)
         return weight.T @ z.sum(-1)
 
-    found = tg.explain(ahead, x, "occlusion", model_layout="TBD", output="raw", target=2, batch_size=rows)
+    found = tg.explain(tg.Predictor(ahead, layout="TBD"), x, "occlusion", output="raw", target=2, batch_size=rows)
     expected = weight[:, 2, None] * x
     assert torch.allclose(found.values, expected, atol=1e-6)
 
@@ -256,11 +266,9 @@ def test_an_axis_that_nothing_tells_is_refused(said):
 
 
 def test_a_recurrent_layer_that_runs_along_the_batch_is_warned_of(said):
-    with pytest.warns(tg.TempogradWarning) as caught:
+    with pytest.warns(tg.TempogradWarning, match="depends on the other series of its batch"):
         tg.explain(Recurrent(per_step=True), X, "occlusion")
-    assert len(caught) == 2  # the second: so batches matter
-    said(str(caught[0].message))
-    tg.explain(Recurrent(per_step=True), X, "occlusion", model_layout="TBD")
+    tg.explain(tg.Predictor(Recurrent(per_step=True), layout="TBD"), X, "occlusion")
     said.refused(tg.TempogradError, tg.explain, Recurrent(), X, "occlusion")
 
 
@@ -269,9 +277,9 @@ def test_a_recurrent_layer_that_runs_along_the_batch_is_warned_of(said):
 
 def test_one_channel_without_an_axis(said):
     flat, x = nn.Linear(TIME, 2), series(5, TIME, 1)
-    found = tg.explain(flat, x, model_layout="BT", n_samples=6)
+    found = tg.explain(tg.Predictor(flat, layout="BT"), x, n_samples=6)
     assert torch.equal(found.values, tg.explain(lambda z: flat(z.squeeze(2)), x, n_samples=6).values)
-    said.refused(tg.TempogradError, tg.explain, flat, X, model_layout="BT")
+    said.refused(tg.TempogradError, tg.explain, tg.Predictor(flat, layout="BT"), X)
 
     def unpacks(z):
         _, time = z.shape
@@ -280,12 +288,11 @@ def test_one_channel_without_an_axis(said):
     said.refused(tg.TempogradError, tg.explain, unpacks, x)
 
 
-def test_the_layout_that_was_said_is_what_an_error_speaks_of():
-    with pytest.raises(tg.TempogradError, match=r"it takes \(batch, channel, time\): pass model_layout='BDT'\.$"):
-        tg.explain(Net(), X, model_layout="BTD")
+def test_an_error_about_sizes_names_both_layouts():
     inside = nn.Sequential(nn.Linear(CHANNELS, 4), nn.Flatten(), nn.Linear(4 * TIME, 2))
-    with pytest.raises(tg.TempogradError, match=r"layout='BDT' if x is so, else leave model_layout='BDT' out\.$"):
-        tg.explain(inside, X, model_layout="BDT")
+    for model, layout in ((Net(), "BTD"), (inside, "BDT")):
+        with pytest.raises(tg.TempogradError, match=r"; .* Predictor\(layout=\) that of the model\.$"):
+            tg.explain(tg.Predictor(model, layout=layout), X)
 
 
 # What else runs a model
@@ -296,7 +303,7 @@ def test_metrics_pictures_and_report_call_the_model_as_it_was_explained(kind, tm
     answer, pick = ANSWERS["dict"]
     net, plain = Net(answer), turned(Net())
     model = net if kind == "module" else around(net)
-    found = tg.explain(model, X, "occlusion", pick=pick, model_layout="BDT")
+    found = tg.explain(tg.Predictor(model, layout="BDT", pick=pick), X, "occlusion")
     found.save(tmp_path / "e.safetensors")
     loaded = tg.Explanation.load(tmp_path / "e.safetensors")
     assert loaded.call == Call(pick=pick, model_layout="BDT")
@@ -319,10 +326,8 @@ def test_metrics_pictures_and_report_call_the_model_as_it_was_explained(kind, tm
 def test_learning_methods_learn_from_the_model_as_it_is_called():
     answer, pick = ANSWERS["dict"]
     options = {"background": series(20, TIME, CHANNELS, seed=3), "epochs": 2, "embedding": "head"}
-    found = tg.explain(Net(answer), X, "timex", pick=pick, model_layout="BDT", **options)
-    expected = tg.explain(
-        tg.wrap(Net(), call=lambda net, z: net(z.mT)), X, "timex", **options | {"embedding": "net.head"}
-    )
+    found = tg.explain(tg.Predictor(Net(answer), layout="BDT", pick=pick), X, "timex", **options)
+    expected = tg.explain(Turned(Net()), X, "timex", **options | {"embedding": "net.head"})
     assert torch.allclose(found.values, expected.values, atol=1e-6)
 
 
@@ -344,12 +349,14 @@ class Both(nn.Module):
 def test_several_inputs_are_laid_out_and_the_answer_is_picked():
     net, inputs = Both(), {"past": X, "static": series(5, 2, 1)[..., 0]}
     scale = torch.rand(5, TIME, CHANNELS, generator=torch.Generator().manual_seed(1)) + 0.5
-    found = tg.explain(net, inputs, n_samples=6, fixed={"scale": scale}, pick=1, model_layout="BDT")
+    found = tg.explain(
+        tg.Predictor(net, layout="BDT", pick=1), tg.Series(inputs, fixed={"scale": scale.mT}), n_samples=6
+    )
 
     def by_hand(past, static, scale):
-        return net(past.mT.contiguous(), static, scale.mT.contiguous())[1]
+        return net(past.mT.contiguous(), static, scale)[1]
 
-    expected = tg.explain(by_hand, inputs, n_samples=6, fixed={"scale": scale})
+    expected = tg.explain(by_hand, tg.Series(inputs, fixed={"scale": scale.mT}), n_samples=6)
     assert torch.equal(found.values, expected.values)
     assert found["static"].values.abs().max() > 0
 
@@ -403,8 +410,8 @@ def columns(estimator, x):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_occlusion_of_an_estimator_is_a_loop_over_numpy(name, tmp_path):
     estimator = ESTIMATORS[name]
-    options = {"channels first": {"model_layout": "BDT"}, "regression": {"target": 1}}.get(name, {})
-    found = tg.explain(estimator, SERIES, "occlusion", **options)
+    layout, target = "BDT" if name == "channels first" else "BTD", 1 if name == "regression" else None
+    found = tg.explain(tg.Predictor(estimator, layout=layout), SERIES, "occlusion", target=target)
     said = columns(estimator, SERIES.numpy())
     targets = np.ones(len(said), int) if name == "regression" else said.argmax(1)
     assert found.target.tolist() == targets.tolist()
@@ -412,9 +419,10 @@ def test_occlusion_of_an_estimator_is_a_loop_over_numpy(name, tmp_path):
     expected = by_loop(lambda x: columns(estimator, x), SERIES.numpy(), targets)
     assert expected.abs().max() > 0
     assert torch.allclose(found.values, expected, atol=1e-6)
-    adapted = tg.adapters.estimator(estimator)
-    assert torch.equal(tg.explain(adapted, SERIES, "occlusion", **options).values, found.values)
-    assert tg.explain(adapted, SERIES, "occlusion", **options).fingerprint == found.fingerprint
+    adapted = tg.Predictor(tg.adapters.estimator(estimator), layout=layout)
+    again = tg.explain(adapted, SERIES, "occlusion", target=target)
+    assert torch.equal(again.values, found.values)
+    assert again.fingerprint == found.fingerprint
     curve, top, start = tg.removal_curve(estimator, found, k=1), found.top(1), SERIES.clone()
     start[0, top.time[0, 0], top.channel[0, 0]] = 0
     target = targets[0]
@@ -453,7 +461,7 @@ def test_lime_of_an_estimator_is_that_of_the_same_function_in_torch():
 
 def test_the_outputs_of_several_labels_are_picked():
     both = RandomForestClassifier(8, random_state=0).fit(FLAT, np.stack([LABELS, LABELS[::-1]], 1))
-    found = tg.explain(both, SERIES, "occlusion", pick=1, target=1)
+    found = tg.explain(tg.Predictor(both, pick=1), SERIES, "occlusion", target=1)
     score = lambda x: both.predict_proba(x.reshape(len(x), -1))[1]  # noqa: E731
     assert torch.allclose(found.values, by_loop(score, SERIES.numpy(), [1] * 4), atol=1e-6)
     with pytest.raises(tg.TempogradError, match=r"one list with several outputs, 0 \(batch, 2\) and 1"):
@@ -475,7 +483,7 @@ REFUSED = {
     "features": (LogisticRegression().fit(FLAT[:, :5], LABELS), "occlusion", {}),
     "prefixes": (ESTIMATORS["pipeline"], "fit", {"background": torch.from_numpy(TRAIN), "epochs": 1}),
     "window": (ESTIMATORS["pipeline"], "winit", {"background": torch.from_numpy(TRAIN), "epochs": 1}),
-    "array": (lambda x: x.astype(float).mean((1, 2)), "integrated_gradients", {"output": "raw"}),
+    "array": (tg.adapters.from_numpy(lambda x: x.mean((1, 2))), "integrated_gradients", {"output": "raw"}),
     "class": (LogisticRegression, "occlusion", {}),
     "labels": (lambda x: np.where(x.mean((1, 2)) > 0, "up", "down"), "occlusion", {}),
 }
@@ -498,7 +506,7 @@ def test_names_of_classes_come_from_the_estimator():
     found = tg.explain(estimator, SERIES, "occlusion", target="up")
     assert found.classes == ("down", "up")
     assert found.target.tolist() == [1, 1, 1, 1]
-    assert tg.explain(estimator, SERIES, "occlusion", classes=["a", "b"]).classes == ("a", "b")
+    assert tg.explain(tg.Predictor(estimator, classes=["a", "b"]), SERIES, "occlusion").classes == ("a", "b")
     ridge = RidgeClassifier().fit(FLAT, words)  # whose one score is that of the second class
     assert tg.explain(ridge, SERIES, "occlusion", target="up").classes == ("up",)
     three = RidgeClassifier().fit(FLAT, np.where(TRAIN[:, 0, 0] > 1, "top", words))
@@ -524,36 +532,13 @@ def test_a_function_of_arrays_is_a_loop_over_numpy(name):
         said = said["mean"] if isinstance(said, dict) else said
         return np.asarray(said).reshape(len(x), -1)
 
-    first = forward(lambda x: function(x), SERIES)  # before anybody knows what it takes  # noqa: PLW0108
-    assert np.allclose(first.numpy(), score(SERIES.numpy()))
-    for model in (function, tg.adapters.from_numpy(function)):
-        found = tg.explain(model, SERIES, "occlusion", output="raw", target=0)
-        expected = by_loop(score, SERIES.numpy(), [0] * 4)
-        assert expected.abs().max() > 0
-        assert torch.allclose(found.values, expected, atol=1e-6)
-
-
-def test_a_function_of_arrays_is_tried_once():
-    seen = []
-
-    def count(x):
-        seen.append(type(x))
-        return np.asarray(x).sum((1, 2))
-
-    tg.explain(count, SERIES, "occlusion", output="raw")
-    assert seen[0] is torch.Tensor
-    assert set(seen[1:]) == {np.ndarray}
+    found = tg.explain(tg.adapters.from_numpy(function), SERIES, "occlusion", output="raw", target=0)
+    expected = by_loop(score, SERIES.numpy(), [0] * 4)
+    assert expected.abs().max() > 0
+    assert torch.allclose(found.values, expected, atol=1e-6)
 
 
 def test_errors_of_a_function_are_its_own():
-    def broken(x):
-        x.astype(float)
-        raise KeyError("my own mistake")
-
-    with pytest.raises(AttributeError, match="astype") as caught:
-        tg.explain(broken, SERIES, "occlusion")
-    assert "my own mistake" in caught.value.__notes__[0]
-
     def in_torch(z):
         raise KeyError("mine")
 

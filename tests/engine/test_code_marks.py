@@ -8,6 +8,7 @@ import weakref
 import pytest
 from torch import nn
 
+from tempograd.engine import Predictor
 from tempograd.engine.code_marks import code_mark
 
 NET = """
@@ -143,3 +144,5 @@ def test_values_that_a_model_holds_count():
     assert len({code_mark(each) for each in (*held, closed_over(1.0), closed_over(1.004))}) == 5
     assert code_mark(Held(1.0, (3, 5)).eval()) == code_mark(Held(1.0, (3, 5)).train())
     assert code_mark(closed_over(1.0)) == code_mark(closed_over(1.0))
+    beside = [Predictor(closed_over(limit), modules=[nn.Linear(1, 1)]).called for limit in (1.0, 1.004)]
+    assert code_mark(beside[0]) != code_mark(beside[1])

@@ -126,8 +126,7 @@ FUNCTIONS = {
     "method through a proxy": lambda net: Trainer(net).predict,
     "hidden": Hidden,
     "unregistered": Unregistered,
-    "wrapped": lambda net: tg.wrap(net, lambda net, z: net(z.transpose(1, 2))),
-    "wrapped, net known": lambda net: tg.wrap(net, call=lambda z: net(z.transpose(1, 2))),
+    "predictor": lambda net: tg.Predictor(Hidden(net), modules=[net]),
 }
 METHODS = {
     "timing": {"n_samples": 8},
@@ -176,7 +175,7 @@ def test_the_precision_of_a_module_is_followed(kind):
     found = tg.explain(FUNCTIONS[kind](net), series(3, 9, 3), n_samples=5)
     expected = tg.explain(Turned(net), series(3, 9, 3), n_samples=5)
     assert torch.equal(found.values, expected.values)
-    assert place(FUNCTIONS[kind](net), torch.zeros(1))[1] == torch.float64
+    assert place(tg.Predictor.of(FUNCTIONS[kind](net)).called, torch.zeros(1))[1] == torch.float64
 
 
 def test_what_the_code_names_comes_before_what_lies_beside_it():
@@ -187,9 +186,11 @@ def test_what_the_code_names_comes_before_what_lies_beside_it():
 
 def test_a_module_that_cannot_be_found_in_another_precision_gets_a_sentence():
     net = Disturbed().double()
-    with pytest.raises(tg.TempogradError, match=r"float32 on cpu .* tempograd.wrap"):
+    with pytest.raises(
+        tg.TempogradError, match=r"float32 on cpu .* tempograd\.Predictor\(function, modules=\[module\]\)"
+    ):
         tg.explain(Hidden(net), series(3, 9, 3))
-    found = tg.explain(tg.wrap(net, Hidden(net)), series(3, 9, 3), n_samples=5)
+    found = tg.explain(tg.Predictor(Hidden(net), modules=[net]), series(3, 9, 3), n_samples=5)
     assert torch.equal(found.values, tg.explain(Turned(net), series(3, 9, 3), n_samples=5).values)
 
 
@@ -203,8 +204,7 @@ def test_a_weak_proxy_is_the_module():
 def test_the_name_of_the_weights_is_that_of_the_module():
     net, x = Disturbed(), series(3, 9, 3)
     found = tg.explain(lambda z: net(z.transpose(1, 2)), x, n_samples=8)
-    with pytest.warns(tg.TempogradWarning, match="takes the 3 steps of x as its channels"):
-        assert found.fingerprint == tg.explain(net, x.transpose(1, 2), n_samples=8).fingerprint
+    assert found.fingerprint == tg.explain(tg.Predictor(net, layout="BDT"), x, n_samples=8).fingerprint
     with torch.no_grad():
         net.head.bias += 1
     with pytest.warns(tg.TempogradWarning, match="another model"):
@@ -300,13 +300,7 @@ def test_weights_are_put_back_after_an_error_too():
     assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
 
 
-@pytest.mark.parametrize(
-    ("net", "call", "said"),
-    [
-        ("net", lambda z: z, "net must be an nn.Module, got str"),
-        (nn.Linear(1, 1), "call", "call must be a function of series, got str"),
-    ],
-)
-def test_wrap_refuses_what_is_no_module_or_no_function(net, call, said):
-    with pytest.raises(tg.TempogradError, match=said):
-        tg.wrap(net, call)
+@pytest.mark.parametrize("modules", ["net", [], [nn.Linear(1, 1).forward]])
+def test_modules_that_are_none_are_refused(modules):
+    with pytest.raises(tg.TempogradError, match="modules must hold the modules that the function runs, got"):
+        tg.Predictor(torch.sum, modules=modules)

@@ -419,7 +419,7 @@ def test_nothing_was_explained_where_nothing_was_asked():
         assert not poor(found[1:])
         mask = torch.ones_like(x)
         mask[2:] = 0
-        masked = tg.explain(smooth(TIME, CHANNELS), x, method, mask=mask)
+        masked = tg.explain(smooth(TIME, CHANNELS), tg.Series(x, mask=mask), method)
         assert masked.verdict(2) == "nothing was explained: steps= or mask= leave nothing to explain"
         assert masked.verdict().endswith("; nothing was explained in 2 series")
 
@@ -474,7 +474,7 @@ def test_it_depends_on_the_series_alone_and_not_on_batches():
         line = [explain(WRONG[name], part, "integrated_gradients").gradient_check for part in (x, x[3:4])]
         torch.testing.assert_close(line[0].nearby[3:4], line[1].nearby, rtol=1e-2, atol=1e-2)
         whole = explain(WRONG[name], x, "timing").gradient_check
-        alone = explain(WRONG[name], x[3:4], "timing", ids=[3]).gradient_check
+        alone = explain(WRONG[name], tg.Series(x[3:4], ids=[3]), "timing").gradient_check
         torch.testing.assert_close(alone.gap, whole.gap[3:4], rtol=1e-3, atol=1e-4)
         for batch_size in (1, 7, 120):
             part = explain(WRONG[name], x, "timing", batch_size=batch_size).gradient_check

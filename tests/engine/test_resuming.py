@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import tempograd as tg
 import tempograd.engine.outputs as module
 from tempograd.engine.outputs import forward_resumed, resumes, spans
 from tempograd.explainers import AugmentedOcclusion, Occlusion
@@ -133,7 +134,7 @@ def test_occlusion_is_that_of_the_plain_loop(model, rows, masked, batch_size):
     x = series(3, TIME, 3)
     mask = observed(x) if masked else torch.ones_like(x, dtype=torch.bool)
     mask[:, -1, 0] = True  # what comes behind the last observed step would not be explained
-    found = Occlusion()(model, x, output="raw", mask=mask, batch_size=batch_size)
+    found = Occlusion()(model, tg.Series(x, mask=mask), output="raw", batch_size=batch_size)
     assert len(rows) > 3
     expected = torch.zeros_like(x)
     target = found.target if found.target.ndim == 2 else found.target[:, None]
@@ -168,7 +169,7 @@ def test_removal_is_that_of_whole_series(model, rows, monkeypatch, masked, batch
     """Both ends of both rankings, against the same pass without remembered states."""
     x = series(4, TIME, 3)
     mask = observed(x) if masked else None
-    explanation = Occlusion()(model, x, mask=mask)
+    explanation = Occlusion()(model, tg.Series(x, mask=mask))
     rows.clear()
     ways = [(metric, rank) for metric in ("cpd", "cpp") for rank in ("absolute", "signed")]
     metrics = [METRICS[metric](rank=rank, k=0.5, name=f"{metric} {rank}") for metric, rank in ways]

@@ -139,6 +139,6 @@ def test_a_model_may_explain_another_while_it_runs():
         shares = tg.explain(inner, z.detach(), "occlusion", target=0).values
         return (z * shares).sum((1, 2))[:, None]
 
-    found = tg.explain(outer, x, "occlusion", task="regression")
+    found = tg.explain(tg.Predictor(outer, task="regression"), x, "occlusion")
     assert torch.isfinite(found.values).all()
     assert found.values.any()

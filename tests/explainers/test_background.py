@@ -82,8 +82,8 @@ def test_rows_that_are_the_series_itself_are_left_out(method):
 @pytest.mark.filterwarnings("ignore:gradient_shap has no pool:tempograd.errors.TempogradWarning")
 def test_a_pool_of_one_series_is_that_baseline(method, model):
     x, mask = series(4, TIME, CHANNELS), torch.rand(4, TIME, CHANNELS) < 0.8
-    one = against(model, x, method, pool=POOL[:1], mask=mask)
-    single = tg.explain(model, x, method, baseline=POOL[0], mask=mask)
+    one = against(model, tg.Series(x, mask=mask), method, pool=POOL[:1])
+    single = tg.explain(model, tg.Series(x, mask=mask), method, baseline=POOL[0])
     torch.testing.assert_close(one.values, single.values, rtol=1e-5, atol=1e-8)
     if single.standard_error is not None:
         torch.testing.assert_close(one.standard_error, single.standard_error, rtol=0.5, atol=1e-6)
@@ -152,11 +152,11 @@ def test_neither_company_nor_order_nor_batches_change_a_score(method):
     model, x = Recurrent(), series(6, TIME, CHANNELS)
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(1)) < 0.8
     mask[3:] = True
-    whole = against(model, x, method, mask=mask).values
+    whole = against(model, tg.Series(x, mask=mask), method).values
     other = POOL[torch.randperm(len(POOL), generator=torch.Generator().manual_seed(0))]
-    part = against(model, x[[4, 1]], method, pool=other, mask=mask[[4, 1]], ids=[4, 1], batch_size=5).values
+    part = against(model, tg.Series(x, mask=mask).take([4, 1]), method, pool=other, batch_size=5).values
     torch.testing.assert_close(part, whole[[4, 1]], rtol=1e-4, atol=1e-7)
-    again = against(model, x, method, mask=mask, seed=1).values
+    again = against(model, tg.Series(x, mask=mask), method, seed=1).values
     assert not torch.allclose(again, whole, rtol=1e-3)
 
 
@@ -179,8 +179,9 @@ def test_lime_draws_do_not_depend_on_how_many_masks_others_need():
     model, x, pool = linear(60, 1), series(2, 60, 1), series(30, 60, 1, seed=1)
     mask = torch.ones_like(x, dtype=torch.bool)
     mask[0, 20:] = False  # 50 masks, and 120 of the other
-    both = against(model, x, "lime", pool=pool, mask=mask).values
-    torch.testing.assert_close(against(model, x[:1], "lime", pool=pool, mask=mask[:1]).values, both[:1])
+    x = tg.Series(x, mask=mask)
+    both = against(model, x, "lime", pool=pool).values
+    torch.testing.assert_close(against(model, x.take([0]), "lime", pool=pool).values, both[:1])
 
 
 MANY = {"integrated_gradients": {"n_steps": 2000, "rule": "midpoint"}, "occlusion": {"n_samples": 40}}
@@ -227,18 +228,18 @@ def test_unobserved_cells_are_never_moved():
 
     for method in METHODS:
         seen.clear()
-        found = against(model, x[:1], method, mask=mask[:1], output="probability")
+        found = against(model, tg.Series(x[:1], mask=mask[:1]), method, output="probability")
         asked = torch.cat(seen)
         assert (asked[:, ~mask[0]] == x[0][~mask[0]]).all(), method
         assert (found.values[~mask[:1]] == 0).all()
         assert len(asked[:, mask[0]].unique(dim=0)) > 5
 
 
-def test_gaps_are_filled_with_the_mean_of_the_pool():
+def test_gaps_are_not_filled_from_the_pool():
     x = series(2, TIME, CHANNELS)
     x[0, 2, 1] = torch.nan
-    found = against(Recurrent(), x, missing="mask")
-    assert found.x[0, 2, 1] == POOL.double().mean(0)[2, 1].float()
+    found = against(Recurrent(), tg.Series(x, mask="nan"))
+    assert found.x[0, 2, 1] == 0
     assert found.values[0, 2, 1] == 0
 
 
@@ -246,11 +247,10 @@ def test_axes_inputs_and_what_goes_along():
     x, time = series(3, TIME, CHANNELS), series(3, TIME, 1, seed=2)
     model = smooth(TIME, CHANNELS).float()
     expected = against(model, x, target=0)
-    turned = against(model, x.mT, pool=POOL.mT, layout="BDT", target=0)
+    turned = against(model, tg.Series(x.mT, layout="BDT"), pool=tg.Series(POOL.mT, layout="BDT"), target=0)
     torch.testing.assert_close(turned.values, expected.values)
-    beside = against(
-        lambda z, gain: model(z) * gain[:, None], x, target=0, fixed={"gain": torch.ones(3)}, output="raw"
-    )
+    gained = tg.Series(x, fixed={"gain": torch.ones(3)})
+    beside = against(lambda z, gain: model(z) * gain[:, None], gained, target=0, output="raw")
     alone = against(model, x, target=0, output="raw")
     torch.testing.assert_close(beside.values, alone.values, rtol=1e-4, atol=1e-7)
 
@@ -278,9 +278,8 @@ def square(z):
 
 def test_the_change_is_that_from_other_series():
     x = series(5, TIME, CHANNELS)
-    found = against(
-        square, x, "integrated_gradients", output="raw", task="regression", **MANY["integrated_gradients"]
-    )
+    model = tg.Predictor(square, task="regression")
+    found = against(model, x, "integrated_gradients", output="raw", **MANY["integrated_gradients"])
     change, spread = square(x) - square(POOL).mean(), float(square(POOL).std())
     assert float((found.delta - change).abs().max()) < 4 * spread / 16**0.5  # sixteen of them are asked
     assert float(square(POOL.mean(0)[None])) < square(POOL).mean() - 10 * spread / 16**0.5  # and not their mean
@@ -297,10 +296,10 @@ def test_what_was_explained_is_kept(tmp_path):
     assert again.background != against(model, x, pool=POOL[1:]).background
     torch.testing.assert_close(again.baseline, POOL.double().mean(0).float().expand(4, -1, -1))
     assert "baseline='background'" in repr(again)
-    parts = [against(model, x[:2]), against(model, x[2:], ids=[2, 3])]
+    parts = [against(model, x[:2]), against(model, tg.Series(x[2:], ids=[2, 3]))]
     assert tg.concat(parts).background == found.background
     with pytest.raises(tg.TempogradError, match="differs from part 0 in background"):
-        tg.concat([parts[0], against(model, x[2:], pool=POOL[1:], ids=[2, 3])])
+        tg.concat([parts[0], against(model, tg.Series(x[2:], ids=[2, 3]), pool=POOL[1:])])
 
 
 def test_methods_without_a_baseline_of_their_own_keep_the_question():

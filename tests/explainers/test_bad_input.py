@@ -51,8 +51,8 @@ CASES = {
     "rank four": (lambda: tg.explain(MODEL, X[None]), InputError),
     "a list": (lambda: tg.explain(MODEL, X[0, 0].tolist()), InputError),
     "NaN": (lambda: tg.explain(MODEL, HOLE), InputError),
-    "NaN under the mask": (
-        lambda: tg.explain(MODEL, HOLE, mask=~HOLE.isnan()),
+    "NaN that was observed": (
+        lambda: tg.explain(MODEL, tg.Series(HOLE, mask=torch.ones_like(HOLE))),
         InputError,
     ),
     "infinity": (lambda: tg.explain(MODEL, ENDLESS), InputError),
@@ -60,7 +60,7 @@ CASES = {
     "integers from numpy": (lambda: tg.explain(MODEL, np.zeros((2, 6, 2), int)), InputError),
     "no series": (lambda: tg.explain(MODEL, X[:0]), InputError),
     "no steps": (lambda: tg.explain(MODEL, X[:, :0]), InputError),
-    "layout": (lambda: tg.explain(MODEL, X, layout="TBD"), InputError),
+    "layout": (lambda: tg.explain(MODEL, tg.Series(X, layout="TBD")), InputError),
     "method": (lambda: tg.explain(MODEL, X, "timming"), UnknownNameError),
     "method, for short": (lambda: tg.explain(MODEL, X, "IG"), UnknownNameError),
     "method, capitals": (lambda: tg.explain(MODEL, X, "Gradient-SHAP"), UnknownNameError),
@@ -96,14 +96,14 @@ CASES = {
     "baseline shape": (lambda: tg.explain(MODEL, X, baseline=torch.zeros(5, 1, 1)), InputError),
     "baseline name": (lambda: tg.explain(MODEL, X, baseline="mean"), InputError),
     "baseline NaN": (lambda: tg.explain(MODEL, X, baseline=float("nan")), InputError),
-    "mask shape": (lambda: tg.explain(MODEL, X, mask=torch.ones(4, 6)), InputError),
-    "mask values": (lambda: tg.explain(MODEL, X, mask=torch.full_like(X, 2)), InputError),
-    "ids twice": (lambda: tg.explain(MODEL, X, ids=[1, 2, 2, 3]), InputError),
-    "ids too few": (lambda: tg.explain(MODEL, X, ids=[1, 2]), InputError),
-    "ids real": (lambda: tg.explain(MODEL, X, ids=[0.0, 1.0, 2.0, 3.0]), InputError),
+    "mask shape": (lambda: tg.explain(MODEL, tg.Series(X, mask=torch.ones(4, 6))), InputError),
+    "mask values": (lambda: tg.explain(MODEL, tg.Series(X, mask=torch.full_like(X, 2))), InputError),
+    "ids twice": (lambda: tg.explain(MODEL, tg.Series(X, ids=[1, 2, 2, 3])), InputError),
+    "ids too few": (lambda: tg.explain(MODEL, tg.Series(X, ids=[1, 2])), InputError),
+    "ids real": (lambda: tg.explain(MODEL, tg.Series(X, ids=[0.0, 1.0, 2.0, 3.0])), InputError),
     "seed": (lambda: tg.explain(MODEL, X, seed=1.5), InputError),
     "batch_size": (lambda: tg.explain(MODEL, X, batch_size=0), InputError),
-    "channels": (lambda: tg.explain(MODEL, X, channels=["a"]), InputError),
+    "channels": (lambda: tg.explain(MODEL, tg.Series(X, channels=["a"])), InputError),
     "NaN from the model": (lambda: tg.explain(Broken(), X), ModelError),
     "NaN from the model, random": (lambda: tg.explain(Broken(), X, "random"), ModelError),
     "NaN on the path": (
@@ -140,8 +140,8 @@ class Late(torch.nn.Module):
 
 CASES |= {
     "NaN far down": (lambda: tg.explain(MODEL, MANY), InputError),
-    "ids bool": (lambda: tg.explain(MODEL, X[:2], ids=[True, False]), InputError),
-    "ids twice, apart": (lambda: tg.explain(MODEL, X, ids=[2, 1, 3, 2]), InputError),
+    "ids bool": (lambda: tg.explain(MODEL, tg.Series(X[:2], ids=[True, False])), InputError),
+    "ids twice, apart": (lambda: tg.explain(MODEL, tg.Series(X, ids=[2, 1, 3, 2])), InputError),
     "baseline bool": (lambda: tg.explain(MODEL, X, baseline=True), InputError),
     "points bool": (lambda: tg.Timing(n_samples=True), InputError),
     "target of one": (lambda: tg.explain(MODEL, X, target=[0]), InputError),
@@ -149,7 +149,7 @@ CASES |= {
     "steps real": (lambda: tg.explain(STEPS, X, steps=[1.0]), InputError),
     "steps none": (lambda: tg.explain(STEPS, X, steps=[]), InputError),
     "steps negative": (lambda: tg.explain(STEPS, X, steps=-1), InputError),
-    "four axes": (lambda: tg.explain(lambda x: x[..., None], X, task="classification"), ModelError),
+    "four axes": (lambda: tg.explain(tg.Predictor(lambda x: x[..., None], task="classification"), X), ModelError),
     "NaN in one block": (lambda: tg.explain(Late(), X, "random", batch_size=1), ModelError),
     "level": (lambda: tg.explain(MODEL, X).interval(1.0), InputError),
     "p above one": (lambda: tg.RandIG(p=1.5), SettingError),
@@ -166,17 +166,15 @@ CASES |= {
     "option of an explainer": (lambda: tg.explain(MODEL, X, tg.Timing(), n_samples=3), InputError),
     "target text": (lambda: tg.explain(MODEL, X, target="a"), InputError),
     "target complex": (lambda: tg.explain(MODEL, X, target=1j), InputError),
-    "ids text": (
-        lambda: tg.explain(MODEL, X, ids=["pump-00", "b", "c", "d"]),
-        InputError,
-    ),
-    "ids without text": (lambda: tg.explain(MODEL, X, ids=[None] * 4), InputError),
+    "ids text twice": (lambda: tg.Series(X, ids=["a", "b", "c", "a"]), InputError),
+    "too few ids": (lambda: tg.Series(X, ids=["a", "b"]), InputError),
+    "ids without text": (lambda: tg.explain(MODEL, tg.Series(X, ids=[None] * 4)), InputError),
     "baseline text": (lambda: tg.explain(MODEL, X, baseline=["a"]), InputError),
     "steps text": (lambda: tg.explain(STEPS, X, steps=["a"]), InputError),
     "steps array": (lambda: tg.explain(MODEL, X, steps=np.array([1, 2])), InputError),
     "noise text": (lambda: tg.GradientShap(noise="1"), InputError),
     "p text": (lambda: tg.RandIG(p="1"), InputError),
-    "flat mask": (lambda: tg.explain(MODEL, X, mask=torch.ones(4, 6), layout="BDT"), InputError),
+    "flat mask": (lambda: tg.explain(MODEL, tg.Series(X, mask=torch.ones(4, 6), layout="BDT")), InputError),
     "masking rule": (lambda: tg.MaskingIG(1, rule="simpson"), SettingError),
     "absolute": (lambda: tg.Occlusion(absolute=1), SettingError),
     "samples": (lambda: tg.AugmentedOcclusion(n_samples=0), InputError),
@@ -212,8 +210,9 @@ def test_one_sentence_that_says_what_to_do(case, said):
 
 
 def test_an_index_is_one_series():
-    found = tg.explain(MODEL, X, names=list("abcd"))
-    assert (len(found[2]), found[2].ids.tolist(), found[2].names, found[-1].ids.tolist()) == (1, [2], ("c",), [3])
+    found = tg.explain(MODEL, tg.Series(X, ids=list("abcd")))
+    assert (len(found[2]), found[2].names, found[-1].names) == (1, ("c",), ("d",))
+    assert torch.equal(found[2].ids, found.ids[2:3])
     assert torch.equal(found[2].values, found.values[2:3])
     for place in (4, -5):
         with pytest.raises(InputError, match=f"There is no series {place}: the explanation holds 4"):
@@ -264,7 +263,7 @@ def test_logits_that_happen_to_sum_to_one_are_no_probabilities():
         return x.flatten(1)[:, :1] * 0 + 1
 
     for model in (signed, one_row, one_column):
-        tg.explain(model, X, "random", task="classification")
+        tg.explain(tg.Predictor(model, task="classification"), X, "random")
 
 
 def test_a_recurrent_layer_hidden_in_a_function_is_named_as_the_problem():
@@ -297,13 +296,8 @@ def test_swapped_axes_are_named_with_the_users_own_shape(method):
     x = series(7, 6, 2)
     with pytest.raises(ModelError, match=r"x of shape \(7, 2, 6\), read as \(batch, time, channel\)") as caught:
         explained(tg.EXPLAINERS[method](), lstm, x.mT, batch_size=2)
-    assert re.search(r"must be equal to input_size.*2, got 6; if time .* pass layout='BDT'\.$", str(caught.value))
+    assert re.search(r"must be equal to input_size.*2, got 6; Series\(layout=\) is the order", str(caught.value))
     assert isinstance(caught.value.__cause__, RuntimeError)
-
-
-def test_a_layout_that_is_wrong_is_named_the_other_way_round():
-    with pytest.raises(ModelError, match=r"\(4, 6, 2\), read as \(batch, channel, time\).*layout='BTD'"):
-        tg.explain(lstm, X, layout="BDT")
 
 
 def raises(error):
@@ -374,22 +368,23 @@ def test_steps_that_are_always_fixed_but_never_observed_do_not_matter():
     mask = torch.zeros(3, 5, 1)
     mask[:, 0] = mask[:, 4] = 1
     with pytest.warns(TempogradWarning, match="use n_samples="):
-        found = tg.Timing(50, 1, 4, 4)(linear(5, 1), series(3, 5, 1), mask=mask)
+        found = tg.Timing(50, 1, 4, 4)(linear(5, 1), tg.Series(series(3, 5, 1), mask=mask))
     assert (found.values[:, [0, 4]] != 0).all()
 
 
 def test_numpy_numbers_can_be_saved(tmp_path):
-    found = tg.explain(MODEL, X, n_samples=np.int64(30), seed=np.int64(3), ids=np.arange(4))
+    found = tg.explain(MODEL, tg.Series(X, ids=np.arange(4)), n_samples=np.int64(30), seed=np.int64(3))
     loaded = tg.Explanation.load(found.save(tmp_path / "e"))
     assert (loaded.parameters["n_samples"], loaded.seed) == (30, 3)
     assert loaded[np.int64(2)].ids.tolist() == [2]
 
 
-def test_the_pool_follows_the_layout():
+def test_the_pool_has_a_layout_of_its_own():
     x, pool = series(3, 6, 6), series(8, 6, 6, seed=1)
     model = linear(6, 6)
     plain = tg.explain(model, x, "gradient_shap", background=pool).values
-    turned = tg.explain(model, x.mT, "gradient_shap", background=pool.mT, layout="BDT").values
+    given, others = (tg.Series(part.mT, layout="BDT") for part in (x, pool))
+    turned = tg.explain(model, given, "gradient_shap", background=others).values
     torch.testing.assert_close(turned, plain)
 
 
@@ -437,14 +432,3 @@ def test_large_numbers_are_finite_even_if_their_sum_is_not():
     x[1, 2, 0] = torch.inf
     with pytest.raises(InputError, match="x holds infinity"):
         tg.explain(small, x, "occlusion", output="raw")
-
-
-def test_a_model_that_refuses_single_series_is_not_said_to_swap_axes():
-    """It takes two at a time in any order of axes, which once made swapped ones the advice."""
-
-    def model(z):
-        return torch.nn.functional.batch_norm(z.flatten(1)[:, :3], None, None, training=True)
-
-    with pytest.raises(ModelError, match="it takes two series at a time, but not one: write a function") as raised:
-        tg.explain(model, X[:1], "occlusion")
-    assert "swapped" not in str(raised.value)

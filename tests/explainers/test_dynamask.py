@@ -21,7 +21,8 @@ EVERY = torch.rand(2, 9, 3, generator=torch.Generator().manual_seed(4), dtype=DO
 def block(x, observed=None, baseline=0.0):
     observed = torch.ones_like(x, dtype=torch.bool) if observed is None else observed
     start = torch.where(observed, torch.full_like(x, baseline), x)
-    return Block(slice(0, len(x)), x, start, observed, torch.arange(len(x)), torch.full((len(x),), x.shape[1]))
+    rows, lengths = torch.arange(len(x)), torch.full((len(x),), x.shape[1])
+    return Block(slice(0, len(x)), x, start, observed, rows, lengths, rows)
 
 
 def masks(x, areas=2):

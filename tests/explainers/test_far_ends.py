@@ -90,7 +90,7 @@ def test_the_term_by_hand():
 def test_unobserved_cells_have_no_error():
     x, mask = torch.ones(6, 4, 2), torch.ones(6, 4, 2)
     mask[:, 1] = 0
-    found = tg.explain(lambda z: gate(z, 1e-3, 1e5), x, output="raw", mask=mask)
+    found = tg.explain(lambda z: gate(z, 1e-3, 1e5), tg.Series(x, mask=mask), output="raw")
     assert float(found.standard_error[:, 1].abs().max()) == 0
     assert float(found.standard_error[:, 0].max()) > 0
 

@@ -110,11 +110,11 @@ def test_remembered_states_and_plain_runs_give_the_literal_loops():
     assert not isinstance(explainer.generator.latent[-1], nn.Tanh)
     expected = literal_fit(explainer, model, x, 7, (4, 9))
     assert expected.abs().max() > 0.001
-    call = {"seed": 7, "ids": [4, 9]}
+    given = tg.Series(x, ids=[4, 9])
     for form in (model, lambda z: model(z) * 1):  # a function hides its recurrent layer
-        torch.testing.assert_close(explainer(form, x, **call).values, expected, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(explainer(form, given, seed=7).values, expected, rtol=1e-4, atol=1e-6)
     steps = Recurrent(per_step=True).double().eval()
-    torch.testing.assert_close(explainer(steps, x, **call).values, expected, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(explainer(steps, given, seed=7).values, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_scores_move_with_the_channels():
@@ -141,7 +141,7 @@ def test_scores_lie_between_minus_one_and_one_and_are_zero_for_a_constant_predic
 def test_one_channel_leaves_nothing_to_draw_and_one_column_has_a_complement():
     x = series(3, 6, 1, dtype=DOUBLE)
     explainer = tg.Fit().fit(nn.Identity(), series(9, 4, 1))
-    found = explainer(lambda z: z.sum(1), x, task="classification").values
+    found = explainer(tg.Predictor(lambda z: z.sum(1), task="classification"), x).values
     p = x.cumsum(1).sigmoid()
     p = torch.cat([p, 1 - p], -1)
     for n in range(3):

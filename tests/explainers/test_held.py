@@ -216,9 +216,9 @@ def test_a_series_has_its_own_masks_whatever_is_beside_it(settings):
     x = x.where(mask, 0)
     method = Timing(30, held=0.7, **settings)
     call = {"output": "raw", "target": 1, "seed": 3}
-    found = method(model, x, mask=mask, ids=[4, 5, 6, 7], **call)
+    found = method(model, tg.Series(x, mask=mask, ids=[4, 5, 6, 7]), **call)
     order = [2, 0, 3, 1]
-    other = method(model, x[order], mask=mask[order], ids=[6, 4, 7, 5], batch_size=7, **call)
+    other = method(model, tg.Series(x[order], mask=mask[order], ids=[6, 4, 7, 5]), batch_size=7, **call)
     torch.testing.assert_close(found.values[order], other.values)
     assert torch.equal(found.n_draws[order], other.n_draws)
     last = masks(method, 12, 3, 1).masks

@@ -7,6 +7,7 @@ import pytest
 import torch
 from sklearn.linear_model import Lasso
 
+import tempograd as tg
 from tempograd.errors import TempogradWarning
 from tempograd.explainers import Lime, lime
 from tempograd.explainers.lime import lasso
@@ -115,7 +116,9 @@ def test_samples_weights_and_scores_are_those_of_the_formula(distance):
     model, x = smooth(6, 2), series(1, 6, 2, dtype=torch.float64)
     mask = torch.ones(1, 6, 2)
     mask[0, 1, 1], mask[0, 4:, 0] = 0, 0
-    found, seen = seen_by(Lime(40, width=0.2, distance=distance), model, x, mask=mask, baseline=9.0, target=1)
+    found, seen = seen_by(
+        Lime(40, width=0.2, distance=distance), model, tg.Series(x, mask=mask), baseline=9.0, target=1
+    )
     observed = mask[0].bool().flatten()
     kept = (seen[1:] == x).flatten(1)[:, observed].double()
     assert kept.shape == (40, 9)
@@ -154,9 +157,9 @@ def test_own_steps_are_each_steps_own_regression():
 def test_twice_as_many_masks_as_observed_cells_by_default():
     x, mask = series(2, 40, 2), torch.ones(2, 40, 2)
     mask[1, 10:] = 0
-    found, seen = seen_by(Lime(), linear(40, 2), x, mask=mask)
+    found, seen = seen_by(Lime(), linear(40, 2), tg.Series(x, mask=mask))
     assert len(seen) == 2 + 2 * 160
-    alone, seen = seen_by(Lime(), linear(40, 2), x[1:], mask=mask[1:], ids=[1])
+    alone, seen = seen_by(Lime(), linear(40, 2), tg.Series(x[1:], mask=mask[1:], ids=[1]))
     assert len(seen) == 1 + 50
     torch.testing.assert_close(found.values[1:], alone.values)
 
@@ -285,7 +288,7 @@ def test_a_cell_that_the_penalty_holds_at_0_has_no_error_but_one_at_the_edge_has
 def test_errors_of_masked_cells_and_what_they_cost():
     x, mask = series(3, 6, 2), torch.ones(3, 6, 2)
     mask[1, 2:, 1] = 0
-    found = Lime()(smooth(6, 2), x, mask=mask)
+    found = Lime()(smooth(6, 2), tg.Series(x, mask=mask))
     for part in (found.standard_error, found.ess, found.n_draws):
         assert (part[~mask.bool()] == 0).all()
         assert (part[mask.bool()] > 0).all()

@@ -101,8 +101,8 @@ def test_the_scores_of_a_linear_forecaster_are_its_weights_times_the_series(x):
 
 
 def test_all_are_the_classes_also_of_a_single_logit(x):
-    options = {"targets": "all", "task": "classification"}
-    found = tg.explain(lambda z: z.sum((1, 2))[:, None] / 9, x, "integrated_gradients", **options)
+    model = tg.Predictor(lambda z: z.sum((1, 2))[:, None] / 9, task="classification")
+    found = tg.explain(model, x, "integrated_gradients", targets="all")
     assert found.targets == [0, 1]
     torch.testing.assert_close(found.for_target(0).values, -found.for_target(1).values)
 
@@ -134,7 +134,7 @@ def test_targets_of_every_kind_go_together(model, x):
 @pytest.mark.parametrize("method", ["timing", "occlusion", "lime"])
 def test_missing_cells_and_probabilities(model, x, method):
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(8)) > 0.3
-    options = {"mask": mask, "output": "probability", "baseline": "average"}
+    x, options = tg.Series(x, mask=mask), {"output": "probability", "baseline": "average"}
     found = explain(model, x, method, targets=[2, 7], **options)
     for target in (2, 7):
         same(found.for_target(target), explain(model, x, method, target=target, **options))

@@ -33,16 +33,16 @@ def test_series_of_different_lengths_are_explained_as_if_alone():
     model, x = First(), series(3, 20, 2, dtype=torch.float64)
     mask = torch.ones(3, 20, 2)
     mask[1, 15:], mask[2, 12:] = 0, 0
-    together = Timing()(model, x, mask=mask).values
+    together = Timing()(model, tg.Series(x, mask=mask)).values
     for i, length in ((1, 15), (2, 12)):
-        alone = Timing()(model, x[i : i + 1, :length], ids=[i]).values
+        alone = Timing()(model, tg.Series(x[i : i + 1, :length], ids=[i])).values
         torch.testing.assert_close(together[i : i + 1, :length], alone, rtol=1e-5, atol=1e-9)
 
 
 def test_a_series_without_any_observation_scores_zero():
     mask = torch.ones(2, 12, 2)
     mask[1] = 0
-    found = Timing()(smooth(12, 2), series(2, 12, 2), mask=mask)
+    found = Timing()(smooth(12, 2), tg.Series(series(2, 12, 2), mask=mask))
     assert (found.values[1] == 0).all()
     assert (found.values[0] != 0).all()
 
@@ -57,13 +57,13 @@ def test_the_model_reads_what_x_holds_in_missing_cells(method):
         seen.append(z.detach()[:, 1].flatten())
         return z.sum((1, 2))
 
-    tg.explain(model, x, method, mask=mask, output="raw", baseline=-1.0)
+    tg.explain(model, tg.Series(x, mask=mask), method, output="raw", baseline=-1.0)
     assert set(torch.cat(seen).tolist()) == {7.0}
 
 
 def test_averages_leave_missing_values_out():
     x, mask = series(3, 12, 2, dtype=torch.float64), observed(3, 12, 2)
-    found = Timing(segments=0)(smooth(12, 2), x, mask=mask, baseline="average")
+    found = Timing(segments=0)(smooth(12, 2), tg.Series(x, mask=mask), baseline="average")
     expected = torch.stack([
         torch.stack([row[seen].mean() for row, seen in zip(one.T, keep.T, strict=True)])
         for one, keep in zip(x, mask, strict=True)
@@ -81,7 +81,7 @@ def test_averages_are_taken_per_channel_and_are_zero_where_nothing_was_observed(
     mask[0, :, 1] = 0
     whole = IntegratedGradients()(linear(6, 3), x, baseline="average").baseline
     torch.testing.assert_close(whole, x.mean(1, keepdim=True).expand_as(x))
-    part = IntegratedGradients()(linear(6, 3), x, mask=mask, baseline="average").baseline
+    part = IntegratedGradients()(linear(6, 3), tg.Series(x, mask=mask), baseline="average").baseline
     assert (part[0, :, 1] == 0).all()
 
 
@@ -99,7 +99,7 @@ def test_a_pool_and_noise_leave_unobserved_cells_where_they_are():
         GradientShap().fit(model, pool),
         GradientShap(20, 0.2).fit(model, pool),
     ):
-        explained(explainer, model, x, mask=mask)
+        explained(explainer, model, tg.Series(x, mask=mask))
     for batch in seen:
         assert ((batch[:, None] == x) | mask).flatten(2).all(2).any(1).all()
 
@@ -107,7 +107,7 @@ def test_a_pool_and_noise_leave_unobserved_cells_where_they_are():
 def test_given_segments_do_not_matter_to_a_series_without_any_observation():
     x, mask = series(3, 6, 1), torch.ones(3, 6, 1)
     mask[1] = 0
-    found = Timing(50, 3, 1, 2)(linear(6, 1), x, mask=mask)
+    found = Timing(50, 3, 1, 2)(linear(6, 1), tg.Series(x, mask=mask))
     assert (found.values[1] == 0).all()
     assert (found.values[0] != 0).all()
 
@@ -115,8 +115,8 @@ def test_given_segments_do_not_matter_to_a_series_without_any_observation():
 def test_a_series_of_one_step_beside_an_empty_one_keeps_its_own_segments():
     x, mask = series(2, 4, 3, dtype=torch.float64), torch.zeros(2, 4, 3)
     mask[1, 0] = 1
-    together = Timing()(smooth(4, 3), x, mask=mask)
-    alone = Timing()(smooth(4, 3), x[1:], mask=mask[1:], ids=[1])
+    together = Timing()(smooth(4, 3), tg.Series(x, mask=mask))
+    alone = Timing()(smooth(4, 3), tg.Series(x[1:], mask=mask[1:], ids=[1]))
     assert torch.equal(together.n_draws[1:], alone.n_draws)
     torch.testing.assert_close(together.values[1:], alone.values)
 
@@ -141,5 +141,5 @@ def test_a_mask_with_one_wrong_number_or_another_shape_is_refused(said):
     x = series(2, 3, 2)
     mask = torch.ones_like(x)
     mask[1, 2, 0] = 0.5
-    said.refused(InputError, Timing(), linear(3, 2), x, mask=mask)
-    said.refused(InputError, Timing(), linear(3, 2), x, mask=torch.ones(1, 3, 2))
+    said.refused(InputError, tg.Series, x, mask=mask)
+    said.refused(InputError, tg.Series, x, mask=torch.ones(1, 3, 2))

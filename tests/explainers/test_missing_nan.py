@@ -1,4 +1,4 @@
-"""``missing="mask"``: NaN in x is masked and filled with the baseline, as by hand, for every method."""
+"""``mask="nan"``: NaN in x is masked and reads as 0, as by hand, for every method."""
 
 import re
 
@@ -36,7 +36,7 @@ def by_hand(baseline, mask=None):
         elif not isinstance(baseline, str):
             absent[i, t, d] = float(torch.as_tensor(baseline).expand(X.shape)[i, t, d])
         if GAPS[i, t, d]:
-            x[i, t, d] = absent[i, t, d]
+            x[i, t, d] = 0
     return x, observed, absent
 
 
@@ -46,8 +46,8 @@ def test_it_is_what_one_would_do_by_hand(method):
     model = usable(smooth(6, 2).float(), explainer, 6)
     ready = fitted(explainer, model, X)
     x, observed, absent = by_hand(OWN, MASK)  # no average, whose rounding learning would amplify
-    expected = explained(ready, model, x, mask=observed, baseline=absent, seed=3)
-    found = explained(ready, model, HOLES, mask=MASK, baseline=OWN, missing="mask", seed=3)
+    expected = explained(ready, model, tg.Series(x, mask=observed), baseline=absent, seed=3)
+    found = explained(ready, model, tg.Series(HOLES, mask=MASK & ~GAPS), baseline=OWN, seed=3)
     assert torch.equal(found.x, x)
     assert torch.equal(found.mask, observed)
     torch.testing.assert_close(found.baseline, expected.baseline)
@@ -62,24 +62,25 @@ def test_a_linear_model_has_its_closed_form(baseline, mask):
     model = linear(6, 2)
     weight = model[1].weight[0].detach().view(6, 2)
     x, observed, absent = by_hand(BASELINES[baseline], mask)
-    options = {"baseline": BASELINES[baseline], "mask": mask, "output": "raw", "target": 0}
+    given = tg.Series(HOLES, mask="nan" if mask is None else mask & ~GAPS)
+    options = {"baseline": BASELINES[baseline], "output": "raw", "target": 0}
     for method in ("timing", "integrated_gradients", "occlusion"):
-        found = tg.explain(model, HOLES, method, missing="mask", **options)
+        found = tg.explain(model, given, method, **options)
         torch.testing.assert_close(found.values, weight * (x - absent) * observed, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(found.x, x)
 
 
 def test_the_layout_is_turned_first():
     model = linear(6, 2)
-    plain = tg.explain(model, HOLES, missing="mask", baseline="average")
-    turned = tg.explain(model, HOLES.mT, missing="mask", baseline="average", layout="BDT")
+    plain = tg.explain(model, tg.Series(HOLES, mask="nan"), baseline="average")
+    turned = tg.explain(model, tg.Series(HOLES.mT, mask="nan", layout="BDT"), baseline="average")
     torch.testing.assert_close(turned.values, plain.values)
     assert torch.equal(turned.mask, plain.mask)
 
 
 def test_series_without_a_gap_stay_as_they_are():
     model = linear(6, 2)
-    found = tg.explain(model, X, missing="mask")
+    found = tg.explain(model, tg.Series(X, mask="nan"))
     assert found.mask is None
     assert torch.equal(found.values, tg.explain(model, X).values)
     assert torch.equal(HOLES.isnan(), GAPS)  # and nobody filled the caller's
@@ -89,25 +90,27 @@ def test_infinity_stays_a_mistake():
     x = HOLES.clone()
     x[0, 0, 0] = torch.inf
     with pytest.raises(InputError, match="x holds infinity"):
-        tg.explain(linear(6, 2), x, missing="mask")
+        tg.explain(linear(6, 2), tg.Series(x, mask="nan"))
     with pytest.raises(InputError, match="baseline holds NaN"):
-        tg.explain(linear(6, 2), HOLES, missing="mask", baseline=HOLES)
+        tg.explain(linear(6, 2), tg.Series(HOLES, mask="nan"), baseline=HOLES)
 
 
 def test_the_sentence_about_nan_offers_it():
-    with pytest.raises(InputError, match=r"x holds NaN: pass missing='mask' to leave such cells out"):
+    with pytest.raises(InputError, match=r"x holds NaN: pass tempograd\.Series\(x, mask='nan'\) if NaN marks"):
         tg.explain(linear(6, 2), HOLES)
-    with pytest.raises(InputError, match=r"missing must be 'error' or 'mask', got 'fill'"):
-        tg.explain(linear(6, 2), HOLES, missing="fill")
-    with pytest.raises(InputError, match="background must not hold NaN or infinity"):
+    with pytest.raises(InputError, match="x holds NaN where mask= says that a value was observed"):
+        tg.explain(linear(6, 2), tg.Series(HOLES, mask=torch.ones_like(GAPS)))
+    with pytest.raises(InputError, match=r"mask must be an array like x, or 'nan' where .* got 'fill'"):
+        tg.Series(HOLES, mask="fill")
+    with pytest.raises(InputError, match="the training series must not hold NaN or infinity"):
         tg.explain(linear(6, 2), X, "occlusion", background=HOLES)
 
 
 def test_what_was_explained_is_evaluated_saved_and_reported(tmp_path):
     model = linear(6, 2)
-    found = tg.explain(model, HOLES, missing="mask", baseline="average")
+    found = tg.explain(model, tg.Series(HOLES, mask="nan"), baseline="average")
     x, observed, absent = by_hand("average")
-    plain = tg.explain(model, x, mask=observed, baseline=absent)
+    plain = tg.explain(model, tg.Series(x, mask=observed), baseline=absent)
     expected = tg.evaluate(model, plain)
     read = tg.Explanation.load(found.save(tmp_path / "e.safetensors"))
     for given in (None, HOLES, HOLES.numpy(), x):  # kept, with its holes, or filled
@@ -117,14 +120,14 @@ def test_what_was_explained_is_evaluated_saved_and_reported(tmp_path):
     other[0, 0, 0] = torch.nan
     with pytest.raises(InputError, match="x holds NaN in cells that were explained"):
         tg.evaluate(model, found, other)
-    split = tg.data.Split(HOLES, torch.zeros(5, dtype=torch.int64), ~GAPS)
+    split = tg.Series(HOLES, torch.zeros(5, dtype=torch.int64), mask="nan")
     page = tg.report(tmp_path / "r.html", model, [found], split).read_text()
     assert "NaN" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
 
 
 def test_a_model_per_step_has_none_of_its_steps_after_the_padding():
     model = Recurrent(2, per_step=True).eval()
-    found = tg.explain(model, HOLES, "integrated_gradients", missing="mask")
+    found = tg.explain(model, tg.Series(HOLES, mask="nan"), "integrated_gradients")
     last = int((~HOLES[2].isnan()).any(-1).nonzero().max())
     assert found.steps[2].nonzero().flatten().tolist() == list(range(last + 1))
     assert last + 1 < HOLES.shape[1]

@@ -7,6 +7,7 @@ import torch
 from captum.attr import FeatureAblation
 from captum.attr import Occlusion as Captum
 
+import tempograd as tg
 import tempograd.explainers.occlusion as single_cells
 from tempograd._utils.rng import Stream, fold_in, keys, randint
 from tempograd.engine import Prefixes
@@ -149,7 +150,7 @@ def test_pooled_moves_converge_to_the_mean_over_all_steps_of_the_channel():
 def test_the_draws_are_those_of_the_seed_the_series_the_cell_and_the_sample():
     """The whole method once more, cell by cell, from the definition."""
     model, ids = smooth(TIME, CHANNELS), torch.tensor([4, -2, 9, 0, 7])
-    found = AugmentedOcclusion(3).fit(model, TRAIN)(model, X, target=2, seed=11, ids=ids)
+    found = AugmentedOcclusion(3).fit(model, TRAIN)(model, tg.Series(X, ids=ids), target=2, seed=11)
     for i in range(5):
         for t in range(TIME):
             for d in range(CHANNELS):
@@ -232,7 +233,7 @@ def test_draws_of_the_series_own_value_tell_nothing_of_the_others_of_a_pool():
     pool = torch.zeros(20, 3, 1)
     pool[:2, ::2] = 1.0  # rare in the first step and in the last, which is masked
     mask[:, 2] = 0
-    found = AugmentedOcclusion(4).fit(saturating, pool)(saturating, x, output="raw", mask=mask)
+    found = AugmentedOcclusion(4).fit(saturating, pool)(saturating, tg.Series(x, mask=mask), output="raw")
     never = found.values[:, 0] == 0
     assert 0 < int(never.sum()) < 50
     assert found.standard_error[:, 0][never].isinf().all()
@@ -254,7 +255,7 @@ def test_one_draw_has_an_unknown_error():
     mask = torch.ones_like(X)
     mask[:, 2] = 0
     model = smooth(TIME, CHANNELS)
-    found = AugmentedOcclusion(1).fit(model, TRAIN)(model, X, mask=mask)
+    found = AugmentedOcclusion(1).fit(model, TRAIN)(model, tg.Series(X, mask=mask))
     assert (found.standard_error[:, 2] == 0).all()
     assert found.standard_error[:, 3].isinf().all()
 
@@ -272,7 +273,7 @@ def test_one_observed_value_changes_at_a_time_and_no_pass_is_larger_than_asked(e
         passes.append(z.clone())
         return inner(z)
 
-    explainer.fit(model, TRAIN)(model, X, mask=mask, batch_size=batch_size)
+    explainer.fit(model, TRAIN)(model, tg.Series(X, mask=mask), batch_size=batch_size)
     assert max(map(len, passes)) <= max(1, int((batch_size or 256) * 1.05))
     rows = torch.cat(passes if batch_size == 1 else passes[:-2])  # the last two tell whether the batch matters
     other = (rows[:, None] != X).flatten(2).sum(2)  # cells in which a row differs from a series
@@ -314,7 +315,7 @@ def test_missing_values_and_padding_at_own_steps(kind):
     mask[1, 3:], mask[2] = False, False
     for explainer in (Occlusion(), AugmentedOcclusion(2)):
         whole = explainer.fit(model, TRAIN)(model, X, steps="own")
-        found = explainer.fit(model, TRAIN)(model, X, steps="own", mask=mask)
+        found = explainer.fit(model, TRAIN)(model, tg.Series(X, mask=mask), steps="own")
         torch.testing.assert_close(found.values, whole.values * mask, rtol=1e-5, atol=1e-8)
         if found.standard_error is not None:
             torch.testing.assert_close(found.standard_error, whole.standard_error * mask, rtol=1e-5, atol=1e-8)
@@ -329,7 +330,7 @@ def test_unobserved_values_stay_where_they_are_and_score_exactly_zero_at_own_ste
         return numpy_running(z) + 1e-9 * torch.arange(len(z))[:, None, None] * torch.tensor([1, 0, 0])
 
     for explainer in (Occlusion(), AugmentedOcclusion(2)):
-        found = explainer.fit(model, TRAIN)(model, X, steps="own", mask=mask)
+        found = explainer.fit(model, TRAIN)(model, tg.Series(X, mask=mask), steps="own")
         assert (found.values[~mask] == 0).all()
         assert (found.values[mask] != 0).all()
     for batch in seen:
@@ -341,8 +342,8 @@ def test_unobserved_values_stay_where_they_are_and_score_exactly_zero_at_own_ste
 def test_remembered_states_make_no_difference(kind, batch_size, monkeypatch):
     model, mask = any_length(kind, CHANNELS, per_step=True), series(5, TIME, CHANNELS, seed=8) > -1
     explainers = [e.fit(model, TRAIN) for e in (Occlusion(), AugmentedOcclusion(4))]
-    call = {"mask": mask, "seed": 2, "batch_size": batch_size, "steps": "own"}
-    fast = [explainer(model, X, **call).values for explainer in explainers]
+    x, call = tg.Series(X, mask=mask), {"seed": 2, "batch_size": batch_size, "steps": "own"}
+    fast = [explainer(model, x, **call).values for explainer in explainers]
     used = []
 
     class Slow(Prefixes):
@@ -351,7 +352,7 @@ def test_remembered_states_make_no_difference(kind, batch_size, monkeypatch):
             used.append(self._stepper)
 
     monkeypatch.setattr(single_cells, "Prefixes", Slow)
-    slow = [explainer(model, X, **call).values for explainer in explainers]
+    slow = [explainer(model, x, **call).values for explainer in explainers]
     assert used
     assert set(used) == {None}
     for one, other in zip(fast, slow, strict=True):

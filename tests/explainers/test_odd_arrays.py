@@ -14,8 +14,8 @@ MASKED = np.ma.masked_greater(X.numpy(), 1)
 FIRST = np.ma.masked_array([0, 1, 2, 0], [False, True, False, False])
 
 
-def explained(**options):
-    return tg.explain(MODEL, X, "occlusion", **options)
+def explained(mask=None, ids=None, **options):
+    return tg.explain(MODEL, tg.Series(X, mask=mask, ids=ids), "occlusion", **options)
 
 
 PLACES = {
@@ -48,7 +48,7 @@ def test_masked_arrays_are_refused(place):
 def test_what_the_sentence_says_about_x_works():
     with pytest.raises(tg.TempogradError, match=r"pass x\.filled\(0\), and mask=~np\.ma\.getmaskarray\(x\)\.$"):
         tg.explain(MODEL, MASKED)
-    found = tg.explain(MODEL, MASKED.filled(0), "occlusion", mask=~np.ma.getmaskarray(MASKED))
+    found = tg.explain(MODEL, tg.Series(MASKED.filled(0), mask=~np.ma.getmaskarray(MASKED)), "occlusion")
     assert bool((found.values[torch.from_numpy(MASKED.mask)] == 0).all())
     assert bool((found.values[torch.from_numpy(~MASKED.mask)] != 0).all())
 

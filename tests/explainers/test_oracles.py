@@ -6,6 +6,7 @@ import pytest
 import torch
 from captum.attr import IntegratedGradients as Captum
 
+import tempograd as tg
 from tempograd.errors import TempogradWarning
 from tempograd.explainers import GradientShap, IntegratedGradients, MaskingIG, RandIG, Timing
 from tempograd.models import MODELS
@@ -105,6 +106,9 @@ def test_masking_follows_the_rows_of_its_series():
 
 def test_remembered_draws_belong_to_seed_and_ids():
     model, x = smooth(9, 2), series(2, 9, 2, dtype=torch.float64)
-    maps = [Timing()(model, x, seed=seed, ids=ids).values for seed, ids in ((0, [0, 1]), (1, [0, 1]), (0, [2, 3]))]
+    maps = [
+        Timing()(model, tg.Series(x, ids=ids), seed=seed).values
+        for seed, ids in ((0, [0, 1]), (1, [0, 1]), (0, [2, 3]))
+    ]
     assert all((first != second).any() for i, first in enumerate(maps) for second in maps[:i])
-    torch.testing.assert_close(Timing()(model, x, ids=[0, 1]).values, maps[0], rtol=0, atol=0)
+    torch.testing.assert_close(Timing()(model, tg.Series(x, ids=[0, 1])).values, maps[0], rtol=0, atol=0)

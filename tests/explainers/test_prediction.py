@@ -33,8 +33,8 @@ def test_of_one_logit_of_either_class_of_raw_outputs_and_of_functions():
     cases = {
         "class 1": tg.explain(model, x).prediction - logit.sigmoid(),
         "class 0": tg.explain(model, x, target=0).prediction - (1 - logit.sigmoid()),
-        "raw": tg.explain(model, x, output="raw", task="regression").prediction - logit,
-        "label": tg.explain(model, x, task="multilabel").prediction - logit.sigmoid(),
+        "raw": tg.explain(tg.Predictor(model, task="regression"), x, output="raw").prediction - logit,
+        "label": tg.explain(tg.Predictor(model, task="multilabel"), x).prediction - logit.sigmoid(),
         "picked": tg.explain(model, x, target=lambda said: 3 * said[:, 0], output="raw").prediction - 3 * logit,
     }
     for name, rest in cases.items():
@@ -59,7 +59,7 @@ def test_over_steps_it_is_their_sum_and_for_each_by_itself_there_is_none():
 
 def test_very_large_outputs_are_not_in_another_unit():
     x = patients()
-    found = tg.explain(lambda z: 1e30 * Risk()(z), x, output="raw", task="regression")
+    found = tg.explain(tg.Predictor(lambda z: 1e30 * Risk()(z), task="regression"), x, output="raw")
     torch.testing.assert_close(found.prediction, 1e30 * Risk()(x)[:, 0], rtol=1e-5, atol=0)
 
 
@@ -73,7 +73,7 @@ def test_a_model_that_draws_is_known_by_its_mean():
 
 
 def test_it_is_kept_in_files_and_in_parts(tmp_path):
-    found = tg.explain(Risk(), patients(), ids=[3, 9])
+    found = tg.explain(Risk(), tg.Series(patients(), ids=[3, 9]))
     again = tg.Explanation.load(found.save(tmp_path / "e.safetensors"))
     assert torch.equal(again.prediction, found.prediction)
     assert torch.equal(found[1].prediction, found.prediction[1:])

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 
+import tempograd as tg
 from tempograd.errors import SettingError
 from tempograd.explainers import IntegratedGradients, Timing
 from tempograd.explainers.integration import WeightedSum, changed, geometric
@@ -80,9 +81,9 @@ def test_stopping_depends_on_the_series_alone():
     model, x = steep(), series(40, 20, 2, dtype=torch.float64)
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.8
     method = Timing(50, *SETTING, tolerance=0.06, max_samples=400)
-    together = method(model, x, mask=mask)
+    together = method(model, tg.Series(x, mask=mask))
     for i in (0, 5, 11):
-        alone = method(model, x[i : i + 1], mask=mask[i : i + 1], ids=[i])
+        alone = method(model, tg.Series(x[i : i + 1], mask=mask[i : i + 1], ids=[i]))
         assert alone.n_evals[0] == together.n_evals[i]
         torch.testing.assert_close(alone.values[0], together.values[i])
 
@@ -104,8 +105,10 @@ def test_the_top_tenth_is_stable_when_few_of_its_cells_changed():
     model, x = steep(), series(40, 20, 2, dtype=torch.float64)
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.7
     x = torch.where(mask, x, 100.0)  # what was not observed must not count, however large
-    found = Timing(50, *SETTING, tolerance=0.2, stop_when="top", max_samples=400)(model, x, mask=mask)
-    maps = {points: Timing(points, *SETTING)(model, x, mask=mask).values for points in (50, 100, 200, 400)}
+    found = Timing(50, *SETTING, tolerance=0.2, stop_when="top", max_samples=400)(model, tg.Series(x, mask=mask))
+    maps = {
+        points: Timing(points, *SETTING)(model, tg.Series(x, mask=mask)).values for points in (50, 100, 200, 400)
+    }
     for i, points in enumerate(found.n_evals.tolist()):
         count = -(-int(mask[i].sum()) // 10)
         tops = {
@@ -133,7 +136,7 @@ def test_the_change_is_that_of_the_score_between_baseline_and_series(batch_size)
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.8
     start = torch.where(mask, baseline, x)
     for method in (Timing(20), IntegratedGradients(20), Timing(20, control_variates=False)):
-        found = method(model, x, baseline=baseline, mask=mask, batch_size=batch_size)
+        found = method(model, tg.Series(x, mask=mask), baseline=baseline, batch_size=batch_size)
         score = [model(z).softmax(-1).gather(1, found.target[:, None])[:, 0] for z in (x, start)]
         torch.testing.assert_close(found.delta.double(), score[0] - score[1], rtol=1e-5, atol=1e-7)
         assert found.n_evals.tolist() == [20] * 4

@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.engine import Call, FixedInputs
 from tempograd.explainers.timing.segments import complete
 
 SERIES, PAST, AHEAD, VALUES = 8, 12, 4, 5
@@ -43,14 +42,15 @@ def inputs():
 
 
 LENGTH = torch.tensor([12, 3, 7, 12, 5, 9, 4, 11])
+BESIDE = {"fixed": {"length": LENGTH}}
 
 
 def row(inputs, i):
     return {name: part[i : i + 1] for name, part in inputs.items()}
 
 
-def explained(model, inputs, method="integrated_gradients", **options):
-    return tg.explain(model, inputs, method, **{"target": 1, "output": "raw"} | options)
+def explained(model, inputs, method="integrated_gradients", *, series=None, **options):
+    return tg.explain(model, tg.Series(inputs, **series or {}), method, **{"target": 1, "output": "raw"} | options)
 
 
 @pytest.mark.parametrize("by_name", [True, False])
@@ -64,7 +64,7 @@ def test_integrated_gradients_equal_captum_on_the_tuple(ward, inputs, by_name):
     )
     x = inputs if by_name else tuple(inputs.values())
     fixed = {"length": LENGTH} if by_name else (LENGTH,)
-    found = explained(ward, x, fixed=fixed, n_steps=40, rule="midpoint")
+    found = explained(ward, x, series={"fixed": fixed}, n_steps=40, rule="midpoint")
     assert found.inputs == ("past", "future", "static")
     for name, expected in zip(inputs, oracle, strict=True):
         part = found[name]
@@ -75,7 +75,7 @@ def test_integrated_gradients_equal_captum_on_the_tuple(ward, inputs, by_name):
 
 def test_scores_sum_to_the_change_of_the_output(ward, inputs):
     baseline = {"past": 0.3, "static": torch.linspace(-1, 1, VALUES).double()}
-    found = explained(ward, inputs, baseline=baseline, fixed={"length": LENGTH})
+    found = explained(ward, inputs, baseline=baseline, series=BESIDE)
     absent = torch.full_like(inputs["past"], 0.3), torch.zeros_like(inputs["future"])
     static = baseline["static"].expand(SERIES, VALUES)
     with torch.no_grad():
@@ -87,22 +87,23 @@ def test_scores_sum_to_the_change_of_the_output(ward, inputs):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.filterwarnings("ignore:gradient_shap has no pool")
 def test_series_of_different_lengths_in_one_call_are_those_of_a_loop(ward, inputs, method):
-    whole = explained(ward, inputs, method, fixed={"length": LENGTH})
+    whole = explained(ward, inputs, method, series=BESIDE)
     order = [5, 2, 7]
     several = {name: part[order] for name, part in inputs.items()}
-    few = explained(ward, several, method, fixed={"length": LENGTH[order]}, ids=order, batch_size=7)
+    beside = {"fixed": {"length": LENGTH[order]}, "ids": order}
+    few = explained(ward, several, method, series=beside, batch_size=7)
     torch.testing.assert_close(few.values, whole.values[order], atol=1e-6, rtol=1e-5)
     for i in (0, 1, 6):  # by hand: a function of one series' own, without fixed inputs
 
         def alone(past, future, static, length=LENGTH[i : i + 1]):
             return ward(past, future, static, length.expand(len(past)))
 
-        one = explained(alone, row(inputs, i), method, ids=[i])
+        one = explained(alone, row(inputs, i), method, series={"ids": [i]})
         torch.testing.assert_close(one.values[0], whole.values[i], atol=1e-6, rtol=1e-5)
 
 
 def test_occlusion_replaces_each_cell_of_each_input(ward, inputs):
-    found = explained(ward, inputs, "occlusion", fixed={"length": LENGTH})
+    found = explained(ward, inputs, "occlusion", series=BESIDE)
     with torch.no_grad():
         clean = ward(**inputs, length=LENGTH)[:, 1]
         for name, part in inputs.items():
@@ -140,8 +141,8 @@ def test_timing_fixes_segments_of_series_and_single_static_values(anchored):
 
 
 def test_timing_without_segments_is_integrated_gradients(ward, inputs):
-    found = explained(ward, inputs, "timing", segments=0, n_samples=40, fixed={"length": LENGTH})
-    oracle = explained(ward, inputs, n_steps=40, rule="midpoint", fixed={"length": LENGTH})
+    found = explained(ward, inputs, "timing", segments=0, n_samples=40, series=BESIDE)
+    oracle = explained(ward, inputs, n_steps=40, rule="midpoint", series=BESIDE)
     torch.testing.assert_close(found.values, oracle.values, atol=1e-6, rtol=1e-5)
 
 
@@ -161,25 +162,14 @@ def test_fixed_inputs_beside_one_series_change_nothing_but_the_output(method):
     def weighed(z, weight):
         return torch.tanh((z * weight).sum((1, 2)))[:, None]
 
-    whole = tg.explain(weighed, x, method, fixed={"weight": weight}, output="raw")
+    whole = tg.explain(weighed, tg.Series(x, fixed={"weight": weight}), method, output="raw")
     assert whole.mask is None
     assert whole.values.shape == x.shape
     for i in range(5):
-        alone = tg.explain(lambda z, i=i: weighed(z, weight[i]), x[i : i + 1], method, ids=[i], output="raw")
+        alone = tg.explain(
+            lambda z, i=i: weighed(z, weight[i]), tg.Series(x[i : i + 1], ids=[i]), method, output="raw"
+        )
         torch.testing.assert_close(whole.values[i], alone.values[0], atol=1e-6, rtol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("channels", [1, 3, 5])
-def test_rows_are_known_in_any_precision(dtype, channels):
-    count = 70_000
-    call = Call(fixed=FixedInputs({"row": torch.arange(count)}))
-    x = torch.zeros(count, 2, channels, dtype=dtype)
-    model, series = call.prepared(lambda z, row: row, x)
-    assert torch.equal(model(series), torch.arange(count))
-    some = torch.tensor([69_999, 0, 256, 255, 65_536])
-    assert torch.equal(model(series[some]), some)
-    assert torch.equal(call.cut(series), x)
 
 
 def test_companions_may_be_texts_and_constants():
@@ -191,7 +181,10 @@ def test_companions_may_be_texts_and_constants():
 
     x = torch.ones(3, 2, 1)
     found = tg.explain(
-        long, x, "occlusion", fixed={"word": words, "scale": 2.0, "flag": True}, output="raw", ids=[4, 2, 9]
+        long,
+        tg.Series(x, ids=[4, 2, 9], fixed={"word": words, "scale": 2.0, "flag": True}),
+        "occlusion",
+        output="raw",
     )
     assert found.values[:, 0, 0].tolist() == [2, 4, 6]
     assert found[1].call.fixed.rows["word"] == ["bb"]
@@ -201,11 +194,10 @@ def test_unobserved_cells_of_each_input_are_left_alone(ward, inputs):
     gaps = {name: part.clone() for name, part in inputs.items()}
     gaps["past"][2, 3, 1] = torch.nan
     gaps["static"][4, 0] = torch.nan
-    mask = {"future": torch.ones(SERIES, AHEAD, 3, dtype=torch.bool)}
-    mask["future"][0, 1] = False
-    found = explained(ward, gaps, missing="mask", mask=mask)
+    gaps["future"][0, 1] = torch.nan
+    found = explained(ward, gaps, series={"mask": "nan"})
     filled = {name: part.nan_to_num(0.0) for name, part in gaps.items()}
-    seen = {"past": ~gaps["past"].isnan(), "static": ~gaps["static"].isnan(), **mask}
+    seen = {name: ~part.isnan() for name, part in gaps.items()}
     for name in inputs:
         assert torch.equal(found[name].mask, seen[name])
         assert not found[name].values[~seen[name]].any()
@@ -217,7 +209,7 @@ def test_unobserved_cells_of_each_input_are_left_alone(ward, inputs):
 
 def test_channels_first_inputs(ward, inputs):
     swapped = {name: part.transpose(1, 2) if part.ndim == 3 else part for name, part in inputs.items()}
-    here, there = explained(ward, inputs, "timing"), explained(ward, swapped, "timing", layout="BDT")
+    here, there = explained(ward, inputs, "timing"), explained(ward, swapped, "timing", series={"layout": "BDT"})
     assert torch.equal(here.values, there.values)
 
 
@@ -234,7 +226,8 @@ def test_a_pool_of_several_inputs(ward, inputs):
 
 
 def test_one_input_of_one_series(ward, inputs):
-    found = explained(ward, inputs, "timing", channels={"static": list("abcde"), "past": ["hr", "bp"]})
+    named = {"channels": {"static": list("abcde"), "past": ["hr", "bp"]}}
+    found = explained(ward, inputs, "timing", series=named)
     one = found[3]
     assert torch.equal(one["static"].values, found["static"].values[3:4])
     assert one["past"].channels == ("hr", "bp")
@@ -250,16 +243,16 @@ def test_one_input_of_one_series(ward, inputs):
 
 
 REFUSED = {
-    "rows of a fixed input": {"fixed": {"length": LENGTH[:3]}},
-    "fixed that is no mapping": {"fixed": LENGTH},
-    "an object among the fixed": {"fixed": {"length": {"a": 1}}},
+    "rows of a fixed input": {"series": {"fixed": {"length": LENGTH[:3]}}},
+    "fixed that is no mapping": {"series": {"fixed": LENGTH}},
+    "an object among the fixed": {"series": {"fixed": {"length": {"a": 1}}}},
     "average of static values": {"baseline": "average"},
     "baseline of nobody": {"baseline": {"futur": 0.0}},
     "one baseline tensor for all": {"baseline": torch.zeros(PAST, 2)},
-    "mask of nobody": {"mask": {"x": torch.ones(SERIES, PAST, 2)}},
-    "a mask of another shape": {"mask": {"past": torch.ones(SERIES, 3, 2)}},
-    "channels of nobody": {"channels": {"x": ["a"]}},
-    "too few channels": {"channels": {"past": ["a"]}},
+    "mask of nobody": {"series": {"mask": {"x": torch.ones(SERIES, PAST, 2)}}},
+    "a mask of another shape": {"series": {"mask": {"past": torch.ones(SERIES, 3, 2)}}},
+    "channels of nobody": {"series": {"channels": {"x": ["a"]}}},
+    "too few channels": {"series": {"channels": {"past": ["a"]}}},
     "own steps": {"steps": "own"},
     "a method of one input": {"method": "deep_lift"},
     "a method that learns": {"method": "fit", "background": torch.zeros(4, PAST, 2)},
@@ -269,7 +262,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused_in_one_sentence(ward, inputs, said, case):
-    said.refused(tg.TempogradError, tg.explain, ward, inputs, **{"target": 1, "output": "raw"} | REFUSED[case])
+    said.refused(tg.TempogradError, explained, ward, inputs, **REFUSED[case])
 
 
 @pytest.mark.parametrize(
@@ -305,40 +298,37 @@ class Picky(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("case", "x", "fixed"),
+    ("case", "x"),
     [
-        ("a name that it does not know", {"past": torch.ones(2, 4, 3), "patient": torch.ones(2)}, None),
-        ("an input too few", {"past": torch.ones(2, 4, 3)}, None),
-        ("series alone", torch.ones(2, 4, 3), None),
+        ("a name that it does not know", {"past": torch.ones(2, 4, 3), "patient": torch.ones(2)}),
+        ("an input too few", {"past": torch.ones(2, 4, 3)}),
+        ("series alone", torch.ones(2, 4, 3)),
     ],
 )
-def test_a_model_that_takes_other_inputs(said, case, x, fixed):
-    said.refused(tg.TempogradError, tg.explain, Picky(), x, fixed=fixed)
+def test_a_model_that_takes_other_inputs(said, case, x):
+    said.refused(tg.TempogradError, tg.explain, Picky(), x)
 
 
 def test_sizes_that_do_not_fit():
     with pytest.raises(tg.TempogradError, match=r"The model cannot take past \(batch, 4, 2\), age \(batch\): "):
         tg.explain(Picky(), {"past": torch.ones(2, 4, 2), "age": torch.ones(2)})
     with pytest.raises(tg.TempogradError, match=r"The model cannot take \(batch, 4, 2\), age \(batch\): "):
-        tg.explain(Picky(), torch.ones(2, 4, 2), fixed={"age": torch.ones(2)})
+        tg.explain(Picky(), tg.Series(torch.ones(2, 4, 2), fixed={"age": torch.ones(2)}))
 
 
-def test_what_is_shaped_like_a_series_follows_the_layout_of_the_model():
-    """A mask like the series is turned round with it; what has another shape is passed as it is."""
+def test_fixed_inputs_are_passed_as_they_are():
+    """Also those that are shaped like the series, which the model's layout turns round."""
     x, mask = torch.randn(3, 5, 2), (torch.arange(30).view(3, 5, 2) % 3 > 0).float()
     between = torch.arange(75.0).view(3, 5, 5)
 
     def model(z, mask, between):
-        assert mask.shape == z.shape == (len(z), 2, 5)
-        return ((z * mask).sum((1, 2)) + between[:, 0, 1])[:, None]
+        assert (z.shape[1:], mask.shape[1:]) == ((2, 5), (5, 2))
+        return ((z * mask.mT).sum((1, 2)) + between[:, 0, 1])[:, None]
 
     found = tg.explain(
-        model,
-        x,
+        tg.Predictor(model, layout="BDT", task="regression"),
+        tg.Series(x, fixed={"mask": mask, "between": between}),
         "occlusion",
-        fixed={"mask": mask, "between": between},
-        model_layout="BDT",
-        task="regression",
     )
     torch.testing.assert_close(found.values, x * mask, atol=1e-5, rtol=0)
 
@@ -348,7 +338,9 @@ def test_series_of_one_channel_without_an_axis_beside_others():
         return (past_values * past_time_features[..., 0]).sum(1) + static[:, 0]
 
     x = {"past_values": torch.ones(2, 6, 1), "past_time_features": torch.full((2, 6, 3), 2.0)}
-    found = tg.explain(model, x | {"static": torch.ones(2, 1)}, "occlusion", model_layout="BT", task="regression")
+    found = tg.explain(
+        tg.Predictor(model, layout="BT", task="regression"), x | {"static": torch.ones(2, 1)}, "occlusion"
+    )
     assert found["past_values"].values.flatten().tolist() == [2.0] * 12
     assert found["static"].values.tolist() == [[1.0], [1.0]]
 
@@ -366,10 +358,9 @@ def test_series_of_one_channel_without_an_axis_beside_others():
 )
 def test_names_tell_where_an_input_lies(name, start):
     found = tg.explain(
-        lambda past, **rest: past.sum((1, 2)) + rest[name].sum((1, 2)),
+        tg.Predictor(lambda past, **rest: past.sum((1, 2)) + rest[name].sum((1, 2)), task="regression"),
         {"past": torch.ones(1, 4, 1), name: torch.ones(1, 3, 1)},
         "integrated_gradients",
-        task="regression",
     )
     observed = torch.zeros(1, 4 + (3 if start else 0), 2, dtype=torch.bool)
     observed[:, :4, 0] = observed[:, start : start + 3, 1] = True
@@ -380,24 +371,23 @@ def test_names_tell_where_an_input_lies(name, start):
 def test_a_series_without_an_axis_for_its_channel_is_warned_of():
     with pytest.warns(tg.TempogradWarning, match="price is taken for 4 static values, and past has as many steps"):
         tg.explain(
-            lambda past, price: past.sum((1, 2)) + price.sum(1),
+            tg.Predictor(lambda past, price: past.sum((1, 2)) + price.sum(1), task="regression"),
             {"past": torch.ones(1, 4, 1), "price": torch.ones(1, 4)},
             "occlusion",
-            task="regression",
         )
 
 
 def test_time_stamps_of_each_series_of_one_input(ward, inputs):
     stamps = [[f"{10 * i + t} h" for t in range(PAST)] for i in range(SERIES)]
     times = {"past": stamps, "future": ["a", "b", "c", "d"]}
-    found = explained(ward, inputs, times=times)
+    found = explained(ward, inputs, series={"times": times})
     assert found.times_of(3) == (*stamps[3], "a", "b", "c", "d", "static")
     table = found[2].to_dataframe()
     assert table[table["input"] == "past"]["time"].tolist() == [each for each in stamps[2] for _ in range(2)]
 
 
 def test_a_name_is_an_input_or_fixed(ward, inputs, said):
-    said.refused(tg.TempogradError, explained, ward, inputs, fixed={"past": inputs["past"]})
+    said.refused(tg.TempogradError, explained, ward, inputs, series={"fixed": {"past": inputs["past"]}})
 
 
 @pytest.mark.parametrize("method", ["integrated_gradients", "occlusion"])
@@ -410,7 +400,7 @@ def test_companions_keep_the_precision_that_they_need(method):
     def lasted(z, stamps):
         return net(z[..., 0]) * (stamps[:, -1:] - stamps[:, :1]).to(z)
 
-    found = tg.explain(lasted, x, method, fixed={"stamps": stamps}, task="regression")
+    found = tg.explain(tg.Predictor(lasted, task="regression"), tg.Series(x, fixed={"stamps": stamps}), method)
     expected = net.weight.detach()[0] * torch.tensor([[20.0], [3.0], [9.0]])
     torch.testing.assert_close(found.values[..., 0], expected, atol=1e-5, rtol=1e-4)
 
@@ -419,22 +409,21 @@ def test_companions_keep_the_precision_that_they_need(method):
     def placed(z, places):
         return z.sum((1, 2))[:, None] * (places.long() % 2 * 2 - 1).to(z)
 
-    half = tg.explain(placed, x.bfloat16(), method, fixed={"places": places}, task="regression")
+    half = tg.explain(
+        tg.Predictor(placed, task="regression"), tg.Series(x.bfloat16(), fixed={"places": places}), method
+    )
     assert half.values.sum((1, 2)).tolist() == [4.0, 4.0, 4.0]
 
 
 def test_square_series_with_channels_first_mean_what_they_say():
     x, base, seen = (torch.from_numpy(np.random.default_rng(i).normal(size=(3, 4, 4))) for i in range(3))
     weight = torch.arange(16.0).double().view(4, 4)
-    options = {"layout": "BDT", "model_layout": "BDT", "task": "regression", "baseline": base}
-    found = tg.explain(
-        lambda z, seen: ((z * weight + z * z * seen).sum((1, 2)))[:, None],
-        x,
-        "integrated_gradients",
-        fixed={"seen": seen},
-        **options,
-    )
+    turned = {"layout": "BDT", "task": "regression"}
+    model = tg.Predictor(lambda z, seen: ((z * weight + z * z * seen).sum((1, 2)))[:, None], **turned)
+    given = tg.Series(x, fixed={"seen": seen}, layout="BDT")
+    found = tg.explain(model, given, "integrated_gradients", baseline=base.mT)
     change = ((x - base) * weight + (x * x - base * base) * seen).sum((1, 2))
     torch.testing.assert_close(found.values.double().sum((1, 2)), change, atol=1e-4, rtol=1e-5)
-    alone = tg.explain(lambda z: (z * weight).sum((1, 2))[:, None], x, "integrated_gradients", **options)
+    model = tg.Predictor(lambda z: (z * weight).sum((1, 2))[:, None], **turned)
+    alone = tg.explain(model, tg.Series(x, layout="BDT"), "integrated_gradients", baseline=base.mT)
     torch.testing.assert_close(alone.values.double(), ((x - base) * weight).mT, atol=1e-5, rtol=1e-5)

@@ -8,7 +8,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.errors import InputError, ModelError
-from tests.helpers.models import Recurrent, first_seed, linear, series
+from tests.helpers.models import Recurrent, linear, series
 
 X = series(6, 9, 2)
 ZERO = torch.zeros_like(X)
@@ -20,8 +20,8 @@ def steep(outputs, seed=0, shape=None):
     return lambda z: 3 * head(body(z).tanh()[:, None]).reshape(len(z), *(shape or (outputs,)))
 
 
-def integrated(model, x=X, **options):
-    return tg.explain(model, x, "integrated_gradients", **options)
+def integrated(model, x=X, *, task=None, classes=None, **options):
+    return tg.explain(tg.Predictor(model, task=task, classes=classes), x, "integrated_gradients", **options)
 
 
 def assert_sums_to(found, score, model):
@@ -44,9 +44,7 @@ def silent(model, **options):
 def test_a_horizon_is_no_set_of_classes():
     walk = linear(9, 2, 6)
     model = lambda z: 20 + walk(z).cumsum(1)  # noqa: E731
-    with pytest.warns(tg.TempogradWarning, match="6 outputs lie on one side of 0 together.*pass task='forecast'"):
-        guessed = integrated(model)
-    assert guessed.task == "classification"
+    assert integrated(model).task == "classification"
     found = silent(model, task="forecast", target=4)
     assert (found.task, found.output, found.output_shape) == ("forecast", "raw", ())
     assert_sums_to(found, lambda y: y[:, 4], model)
@@ -65,13 +63,6 @@ def test_a_regression_is_no_logit():
 
 
 def test_labels_are_no_classes():
-    sure = linear(9, 2, 3)
-    model = lambda z: 12 * sure(z).tanh() + 2 * sure(z).sum(1, keepdim=True)  # noqa: E731
-    x = series(200, 9, 2, seed=first_seed(lambda seed: seed == 0))
-    with pytest.warns(
-        tg.TempogradWarning, match="as those of several labels are.*pass task='forecast' or 'multil"
-    ):
-        tg.explain(model, x, "random")
     model = steep(3)
     found = silent(model, task="multilabel", target=1)
     assert (found.task, found.output, found.link) == ("multilabel", "probability", "sigmoid")
@@ -147,7 +138,10 @@ def test_one_number_per_step_needs_no_axis():
     for method in ("occlusion", "winit", "timing"):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            parts = [tg.explain(Steps(axis), X, method, background=X, task="per_step") for axis in (True, False)]
+            parts = [
+                tg.explain(tg.Predictor(Steps(axis), task="per_step"), X, method, background=X)
+                for axis in (True, False)
+            ]
         torch.testing.assert_close(parts[0].values, parts[1].values)
 
 
@@ -198,17 +192,17 @@ def test_a_model_can_declare_its_task():
     model = nn.Sequential(nn.Flatten(), nn.Linear(18, 1))
     model.tempograd_task = "regression"
     assert silent(model).task == "regression"
-    assert silent(model, task="classification").task == "classification"  # who calls knows better
+    assert silent(model, task="classification").task == "binary"  # who calls knows better
     model.tempograd_task = "regress"
     with pytest.raises(InputError, match="tempograd_task of the model must be"):
         integrated(model)
-    assert silent(Recurrent(2, 1)).task == "classification"
+    assert silent(Recurrent(2, 1)).task == "binary"
 
 
 def test_models_of_the_library_declare_their_task():
     for per_step in (False, True):
         found = silent(tg.models.build("gru", 2, 1, per_step=per_step, hidden=4))
-        assert found.task == ("per_step" if per_step else "classification")
+        assert found.task == ("per_step" if per_step else "binary")
 
 
 def test_names_are_targets():
@@ -271,8 +265,8 @@ def test_learnt_masks_keep_every_label(method):
     """With one label per series that matters, the mask of labels is that of the logit of one."""
     one = steep(1)
     settings = {"epochs": 30} if method != "dynamask" else {"epochs": 30, "areas": (0.3,)}
-    alone = tg.explain(one, X, method, task="classification", **settings)
-    label = tg.explain(one, X, method, task="multilabel", **settings)
+    alone = tg.explain(tg.Predictor(one, task="classification"), X, method, **settings)
+    label = tg.explain(tg.Predictor(one, task="multilabel"), X, method, **settings)
     torch.testing.assert_close(alone.values, label.values, atol=1e-5, rtol=1e-4)
 
 
@@ -280,7 +274,8 @@ def test_learnt_masks_keep_every_label(method):
 def test_methods_for_classes_refuse_labels(method, settings, said):
     few = {"epochs": 1} if method != "winit" else {"epochs": 1, "n_samples": 1}
     model = Recurrent(2, 3)
-    said.refused(InputError, tg.explain, model, X, method, background=X, task="multilabel", **few, **settings)
+    model = tg.Predictor(model, task="multilabel")
+    said.refused(InputError, tg.explain, model, X, method, background=X, **few, **settings)
 
 
 def test_winit_adds_up_the_labels():
@@ -288,23 +283,16 @@ def test_winit_adds_up_the_labels():
     one = Steps(axis=True)
     both = lambda z: one(z).expand(-1, -1, 2)  # noqa: E731
     scores = [
-        tg.explain(lambda z, m=model: m(z)[:, -1], X, "winit", background=X, task="multilabel", sampler="marginal")
+        tg.explain(
+            tg.Predictor(lambda z, m=model: m(z)[:, -1], task="multilabel"),
+            X,
+            "winit",
+            background=X,
+            sampler="marginal",
+        )
         for model in (one, both)
     ]
     torch.testing.assert_close(scores[1].values, 2 * scores[0].values)
-
-
-def test_outputs_that_move_by_the_same_amount_are_no_classes():
-    """Softmax does not see such a move: every score would be 0, and look converged."""
-    spread = torch.tensor([-1.0, 0.0, 1.0])
-
-    def quantiles(z):
-        return z.mean((1, 2))[:, None] + spread
-
-    with pytest.warns(tg.TempogradWarning, match="rise and fall by the same amount"):
-        assert not integrated(quantiles).values.any()
-    found = silent(quantiles, task="forecast", target=2)
-    torch.testing.assert_close(found.values, X.float() / X[0].numel(), atol=1e-6, rtol=1e-5)
 
 
 def test_as_many_outputs_as_steps_are_asked_about():

@@ -210,7 +210,7 @@ def test_one_vector_per_step_where_there_is_one_output_per_step():
         states = model.gru(X)[0]
         normed = states if isinstance(model, Joined) else model.norm(states.transpose(1, 2)).transpose(1, 2)
         torch.testing.assert_close(embedding, normed)
-        scores = quick(tg.TimeX).fit(model, TRAIN)(model, X, task="per_step").values
+        scores = quick(tg.TimeX).fit(model, TRAIN)(tg.Predictor(model, task="per_step"), X).values
         assert ((scores > 0) & (scores < 1)).all()
 
 
@@ -387,7 +387,7 @@ def test_a_target_makes_no_difference_and_that_is_said(kind):
 def test_a_series_without_any_observation_scores_zero(kind):
     model, mask = smooth(9, 3), torch.ones(7, 9, 3)
     mask[2] = 0
-    found = quick(kind).fit(model, TRAIN)(model, X, mask=mask).values
+    found = quick(kind).fit(model, TRAIN)(model, tg.Series(X, mask=mask)).values
     assert (found[2] == 0).all()
     assert ((found > 0) == (mask > 0)).all()
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+import tempograd as tg
 from tempograd._utils.rng import fold_in, keys
 from tempograd.errors import TempogradWarning
 from tempograd.explainers import IntegratedGradients, MaskingIG, RandIG, Timing
@@ -58,7 +59,7 @@ def test_equals_a_textbook_loop_with_the_same_draws(lengths, anchored):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TempogradWarning)
         method = Timing(points, *lengths, anchored=anchored, control_variates=False)
-        found = method(model, x, target=2, seed=5, ids=[7, 8, 9]).values
+        found = method(model, tg.Series(x, ids=[7, 8, 9]), target=2, seed=5).values
     segments = replace(complete(time, channels, *lengths, time), anchored=anchored)
     free = torch.from_numpy(segments.p_active()).repeat_interleave(channels)
     sampler = SegmentSampler.table({time: segments}, x, x.device, x.dtype).of(torch.full((3,), time))
@@ -84,10 +85,9 @@ def test_equals_a_textbook_loop_with_the_same_draws(lengths, anchored):
 @pytest.mark.parametrize("lengths", [(6, 2, 6), (12, 2, 6)])
 def test_anchors_change_the_error_but_not_the_answer(lengths):
     model, x = smooth(12, 2), series(1, 12, 2, seed=3, dtype=torch.float64)
-    many = {"target": 0, "ids": range(40)}
     maps = []
     for anchored in (0.0, None, 0.3, 0.8):
-        found = Timing(500, *lengths, anchored=anchored)(model, x.expand(40, -1, -1), **many).values.double()
+        found = Timing(500, *lengths, anchored=anchored)(model, x.expand(40, -1, -1), target=0).values.double()
         maps.append((found.mean(0), found.std(0) / 40**0.5))
     reference, spread = maps[0]
     for mean, error in maps[1:]:
@@ -98,11 +98,11 @@ def test_every_observed_cell_is_seen_even_where_independent_masks_see_half():
     model, x = linear(152, 1), series(300, 152, 1)
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.7
     with pytest.warns(TempogradWarning, match="is active in only"):
-        found = Timing(50, 5, 10, 152)(model, x, mask=mask)
+        found = Timing(50, 5, 10, 152)(model, tg.Series(x, mask=mask))
     assert found.n_draws[mask].min() >= 1
     assert (found.n_draws[~mask] == 0).all()
     with pytest.warns(TempogradWarning, match="use n_samples="):
-        independent = Timing(50, 5, 10, 152, anchored=0.0)(model, x, mask=mask)
+        independent = Timing(50, 5, 10, 152, anchored=0.0)(model, tg.Series(x, mask=mask))
     assert (independent.n_draws[mask] == 0).float().mean() > 0.4
 
 
@@ -133,7 +133,7 @@ def test_intervals_cover_the_converged_value(shape, lengths, anchored):
     call, inside = {"target": 0, "batch_size": 4000}, {False: [], True: []}
     for seed in (1, 11, 21):
         model, x = smooth(*shape, seed=seed), series(1, *shape, seed=seed, dtype=torch.float64)
-        many = Timing(1500, *lengths)(model, x.expand(15, -1, -1), ids=range(1000, 1015), **call)
+        many = Timing(1500, *lengths)(model, tg.Series(x.expand(15, -1, -1), ids=range(1000, 1015)), **call)
         converged, x = many.values.mean(0), x.expand(100, -1, -1)
         for controls, hits in inside.items():
             found = Timing(50, *lengths, anchored=anchored, control_variates=controls)(model, x, **call)
@@ -145,7 +145,9 @@ def test_intervals_cover_the_converged_value(shape, lengths, anchored):
 
 def test_rand_ig_intervals_cover():
     model, x = smooth(15, 2, seed=1), series(1, 15, 2, seed=2, dtype=torch.float64).expand(200, -1, -1)
-    converged = RandIG(2000, p=0.3)(model, x[:30], target=0, ids=range(1000, 1030), batch_size=4000).values.mean(0)
+    converged = RandIG(2000, p=0.3)(
+        model, tg.Series(x[:30], ids=range(1000, 1030)), target=0, batch_size=4000
+    ).values.mean(0)
     found = RandIG(50, p=0.3)(model, x, target=0, batch_size=4000)
     low, high = found.interval(0.95)
     assert 0.93 <= ((low <= converged) & (converged <= high)).float().mean() <= 0.97
@@ -167,7 +169,7 @@ def test_whether_masks_are_anchored_depends_on_the_series_alone():
     model, x, mask = linear(40, 1), series(2, 40, 1), torch.ones(2, 40, 1)
     mask[0, 9:] = 0
     with pytest.warns(TempogradWarning, match="use n_samples="):
-        together, alone = (Timing(30, 3, 2, 7)(model, x[:n], mask=mask[:n]) for n in (2, 1))
+        together, alone = (Timing(30, 3, 2, 7)(model, tg.Series(x[:n], mask=mask[:n])) for n in (2, 1))
     torch.testing.assert_close(together.values[:1], alone.values)
     torch.testing.assert_close(together.ess[:1], alone.ess)
     assert (alone.ess[0, :9] < alone.n_draws[0, :9] - 0.01).any()

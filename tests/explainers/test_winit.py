@@ -37,7 +37,7 @@ def pool_draws(explainer, x, seed=0):
 @pytest.mark.parametrize("delay", [0, 2, 4])
 def test_one_value_some_steps_ago_matters_with_that_delay_alone(delay):
     x = series(4, TIME, CHANNELS, dtype=DOUBLE)
-    explainer = tg.WinIT(window=4, n_samples=2, sampler="marginal").fit(None, series(20, 5, CHANNELS, seed=1))
+    explainer = tg.WinIT(window=4, n_samples=2, sampler="marginal").fit(torch.sum, series(20, 5, CHANNELS, seed=1))
     found = explainer(delayed(1, delay), x, output="raw").values
     delta = (pool_draws(explainer, x) - x[:, :, None]).abs().mean(2)[..., 1]  # c of the value itself
     expected = torch.zeros_like(x)

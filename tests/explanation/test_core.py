@@ -22,12 +22,9 @@ def explanation():
     mask[0, 4:] = 0
     return tg.explain(
         smooth(6, 3),
-        x,
+        tg.Series(x, mask=mask, ids=[4, 7, -2, 9], channels=["a", "b", "c"]),
         n_samples=20,
-        mask=mask,
-        ids=[4, 7, -2, 9],
         seed=5,
-        channels=["a", "b", "c"],
         baseline="average",
     )
 
@@ -60,9 +57,9 @@ def test_the_strongest_cells_are_written_one_line_per_series():
 def test_names_stay_with_their_series(tmp_path):
     x = torch.zeros(3, 2, 2)
     x[0, 1, 0], x[1, 0, 1], x[2, 1, 1] = 1, 2, 3
-    names = {"names": ["bed 7", "bed 3", "bed 5"], "channels": ["pulse", "sodium"], "times": ["08:00", "09:00"]}
+    names = {"ids": ["bed 7", "bed 3", "bed 5"], "channels": ["pulse", "sodium"], "times": ["08:00", "09:00"]}
     model = lambda z: z.sum((1, 2))[:, None]  # noqa: E731  # every cell's score is its value
-    found = tg.explain(model, x, "integrated_gradients", output="raw", ids=[4, 2, 9], **names)
+    found = tg.explain(model, tg.Series(x, **names), "integrated_gradients", output="raw")
     assert repr(found.top(1)).splitlines()[1:] == [
         "  bed 7: 09:00/pulse +1",
         "  bed 3: 08:00/sodium +2",
@@ -73,7 +70,7 @@ def test_names_stay_with_their_series(tmp_path):
     loaded = tg.Explanation.load(found.save(tmp_path / "e"))
     same(loaded, found)
     assert loaded.to_dataframe()["id"].tolist() == ["bed 7"] * 4 + ["bed 3"] * 4 + ["bed 5"] * 4
-    unnamed = tg.explain(model, x, "integrated_gradients", output="raw", ids=[4, 2, 9])
+    unnamed = tg.explain(model, tg.Series(x, ids=[4, 2, 9]), "integrated_gradients", output="raw")
     assert repr(unnamed.top(1)).splitlines()[1] == "  4: 1/0 +1"
     with pytest.raises(InputError, match="names must have 3 entries, got 2"):
         unnamed.with_names(names=["a", "b"])
@@ -84,7 +81,9 @@ def test_names_stay_with_their_series(tmp_path):
 def test_saved_and_loaded_nothing_changes(explanation, tmp_path, per_step, steps):
     same(tg.Explanation.load(explanation.save(tmp_path / "e.safetensors")), explanation)
     if per_step:
-        other = tg.explain(Recurrent(per_step=True), series(2, 5, 3), "random", steps=steps, times=list("vwxyz"))
+        other = tg.explain(
+            Recurrent(per_step=True), tg.Series(series(2, 5, 3), times=list("vwxyz")), "random", steps=steps
+        )
         same(tg.Explanation.load(other.save(tmp_path / "own.safetensors")), other)
 
 
@@ -240,7 +239,7 @@ def test_the_text_tells_what_was_done():
 
 
 def test_printed_it_says_what_drove_the_first_series_and_how_sure_it_is():
-    found = tg.explain(linear(6, 2), series(3, 6, 2), ids=[5, 6, 7])
+    found = tg.explain(linear(6, 2), tg.Series(series(3, 6, 2), ids=[5, 6, 7]))
     first, second, third = str(found).splitlines()
     assert first == repr(found)
     assert "None" not in first  # settings that made no difference are left out
@@ -259,7 +258,7 @@ def test_the_text_tells_the_baseline(tmp_path):
     off[2, 5, 1] += 0.01
     shifted = means + torch.tensor([0.0, 0.1])
     for name, given in (("zero", torch.zeros(6, 2)), ("average", means), ("own", off), ("own", shifted)):
-        explanation = tg.explain(model, x, "random", baseline=given, mask=mask)
+        explanation = tg.explain(model, tg.Series(x, mask=mask), "random", baseline=given)
         for found in (explanation, tg.Explanation.load(explanation.save(tmp_path / "e.safetensors"))):
             assert f"baseline={name!r}" in repr(found)
 

@@ -35,8 +35,9 @@ class Linear(tg.Explainer):
     share: float = 1.0
 
     def attribute(self, request):
+        block = request.block(slice(None))
         x = request.x.clone().requires_grad_()
-        scores = request.outputs(x[:, None]).flatten(1)[:, 0]
+        scores = request.outputs(x[:, None], block).flatten(1)[:, 0]
         (slope,) = torch.autograd.grad(scores.sum(), x)
         values = self.share * slope * (request.x - request.baseline)
         request.read_all()

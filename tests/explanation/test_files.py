@@ -28,13 +28,9 @@ RAW = (100 * X.double()).masked_fill(~MASK, torch.nan)
 
 @pytest.fixture(scope="module")
 def explanation():
-    names = {
-        "channels": ["a", "b"],
-        "names": list("pqrs"),
-        "classes": ["low", "mid", "high"],
-        "units": ["bpm", ""],
-    }
-    return tg.explain(MODEL, X, mask=MASK, tolerance=0.2, raw=RAW, **names)
+    names = {"channels": ["a", "b"], "ids": list("pqrs"), "units": ["bpm", ""]}
+    predictor = tg.Predictor(MODEL, classes=["low", "mid", "high"])
+    return tg.explain(predictor, tg.Series(X, mask=MASK, raw=RAW, **names), tolerance=0.2)
 
 
 @pytest.fixture(scope="module")

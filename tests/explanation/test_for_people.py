@@ -6,18 +6,17 @@ import torch
 
 import tempograd as tg
 from tempograd.errors import InputError
-from tests.helpers.explanations import stamp, ward
+from tests.helpers.explanations import named_ward, stamp, ward
 
 
 @pytest.fixture(scope="module")
 def found():
-    model, x, options = ward()
-    return tg.explain(model, x, n_samples=10, **options)
+    return tg.explain(*named_ward(), n_samples=10)
 
 
 def test_scores_do_not_know_what_people_call_things(found):
     model, x, options = ward()
-    plain = tg.explain(model, x, n_samples=10, mask=options["mask"])
+    plain = tg.explain(model, tg.Series(x, mask=options["mask"], ids=options["names"]), n_samples=10)
     assert torch.equal(plain.values, found.values)
     assert torch.equal(plain.x, found.x)
 
@@ -40,7 +39,7 @@ def test_every_row_of_the_table_says_what_people_know(found):
 
 def test_without_them_the_table_has_the_values_that_the_model_reads():
     model, x, options = ward()
-    table = tg.explain(model, x, "integrated_gradients", mask=options["mask"]).to_dataframe()
+    table = tg.explain(model, tg.Series(x, mask=options["mask"]), "integrated_gradients").to_dataframe()
     np.testing.assert_array_equal(table["value"], x[options["mask"]])
     assert list(table.columns) == ["id", "time", "channel", "attribution", "value"]
 
@@ -48,8 +47,8 @@ def test_without_them_the_table_has_the_values_that_the_model_reads():
 def test_classes_of_steps_are_those_of_each_step():
     model = lambda z: torch.stack([-z[..., 0], z[..., 0]], -1)  # noqa: E731
     x = torch.tensor([[[1.0], [-1.0], [1.0]]])
-    options = {"classes": ["calm", "alarm"], "task": "per_step"}
-    table = tg.explain(model, x, "integrated_gradients", **options).to_dataframe()
+    predictor = tg.Predictor(model, classes=["calm", "alarm"], task="per_step")
+    table = tg.explain(predictor, x, "integrated_gradients").to_dataframe()
     assert table["class"].tolist() == ["alarm", "calm", "alarm"]
 
 
@@ -73,7 +72,7 @@ def test_some_of_the_series_keep_what_is_theirs(found):
 
 def test_names_can_follow_later(found):
     model, x, options = ward()
-    plain = tg.explain(model, x, n_samples=10, mask=options["mask"])
+    plain = tg.explain(model, tg.Series(x, mask=options["mask"]), n_samples=10)
     named = plain.with_names(
         *(options[name] for name in ("channels", "times", "names", "classes", "units", "raw"))
     )
@@ -86,8 +85,9 @@ def test_names_can_follow_later(found):
 
 def test_raw_values_come_in_the_layout_of_the_series(found):
     model, x, options = ward()
-    turned = {name: options.pop(name).transpose(1, 2) for name in ("mask", "raw")}
-    other = tg.explain(model, x.transpose(1, 2), n_samples=10, layout="BDT", **turned, **options)
+    turned = {name: options[name].transpose(1, 2) for name in ("mask", "raw")}
+    series = tg.Series(x.transpose(1, 2), **turned, ids=options["names"], layout="BDT")
+    other = tg.explain(model, series, n_samples=10)
     torch.testing.assert_close(other.raw, found.raw, equal_nan=True)
     assert torch.equal(other.values, found.values)
 
@@ -95,16 +95,16 @@ def test_raw_values_come_in_the_layout_of_the_series(found):
 def test_whole_numbers_are_values_too():
     model, x, _ = ward()
     counts = np.arange(36).reshape(3, 6, 2)
-    assert tg.explain(model, x, "random", raw=counts).raw.tolist() == counts.tolist()
+    assert tg.explain(model, tg.Series(x, raw=counts), "random").raw.tolist() == counts.tolist()
 
 
 def test_a_single_probability_has_two_classes():
     x = torch.ones(2, 3, 1)
     model = lambda z: z.sum((1, 2))[:, None]  # noqa: E731
-    named = tg.explain(model, x, "integrated_gradients", classes=["survived", "died"])
+    named = tg.explain(tg.Predictor(model, classes=["survived", "died"]), x, "integrated_gradients")
     assert named.to_dataframe()["class"].tolist() == ["died"] * 6
     with pytest.raises(InputError, match="one name per output of the model, 2, got 1"):
-        tg.explain(model, x, "integrated_gradients", classes=["died"])
+        tg.explain(tg.Predictor(model, classes=["died"]), x, "integrated_gradients")
 
 
 def gaps(options):
@@ -138,15 +138,15 @@ def test_what_does_not_fit_is_refused_before_the_model_runs(case):
     _, x, options = ward()
     wrong, message = WRONG[case]
 
-    def never(z):
-        raise AssertionError("the model was run")
-
+    told = {name: options[name] for name in ("mask", "raw", "channels", "units", "times", "classes")}
+    told |= wrong(options)
+    classes = told.pop("classes")
     with pytest.raises(InputError, match=message):
-        tg.explain(never, x, **(options | wrong(options)))
+        tg.explain(tg.Predictor(lambda z: pytest.fail("the model was run"), classes=classes), tg.Series(x, **told))
 
 
 def test_another_number_of_classes_is_refused_once_the_first_series_are_read():
-    model, x, options = ward()
+    model, x, _ = ward()
     calls = []
 
     def counting(z):
@@ -154,7 +154,7 @@ def test_another_number_of_classes_is_refused_once_the_first_series_are_read():
         return model(z)
 
     with pytest.raises(InputError, match="classes must hold one name per output of the model, 2, got 3"):
-        tg.explain(counting, x, n_samples=5000, batch_size=3, **(options | {"classes": ["a", "b", "c"]}))
+        tg.explain(tg.Predictor(counting, classes=["a", "b", "c"]), x, n_samples=5000, batch_size=3)
     assert len(calls) <= 2
 
 

@@ -23,11 +23,11 @@ def weighed(past, static, weight, words=None):
     return torch.stack([past.sum((1, 2)).tanh() * static.sum(1), inner.tanh() * weight], 1)
 
 
-def explained(rows, method="timing", **options):
+def explained(rows, method="timing", series=None, **options):
     fixed = {"weight": WEIGHT[rows], "words": [f"w{i}" for i in range(6)][rows]}
-    x = {"past": X[rows], "static": STATIC[rows]}
-    given = {"target": 1, "output": "raw", "ids": torch.arange(6)[rows], "fixed": fixed}
-    return tg.explain(weighed, x, method, **given | options)
+    told = {"ids": torch.arange(6)[rows], "fixed": fixed} | (series or {})
+    x = tg.Series({"past": X[rows], "static": STATIC[rows]}, **told)
+    return tg.explain(weighed, x, method, target=1, output="raw", **options)
 
 
 TENSORS = (
@@ -68,9 +68,11 @@ def test_names_times_and_masks_of_parts():
     model = smooth(5, 2)
     masked = torch.ones(3, 5, 2, dtype=torch.bool)
     masked[1, 4] = False
-    first = tg.explain(model, X[:3], "occlusion", mask=masked, names=list("abc"), times=range(5))
+    first = tg.explain(model, tg.Series(X[:3], mask=masked, ids=list("abc"), times=range(5)), "occlusion")
     second = tg.explain(
-        model, X[3:], "occlusion", ids=[3, 4, 5], times=[[10 * i + t for t in range(5)] for i in range(3)]
+        model,
+        tg.Series(X[3:], ids=[3, 4, 5], times=[[10 * i + t for t in range(5)] for i in range(3)]),
+        "occlusion",
     )
     joined = tg.concat([first, second])
     assert torch.equal(joined.mask, torch.cat([masked, torch.ones_like(masked)]))
@@ -80,7 +82,7 @@ def test_names_times_and_masks_of_parts():
 
 
 def test_ids_that_repeat_need_new_ones(said):
-    parts = [explained(slice(i, i + 1), ids=[0]) for i in range(3)]
+    parts = [explained(slice(i, i + 1), series={"ids": [0]}) for i in range(3)]
     said.refused(tg.TempogradError, tg.concat, parts)
     assert tg.concat(parts, ids=[7, 8, 9]).ids.tolist() == [7, 8, 9]
 
@@ -89,9 +91,9 @@ OTHERS = {
     "another method": lambda: explained(slice(1, 2), "occlusion"),
     "another setting": lambda: explained(slice(1, 2), n_samples=7),
     "another seed": lambda: explained(slice(1, 2), seed=3),
-    "other fixed inputs": lambda: explained(slice(1, 2), fixed={"weight": WEIGHT[:1]}),
+    "other fixed inputs": lambda: explained(slice(1, 2), series={"fixed": {"weight": WEIGHT[:1]}}),
     "one input": lambda: tg.explain(
-        lambda z: z[:, 0], torch.ones(1, 6, 5).double(), output="raw", target=1, ids=[1]
+        lambda z: z[:, 0], tg.Series(torch.ones(1, 6, 5).double(), ids=[1]), output="raw", target=1
     ),
     "no explanation": lambda: "E.safetensors",
 }
@@ -127,7 +129,7 @@ def test_nothing_to_join(said):
 
 
 def test_several_inputs_survive_a_file(tmp_path):
-    found = explained(slice(None), channels={"static": ["age", "sex", "weight"]})
+    found = explained(slice(None), series={"channels": {"static": ["age", "sex", "weight"]}})
     read = tg.Explanation.load(found.save(tmp_path / "E.safetensors"))
     assert_same(read, found)
     assert read.inputs == ("past", "static")

@@ -63,6 +63,9 @@ FOLDERS = ("schema_2", "schema_3", "schema_3/early", "schema_4", "schema_4/early
 def expected(folder):
     """Return what the code of then read in each file, in today's words."""
     every = json.loads((HERE / folder / "expected.json").read_text(encoding="utf-8"))
+    for was in every.values():
+        if (was.get("task"), was["columns"]) == ("classification", 1):
+            was["task"] = "binary"
     return {name: in_new_words(was) for name, was in every.items()} if folder == "schema_2" else every
 
 

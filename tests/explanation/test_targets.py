@@ -96,12 +96,12 @@ def test_of_one_target_there_is_no_position(three):
 
 def test_addresses_functions_and_targets_per_series():
     each = torch.tensor([3, 0, 1, 2])
-    found = explained([(3, 1), (0, 2), spread_of_grid, tg.targets.mean()], grid, task="forecast")
+    found = explained([(3, 1), (0, 2), spread_of_grid, tg.targets.mean()], tg.Predictor(grid, task="forecast"))
     assert found.targets[:2] == [(3, 1), (0, 2)]
     assert found.for_target((0, 2)).target.unique().tolist() == [2]
     assert found.for_target(10).targets == [(3, 1)]
     for target in (spread_of_grid, tg.targets.mean()):
-        expected = tg.explain(grid, X, "timing", target=target, task="forecast", n_samples=10)
+        expected = tg.explain(tg.Predictor(grid, task="forecast"), X, "timing", target=target, n_samples=10)
         assert torch.equal(found.for_target(target).values, expected.values)
     words = tg.targets.mean()
     assert found.for_target(found.for_target(words).target_text).target is None
@@ -179,7 +179,7 @@ def test_files_hold_several_targets_and_shared_parts_once(three, tmp_path):
 
 
 def test_files_of_targets_that_lack_different_parts(tmp_path):
-    found = explained([spread_of_grid, (1, 1), tg.targets.mean()], grid, task="forecast")
+    found = explained([spread_of_grid, (1, 1), tg.targets.mean()], tg.Predictor(grid, task="forecast"))
     back = tg.Explanation.load(found.save(tmp_path / "e"))
     assert back.target is None
     assert back.siblings[0].target.unique().tolist() == [4]

@@ -31,6 +31,7 @@ QUICK: dict[str, dict[str, Any]] = {
 EXACT = ("timing", "integrated_gradients", "rand_ig", "deep_lift", "occlusion")  # w·(x − x') for a linear model
 OFTEN = (*EXACT, "timing", "integrated_gradients", "occlusion", "random", "gradient_shap", "lime")
 LEARNING = ("augmented_occlusion", "contralsp", "dynamask", "extremal_mask", "fit", "timex", "timexpp", "winit")
+OF_SERIES = ("mask", "ids", "channels", "times", "layout")
 ALWAYS = {"timing", "integrated_gradients", "rand_ig", "occlusion", "random"}  # answer any sound question
 
 
@@ -39,7 +40,7 @@ def call(rng: random.Random, _: Path) -> Case:
     asked = Asked(rng)
     return Case(
         text=f"explain({asked.world.name}, {parts.listed(asked.options)})",
-        call=lambda: tg.explain(asked.world.model, **asked.options),
+        call=asked.answer,
         right=asked.fault,
         may=asked.may(),
         watched=(asked.world.model, asked.options["x"], asked.options.get("mask"), asked.options.get("baseline")),
@@ -65,13 +66,20 @@ class Asked:
             self.train = torch.from_numpy(parts.numbers(rng, 6, TIME, CHANNELS)).float()
             self.options["background"] = self.train.transpose(1, 2) if "layout" in self.options else self.train
 
+    def answer(self) -> Any:
+        """Explain, with what belongs to the series in a Series."""
+        known = {name: value for name, value in self.options.items() if name in OF_SERIES}
+        question = {name: value for name, value in self.options.items() if name not in (*OF_SERIES, "x")}
+        x = self.options["x"]
+        return tg.explain(self.world.model, tg.Series(x, **known) if known else x, **question)
+
     def _fill(self) -> None:
         """Choose the arguments: most are left out, a few are sound, up to two are anything."""
         rng = self.rng
         shape, series = self.truth.shape, torch.from_numpy(self.truth).float()
         plain = Part(series, self.truth)
         makers: dict[str, Callable[[], Part]] = {
-            "output": lambda: parts.word(rng, ("raw", "raw", "probability")),
+            "output": lambda: parts.word(rng, ("raw", "raw", "probability"), none=LEFT_OUT),
             "x": lambda: parts.series(rng, self.truth),
             "mask": lambda: parts.mask(rng, shape),
             "baseline": lambda: parts.baseline(rng, self.truth, self._seen()),
@@ -81,12 +89,10 @@ class Asked:
             "ids": lambda: parts.ids(rng, self.count),
             "channels": lambda: parts.labels(rng, CHANNELS),
             "times": lambda: parts.labels(rng, TIME),
-            "names": lambda: parts.labels(rng, self.count),
             "draws": lambda: parts.integer(rng, (1, 1, 2), 1),
             "batch_size": lambda: parts.integer(rng, (1, 2, 7, 1000), 1),
             "precision": lambda: parts.word(rng, ("full", "full", "tf32")),
             "gradient_check": lambda: parts.flag(rng),
-            "missing": lambda: parts.word(rng, ("error", "mask")),
         }
         anything = set(rng.sample(sorted(makers), self.odd))
         often = {"x": 1.0, "output": 0.8, "baseline": 0.4, "mask": 0.35, "target": 0.5}
@@ -105,6 +111,8 @@ class Asked:
         elif isinstance(x.means, np.ndarray) and self.rng.random() < 0.2:
             gaps = np.array([self.rng.random() < 0.3 for _ in range(self.truth.size)]).reshape(self.truth.shape)
             self.parts["x"] = Part(torch.from_numpy(np.where(gaps, np.nan, self.truth)).float(), ("gaps", gaps))
+            if self.rng.random() < 0.6:
+                self.parts["mask"] = Part("nan", None)
             baseline = self.parts.get("baseline")
             if baseline is not None and isinstance(baseline.value, str) and baseline.value == "average":
                 del self.parts["baseline"]  # which is one of the cells that are left
@@ -138,10 +146,11 @@ class Asked:
     def may(self) -> frozenset[str]:
         """Return what may come of the call."""
         signs = {part.means for part in self.parts.values() if isinstance(part.means, parts.Sign)}
-        gaps = isinstance(self.parts["x"].means, tuple) and self.parts["x"].means[0] == "gaps"
-        if NONSENSE in signs or (
-            gaps and self.parts["x"].means[1].any() and self._word("missing", "error") == "error"
-        ):
+        x, mask = self.parts["x"].means, self.parts.get("mask", Part(None, None))
+        observed = np.ones(self.truth.shape, bool) if mask.means is None else mask.means
+        marked = isinstance(mask.value, str) and mask.value == "nan"
+        gaps = isinstance(x, tuple) and x[0] == "gaps" and isinstance(observed, np.ndarray) and not marked
+        if NONSENSE in signs or (gaps and (x[1] & observed).any()):
             return must(REFUSED)
         if OPEN in signs or self.method not in ALWAYS:
             return must(RIGHT, REFUSED)
@@ -161,7 +170,7 @@ class Asked:
         return self._numbers(found, values, seen)
 
     def _names(self, found: Any) -> str:
-        for name in ("ids", "channels", "times", "names"):
+        for name in ("ids", "channels", "times"):
             expected = self._word(name, None)
             kept = getattr(found, name)
             if expected is not None and list(kept.tolist() if name == "ids" else kept) != list(expected):
@@ -172,7 +181,7 @@ class Asked:
         output, steps = self._word("output", "probability"), self._word("steps", None)
         absent = self._word("baseline", np.zeros_like(self.truth))
         gaps = self.parts["x"].means
-        x = np.where(gaps[1], absent, self.truth) if isinstance(gaps, tuple) else self.truth
+        x = np.where(gaps[1], 0, self.truth) if isinstance(gaps, tuple) else self.truth
         if self.world.per_step and steps is None:  # all but the padding
             last = np.array([max((t + 1 for t in range(TIME) if row[t].any()), default=0) for row in seen])
             steps = (np.arange(TIME) < last[:, None]).astype(float)

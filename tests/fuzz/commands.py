@@ -47,7 +47,7 @@ def _files() -> dict[str, bytes]:
             tg.explain(Flat().eval(), series, method, output="raw", target=1).save(
                 folder / f"{method}.safetensors"
             )
-        tg.explain(Flat().eval(), series[:2], "random", ids=[7, 9]).save(
+        tg.explain(Flat().eval(), tg.Series(series[:2], ids=[7, 9]), "random").save(
             folder / "other.safetensors", series=False
         )
         found |= {path.name: path.read_bytes() for path in folder.iterdir()}

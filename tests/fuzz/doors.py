@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.data import Dataset, Split
+from tempograd.data import Dataset, Series
 from tempograd.explainers import EXPLAINERS
 from tempograd.metrics import METRICS
 from tempograd.models import Recipe
@@ -127,8 +127,8 @@ def _saving(rng: random.Random, folder: Path) -> Case:
 
 
 def _small(rng: random.Random, count: int = 6) -> Dataset:
-    def split() -> Split:
-        return Split(
+    def split() -> Series:
+        return Series(
             torch.from_numpy(parts.numbers(rng, count, TIME, CHANNELS)).float(), torch.arange(count) % CLASSES
         )
 
@@ -236,7 +236,7 @@ def _metric(rng: random.Random, _: Path) -> Case:
 
 def _wrapped(rng: random.Random, _: Path) -> Case:
     net: Any = Flat().eval()
-    calls: tuple[Any, ...] = (net.forward, lambda n, z: n(z), lambda n, z, scale=1: n(z) * scale)
+    calls: tuple[Any, ...] = (net.forward, net, lambda z, scale=1: net(z) * scale)
     odd: tuple[Any, ...] = (None, 5, "call", len, lambda: None, lambda a, b, c: a, lambda z: None)
     sound = rng.random() < 0.5
     call = rng.choice(calls if sound else odd)
@@ -244,8 +244,8 @@ def _wrapped(rng: random.Random, _: Path) -> Case:
     truth = parts.numbers(rng, 2, TIME, CHANNELS)
     x = torch.from_numpy(truth).float()
     return Case(
-        f"wrap({parts.shown(given)}, {parts.shown(call)})",
-        lambda: tg.explain(tg.wrap(given, call), x, "integrated_gradients", output="raw", target=1),
+        f"Predictor({parts.shown(call)}, modules=[{parts.shown(given)}])",
+        lambda: tg.explain(tg.Predictor(call, modules=[given]), x, "integrated_gradients", output="raw", target=1),
         lambda found: near(found.values.double().numpy(), WEIGHTS[1] * truth),
         must(RIGHT) if sound else must(REFUSED),
         watched=(net, x),

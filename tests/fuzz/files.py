@@ -38,7 +38,11 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
 def _stored() -> tuple[bytes, Explanation]:
     x = torch.arange(2.0 * TIME * CHANNELS).view(2, TIME, CHANNELS) / 8 - 1
     found = tg.explain(
-        Flat().eval(), x, n_samples=4, output="raw", target=1, mask=x != 0.5, names=["a", "b"], channels=["c", "d"]
+        Flat().eval(),
+        tg.Series(x, mask=x != 0.5, ids=["a", "b"], channels=["c", "d"]),
+        n_samples=4,
+        output="raw",
+        target=1,
     )
     with tempfile.TemporaryDirectory() as folder:
         return found.save(Path(folder) / "e.safetensors").read_bytes(), found
@@ -229,15 +233,16 @@ def _series(rng: random.Random, folder: Path) -> Case:
         options[key] = value
 
     def right(found: Any) -> str:
+        found = found.padded()
         if not bool(found.x.isfinite().all()) or min(found.x.shape) == 0:
             return "series that are empty or not finite"
         count, steps, channels = found.x.shape
         own = found.times is not None and not isinstance(found.times[0], str)
         stamps = [(times, steps) for times in (found.times if own else [found.times])]
-        sizes = ((found.names, count), (found.channels, channels), (found.times if own else None, count), *stamps)
+        sizes = ((found.ids, count), (found.channels, channels), (found.times if own else None, count), *stamps)
         if (
             any(names is not None and len(names) != size for names, size in sizes)
-            or len(set(found.ids.tolist())) != count
+            or len(set(found.keys.tolist())) != count
         ):
             return "names that do not fit"
         return "" if found.mask is None or found.mask.shape == found.x.shape else "a mask of another shape"

@@ -288,8 +288,8 @@ def labels(rng: random.Random, count: int) -> Part:
     return Part(rng.choice(forms), ["".join(s if s.isprintable() else " " for s in text) for text in found])
 
 
-def word(rng: random.Random, known: tuple[str, ...]) -> Part:
-    """Return one of the known words, or nonsense."""
+def word(rng: random.Random, known: tuple[str, ...], none: Sign = NONSENSE) -> Part:
+    """Return one of the known words, or nonsense, which None may be or not."""
     if rng.random() < 0.6:
         value = rng.choice(known)
         return Part(value, value)
@@ -305,7 +305,8 @@ def word(rng: random.Random, known: tuple[str, ...]) -> Part:
         {known[0]},
         object(),
     )
-    return Part(rng.choice(wrong), NONSENSE)
+    value = rng.choice(wrong)
+    return Part(value, none if value is None else NONSENSE)
 
 
 def flag(rng: random.Random) -> Part:

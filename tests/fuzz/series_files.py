@@ -345,17 +345,23 @@ def read(path: Path, **options: Any) -> "tg.Series | str":
             found = tg.read_series(path, **options)
         except tg.TempogradError as error:
             return one_sentence(str(error))
-    count, steps, channels = found.x.shape
-    assert min(found.x.shape) > 0
-    assert bool(found.x.isfinite().all())
-    assert found.mask is None or (found.mask.shape == found.x.shape and found.mask.dtype == torch.bool)
-    assert found.y.shape in {(count,), (count, steps)}
-    assert bool(found.y.isfinite().all())
-    assert len(set(found.ids.tolist())) == count
+    count, steps, channels = found.shape
+    assert min(found.shape) > 0
+    padded = found.padded()
+    assert bool(padded.x.isfinite().all())
+    assert padded.mask is None or (padded.mask.shape == padded.x.shape and padded.mask.dtype == torch.bool)
+    assert found.y is None or found.y.shape in {(count,), (count, steps)}
+    assert found.y is None or bool(found.y.isfinite().all())
+    assert len(set(found.keys.tolist())) == count
     own = found.times is not None and not isinstance(found.times[0], str)
     assert not own or len(found.times) == count
     stamps = [(times, steps) for times in (found.times if own else [found.times])]
-    for names, size in ((found.names, count), (found.channels, channels), (found.units, channels), *stamps):
+    for names, size in (
+        (found.ids if isinstance(found.ids, tuple) else None, count),
+        (found.channels, channels),
+        (found.units, channels),
+        *stamps,
+    ):
         assert names is None or len(names) == size
         assert all(isinstance(name, str) and name.encode() is not None for name in names or ())
     if found.classes is not None:

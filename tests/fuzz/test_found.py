@@ -7,13 +7,13 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.cli import main
-from tempograd.data import Dataset, Split
+from tempograd.data import Dataset, Series
 from tempograd.models import build
 from tests.fuzz.trials import LONGEST, sentence
 from tests.fuzz.worlds import CHANNELS, CLASSES, TIME, Flat
 
 X = torch.linspace(-1, 1, 2 * TIME * CHANNELS).view(2, TIME, CHANNELS)
-TWO = Split(X, torch.tensor([0, 1]))
+TWO = Series(X, torch.tensor([0, 1]))
 DATA = Dataset("two", TWO, None, TWO, CLASSES, ("a", "b"))
 
 
@@ -96,12 +96,17 @@ def test_functions_as_target(method, function, said):
 
 @pytest.mark.parametrize("call", [lambda: None, lambda a, b, c: a])
 def test_wrapped_functions_of_nothing(call):
-    refused(lambda: tg.explain(tg.wrap(Flat().eval(), call), X), "cannot be called with series alone")
+    refused(
+        lambda: tg.explain(tg.Predictor(call, modules=[Flat().eval()]), X), "cannot be called with series alone"
+    )
 
 
 def test_arrays_in_lists_are_not_printed():
-    refused(lambda: tg.Occlusion().fit(Flat(), [X]), "got [a Tensor of shape (2, 4, 2) and float32]")
-    refused(lambda: tg.Occlusion().fit(Flat(), [np.zeros((9, 9))]), "got [an ndarray of shape (9, 9) and float64]")
+    for part, said in (
+        (X, "a Tensor of shape (2, 4, 2) and"),
+        (np.zeros((9, 9)), "an ndarray of shape (9, 9) and"),
+    ):
+        refused(lambda part=part: tg.Predictor(Flat(), pick=[part]), f"got [{said} float")
 
 
 def test_timex_learns_from_series_that_the_model_cannot_take():
@@ -134,7 +139,7 @@ def test_commands(words, tmp_path, monkeypatch, capsys):
 
 
 def test_letters_that_no_font_has():
-    found = tg.explain(Flat().eval(), X, "random", names=["\N{CHART WITH UPWARDS TREND}", "b"])
+    found = tg.explain(Flat().eval(), tg.Series(X, ids=["\N{CHART WITH UPWARDS TREND}", "b"]), "random")
     assert found._repr_html_().startswith("<")  # and matplotlib warns of nothing, which would be an error here
 
 
@@ -147,7 +152,7 @@ def test_wrong_usage_in_few_words(capsys):
 
 
 def test_names_of_all_kinds_in_sentences():
-    found = tg.explain(Flat().eval(), X, "random", channels=["a\nb", "x" * 500])
+    found = tg.explain(Flat().eval(), tg.Series(X, channels=["a\nb", "x" * 500]), "random")
     refused(lambda: tg.plots.heatmap_record(found, channels=[9]), "There is no channel 9", "some of a b, x")
     metric = tg.METRICS["cpd"](name="x" * 90)
     refused(lambda: tg.evaluate(Flat().eval(), found, metrics=[metric, metric]), "Two metrics are called")

@@ -22,9 +22,7 @@ CALL = (
     "batch_size",
     "draws",
     "precision",
-    "layout",
     "output",
-    "missing",
     "gradient_check",
     "steps",
     "target",
@@ -75,7 +73,7 @@ def test_explaining_with_odd_settings(method):
             options |= {"output": "raw", "target": 0, name: value}
 
             def right(found, name=name):
-                if method not in EXACT or name in {"target", "output", "precision", "absolute", "draws", "layout"}:
+                if method not in EXACT or name in {"target", "output", "precision", "absolute", "draws"}:
                     return "" if bool(found.values.isfinite().all()) else "not finite"
                 met = 1 if found.n_draws is None else (found.n_draws > 0).numpy()  # few points miss cells
                 return near(found.values, RIGHT * met)

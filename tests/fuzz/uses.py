@@ -11,7 +11,7 @@ import torch
 
 import tempograd as tg
 from tempograd import plots
-from tempograd.data import Split
+from tempograd.data import Series
 from tempograd.explanation import Explanation
 from tempograd_paper import figures
 from tests.fuzz import parts
@@ -30,23 +30,28 @@ class Explained:
     def __init__(self, rng: random.Random) -> None:
         self.world: World = rng.choice([world for world in WORLDS if world.columns > 1])
         self.x = torch.from_numpy(parts.numbers(rng, COUNT, TIME, CHANNELS)).float()
-        options: dict[str, Any] = {}
+        known: dict[str, Any] = {}
         if rng.random() < 0.4:
-            options["mask"] = torch.tensor([rng.random() < 0.8 for _ in range(self.x.numel())]).view_as(self.x)
+            known["mask"] = torch.tensor([rng.random() < 0.8 for _ in range(self.x.numel())]).view_as(self.x)
         if rng.random() < 0.4:
-            options |= {
-                name: _names(rng, size)
-                for name, size in (("channels", CHANNELS), ("times", TIME), ("names", COUNT))
+            known |= {
+                name: _names(rng, size) for name, size in (("channels", CHANNELS), ("times", TIME), ("ids", COUNT))
             }
         if rng.random() < 0.3:
-            options["ids"] = rng.sample(range(100), COUNT)
+            known["ids"] = rng.sample(range(100), COUNT)
         method = rng.choice(("timing", "random", "occlusion", "rand_ig", "integrated_gradients"))
+        options: dict[str, Any] = {}
         if method not in {"random", "occlusion"}:
             options["n_steps" if method == "integrated_gradients" else "n_samples"] = rng.choice((1, 2, 8))
         self.target = rng.choice((None, 0, CLASSES - 1))
         self.output = rng.choice(("raw", "probability"))
         self.explanation = tg.explain(
-            self.world.model, self.x, method, output=self.output, target=self.target, **options
+            self.world.model,
+            tg.Series(self.x, **known),
+            method,
+            output=self.output,
+            target=self.target,
+            **options,
         )
         self.watched = (self.world.model, self.x, self.explanation.values, self.explanation.x)
 
@@ -430,7 +435,7 @@ def _page(rng: random.Random, folder: Path) -> Case:
     explained = Explained(rng)
     (folder / "other.txt").write_text("somebody else's")
     (folder / "folder").mkdir()
-    split = Split(explained.x, torch.tensor([0, 1, 2]), ids=explained.explanation.ids)
+    split = Series(explained.x, torch.tensor([0, 1, 2]), ids=explained.explanation.ids)
     sound: dict[str, tuple[Any, ...]] = {
         "split": (None, split),
         "series": (None, [0], [2, 1], torch.tensor([0, 2])),

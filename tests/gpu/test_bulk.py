@@ -35,8 +35,8 @@ def test_files_give_the_numbers_of_one_call(kind, unequal, tmp_path):
     for row, one in enumerate(series):
         x[row, : len(one)], mask[row, : len(one)] = torch.from_numpy(one), True
     for device in ("cuda", "cpu"):  # the draws are the same on both
-        given = {"mask": mask} if unequal else {}
-        whole = tg.explain(model.to(device), x, **given, **SETTINGS)
+        observed = tg.Series(x, mask=mask if unequal else None)
+        whole = tg.explain(model.to(device), observed, **SETTINGS)
         torch.testing.assert_close(taken.values, whole.values.cpu(), rtol=1e-4, atol=1e-7)
         assert torch.equal(taken.target, whole.target.cpu())
     model.cuda()

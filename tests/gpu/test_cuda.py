@@ -200,8 +200,8 @@ def test_networks_fitted_on_the_device_explain_on_both(kind):
 def test_a_mask_may_stay_on_the_cpu(name):
     model, x = Recurrent().cuda(), series(4, 10, 3).cuda()
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.5
-    here = EXPLAINERS[name]()(model, x, mask=mask)
-    torch.testing.assert_close(here.values, EXPLAINERS[name]()(model, x, mask=mask.cuda()).values)
+    here = EXPLAINERS[name]()(model, tg.Series(x, mask=mask))
+    torch.testing.assert_close(here.values, EXPLAINERS[name]()(model, tg.Series(x, mask=mask.cuda())).values)
     assert here.mask is not None
     assert here.mask.device == x.device
 
@@ -252,7 +252,7 @@ def test_a_function_around_a_recurrent_model_needs_no_flag(kind):
     models = {
         "lambda": lambda z: net(z.transpose(1, 2)),
         "hidden": Hidden(),
-        "wrapped": tg.wrap(net, call=lambda z: net(z.transpose(1, 2))),
+        "wrapped": tg.Predictor(lambda z: net(z.transpose(1, 2)), modules=[net]),
     }
     here = Timing()(models[kind], x)
     net.cuda()
@@ -273,7 +273,7 @@ def test_a_hidden_module_on_another_device_gets_a_sentence():
             return globals()["_net"](z.transpose(1, 2))
 
     globals()["_net"] = Lstm().cuda()
-    with pytest.raises(tg.TempogradError, match=r"tempograd\.wrap"):
+    with pytest.raises(tg.TempogradError, match=r"tempograd\.Predictor\(function, modules="):
         Timing()(Hidden(), series(5, 12, 3))
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+import tempograd as tg
 from tempograd.engine import cuda
 from tempograd.errors import InputError
 from tempograd.explainers import IntegratedGradients, Timing
@@ -272,6 +273,6 @@ def test_one_number_per_step_is_no_row_of_classes():
             return self.layer(x)[..., 0]
 
     model, x = Steps().cuda(), series(2, 12, 3).cuda()
-    truth = expected(model, x, task="per_step")
+    truth = expected(tg.Predictor(model, task="per_step"), x)
     for _ in range(3):
-        torch.testing.assert_close(METHOD(model, x, task="per_step").values, truth)
+        torch.testing.assert_close(METHOD(tg.Predictor(model, task="per_step"), x).values, truth)

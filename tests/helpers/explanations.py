@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+import tempograd as tg
 from tempograd import Explanation, Timing
-from tempograd.data import Split
+from tempograd.data import Series
 from tempograd.explainers import explain
 from tests.helpers.models import random_series
 
@@ -72,13 +73,13 @@ def masked_series():
     mask[2, :, 1] = False
     truth = torch.zeros_like(mask)
     truth[:, 7, 2] = True
-    return Split(x, torch.tensor([0, 1, 2, 0, 1]), mask=mask, truth=truth, ids=torch.arange(40, 45))
+    return Series(x, torch.tensor([0, 1, 2, 0, 1]), mask=mask, truth=truth, ids=torch.arange(40, 45))
 
 
 def three_explanations(model, split):
     channels = ["pulse", "<img src=x onerror=alert(1)>", "O₂ & more"]
     return [
-        explain(model, split.x, method, mask=split.mask, ids=split.ids, channels=channels)
+        explain(model, tg.Series(split.x, mask=split.mask, ids=split.ids, channels=channels), method)
         for method in ("timing", "integrated_gradients", "random")
     ]
 
@@ -102,6 +103,13 @@ def ward(series=3, time=6):
         "times": starts[:, None] + np.arange(time) * np.timedelta64(90, "m"),
     }
     return model, x, {"mask": mask, "raw": raw, **names}
+
+
+def named_ward(*size):
+    """Return the ward as a predictor and as series with all of that."""
+    model, x, options = ward(*size)
+    options["ids"] = options.pop("names")
+    return tg.Predictor(model, classes=options.pop("classes")), tg.Series(x, **options)
 
 
 def stamp(row, step):

@@ -7,7 +7,9 @@ from dataclasses import replace
 import torch
 from torch import nn
 
+from tempograd.core.series import Series
 from tempograd.engine import owner
+from tempograd.engine.predictor import Predictor
 from tempograd.explainers import EXPLAINERS, Explainer
 from tests.helpers.models import series
 
@@ -58,15 +60,16 @@ class Headed(nn.Module):
         return self.head(answer[:, None] if answer.ndim == 1 else answer)
 
 
-def fitted(explainer: Explainer, model, x, train: int = 16, layout: str = "BTD") -> Explainer:
+def fitted(explainer: Explainer, model, x, train: int = 16) -> Explainer:
     """Fit to other series of the same kind, where the method needs it."""
     if not explainer.needs_fit:
         return explainer
-    time, channels = x.shape[:0:-1] if layout == "BDT" else x.shape[1:]
+    x = Series.of(x).x
+    time, channels = x.shape[1:]
     model = usable(model, explainer, time)
     time = 12 if explainer.needs_prefixes else time  # any length will do, of two steps or more
     others = series(train, 64, channels, seed=99)[:, :time] + 3 * round(float(x.mean()) / 3)  # around 0 or 3
-    others = others.to(x.dtype if isinstance(x, torch.Tensor) else torch.float32)
+    others = others.to(x.dtype)
     if explainer.needs_module:
         with torch.random.fork_rng():
             model = Headed(model, others[:2])
@@ -75,16 +78,15 @@ def fitted(explainer: Explainer, model, x, train: int = 16, layout: str = "BTD")
 
 def run(explainer: Explainer, model, x, train: int = 16, **call):
     """Explain, after a fit where the method needs one, with answers that it can use."""
-    layout = call.get("layout", "BTD")
-    model = usable(model, explainer, x.shape[2 if layout == "BDT" else 1])
+    model = usable(model, explainer, Series.of(x).shape[1])
     if explainer.needs_probabilities and call.get("output") == "raw":
         call["output"] = "probability"
-    return explained(fitted(explainer, model, x, train, layout), model, x, **call)
+    return explained(fitted(explainer, model, x, train), model, x, **call)
 
 
 def explained(explainer: Explainer, model, x, **call):
     """Explain with a method that is ready; what it warns of by design may come."""
-    if explainer.needs_module and not explainer.needs_fit and not isinstance(model, nn.Module):
+    if explainer.needs_module and not explainer.needs_fit and not isinstance(model, (nn.Module, Predictor)):
         model = Function(model)
     with warnings.catch_warnings():
         if explainer.caveat:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import tempograd as tg
-from tests.helpers.explanations import ward
+from tests.helpers.explanations import named_ward
 
 HOSTILE = (
     "<img src=x onerror='window.hacked=1'>",
@@ -31,7 +31,7 @@ class Case:
     path: Path
     model: Callable[[Tensor], Tensor] | None
     explanations: dict[str, tg.Explanation]
-    split: tg.Split | None = None
+    split: tg.Series | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -83,7 +83,7 @@ class Case:
         return self.answer(series[None])[0]
 
 
-def write(path: Path, model: Any, explanations: Any, split: tg.Split | None = None, **options: Any) -> Case:
+def write(path: Path, model: Any, explanations: Any, split: tg.Series | None = None, **options: Any) -> Case:
     named = explanations if isinstance(explanations, dict) else {e.method: e for e in explanations}
     tg.report(path, model, named, split, **options)
     return Case(path, model, named, split, options)
@@ -140,10 +140,10 @@ def classifier(path: Path) -> Case:
     with torch.no_grad():
         y = model(x).argmax(-1)
     y[::3] = (y[::3] + 1) % 3
-    split = tg.Split(x, y, mask=mask, truth=truth, ids=torch.arange(40, 49))
-    common = {"mask": mask, "ids": split.ids, "channels": HOSTILE}
-    timing = tg.explain(model, x, "timing", n_samples=20, **common)
-    unsigned = tg.explain(model, x, "augmented_occlusion", background=x, n_samples=2, **common)
+    split = tg.Series(x, y, mask=mask, truth=truth, ids=torch.arange(40, 49))
+    given = tg.Series(x, mask=mask, ids=split.ids, channels=HOSTILE)
+    timing = tg.explain(model, given, "timing", n_samples=20)
+    unsigned = tg.explain(model, given, "augmented_occlusion", background=x, n_samples=2)
     named = {"timing": timing, HOSTILE[1]: unsigned}
     raw = x * torch.tensor([2.0, 10.0, 0.5, 100.0]) + torch.tensor([5.0, 0.0, -3.0, 1000.0])
     names = {"units": (LINK, "bpm", "°C", "mmHg"), "classes": CLASSES, "title": f"Three {HOSTILE[0]}"}
@@ -155,8 +155,8 @@ def binary(path: Path) -> Case:
     model, x = network(16, 3, 2), series(12, 16, 3)
     y = wrong_now_and_then(model(x).argmax(-1))
     ids = torch.tensor([7, 3, 11, 2, 30, 5, 21, 8, 13, 1, 17, 4])
-    split = tg.Split(x, y, ids=ids)
-    found = [tg.explain(model, x, m, ids=ids) for m in ("timing", "integrated_gradients", "random")]
+    split = tg.Series(x, y, ids=ids)
+    found = [tg.explain(model, tg.Series(x, ids=ids), m) for m in ("timing", "integrated_gradients", "random")]
     return write(path, model, found, split)
 
 
@@ -164,11 +164,10 @@ def one_column(path: Path) -> Case:
     """A classifier with one logit, series with names, and a method that scores what matters least far below 0."""
     model, x = network(12, 2, 1), series(8, 12, 2)
     y = wrong_now_and_then((model(x)[:, 0] > 0).long())
-    names = (*"7654321", HOSTILE[0])  # most of them are the number of another series
-    said = {"task": "classification", "names": names}
-    found = [tg.explain(model, x, method, **said) for method in ("timing", "random")]
+    x = tg.Series(x, y, ids=(*"7654321", HOSTILE[0]))  # most of them are the number of another series
+    found = [tg.explain(tg.Predictor(model, task="binary"), x, method) for method in ("timing", "random")]
     found[1] = replace(found[1], values=found[1].values * torch.tensor([-9.0, 1.0]), method="fit")
-    return write(path, model, found, tg.Split(x, y), classes=("alive", "died"))
+    return write(path, model, found, x, classes=("alive", "died"))
 
 
 def per_step(path: Path) -> Case:
@@ -176,22 +175,25 @@ def per_step(path: Path) -> Case:
     model, x = Running().eval(), series(6, 24, 3)
     truth = torch.zeros_like(x, dtype=torch.bool)
     truth[..., 1] = True
-    split = tg.Split(x, (x[..., 1] > 0).long(), truth=truth)
-    found = [tg.explain(model, x, m, target=1, task="per_step") for m in ("timing", "integrated_gradients")]
+    split = tg.Series(x, (x[..., 1] > 0).long(), truth=truth)
+    found = [
+        tg.explain(tg.Predictor(model, task="per_step"), x, m, target=1)
+        for m in ("timing", "integrated_gradients")
+    ]
     return write(path, model, found, split)
 
 
 def alarms(path: Path) -> Case:
     """One prediction per step, and at each the predicted class is explained."""
     model, x = Running().eval(), series(5, 30, 2, seed=3)
-    split = tg.Split(x, (x[..., 1] > 0.3).long())
-    return write(path, model, [tg.explain(model, x, "timing", task="per_step")], split)
+    split = tg.Series(x, (x[..., 1] > 0.3).long())
+    return write(path, model, [tg.explain(tg.Predictor(model, task="per_step"), x, "timing")], split)
 
 
 def regression(path: Path) -> Case:
     """A real-valued output."""
     model, x = network(14, 2, 1), series(5, 14, 2)
-    split = tg.Split(x, x.mean((1, 2)))
+    split = tg.Series(x, x.mean((1, 2)))
     found = [tg.explain(model, x, m, output="raw") for m in ("timing", "integrated_gradients")]
     return write(path, model, found, split)
 
@@ -199,16 +201,16 @@ def regression(path: Path) -> Case:
 def length_of_stay(path: Path) -> Case:
     """A number with a name and a unit, and true values; the signs of one channel are not certain."""
     model, x = network(14, 2, 1), series(5, 14, 2)
-    found = tg.explain(model, x, task="regression", classes=["length of stay [days]"])
+    found = tg.explain(tg.Predictor(model, classes=["length of stay [days]"], task="regression"), x)
     error = torch.tensor([1e-4, 10.0]) * found.values.abs()
-    return write(path, model, [replace(found, standard_error=error)], tg.Split(x, x.mean((1, 2))))
+    return write(path, model, [replace(found, standard_error=error)], tg.Series(x, x.mean((1, 2))))
 
 
 def scores(path: Path) -> Case:
     """Three outputs of which nobody told what they are."""
     model, x = network(12, 2, 3), series(6, 12, 2)
     channels = ("accelerometer on the left wrist, x", "accelerometer on the left wrist, y")
-    return write(path, model, [tg.explain(model, x, output="raw", target=0, channels=channels)])
+    return write(path, model, [tg.explain(model, tg.Series(x, channels=channels), output="raw", target=0)])
 
 
 class Gauges(nn.Module):
@@ -229,18 +231,22 @@ def ward_round(path: Path) -> Case:
     x = x * mask
     y = wrong_now_and_then(model(x).argmax(-1))
     raw = x * torch.linspace(1, 20, 20) + torch.linspace(5, 100, 20)
-    known = {
-        "mask": mask,
-        "raw": raw,
-        "channels": tuple(f"{'gauge' if d % 2 else 'Level'} {d}" for d in range(20)),
-        "units": ("mmol/L", "", "mmHg", "kg") * 5,
-        "classes": ("survived", "died"),
-        "times": [f"{hour:02d}:00" for hour in range(48)],
-        "ids": torch.arange(500, 540),
-        "target": 1,
-    }
-    found = [tg.explain(model, x, method, **known) for method in ("timing", "integrated_gradients", "random")]
-    return write(path, model, found, tg.Split(x, y, mask=mask, ids=known["ids"]), title="A ward round")
+    stays = tg.Series(
+        x,
+        y,
+        mask=mask,
+        raw=raw,
+        channels=tuple(f"{'gauge' if d % 2 else 'Level'} {d}" for d in range(20)),
+        units=("mmol/L", "", "mmHg", "kg") * 5,
+        times=[f"{hour:02d}:00" for hour in range(48)],
+        ids=torch.arange(500, 540),
+    )
+    methods, named = (
+        ("timing", "integrated_gradients", "random"),
+        tg.Predictor(model, classes=("survived", "died")),
+    )
+    found = [tg.explain(named, stays, method, target=1) for method in methods]
+    return write(path, model, found, stays, title="A ward round")
 
 
 def single(path: Path) -> Case:
@@ -253,7 +259,7 @@ def long(path: Path) -> Case:
     """Ten thousand steps of one channel."""
     model, x = Drift().eval(), series(2, 10_000, 1)
     return write(
-        path, model, [tg.explain(model, x, "integrated_gradients", n_steps=5)], tg.Split(x, torch.tensor([0, 1]))
+        path, model, [tg.explain(model, x, "integrated_gradients", n_steps=5)], tg.Series(x, torch.tensor([0, 1]))
     )
 
 
@@ -264,14 +270,14 @@ def empty(path: Path) -> Case:
     x[..., 2] = 2.0
     mask = torch.ones_like(x, dtype=torch.bool)
     mask[..., 1] = False
-    found = [tg.explain(model, x, m, mask=mask) for m in ("timing", "integrated_gradients")]
-    return write(path, model, found, tg.Split(x, torch.tensor([0, 1, 0, 1]), mask=mask))
+    found = [tg.explain(model, tg.Series(x, mask=mask), m) for m in ("timing", "integrated_gradients")]
+    return write(path, model, found, tg.Series(x, torch.tensor([0, 1, 0, 1]), mask=mask))
 
 
 def many_classes(path: Path) -> Case:
     """Twenty classes."""
     model, x = network(10, 2, 20), series(10, 10, 2)
-    return write(path, model, [tg.explain(model, x)], tg.Split(x, torch.arange(10)))
+    return write(path, model, [tg.explain(model, x)], tg.Series(x, torch.arange(10)))
 
 
 def bare(path: Path) -> Case:
@@ -313,8 +319,8 @@ def stopping(path: Path) -> Case:
 
 def stamped(path: Path) -> Case:
     """Values, units, class names and time stamps of each series, all of them kept with the explanation."""
-    model, x, options = ward(4, 20)
-    return write(path, model, [tg.explain(model, x, n_samples=10, **options)])
+    model, x = named_ward(4, 20)
+    return write(path, model.model, [tg.explain(model, x, n_samples=10)])
 
 
 def large(path: Path) -> Case:
@@ -324,7 +330,7 @@ def large(path: Path) -> Case:
         y = model(x).argmax(-1)
     y[::5] = 1 - y[::5]
     found = [tg.explain(model, x, "timing", n_samples=8), tg.explain(model, x, "integrated_gradients", n_steps=8)]
-    return write(path, model, found, tg.Split(x, y))
+    return write(path, model, found, tg.Series(x, y))
 
 
 BUILDERS: dict[str, Callable[[Path], Case]] = {

@@ -11,6 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tempograd.core.series import Series
+
 SEEDS = st.integers(-(2**63), 2**63 - 1)
 IDS = SEEDS
 TROUBLE = ",;\t\"'\\ $<>&%|#=\n\u2028-0e1."  # what separates, quotes, or passes for a number
@@ -33,6 +35,10 @@ class Batch:
     def __repr__(self) -> str:
         mask = None if self.mask is None else self.mask.int().tolist()
         return f"Batch({tuple(self.x.shape)}, {self.x.dtype}, ids={self.ids.tolist()}, mask={mask})"
+
+    @property
+    def series(self) -> Series:
+        return Series(self.x, mask=self.mask, ids=self.ids)
 
     def take(self, rows: list[int]) -> "Batch":
         return Batch(self.x[rows], None if self.mask is None else self.mask[rows], self.ids[rows])

@@ -2,7 +2,7 @@
 
 import torch
 
-from tempograd.data import Dataset, Split
+from tempograd.data import Dataset, Series
 
 SMALL = {"hidden": 6, "dropout": 0.0}
 
@@ -11,7 +11,7 @@ def toy(series=66, time=5, per_step=False, validation=None, seed=0):
     """Two channels; the class says whether their running sum (their sum) is positive."""
     x = torch.randn(series, time, 2, generator=torch.Generator().manual_seed(seed))
     y = (x.sum(-1).cumsum(-1) > 0).long()
-    split = Split(x, y if per_step else y[:, -1])
+    split = Series(x, y if per_step else y[:, -1])
     return Dataset("toy", split, validation, split, classes=2, channels=("a", "b"))
 
 

@@ -20,6 +20,9 @@ def weighted(x):
     return (x * WEIGHTS.to(x)).sum((1, 2))[:, None]
 
 
+weighted.tempograd_task = "regression"
+
+
 @dataclass(frozen=True)
 class Mixed(Explainer):
     """The truth about :func:`weighted`, of which ``quality`` is a share, and noise of a ``stream`` of its own."""
@@ -64,6 +67,8 @@ class Gated(torch.nn.Module):
     Only paths that hold nearly everything tell how it answers near the series.
     """
 
+    tempograd_task = "regression"
+
     def forward(self, x):
         gate = torch.sigmoid(40 * (x.mean((1, 2)) - 0.65))[:, None]
         decides = x[:, list(DECIDING), 0].sum(1, keepdim=True)
@@ -76,6 +81,8 @@ class Saturated(torch.nn.Module):
 
     Only paths that hold nothing see what happens when all three go.
     """
+
+    tempograd_task = "regression"
 
     def forward(self, x):
         decides = x[:, list(DECIDING), 0].sum(1, keepdim=True)

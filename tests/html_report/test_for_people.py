@@ -6,15 +6,14 @@ import torch
 
 import tempograd as tg
 from tempograd.data import Series
-from tests.helpers.explanations import stamp, ward
+from tests.helpers.explanations import named_ward, stamp, ward
 from tests.helpers.report_page import Page
 from tests.html_report.test_notebook import Reader
 
 
 @pytest.fixture(scope="module")
 def found():
-    model, x, options = ward()
-    return tg.explain(model, x, n_samples=10, **options)
+    return tg.explain(*named_ward(), n_samples=10)
 
 
 def stamps(*rows):
@@ -28,7 +27,7 @@ def test_a_report_takes_them_from_the_explanation(found, tmp_path):
     np.testing.assert_array_equal(content["values"], raw)
     assert (content["units"], content["classes"]) == (["bpm", "°C"], ["survived", "died"])
     assert (content["times"], content["stamps"]) == (None, stamps(2, 0))
-    plain = tg.explain(model, x, n_samples=10, mask=options["mask"])
+    plain = tg.explain(model, tg.Series(x, mask=options["mask"], ids=options["names"]), n_samples=10)
     other = Page(tg.report(tmp_path / "r.html", model, plain, series=[2, 0])).content
     np.testing.assert_array_equal(other["values"], x[[2, 0]].numpy().ravel())
     assert (other["units"], other["classes"]) == (None, ["class 0", "class 1"])
@@ -47,7 +46,7 @@ def test_a_reports_own_arguments_come_first(found, tmp_path):
 
 def test_values_of_any_of_the_explanations_are_shown(found, tmp_path):
     model, x, options = ward()
-    plain = tg.explain(model, x, "integrated_gradients", mask=options["mask"])
+    plain = tg.explain(model, tg.Series(x, mask=options["mask"], ids=options["names"]), "integrated_gradients")
     content = Page(tg.report(tmp_path / "r.html", model, [plain, found])).content
     np.testing.assert_array_equal(content["values"], found.raw.float().numpy().ravel())
 
@@ -61,22 +60,22 @@ def test_stamps_that_all_series_share_are_packed_once(found, tmp_path):
 def test_labels_of_a_file_are_counted_as_the_explanation_counts_classes(found, tmp_path):
     """A file with some of the classes, or in sorted order, has other numbers for them."""
     model, x, options = ward()
-    sorted_ones = Series(x, torch.tensor([0, 1, 0]), options["mask"], classes=("died", "survived"))
+    sorted_ones = Series(x, torch.tensor([0, 1, 0]), mask=options["mask"], classes=("died", "survived"))
     assert Page(tg.report(tmp_path / "r.html", model, found, sorted_ones)).content["label"] == [1, 0, 1]
-    some = Series(x, torch.tensor([0, 0, 0]), options["mask"], classes=("died",))
+    some = Series(x, torch.tensor([0, 0, 0]), mask=options["mask"], classes=("died",))
     assert Page(tg.report(tmp_path / "r.html", model, found, some)).content["label"] == [1, 1, 1]
-    others = Series(x, torch.tensor([0, 1, 0]), options["mask"], classes=("a", "b"))
+    others = Series(x, torch.tensor([0, 1, 0]), mask=options["mask"], classes=("a", "b"))
     with pytest.warns(tg.TempogradWarning, match="label 'a' is none of the classes .*: labels are left out"):
         assert Page(tg.report(tmp_path / "r.html", model, found, others)).content["label"] is None
 
 
 def test_a_file_names_the_classes_where_nobody_else_does(tmp_path):
     model, x, options = ward()
-    plain = tg.explain(model, x, "random", mask=options["mask"])
-    split = Series(x, torch.tensor([0, 1, 0]), options["mask"], classes=("a", "b"))
+    plain = tg.explain(model, tg.Series(x, mask=options["mask"]), "random")
+    split = Series(x, torch.tensor([0, 1, 0]), mask=options["mask"], classes=("a", "b"))
     content = Page(tg.report(tmp_path / "r.html", model, plain, split)).content
     assert (content["classes"], content["label"]) == (["a", "b"], [0, 1, 0])
-    more = Series(x, torch.tensor([0, 1, 2]), options["mask"], classes=("a", "b", "c"))
+    more = Series(x, torch.tensor([0, 1, 2]), mask=options["mask"], classes=("a", "b", "c"))
     assert Page(tg.report(tmp_path / "r.html", model, plain, more)).content["classes"] == ["class 0", "class 1"]
 
 
@@ -108,5 +107,5 @@ def test_a_notebook_shows_them(found):
 def test_a_notebook_names_the_class_of_every_step():
     x = torch.ones(1, 3, 1)
     model = lambda z: torch.cat([-z, z], -1)  # noqa: E731
-    named = tg.explain(model, x, "integrated_gradients", task="per_step", classes=["calm", "alarm"])
+    named = tg.explain(tg.Predictor(model, classes=["calm", "alarm"], task="per_step"), x, "integrated_gradients")
     assert "the probability of “alarm”" in Reader(named._repr_html_()).text

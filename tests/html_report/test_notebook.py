@@ -84,9 +84,9 @@ def quick_pictures(request, monkeypatch):
         monkeypatch.setattr(tg.Explanation, "plot", lambda *_, **__: stub)
 
 
-def explained(batch=3, *, method="timing", **options):
-    x = series(batch, 9, 3)
-    return tg.explain(Recurrent().eval(), x, method=method, seed=1, ids=torch.arange(batch) + 70, **options)
+def explained(batch=3, *, method="timing", mask=None, **options):
+    x = tg.Series(series(batch, 9, 3), mask=mask, ids=torch.arange(batch) + 70)
+    return tg.explain(Recurrent().eval(), x, method=method, seed=1, **options)
 
 
 def shown(explanation):

@@ -16,7 +16,7 @@ import tempograd as tg
 from tempograd import plots
 from tempograd._utils.formatting import probability
 from tempograd.cli import main
-from tempograd.data import Split
+from tempograd.data import Series
 from tempograd.errors import InputError
 from tempograd.html_report import notebook
 from tempograd_paper import figures
@@ -207,7 +207,7 @@ def test_the_notebook_says_which_class():
 
 @pytest.mark.parametrize("target", [None, 0])
 def test_the_report_is_that_of_the_twin(target, tmp_path):
-    split = Split(patients(), LABELS)
+    split = Series(patients(), LABELS)
     one = tg.report(tmp_path / "1.html", Risk(), explained(target), split, classes=CLASSES)
     twin = Twin(Risk())
     asked = 1 if target is None else target
@@ -250,7 +250,7 @@ def test_mistakes_at_steps_are_about_class_one(target, tmp_path):
     x = torch.randn(3, 6, 2, generator=torch.Generator().manual_seed(0))
     y = (torch.arange(18).view(3, 6) % 3 == 0).long()
     found = tg.explain(Running(), x, "integrated_gradients", target=target)
-    steps = Page(tg.report(tmp_path / "r.html", Running(), found, Split(x, y), classes=CLASSES)).content["steps"]
+    steps = Page(tg.report(tmp_path / "r.html", Running(), found, Series(x, y), classes=CLASSES)).content["steps"]
     chance = Running()(x)[..., 0].sigmoid().numpy()
     np.testing.assert_allclose(steps["values"], chance.ravel(), rtol=1e-5)
     assert steps["name"] == "probability of died"
@@ -309,7 +309,7 @@ def test_one_half_is_not_yet_class_one(capsys):
     argv = ["explain", "--model", "risk_net:Risk", "--data", "zero.npz", "--device", "cpu", "--method", "random"]
     facts = json.loads(command(capsys, *argv, "--json").out)
     assert (facts["predicted"], facts["accuracy"]) == ({"0": 3}, pytest.approx(2 / 3))
-    split = Split(torch.zeros(3, 8, 2), torch.tensor([0, 0, 1]))
+    split = Series(torch.zeros(3, 8, 2), torch.tensor([0, 0, 1]))
     content = Page(tg.report("r.html", Risk(), tg.explain(Risk(), split.x, "random"), split)).content
     assert (content["predicted"], content["outcome"]) == ([0, 0, 0], ["TN", "TN", "FN"])
     found = tg.explain(Risk(), split.x, "random")

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from tempograd.data import Split
+import tempograd as tg
+from tempograd.data import Series
 from tempograd.errors import InputError, TempogradWarning
 from tempograd.explainers import explain
 from tempograd.html_report import report
@@ -279,7 +280,7 @@ def test_per_step_models_show_prediction_label_and_explained_steps(tmp_path):
     x = random_series(2)
     explanation = explain(RunningMean(), x, "integrated_gradients", steps=[0, 7])
     content = Page(
-        report(tmp_path / "r.html", RunningMean(), explanation, Split(x, (x[..., 1] > 0).long()))
+        report(tmp_path / "r.html", RunningMean(), explanation, Series(x, (x[..., 1] > 0).long()))
     ).content
     steps = content["steps"]
     np.testing.assert_allclose(
@@ -299,7 +300,7 @@ def test_series_saved_apart_come_from_the_split(tmp_path, flat, explanations, ma
 
 
 def test_series_are_called_by_their_names(tmp_path, flat):
-    explanation = explain(flat, random_series(2), "random", names=["ward 3", "<b>7"])
+    explanation = explain(flat, tg.Series(random_series(2), ids=["ward 3", "<b>7"]), "random")
     assert Page(report(tmp_path / "r.html", flat, explanation)).content["names"] == ["ward 3", "<b>7"]
     same = explanation.with_names(names=["ward 3", "ward 3"])
     names = Page(report(tmp_path / "r.html", flat, same)).content["names"]

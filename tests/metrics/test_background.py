@@ -13,9 +13,9 @@ TIME, CHANNELS, DRAWS, K = 6, 2, 3, 5
 POOL = series(12, TIME, CHANNELS, seed=3)
 
 
-def explained(count=4, **options):
-    model, x = smooth(TIME, CHANNELS).float(), series(count, TIME, CHANNELS)
-    return model, tg.explain(model, x, baseline="background", background=POOL, **options)
+def explained(count=4, mask=None):
+    model, x = smooth(TIME, CHANNELS).float(), tg.Series(series(count, TIME, CHANNELS), mask=mask)
+    return model, tg.explain(model, x, baseline="background", background=POOL)
 
 
 def removed_one_by_one(model, exp, i, z, k, *, weakest=False):
@@ -119,8 +119,9 @@ def test_several_inputs_and_what_goes_along():
         return (net(past) + 0.1 * more.sum((1, 2))[:, None]) * gain[:, None]
 
     pools = {"past": POOL, "more": series(12, TIME, 1, seed=9)}
-    options = {"baseline": "background", "background": pools, "fixed": {"gain": torch.ones(3)}}
-    exp = tg.explain(several, {"past": x, "more": other}, "occlusion", output="raw", target=1, **options)
+    several_series = tg.Series({"past": x, "more": other}, fixed={"gain": torch.ones(3)})
+    options = {"baseline": "background", "background": pools}
+    exp = tg.explain(several, several_series, "occlusion", output="raw", target=1, **options)
     found = tg.evaluate(several, exp, metrics="prediction_difference", k=1.0, background=pools, draws=12)
     pool = net(pools["past"])[:, 1] + 0.1 * pools["more"].sum((1, 2))
     clean = net(x)[:, 1] + 0.1 * other.sum((1, 2))

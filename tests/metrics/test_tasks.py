@@ -384,7 +384,7 @@ def several():
 
 def test_several_inputs_are_removed_cell_by_cell_beside_what_stays_fixed():
     model, inputs, fixed = several()
-    explanation = tg.explain(model, inputs, "occlusion", fixed=fixed, output="raw", target=1)
+    explanation = tg.explain(model, tg.Series(inputs, fixed=fixed), "occlusion", output="raw", target=1)
     names = list(inputs)
     expected = {name: [] for name in ("cpd", "comprehensiveness")}
     for i in range(5):
@@ -413,7 +413,7 @@ def test_several_inputs_are_removed_cell_by_cell_beside_what_stays_fixed():
 
 def test_inputs_other_than_the_explained_ones_are_refused(said):
     model, inputs, fixed = several()
-    explanation = tg.explain(model, inputs, "occlusion", fixed=fixed, output="raw", target=1)
+    explanation = tg.explain(model, tg.Series(inputs, fixed=fixed), "occlusion", output="raw", target=1)
     cells = sum(part[0].numel() for part in inputs.values())
     said.refused(InputError, evaluate, model, explanation, {"past": inputs["past"]}, of="score")
     said.refused(
@@ -427,16 +427,17 @@ def test_inputs_other_than_the_explained_ones_are_refused(said):
 def kinds():
     """Calls of people, and the score that each is about, by plain forwards."""
     forecaster, net = Forecaster().double(), Net(DEPTH, 3).double()
+    forecast = tg.Predictor(forecaster, task="forecast")
     weights = randn(DEPTH, DEPTH, seed=7)
     coder = lambda z: (z @ weights).tanh()  # noqa: E731
     mean = tg.targets.mean(steps=[1, 2], variable=0)
     return {
-        "address": (forecaster, {"task": "forecast", "target": (3, 1)}, lambda z: forecaster(z)[:, 3, 1]),
+        "address": (forecast, {"target": (3, 1)}, lambda z: forecaster(z)[:, 3, 1]),
         "found": (forecaster, {"target": (3, 1)}, lambda z: forecaster(z)[:, 3, 1]),
         "whole": (forecaster, {"target": tg.targets.mean()}, lambda z: forecaster(z).mean((1, 2))),
-        "mean": (forecaster, {"task": "forecast", "target": mean}, lambda z: forecaster(z)[:, 1:3, 0].mean(1)),
-        "regression": (net, {"task": "regression", "target": 2}, lambda z: net(z)[:, 2]),
-        "label": (net, {"task": "multilabel", "target": 2}, lambda z: net(z)[:, 2].sigmoid()),
+        "mean": (forecast, {"target": mean}, lambda z: forecaster(z)[:, 1:3, 0].mean(1)),
+        "regression": (tg.Predictor(net, task="regression"), {"target": 2}, lambda z: net(z)[:, 2]),
+        "label": (tg.Predictor(net, task="multilabel"), {"target": 2}, lambda z: net(z)[:, 2].sigmoid()),
         "difference": (
             net,
             {"target": tg.targets.difference(2, 0)},
@@ -468,8 +469,7 @@ def test_parts_of_an_answer_and_other_orders_of_axes():
     """What the call tells of the model holds for its evaluation too."""
     model, (x, _, _) = Net(DEPTH, 3).double(), problem()
     swapped = lambda z: {"logits": model(z.transpose(1, 2))}  # noqa: E731
-    options = {"model_layout": "BDT", "pick": "logits"}
-    one = tg.explain(swapped, x, "random", **options)
+    one = tg.explain(tg.Predictor(swapped, layout="BDT", pick="logits"), x, "random")
     other = tg.explain(model, x, "random")
     names = SCORED + OF_A_CLASS
     found, expected = evaluate(swapped, one, metrics=names, k=K), evaluate(model, other, metrics=names, k=K)
@@ -479,7 +479,9 @@ def test_parts_of_an_answer_and_other_orders_of_axes():
 def test_each_of_several_targets_is_measured_as_if_alone():
     model, (x, _, _) = Forecaster().double(), problem()
     addresses = [(0, 0), (3, 1)]
-    every = tg.explain(model, x, "integrated_gradients", task="forecast", targets=addresses, n_steps=4)
+    every = tg.explain(
+        tg.Predictor(model, task="forecast"), x, "integrated_gradients", targets=addresses, n_steps=4
+    )
     for step, variable in addresses:
         one = every.for_target((step, variable))
         ours = evaluate(model, one, metrics=SCORED, k=K)

@@ -25,7 +25,7 @@ def refused(call, match):
 
 
 def everywhere(saved, device):
-    split = tg.Split(series(8, 4, 3), torch.arange(8) % 2)
+    split = tg.Series(series(8, 4, 3), torch.arange(8) % 2)
     data = tg.Dataset("toy", split, None, split, classes=2, channels=("a", "b", "c"))
     return (
         lambda: tg.load_model(saved, device),

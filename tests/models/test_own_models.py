@@ -110,7 +110,7 @@ def test_programs_explain_as_the_module_they_were_made_from(method, recurrent, f
 
 
 def test_programs_have_an_accuracy(recurrent, forms):
-    split = tg.Split(series(7, 10, 3), torch.tensor([0, 1, 2, 0, 1, 2, 0]))
+    split = tg.Series(series(7, 10, 3), torch.tensor([0, 1, 2, 0, 1, 2, 0]))
     for form in forms.values():
         assert tg.accuracy(form, split) == tg.accuracy(recurrent, split)
 

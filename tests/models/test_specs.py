@@ -132,7 +132,7 @@ def test_a_model_of_channels_first_is_exported_as_it_is_called():
         spec = spec_of(model, "run", X, call=call)
     assert len(counts.plain()) == 1
     x = series(5, 10, 3)
-    one, two = (tg.explain(each, x, n_samples=8, model_layout="BDT") for each in (model, arrived(spec)))
+    one, two = (tg.explain(tg.Predictor(each, layout="BDT"), x, n_samples=8) for each in (model, arrived(spec)))
     assert torch.equal(one.values, two.values)
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from tempograd.data import Dataset, Split
+from tempograd.data import Dataset, Series
 from tempograd.errors import InputError, ModelError, SettingError, UnknownNameError
 from tempograd.models import Recipe, accuracy, build, train
 from tempograd.models import training as training_file
@@ -50,7 +50,7 @@ def test_default_loss_counts_every_step_at_once():
 def test_stopping_brings_the_best_weights_back():
     """Validation labels that contradict the training labels: the first epoch is the best one."""
     data = toy(series=64)
-    data = toy(series=64, validation=Split(data.train.x, 1 - data.train.y))
+    data = toy(series=64, validation=Series(data.train.x, 1 - data.train.y))
     settings = {"options": SMALL, "learning_rate": 0.01, "seed": 1}
     stopped = train("gru", data, patience=3, minimum_steps=0, **settings)
     assert (stopped.facts["epochs"], stopped.facts["kept_epoch"]) == (4, 1)
@@ -182,7 +182,7 @@ def test_accuracy_counts_and_restores_mixed_modes():
     model.inner.train()
     x = torch.tensor([[[1.0], [-1.0]], [[2.0], [3.0]]]).repeat(300, 1, 1)  # more than one batch
     labels = torch.tensor([[1, 1], [1, 0]]).repeat(300, 1)
-    assert accuracy(model, Split(x, labels)) == 0.5
+    assert accuracy(model, Series(x, labels)) == 0.5
     assert not model.training
     assert model.inner.training
 
@@ -210,7 +210,7 @@ def test_refuses_what_cannot_be_trained():
 
 def test_values_of_a_regression_are_refused():
     x = torch.randn(8, 5, 2)
-    split = Split(x, x.mean((1, 2)))
+    split = Series(x, x.mean((1, 2)))
     data = Dataset("toy", split, None, split, classes=1, channels=("a", "b"))
     with pytest.raises(InputError, match=r"toy has real values for labels.*output='raw'\.$"):
         train("gru", data)
@@ -228,10 +228,13 @@ def test_a_loss_that_is_no_number_ends_the_training():
 def test_series_go_to_the_model_unless_they_are_too_many(monkeypatch):
     split, away = toy(series=6).train, torch.device("meta")
     size = 6 * 5 * 2 * 4  # bytes
-    split = Split(split.x, split.y, ids=split.ids + 7)
+    split = Series(split.x, split.y, ids=split.ids + 7)
     monkeypatch.setattr(training_file, "RESIDENT", size)
-    moved = training_file._near(split, away)
-    assert (moved.x.device, moved.y.device) == (away, away)
+    sent = []
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.Tensor, "to", lambda part, place: sent.append(place) or part)
+        moved = training_file._near(split, away)
+    assert sent[:2] == [away, away]
     assert moved.ids.tolist() == split.ids.tolist()
     monkeypatch.setattr(training_file, "RESIDENT", size - 1)
     assert training_file._near(split, away) is split
@@ -298,7 +301,7 @@ def test_a_single_logit_is_that_of_class_one(axis, per_step):
     chance = torch.sigmoid(2 * x[..., 0] - x[..., 1])
     chance = chance if per_step else chance[:, -1]
     y = (torch.rand(chance.shape, generator=torch.Generator().manual_seed(1)) < chance).long()
-    split = Split(x, y)
+    split = Series(x, y)
     right = ((chance > 0.5).long() == y).double().mean()
     assert 0.5 < right < 1
     assert accuracy(model, split) == pytest.approx(float(right))

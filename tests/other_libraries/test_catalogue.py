@@ -29,7 +29,7 @@ class Curved(nn.Module):
 
 
 X = {"series": walks(2, time=12), "static": torch.rand(4, 2) + 1}
-LINES = 'exp = tg.explain(model, x, "{}", task="regression")'
+LINES = 'exp = tg.explain(tg.Predictor(model, task="regression"), x, "{}")'
 
 
 def built(model):

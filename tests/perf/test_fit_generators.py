@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import fit_generators
-from tempograd.data import Split
+from tempograd.data import Series
 from tempograd.models import GRUClassifier
 from tests.helpers.models import series
 
@@ -14,7 +14,7 @@ from tests.helpers.models import series
 def test_one_step_from_a_known_state_gives_the_model_s_own_logits(changed):
     torch.manual_seed(0)
     model, x = GRUClassifier(3, 2, per_step=True, hidden=5).eval(), series(4, 6, 3)
-    logits = fit_generators.stepping(fit_generators.Subject(None, model, Split(x, torch.zeros(4, 6).long())))
+    logits = fit_generators.stepping(fit_generators.Subject(None, model, Series(x, torch.zeros(4, 6).long())))
     for length in range(1, 7):
         z = x[:, :length].clone()
         if changed != "nothing":

@@ -5,9 +5,9 @@ import pytest
 from way import METHODS, way
 
 LIMITS = {  # files, functions, frames above the deepest forward; the goal for each of them is 20, 170, 12
-    "timing": (35, 338, 29),
-    "integrated_gradients": (33, 291, 28),
-    "occlusion": (29, 235, 24),
+    "timing": (37, 345, 26),
+    "integrated_gradients": (35, 298, 25),
+    "occlusion": (31, 241, 21),
 }
 
 

@@ -9,7 +9,7 @@ from tests.helpers.pictures import texts
 from tests.helpers.trials import Mixed, short_cpd, weighted
 
 X = torch.randn(30, 12, 1, generator=torch.Generator().manual_seed(0))
-RAW = {"output": "raw", "task": "regression"}
+RAW = {"output": "raw"}
 
 
 def tuned(metric, **options):

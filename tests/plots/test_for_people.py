@@ -9,15 +9,14 @@ import torch
 import tempograd as tg
 from tempograd import plots
 from tempograd.errors import InputError
-from tests.helpers.explanations import stamp, ward
+from tests.helpers.explanations import named_ward, stamp, ward
 
 STEPS = tuple("012345")
 
 
 @pytest.fixture(scope="module")
 def found():
-    model, x, options = ward()
-    return tg.explain(model, x, n_samples=10, **options)
+    return tg.explain(*named_ward(), n_samples=10)
 
 
 def stamps(row):
@@ -83,7 +82,7 @@ def test_heat_maps_of_several_series_count_steps_and_of_one_have_its_stamps(foun
 
 def test_a_comparison_shows_values_that_any_of_the_methods_knows(found):
     model, x, options = ward()
-    plain = tg.explain(model, x, "integrated_gradients", mask=options["mask"])
+    plain = tg.explain(model, tg.Series(x, mask=options["mask"], ids=options["names"]), "integrated_gradients")
     record = plots.compare_record([plain, found], 1)
     np.testing.assert_array_equal(record.x, found.raw[1].float().numpy())
     assert record.times == STEPS  # those of the first

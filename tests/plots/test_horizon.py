@@ -25,8 +25,13 @@ def grid(z):
     return torch.einsum("btd,htd->bhd", z, WEIGHT)
 
 
-def explained(targets="all", of=model, **options):
-    return tg.explain(of, X, "integrated_gradients", n_steps=3, output="raw", targets=targets, **options)
+FORECASTER = tg.Predictor(grid, task="forecast")
+
+
+def explained(targets="all", of=model, mask=None, **options):
+    return tg.explain(
+        of, tg.Series(X, mask=mask), "integrated_gradients", n_steps=3, output="raw", targets=targets, **options
+    )
 
 
 def test_rows_are_steps_ahead_and_columns_are_the_past():
@@ -50,12 +55,12 @@ def test_one_channel_and_some_steps_in_their_order():
 
 
 def test_the_forecast_of_a_variable_continues_its_channel():
-    found = explained(of=grid, task="forecast")
+    found = explained(of=FORECASTER)
     record = plots.horizon_record(found, 2, model=grid, variable=1)
     np.testing.assert_allclose(record.forecast, grid(X[2:3])[0, :, 1], rtol=1e-5)
     np.testing.assert_allclose(record.scores.values, (WEIGHT[..., 1] * X[2, :, 1]).T, rtol=1e-4, atol=1e-5)
     assert (record.forecast_of, record.variable, record.steps) == (1, 1, (0, 1, 2, 3, 4))
-    one = plots.horizon_record(explained([(2, 0), (1, 0)], of=grid, task="forecast"))
+    one = plots.horizon_record(explained([(2, 0), (1, 0)], of=FORECASTER))
     assert (one.steps, one.variable) == ((1, 2), 0)
 
 
@@ -70,7 +75,7 @@ def test_the_forecast_of_a_variable_continues_its_channel():
     ],
 )
 def test_what_is_no_horizon_is_refused(targets, options, message):
-    found = explained(targets, of=grid, task="forecast")
+    found = explained(targets, of=FORECASTER)
     with pytest.raises(InputError, match=message):
         plots.horizon(found, **options)
 

@@ -32,7 +32,7 @@ def masked():
     mask = torch.ones_like(x, dtype=torch.bool)
     mask[1, :3] = False  # this series has fewer cells to lose
     model = linear(5, 2)
-    return model, tg.explain(model, x, mask=mask, n_samples=5)
+    return model, tg.explain(model, tg.Series(x, mask=mask), n_samples=5)
 
 
 @pytest.mark.parametrize("name", ["cpd", "cpp"])
@@ -106,7 +106,7 @@ def test_cancel_out_of_ones_own_series():
         return x.sum((1, 2))[:, None]
 
     x = torch.tensor([[[9.0], [9.0]], [[2.0], [-3.0]]])
-    explanation = tg.IntegratedGradients(n_steps=1)(total, x, output="raw", ids=[5, 6])
+    explanation = tg.IntegratedGradients(n_steps=1)(total, tg.Series(x, ids=[5, 6]), output="raw")
     record = figures.cancel_out_record(total, explanation, 1, k=2)
     (found,) = record.methods
     assert (record.id, found.top.tolist()) == (6, [1, 0])

@@ -102,7 +102,7 @@ def test_the_sentence_of_a_regression_and_of_a_single_column():
     )
     assert value.said.text == "explained: the model's output, 0.75 (true: 2.5)"
     chance = plots.series_record(
-        tg.explain(total, x, n_samples=20, task="classification"), model=total, y=[1]
+        tg.explain(tg.Predictor(total, task="classification"), x, n_samples=20), model=total, y=[1]
     ).said.text
     assert chance == "explained: class 1, probability 0.68 (true: class 1)"  # sigmoid of 0.75
 
@@ -241,7 +241,9 @@ def test_plot_is_the_picture_of_the_series():
 
 def test_series_are_called_by_their_names():
     x = torch.ones(2, 4, 1)
-    explanation = tg.explain(lambda z: z.sum((1, 2))[:, None], x, "random", output="raw", names=["ward 3", "$7"])
+    explanation = tg.explain(
+        lambda z: z.sum((1, 2))[:, None], tg.Series(x, ids=["ward 3", "$7"]), "random", output="raw"
+    )
     assert [plots.series_record(explanation, i).id for i in (0, 1)] == ["ward 3", "$7"]
     assert plots.heatmap_record(explanation, [1]).cases[0].id == "$7"
     assert plots.compare_record(explanation, 1).id == "$7"

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+import tempograd as tg
 from tempograd.explainers import EXPLAINERS
 from tests.helpers.methods import Filled, explained, filled, fitted, quick, usable
 from tests.helpers.models import Recurrent, smooth
@@ -57,12 +58,12 @@ def test_scores_of_a_series_do_not_depend_on_its_company(name, data, batch, clas
     if not explainer.shared:
         rows = rows[: data.draw(st.integers(1, count))]
     some, turned = batch.take(rows), data.draw(st.booleans())
-    together = explained(explainer, model, batch.x, mask=batch.mask, ids=batch.ids, seed=seed)
+    together = explained(explainer, model, batch.series, seed=seed)
     x, mask = some.x, some.mask
     if turned:
         x, mask = x.transpose(1, 2), None if mask is None else mask.transpose(1, 2)
-    options = {"batch_size": data.draw(CHUNKS), "layout": "BDT" if turned else "BTD", "seed": seed}
-    alike(explained(explainer, model, x, mask=mask, ids=some.ids, **options), together, rows)
+    again = tg.Series(x, mask=mask, ids=some.ids, layout="BDT" if turned else "BTD")
+    alike(explained(explainer, model, again, batch_size=data.draw(CHUNKS), seed=seed), together, rows)
 
 
 class Fragile(Recurrent):
@@ -120,7 +121,9 @@ def test_model_and_series_are_left_as_they_were_found(name, data, batch, most, s
     model.calls, model.most = 0, float("inf") if most is None else most
     before = memory(model, x)
     try:
-        explained(explainer, usable_model, x, mask=batch.mask, ids=batch.ids, batch_size=data.draw(CHUNKS))
+        explained(
+            explainer, usable_model, tg.Series(x, mask=batch.mask, ids=batch.ids), batch_size=data.draw(CHUNKS)
+        )
     except ArithmeticError:
         assert most is not None
     assert same(memory(model, x), before)
@@ -146,7 +149,7 @@ def test_unobserved_cells_score_zero_and_are_never_replaced(name, batch, baselin
     model = Watched(smooth(time, channels), time)
     explainer = fitted(cheap(name), model, batch.x)
     model.seen.clear()  # a fit sees other series
-    found = explained(explainer, model, batch.x, mask=batch.mask, baseline=baseline, ids=batch.ids, seed=seed)
+    found = explained(explainer, model, batch.series, baseline=baseline, seed=seed)
     for part in (found.values, found.standard_error, found.n_draws, found.ess):
         assert part is None or (part[~batch.mask] == 0).all()
     for shown in model.seen:  # every sequence agrees with one of the series wherever that was not observed
@@ -185,7 +188,12 @@ def test_appended_padding_changes_nothing(name, batch, more, seed, per_step):
     if explainer.amortised:  # bound to one length: padding cannot go away, but what it holds can change
         other, other_mask = torch.cat([batch.x, torch.zeros_like(junk)], 1), mask
     long, short = (
-        explained(fitted(explainer, model, z), model, z, mask=seen, ids=batch.ids, seed=seed, task=task).values
+        explained(
+            fitted(explainer, model, z),
+            tg.Predictor(model, task=task),
+            tg.Series(z, mask=seen, ids=batch.ids),
+            seed=seed,
+        ).values
         for z, seen in ((padded, mask), (other, other_mask))
     )
     short = short[:, :time]

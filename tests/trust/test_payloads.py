@@ -44,7 +44,7 @@ from tests.helpers.payloads import (
     swapped,
 )
 
-SIZES = {"names": 3, "times": 4, "channels": 3, "units": 3, "classes": 2}
+SIZES = {"ids": 3, "times": 4, "channels": 3, "units": 3, "classes": 2}
 FREE = ("method", "fingerprint", "version", "target_text", "names", "times", "channels", "units", "classes")
 ENDINGS = (".pt", ".pth", ".pt2", ".torchscript", ".jit", ".ckpt", ".pkl", ".pickle", ".safetensors", ".bin", "")
 
@@ -269,7 +269,7 @@ def test_headers_that_are_python_stay_text(marker, tmp_path):
         safetensors.torch.save_file(zeros, tmp_path / "f.safetensors", header)
         for opened in (tg.load_model, Record.load, load_prepared):
             refused(lambda: opened(tmp_path / "f.safetensors"))  # noqa: B023
-    whole = tg.explain(nn.Flatten(), torch.ones(2, 2, 1), "random", channels=[evil], names=[evil, "b"])
+    whole = tg.explain(nn.Flatten(), tg.Series(torch.ones(2, 2, 1), ids=[evil, "b"], channels=[evil]), "random")
     assert tg.Explanation.load(whole.save(tmp_path / "e.safetensors")).channels == (evil,)
     assert not marker.exists()
 
@@ -462,8 +462,9 @@ def test_no_text_of_anybody_steers_a_terminal(tmp_path, capsys):
     """Names, times and units of whoever explains, and every text in the header of a file that was forged."""
     model, x = nn.Sequential(nn.Flatten(), nn.Linear(12, 2)), torch.randn(3, 4, 3)
     texts = {name: [f"{name} {i}{STEERING}" for i in range(size)] for name, size in SIZES.items()}
-    found = tg.explain(model, x, n_samples=20, **texts)
-    assert found.describe(texts["names"][2]) == found.describe(2)  # as it was given
+    predictor = tg.Predictor(model, classes=texts.pop("classes"))
+    found = tg.explain(predictor, tg.Series(x, **texts), n_samples=20)
+    assert found.describe(texts["ids"][2]) == found.describe(2)  # as it was given
     path = found.save(tmp_path / "e.safetensors")
     with safetensors.safe_open(path, "pt") as file:
         header, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

@@ -10,7 +10,7 @@ from tempograd.errors import InputError
 from tempograd.tuning import Trial
 from tests.helpers.trials import Mixed, short_cpd, weighted
 
-RAW = {"output": "raw", "task": "regression"}
+RAW = {"output": "raw"}
 X = torch.randn(20, 12, 1, generator=torch.Generator().manual_seed(0))
 
 

@@ -14,7 +14,7 @@ from tempograd.tuning.trials import Bench, Scored
 from tests.helpers.models import series
 from tests.helpers.trials import Gated, Mixed, Saturated, positive_series, short_cpd, truth_of, weighted
 
-RAW = {"output": "raw", "task": "regression"}
+RAW = {"output": "raw"}
 
 
 def noise(count, seed=0):
@@ -267,7 +267,7 @@ def test_fewer_samples_in_early_rounds_are_compared_with_as_few_and_forgotten_in
     order = torch.randperm(16, generator=torch.Generator().manual_seed(0))
 
     def scores(rows, samples, **setting):
-        exp = tg.explain(model, x[rows], "rand_ig", n_samples=samples, ids=rows, **setting, **RAW)
+        exp = tg.explain(model, tg.Series(x[rows], ids=rows), "rand_ig", n_samples=samples, **setting, **RAW)
         return tg.evaluate(model, exp, metrics="cpd", k=2)["cpd"].double()
 
     for row in found.table:
@@ -304,27 +304,27 @@ ROW = torch.arange(12.0)
 CALLS = {
     "target": (classifier(), X, {"target": torch.arange(12) % 3}),
     "list": (classifier(), X, {"target": [0, 1, 2] * 4}),
-    "mask": (classifier(), X, {"mask": torch.rand(12, 12, 2) > 0.3, "baseline": "average"}),
+    "mask": (classifier(), tg.Series(X, mask=torch.rand(12, 12, 2) > 0.3), {"baseline": "average"}),
     "baseline": (classifier(), X, {"baseline": ROW[:, None, None].expand(12, 12, 2) / 12}),
     "turned baseline": (
         classifier(),
-        X.transpose(1, 2),
-        {"layout": "BDT", "baseline": torch.linspace(-1, 1, 24).view(2, 12)},
+        X,
+        {"baseline": tg.Series(torch.linspace(-1, 1, 24).view(1, 2, 12), layout="BDT")},
     ),
     "same baseline": (classifier(), X, {"baseline": torch.full((12, 2), 0.1)}),
-    "layout": (classifier(), X.transpose(1, 2), {"layout": "BDT"}),
-    "missing": (classifier(), X.masked_fill(X > 1.5, torch.nan), {"missing": "mask"}),
-    "ids": (classifier(), X, {"ids": torch.arange(12).flip(0) * 7}),
-    "steps": (PerStep(), X, {"steps": torch.rand(12, 12) > 0.5, "task": "per_step"}),
-    "forecast": (lambda x: x[:, -3:], X, {"task": "forecast", "target": (1, 1)}),
-    "several": (beside, {"x": X, "static": series(12, 2, 1)[..., 0]}, {"task": "regression"}),
+    "layout": (classifier(), tg.Series(X.transpose(1, 2), layout="BDT"), {}),
+    "missing": (classifier(), tg.Series(X.masked_fill(X > 1.5, torch.nan), mask="nan"), {}),
+    "ids": (classifier(), tg.Series(X, ids=torch.arange(12).flip(0) * 7), {}),
+    "steps": (tg.Predictor(PerStep(), task="per_step"), X, {"steps": torch.rand(12, 12) > 0.5}),
+    "forecast": (tg.Predictor(lambda x: x[:, -3:], task="forecast"), X, {"target": (1, 1)}),
+    "several": (tg.Predictor(beside, task="regression"), {"x": X, "static": series(12, 2, 1)[..., 0]}, {}),
     "background": (classifier(), X, {"baseline": "background", "background": series(9, 12, 2)}),
     "turned": (
         classifier(),
-        X.transpose(1, 2),
-        {"layout": "BDT", "baseline": "background", "background": series(9, 12, 2).transpose(1, 2)},
+        tg.Series(X.transpose(1, 2), layout="BDT"),
+        {"baseline": "background", "background": tg.Series(series(9, 12, 2).transpose(1, 2), layout="BDT")},
     ),
-    "fixed": (fixed_too, X, {"task": "regression", "fixed": {"scale": ROW + 1}}),
+    "fixed": (tg.Predictor(fixed_too, task="regression"), tg.Series(X, fixed={"scale": ROW + 1}), {}),
 }
 
 

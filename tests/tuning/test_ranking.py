@@ -7,7 +7,7 @@ import tempograd as tg
 from tempograd.tuning.ranking import ranked
 from tests.helpers.trials import Mixed, short_cpd, weighted
 
-RAW = {"output": "raw", "task": "regression"}
+RAW = {"output": "raw"}
 
 
 def noise(count, seed=0):
@@ -124,7 +124,6 @@ REFUSED = {
     "nothing to learn from": (["occlusion", "fit"], {}),
     "one series": (["lime"], {"x": noise(1)}),
     "truth of others": (["lime"], {"metric": "auroc", "truth": noise(9) > 0}),
-    "mask of others": (["lime"], {"mask": noise(5) > 0}),
 }
 
 

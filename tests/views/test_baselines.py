@@ -15,8 +15,8 @@ COUNT = 2  # a tenth of the cells
 POOL = series(20, TIME, CHANNELS, seed=3)
 
 
-def compared(**options):
-    model, x = smooth(TIME, CHANNELS).float(), series(6, TIME, CHANNELS)
+def compared(mask=None, **options):
+    model, x = smooth(TIME, CHANNELS).float(), tg.Series(series(6, TIME, CHANNELS), mask=mask)
     return model, x, tg.compare_baselines(model, x, background=POOL, removal_draws=3, n_samples=20, **options)
 
 
@@ -77,10 +77,9 @@ def test_series_that_lie_the_other_way_have_the_same_table():
     )
     turned = tg.compare_baselines(
         model,
-        x.transpose(1, 2),
-        baselines=dict(zip(names, ("zero", "background", level.T), strict=True)),
-        background=POOL.transpose(1, 2),
-        layout="BDT",
+        tg.Series(x.transpose(1, 2), layout="BDT"),
+        baselines=dict(zip(names, ("zero", "background", level), strict=True)),
+        background=tg.Series(POOL.transpose(1, 2), layout="BDT"),
         **options,
     )
     for place, scores in plain.scores.items():
@@ -137,7 +136,9 @@ def test_a_single_series_has_no_interval_and_digits_are_alike():
 
 def test_series_without_observed_cells_tell_nothing():
     found = tg.compare_baselines(
-        smooth(TIME, CHANNELS).float(), series(3, TIME, CHANNELS), "occlusion", mask=torch.zeros(3, TIME, CHANNELS)
+        smooth(TIME, CHANNELS).float(),
+        tg.Series(series(3, TIME, CHANNELS), mask=torch.zeros(3, TIME, CHANNELS)),
+        "occlusion",
     )
     assert found.verdict().startswith("how much the choice matters cannot be told: no series has observed cells")
 

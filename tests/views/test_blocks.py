@@ -138,7 +138,9 @@ class Sensor(torch.nn.Module):
 def test_false_alarms_against_true_ones_name_their_cause():
     x = 0.05 * series(40, 5, 4)
     x[:20, 2, 1], x[20:, 3, 2] = 2.0, 2.0
-    found = tg.explain(Sensor(), x, "integrated_gradients", channels=["speed", "pressure", "dust", "heat"])
+    found = tg.explain(
+        Sensor(), tg.Series(x, channels=["speed", "pressure", "dust", "heat"]), "integrated_gradients"
+    )
     groups = tg.compare_groups(found, range(20), range(20, 40), names=("true alarms", "false alarms"))
     assert {groups.channels[d] for d in groups.order[:2]} == {"pressure", "dust"}
     assert groups.low[1] > 0 > groups.high[2]

@@ -36,7 +36,7 @@ def scores():
 
 def unsigned(scores, *, signed=False):
     x = torch.randn(COUNT, TIME, 3, generator=torch.Generator().manual_seed(1))
-    made = tg.explain(model, x, "random", target=0, channels=NAMES)
+    made = tg.explain(model, tg.Series(x, channels=NAMES), "random", target=0)
     return replace(made, values=scores, method="fit", signed=signed)
 
 
@@ -106,7 +106,9 @@ def test_pictures_of_a_series_show_the_strongest_channels(scores):
 
 def test_the_command_line(scores):
     found = unsigned(scores)
-    facts = explanation_summary(found, model, Series(found.x, torch.zeros(COUNT), None, None, found.ids))
+    facts = explanation_summary(
+        found, model, Series(found.x, torch.zeros(COUNT), mask=None, truth=None, ids=found.ids)
+    )
     assert tuple(entry["channel"] for entry in facts["strongest_channels"]) == RANKED
     totals = np.array(expected(scores)).sum(0)
     shares = [entry["share"] for entry in facts["strongest_channels"]]

@@ -9,7 +9,7 @@ import torch
 import tempograd as tg
 from tempograd.errors import InputError
 from tempograd.views.drivers import drivers_of
-from tests.helpers.explanations import made, ward, waves, with_gaps
+from tests.helpers.explanations import made, named_ward, waves, with_gaps
 from tests.helpers.models import Risk, patients, series
 
 HOURS = [f"{t} h" for t in range(48)]
@@ -41,7 +41,7 @@ NAMES = {
 
 @pytest.mark.parametrize("method", ["timing", "integrated_gradients", "occlusion", "rand_ig", "lime"])
 def test_the_largest_block_of_a_known_model_is_the_first_driver(method):
-    found = tg.explain(Alarm(), ill(), method, **NAMES)
+    found = tg.explain(Alarm(), tg.Series(ill(), **NAMES), method)
     for i in range(3):
         first = drivers_of(found, i)[0]
         assert (first.channel, first.start, first.stop) == (1, 30, 36)
@@ -51,7 +51,7 @@ def test_the_largest_block_of_a_known_model_is_the_first_driver(method):
 
 
 def test_a_driver_that_pushes_down_is_told_apart_from_its_channel_and_sign():
-    found = tg.explain(Alarm(), ill(), "timing", **NAMES)
+    found = tg.explain(Alarm(), tg.Series(ill(), **NAMES), "timing")
     second = drivers_of(found, 0)[1]
     assert (second.channel, second.start, second.stop) == (2, 40, 42)
     assert second.total < 0
@@ -162,21 +162,23 @@ def test_uncertain_drivers_come_last_and_are_called_so():
 
 @pytest.mark.exact_draws
 def test_prediction_label_units_and_stamps(said):
-    model, x, known = ward()
-    found = tg.explain(model, x, "integrated_gradients", **known)
+    model, series = named_ward()
+    found = tg.explain(model, series, "integrated_gradients")
     for i in range(3):
         said(found.describe(i, model=model, y=[0, 1, 0]))
 
 
 def test_one_logit_speaks_of_two_classes():
-    found = tg.explain(Risk(), patients(), "integrated_gradients", classes=["survived", "died"])
+    found = tg.explain(tg.Predictor(Risk(), classes=["survived", "died"]), patients(), "integrated_gradients")
     logit = 3 * 1.0 - 2 * 0.25
     percent = round(100 / (1 + np.exp(-logit)))
     said = found.describe(0, model=Risk(), y=[0, 1])
     assert said.startswith(
         f"{percent} % probability of “died” (true: “survived”), raised mainly by channel 0 = 1 at step 2"
     )
-    other = tg.explain(Risk(), patients(), "integrated_gradients", target=0, classes=["survived", "died"])
+    other = tg.explain(
+        tg.Predictor(Risk(), classes=["survived", "died"]), patients(), "integrated_gradients", target=0
+    )
     assert other.describe(0, model=Risk()).startswith(
         f"{100 - percent} % probability of “survived”, lowered mainly by"
     )
@@ -187,15 +189,17 @@ def test_regression_forecast_and_labels_of_several():
         return 2 * z[:, :, 0]
 
     x = series(2, 3, 2)
-    found = tg.explain(double, x, "integrated_gradients", task="forecast", target=1)
+    found = tg.explain(tg.Predictor(double, task="forecast"), x, "integrated_gradients", target=1)
     value = float(2 * x[0, 1, 0])
     said = found.describe(0, model=double, y=np.ones((2, 3)))
     assert said.startswith(f"Step 1 of the forecast is {value:.3g} (true: 1), ".replace("-", "−"))
     assert drivers_of(found, 0)[0].total == pytest.approx(value, rel=1e-4)
-    one = tg.explain(lambda z: double(z)[:, :1], x, "integrated_gradients", task="regression")
+    one = tg.explain(tg.Predictor(lambda z: double(z)[:, :1], task="regression"), x, "integrated_gradients")
     assert one.describe(1).startswith(f"The model's output is {float(2 * x[1, 0, 0]):.3g}, ".replace("-", "−"))
     assert replace(one, prediction=None).describe(1).startswith("The model's output, ")
-    many = tg.explain(double, x, "integrated_gradients", task="multilabel", target=2, classes=["x", "y", "z"])
+    many = tg.explain(
+        tg.Predictor(double, classes=["x", "y", "z"], task="multilabel"), x, "integrated_gradients", target=2
+    )
     assert "% probability of “z” (true: present), " in many.describe(0, model=double, y=np.ones((2, 3)))
 
 
@@ -206,8 +210,9 @@ def test_outputs_of_steps_are_told_by_their_mean_and_effects_as_sums():
     x = series(2, 4, 1)
     up = 1 / (1 + np.exp(-x[0, :, 0].double().numpy()))
 
-    def told(**asked):
-        found = tg.explain(slope, x, "integrated_gradients", task="per_step", **asked)
+    def told(times=None, **asked):
+        given = tg.Series(x, times=times)
+        found = tg.explain(tg.Predictor(slope, task="per_step"), given, "integrated_gradients", **asked)
         sentence = found.describe(0)
         assert sentence == found.describe(0, model=slope) or asked.get("steps") == "own"  # which keeps no mean
         return found.describe(0, model=slope)
@@ -268,7 +273,7 @@ def test_several_inputs_name_static_values_without_a_time():
         return vitals.sum((1, 2), keepdim=True)[:, 0] * 0.1 + static[:, :1] * 5
 
     inputs = {"vitals": series(2, 4, 2).abs(), "static": torch.tensor([[2.0, 1.0], [3.0, 1.0]])}
-    found = tg.explain(net, inputs, "integrated_gradients", task="regression")
+    found = tg.explain(tg.Predictor(net, task="regression"), inputs, "integrated_gradients")
     first = drivers_of(found, 0)[0]
     assert first.total == pytest.approx(10, rel=1e-4)
     assert "step" not in first.words

@@ -69,8 +69,8 @@ def test_the_report_of_a_forecast_has_the_true_values_of_its_split(task, tmp_pat
         return 2 * z[:, :3, 0]
 
     y = torch.tensor([[1.0, 2.0, 3.5], [4.0, 5.0, 6.5], [7.0, 8.0, 9.5]])
-    found = tg.explain(double, X, "integrated_gradients", output="raw", target=2, task=task)
-    page = Page(tg.report(tmp_path / "r.html", double, [found], tg.Split(X, y))).content
+    found = tg.explain(tg.Predictor(double, task=task), X, "integrated_gradients", output="raw", target=2)
+    page = Page(tg.report(tmp_path / "r.html", double, [found], tg.Series(X, y))).content
     assert page["trueValue"] == [3.5, 6.5, 9.5]
     assert [" (true: 3.5), " in page["maps"][0]["sentences"][0], page["label"]] == [True, None]
 
@@ -188,7 +188,7 @@ def test_the_model_is_called_as_it_was_explained():
         return (past.sum((1, 2)) * static[:, 0] + offset)[:, None]
 
     explanation = tg.explain(
-        model, {"past": past, "static": static}, "occlusion", fixed={"offset": offset}, output="raw"
+        model, tg.Series({"past": past, "static": static}, fixed={"offset": offset}), "occlusion", output="raw"
     )
     expected = model(past, static, offset)
     torch.testing.assert_close(prediction.model_outputs(model, explanation, explanation.x), expected)

@@ -55,7 +55,7 @@ def test_it_agrees_with_the_verdict_and_asks_for_nothing(method, said):
 def test_what_no_samples_mend(said):
     model, x = Risk(), patients()
     with pytest.warns(tg.TempogradWarning, match="gradient is not that of the prediction"):
-        found = tg.explain(lambda z: (3 * model(z)).round() / 3 + 0 * model(z), x, task="regression")
+        found = tg.explain(tg.Predictor(lambda z: (3 * model(z)).round() / 3 + 0 * model(z), task="regression"), x)
     rounded = reader_verdict(found)
     assert rounded.badge == "unreliable"
     said(rounded.text)

@@ -9,7 +9,8 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from tempograd.data.base import Dataset, Split
+from tempograd.core.series import Series
+from tempograd.data.base import Dataset
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError
 from tempograd_paper.datasets.parts import Parts, Real, divide, is_training, locate, standardise, stratified_parts
@@ -94,7 +95,7 @@ def load_boiler(*, root: Path | None = None, variant: str | None = None, fold: i
         x = nest(x.astype(np.float32))
     scaled = standardise(x, is_training(part, fold), (0, 1), floor=FLOOR if variant == "published" else 0)
     x = torch.from_numpy(scaled.x).float()
-    whole = Split(x=x, y=torch.from_numpy(log.labels[last]), ids=torch.from_numpy(last))
+    whole = Series(x=x, y=torch.from_numpy(log.labels[last]), ids=torch.from_numpy(last))
     return divide("boiler", variant, whole, part, fold, log.channels, scaled)
 
 

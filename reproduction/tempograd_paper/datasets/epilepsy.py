@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tempograd.data.base import Dataset, Split
+from tempograd.core.series import Series
+from tempograd.data.base import Dataset
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError
 from tempograd_paper.datasets.parts import divide, is_training, locate, standardise, stratified_parts
@@ -82,7 +83,7 @@ def load_epilepsy(*, root: Path | None = None, variant: str | None = None, fold:
     if variant == "published":
         x = erase_negative(x, train)
     scaled = standardise(x, train, (0, 1, 2), floor=FLOOR)
-    whole = Split(
+    whole = Series(
         x=torch.from_numpy(scaled.x).float(),
         y=torch.from_numpy(np.repeat(classes != SEIZURE, CHUNKS)).long(),
     )

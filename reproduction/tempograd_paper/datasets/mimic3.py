@@ -17,7 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from tempograd._utils.io import scratch, writable, write_atomically
-from tempograd.data.base import Dataset, Split
+from tempograd.core.series import Series
+from tempograd.data.base import Dataset
 from tempograd.data.files import open_text
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError, OutputError
@@ -293,7 +294,7 @@ def load_mimic3(*, root: Path | None = None, variant: str | None = None, fold: i
         raise DataError(f"No ICU stay in {root} fits the cohort: 48 hours or longer, vital signs charted.")
     x, observed = x[kept], observed[kept]
     x, centre, scale = standardise_observed(x, observed, train=~test)
-    whole = Split(
+    whole = Series(
         x=torch.from_numpy(x).float(),
         y=torch.from_numpy(stays[rules.label][kept]).long(),
         mask=torch.from_numpy(observed),

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tempograd.data.base import FOLDS, Dataset, Split
+from tempograd.core.series import Series
+from tempograd.data.base import FOLDS, Dataset
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError, InputError, one_line, short_path
 from tempograd_paper.datasets.parts import locate
@@ -79,8 +80,8 @@ def load_pam(*, root: Path | None = None, variant: str | None = None, fold: int 
     x, centre, scale = standardised(raw, train, published=variant == "published")
     undone = variant != "published"  # nobody knows what was erased
 
-    def part(rows: _Rows) -> Split:
-        return Split(torch.from_numpy(x[rows]), torch.from_numpy(y[rows]), ids=torch.from_numpy(rows))
+    def part(rows: _Rows) -> Series:
+        return Series(torch.from_numpy(x[rows]), torch.from_numpy(y[rows]), ids=torch.from_numpy(rows))
 
     joined = train if fold is not None else np.sort(np.concatenate([train, validation]))
     return Dataset(

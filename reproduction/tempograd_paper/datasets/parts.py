@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.data.base import FOLDS, SEED, Dataset, Split, check_fold
+from tempograd.core.series import Series
+from tempograd.data.base import FOLDS, SEED, Dataset, check_fold
 from tempograd.errors import DataError, InputError, short_path
 
 TRAIN, VALIDATION, TEST = range(3)
@@ -117,7 +118,7 @@ def standardise(x: Real, train: NDArray[np.bool_], axes: tuple[int, ...], *, flo
 def divide(
     name: str,
     variant: str,
-    whole: Split,
+    whole: Series,
     part: Parts,
     fold: int | None,
     channels: tuple[str, ...],

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tempograd.data.base import Dataset, Split
+from tempograd.core.series import Series
+from tempograd.data.base import Dataset
 from tempograd.data.files import open_text
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError, one_line, quote, short_path
@@ -466,7 +467,7 @@ def assemble(train: Stays, test: Stays, variant: str) -> Dataset:
             "the training sets have it: it cannot be scaled. Are sets a and b whole?"
         )
     splits = [
-        Split(
+        Series(
             x=torch.from_numpy(np.where(cells, (stays.x[..., chosen] - mean) / (deviation + SMALL), 0)).float(),
             y=torch.from_numpy(stays.y),
             mask=torch.from_numpy(cells),

@@ -9,7 +9,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tempograd._utils.io import load, made, write_atomically
-from tempograd.data.base import Dataset, Split
+from tempograd.core.series import Series
+from tempograd.data.base import Dataset
 from tempograd.errors import DataError
 
 PARTS = ("train", "validation", "test")
@@ -23,7 +24,7 @@ def save_prepared(data: Dataset, path: str | Path) -> Path:
     Examples
     --------
     >>> import tempfile, torch
-    >>> split = Split(torch.ones(2, 3, 1), torch.tensor([0, 1]))
+    >>> split = Series(torch.ones(2, 3, 1), torch.tensor([0, 1]))
     >>> toy = Dataset("toy", split, None, split, classes=2, channels=("a",))
     >>> path = save_prepared(toy, Path(tempfile.mkdtemp()) / "toy.safetensors")
     >>> load_prepared(path).test.y
@@ -31,7 +32,7 @@ def save_prepared(data: Dataset, path: str | Path) -> Path:
     """
     tensors: dict[str, Tensor] = {}
     for part in PARTS:
-        split: Split | None = getattr(data, part)
+        split: Series | None = getattr(data, part)
         for name in TENSORS if split is not None else ():
             tensor = getattr(split, name)
             if tensor is not None:
@@ -62,6 +63,6 @@ def load_prepared(path: str | Path) -> Dataset:
         raise DataError(f"{path} is no prepared data set or is damaged: remove it and prepare it anew.") from error
 
 
-def _split(tensors: dict[str, Tensor], part: str) -> Split | None:
+def _split(tensors: dict[str, Tensor], part: str) -> Series | None:
     found = {name: tensors.get(f"{part}.{name}") for name in TENSORS}
-    return None if found["x"] is None else Split(**found)  # type: ignore[arg-type]  # x, y and ids come together
+    return None if found["x"] is None else Series(**found)  # type: ignore[arg-type]  # x, y and ids come together

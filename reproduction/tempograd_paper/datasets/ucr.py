@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tempograd.data.base import Dataset, Split
+from tempograd.core.series import Series
+from tempograd.data.base import Dataset
 from tempograd.data.loading import choose_variant, dataset
 from tempograd.errors import DataError
 from tempograd_paper.datasets.parts import locate
@@ -101,8 +102,8 @@ def _load(
         codes = (1, 2) if 2 in train[:, 0] else (-1, 1)  # some copies of the archive write one for the other
     mean, deviation = train[:, 1:].mean(), train[:, 1:].std(ddof=1)
 
-    def split(rows: Rows, table: Floats, first: int) -> Split:
-        return Split(
+    def split(rows: Rows, table: Floats, first: int) -> Series:
+        return Series(
             x=torch.from_numpy((table[:, 1:, None] - mean) / (deviation + FLOOR)).float(),
             y=torch.from_numpy(_classes(rows, table[:, 0], codes)),
             ids=first + torch.arange(len(table)),

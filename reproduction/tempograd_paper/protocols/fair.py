@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from tempograd.data import Dataset, Split
+import tempograd as tg
+from tempograd.data import Dataset, Series
 from tempograd.errors import ModelError, SettingError
 from tempograd.explainers import Explainer
 from tempograd.metrics import METRICS, summarise
@@ -64,13 +65,13 @@ def _validation_loss(model: nn.Module) -> float:
 
 
 def make_fair_explainer(
-    cell: Cell, model: nn.Module, data: Dataset, sample: Split
+    cell: Cell, model: nn.Module, data: Dataset, sample: Series
 ) -> tuple[Explainer, dict[str, Any] | None]:
     """Return the explainer with the best settings on validation series, and those settings if there was a choice.
 
     Parameters
     ----------
-    sample : Split
+    sample : Series
         The validation series that settings are chosen on.
     """
     candidates = [dict(cell.settings)] if cell.settings else _candidates(cell.method, sample.x.shape[1])
@@ -105,7 +106,7 @@ def fitted(cell: Cell, settings: dict[str, Any], model: nn.Module, data: Dataset
     return explainer.fit(model, data.train.x, seed=cell.seed) if explainer.needs_fit or pool else explainer
 
 
-def _validation_cpd(cell: Cell, explainer: Explainer, model: nn.Module, sample: Split) -> float:
-    found = explainer(model, sample.x, mask=sample.mask, seed=cell.seed, ids=sample.ids)
+def _validation_cpd(cell: Cell, explainer: Explainer, model: nn.Module, sample: Series) -> float:
+    found = explainer(model, tg.Series(sample.x, mask=sample.mask, ids=sample.ids), seed=cell.seed)
     scores = measure(model, found, None, [replace(METRICS["cpd"](), rank=cell.rank)], "zero")
     return summarise(torch.as_tensor(scores["cpd"])).mean

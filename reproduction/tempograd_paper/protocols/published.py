@@ -8,7 +8,7 @@ do; CPD and CPP are means over the classes; AUP and AUR are pooled over all seri
 import torch
 from torch import Tensor, nn
 
-from tempograd.data import Dataset, Split
+from tempograd.data import Dataset, Series
 from tempograd.explainers import Explainer
 from tempograd_paper.cell import Cell
 from tempograd_paper.protocols.settings import configured
@@ -24,7 +24,7 @@ def train_published_model(cell: Cell, data: Dataset, device: str) -> nn.Module:
     return train_as_released(cell.model, data, seed=cell.seed, device=device, options=options, **changes)
 
 
-def make_published_explainer(cell: Cell, model: nn.Module, data: Dataset, test: Split) -> Explainer:
+def make_published_explainer(cell: Cell, model: nn.Module, data: Dataset, test: Series) -> Explainer:
     """Return the paper's explainer, fitted to what it was fitted to there."""
     explainer = configured(cell.method, cell.dataset, cell.protocol, cell.settings)
     if not explainer.needs_fit and cell.method != "occlusion":
@@ -32,10 +32,11 @@ def make_published_explainer(cell: Cell, model: nn.Module, data: Dataset, test: 
     return explainer.fit(model, _training_series(cell, data, test), seed=cell.seed)
 
 
-def _training_series(cell: Cell, data: Dataset, test: Split) -> Tensor:
+def _training_series(cell: Cell, data: Dataset, test: Series) -> Tensor:
+    x: Tensor = data.train.x
     if cell.method == "fit" and data.per_step:  # the released generator saw the series it was to explain
-        return test.x
-    if cell.method in LEARNS_FROM_ALL and data.validation is not None:
+        x = test.x
+    elif cell.method in LEARNS_FROM_ALL and data.validation is not None:
         order = torch.cat([data.train.ids, data.validation.ids]).argsort()
-        return torch.cat([data.train.x, data.validation.x])[order]
-    return data.train.x
+        x = torch.cat([x, data.validation.x])[order]
+    return x

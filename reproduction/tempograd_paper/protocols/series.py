@@ -2,17 +2,17 @@
 
 import torch
 
-from tempograd.data import Dataset, Split
+from tempograd.data import Dataset, Series
 
 
-def evenly(split: Split, series: int | None) -> Split:
+def evenly(split: Series, series: int | None) -> Series:
     """Return ``series`` of a split, evenly spaced, because many files are sorted by class; None returns all."""
     if series is None or series >= len(split):
         return split
     return split.take(torch.arange(series) * len(split) // series)
 
 
-def tuned_on(data: Dataset, series: int) -> tuple[Split, int]:
+def tuned_on(data: Dataset, series: int) -> tuple[Series, int]:
     """Return so many series to tune on, and how many of them are training series.
 
     Where there are fewer validation series than that, training series make up for them: metrics that remove cells
@@ -26,4 +26,4 @@ def tuned_on(data: Dataset, series: int) -> tuple[Split, int]:
         return chosen, 0
     more = evenly(data.train, missing)
     mask = None if chosen.mask is None or more.mask is None else torch.cat([chosen.mask, more.mask])
-    return Split(torch.cat([chosen.x, more.x]), torch.cat([chosen.y, more.y]), mask), missing
+    return Series(torch.cat([chosen.x, more.x]), torch.cat([chosen.y, more.y]), mask=mask), missing

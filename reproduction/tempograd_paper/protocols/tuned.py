@@ -11,7 +11,8 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 
-from tempograd.data import Dataset, Split
+import tempograd as tg
+from tempograd.data import Dataset, Series
 from tempograd.explainers import EXPLAINERS, Explainer, Timing
 from tempograd.metrics import METRICS
 from tempograd.tuning import Tuning, tune
@@ -33,7 +34,7 @@ class TuningSeries:
 
     Attributes
     ----------
-    sample : Split
+    sample : Series
         Those that settings are chosen on.
     filled : int
         How many of them are training series, for want of validation series.
@@ -43,7 +44,7 @@ class TuningSeries:
         The baseline "background".
     """
 
-    sample: Split
+    sample: Series
     filled: int
     train: Tensor
     pool: Tensor
@@ -57,7 +58,8 @@ class TuningSeries:
 
 def background_of(data: Dataset, device: str) -> Tensor:
     """Return the training series whose values are the baseline "background", for all methods the same."""
-    return evenly(data.train, POOL).x.to(device)
+    pool: Tensor = evenly(data.train, POOL).x.to(device)
+    return pool
 
 
 def refusal(method: str, baseline: str) -> str:
@@ -146,13 +148,11 @@ def tune_method(
     sample = series.sample
     return tune(
         model,
-        sample.x,
+        tg.Series(sample.x, mask=sample.mask, ids=sample.ids),
         Segments() if cell.settings == SEGMENTS else cell.method,
         metric=replace(METRICS["cpd"](), rank=cell.rank),
         budget=BUDGET,
         baseline=baseline,
-        mask=sample.mask,
-        ids=sample.ids,
         seed=cell.seed,
         **options,
     )

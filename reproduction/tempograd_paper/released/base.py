@@ -104,7 +104,8 @@ class Released(Explainer):
         if self.quirks & {"B6", "B7"}:
             steps = None  # where there is one output per series
             with torch.no_grad():
-                answer = request.forward(request.block(slice(0, 1)).x)
+                block = request.block(slice(0, 1))
+                answer = request.forward(block.x, block.index)
             if answer.ndim == 3:
                 last = torch.arange(answer.shape[1]) == request.lengths.cpu()[:, None] - 1
                 steps = "own" if "B7" in self.quirks else last

@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import nn
 
-from tempograd.data import Dataset, Split
+import tempograd as tg
+from tempograd.data import Dataset, Series
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
 from tempograd_paper.cell import Cell, RemovalBaseline
@@ -21,7 +22,7 @@ Noted = tuple[Explanation, dict[str, Any]]
 
 
 def explain_each(
-    cell: Cell, store: Store, model: nn.Module, data: Dataset, test: Split, device: str
+    cell: Cell, store: Store, model: nn.Module, data: Dataset, test: Series, device: str
 ) -> dict[str, Noted]:
     """Return the explanation for every baseline of a cell that its method can compare with.
 
@@ -43,7 +44,12 @@ def explain_each(
 
 
 def _explain(
-    cell: Cell, model: nn.Module, series: TuningSeries, test: Split, baseline: RemovalBaseline, before: list[Noted]
+    cell: Cell,
+    model: nn.Module,
+    series: TuningSeries,
+    test: Series,
+    baseline: RemovalBaseline,
+    before: list[Noted],
 ) -> Noted:
     device = str(series.pool.device)
     compares = EXPLAINERS[cell.method].uses_baseline
@@ -60,7 +66,7 @@ def _explain(
             explanation = same[0]
         else:
             x = test.x.to(device)
-            explanation = explainer(model, x, mask=test.mask, seed=cell.seed, ids=test.ids, **against)
+            explanation = explainer(model, tg.Series(x, mask=test.mask, ids=test.ids), seed=cell.seed, **against)
         wait(device)
         end = time.monotonic()
     seconds = {"fit": middle - start} | ({} if same else {"explain": end - middle})

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tempograd.data import Dataset, Split
+import tempograd as tg
+from tempograd.data import Dataset, Series
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Metric
 from tempograd.metrics.evaluation import measure
@@ -33,7 +34,7 @@ from tempograd_paper.runner.watching import collected, wait
 CERTAIN = 1.96  # standard errors above one half that an AUROC must lie to be better than chance
 
 
-def model_quality(model: nn.Module, split: Split) -> dict[str, Any]:
+def model_quality(model: nn.Module, split: Series) -> dict[str, Any]:
     """Accuracy, share of the most frequent class, AUROC with its error, and whether the model is at chance level.
 
     Accuracy says little where one class is rare, so chance is judged by the area under the ROC curve: a model is
@@ -122,7 +123,7 @@ def run_cell(cell: Cell, store: Store, device: str) -> None:
 
 
 def _explained(
-    cell: Cell, store: Store, model: nn.Module, data: Dataset, test: Split, device: str
+    cell: Cell, store: Store, model: nn.Module, data: Dataset, test: Series, device: str
 ) -> tuple[dict[str, Explanation], dict[str, Any]]:
     """Return the explanation that is scored with each baseline, and what the record keeps of how it was made."""
     if cell.protocol == "tuned":
@@ -138,7 +139,7 @@ def _explained(
 
 
 def _explain(
-    cell: Cell, model: nn.Module, data: Dataset, test: Split, device: str
+    cell: Cell, model: nn.Module, data: Dataset, test: Series, device: str
 ) -> tuple[Explanation, dict[str, Any]]:
     x, chosen = test.x.to(device), None
     with collected() as messages:
@@ -151,7 +152,7 @@ def _explain(
         mask = test.mask if cell.protocol == "fair" else None
         wait(device)
         middle = time.monotonic()
-        explanation = explainer(model, x, mask=mask, seed=cell.seed, ids=test.ids)
+        explanation = explainer(model, tg.Series(x, mask=mask, ids=test.ids), seed=cell.seed)
         wait(device)
         end = time.monotonic()
     noted = {"chosen": chosen, "warnings": messages, "seconds": {"fit": middle - start, "explain": end - middle}}
@@ -159,7 +160,7 @@ def _explain(
 
 
 def _scores(
-    cell: Cell, model: nn.Module, explanations: Mapping[str, Explanation], test: Split, pool: Tensor | None = None
+    cell: Cell, model: nn.Module, explanations: Mapping[str, Explanation], test: Series, pool: Tensor | None = None
 ) -> dict[str, Tensor]:
     """Score the explanations by baseline; where there is none, all scores are NaN."""
     scores: dict[str, Tensor] = {}

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from tempograd.data import Dataset, Split
+from tempograd.data import Dataset, Series
 from tempograd.errors import DataError
 from tempograd_paper.datasets.prepared import load_prepared, save_prepared
 
@@ -19,7 +19,7 @@ def split(series, seed, *, mask=True, truth=True, per_step=True):
     random = torch.Generator().manual_seed(seed)
     x = torch.randn(series, 2, 3, generator=random).transpose(1, 2)  # not contiguous, as many loaders leave it
     labels = (series, 3) if per_step else (series,)
-    return Split(
+    return Series(
         x,
         torch.randint(4, labels, generator=random),
         mask=torch.rand(x.shape, generator=random) < 0.5 if mask else None,

@@ -62,7 +62,7 @@ def test_what_comes_of_the_steps_is_the_explanation():
         (RunningDifference(), {"steps": "own", "n_samples": 7, "control_variates": False}),
     ]
     for model, options in cases:
-        explanation = tg.explain(model, x, seed=5, ids=[7, 3, 1, 9], **options)
+        explanation = tg.explain(model, tg.Series(x, ids=[7, 3, 1, 9]), seed=5, **options)
         for i in range(4):
             for channel in range(3):
                 record = figures.timing_steps_record(model, explanation, i, channel=channel)
@@ -94,7 +94,7 @@ def test_the_strongest_channel_is_shown_and_points_are_spread_over_the_path():
     def model(z):
         return z.square().sum((1, 2))[:, None]
 
-    explanation = tg.explain(model, x, output="raw", channels=["a", "b", "c"], n_samples=40)
+    explanation = tg.explain(model, tg.Series(x, channels=["a", "b", "c"]), output="raw", n_samples=40)
     record = figures.timing_steps_record(model, explanation)
     assert record.channel == "b"
     assert record.alpha.tolist() == pytest.approx([5.5 / 40, 15.5 / 40, 25.5 / 40, 35.5 / 40])

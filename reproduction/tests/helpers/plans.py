@@ -6,7 +6,7 @@ from pathlib import Path
 import safetensors
 import torch
 
-from tempograd.data import Dataset, Split
+from tempograd.data import Dataset, Series
 from tempograd.data.loading import DATASETS, Loader, dataset
 from tempograd_paper.runner import Measure, Plan, Row
 
@@ -42,7 +42,7 @@ if "toy" not in DATASETS:
         x = torch.randn(40, 12, 2, generator=torch.Generator().manual_seed(0))
         truth = torch.zeros_like(x, dtype=torch.bool)
         truth[..., 0] = True
-        whole = Split(x, (x[..., 0] > 0).long(), truth=truth)
+        whole = Series(x, (x[..., 0] > 0).long(), truth=truth)
         parts = whole.take(slice(20)), whole.take(slice(20, None))
         return Dataset("toy", parts[0], None, parts[1], 2, ("a", "b")).fold(fold)
 
@@ -52,7 +52,7 @@ def load_ward(*, root=None, variant=None, fold=None):
     random = torch.Generator().manual_seed(1)
     x = torch.randn(40, 15, 2, generator=random)
     mask = torch.rand(x.shape, generator=random) < 0.7
-    whole = Split(x, ((x * mask).sum((1, 2)) > 0).long(), mask=mask)
+    whole = Series(x, ((x * mask).sum((1, 2)) > 0).long(), mask=mask)
     parts = whole.take(slice(30)), whole.take(slice(30, None))
     return Dataset("ward", parts[0], None, parts[1], 2, ("a", "b")).fold(fold)
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+import tempograd as tg
 from tempograd.explainers import Random
 from tempograd.metrics import METRICS, evaluate
 from tempograd_paper.released import released_metric
@@ -61,7 +62,7 @@ def test_the_released_sufficiency_removes_a_whole_number_of_cells_and_keeps_the_
 
 def test_two_classes_of_a_single_logit_move_alike():
     model, x = nn.Sequential(nn.Flatten(), nn.Linear(18, 1)), series(4, 6, 3)
-    explanation = Random()(model, x, task="classification")
+    explanation = Random()(tg.Predictor(model, task="classification"), x)
     found, whole = (
         evaluate(model, explanation, metrics=[make(name) for name in ("cpd", "cpp")], k=4)
         for make in (released_metric, lambda name: METRICS[name]())

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import tempograd as tg
 import tempograd.explainers.occlusion as single_cells
 from tempograd.engine import Prefixes
 from tempograd.errors import UnknownNameError
@@ -24,7 +25,9 @@ def test_remembered_states_make_no_difference_to_prefixes(kind, batch_size, monk
     model, mask = any_length(kind, CHANNELS, per_step=False), series(5, TIME, CHANNELS, seed=8) > -1
     kinds = ReleasedOcclusion(quirks=B8), ReleasedAugmentedOcclusion(4, quirks=B8)
     explainers = [explainer.fit(model, TRAIN) for explainer in kinds]
-    fast = [explainer(model, X, mask=mask, seed=2, batch_size=batch_size).values for explainer in explainers]
+    fast = [
+        explainer(model, tg.Series(X, mask=mask), seed=2, batch_size=batch_size).values for explainer in explainers
+    ]
     used = []
 
     class Slow(Prefixes):
@@ -33,7 +36,9 @@ def test_remembered_states_make_no_difference_to_prefixes(kind, batch_size, monk
             used.append(self._stepper)
 
     monkeypatch.setattr(single_cells, "Prefixes", Slow)
-    slow = [explainer(model, X, mask=mask, seed=2, batch_size=batch_size).values for explainer in explainers]
+    slow = [
+        explainer(model, tg.Series(X, mask=mask), seed=2, batch_size=batch_size).values for explainer in explainers
+    ]
     assert used
     assert set(used) == {None}
     for one, other in zip(fast, slow, strict=True):
@@ -77,7 +82,7 @@ def test_released_mimic_gives_a_series_the_map_of_another(batch_size):
     found = preset.fit(model, TRAIN)(model, X, batch_size=batch_size)
     torch.testing.assert_close(found.values.double(), maps[:5], rtol=1e-5, atol=1e-8)
     assert not found.signed
-    some = preset.fit(model, TRAIN)(model, X, mask=mask, batch_size=batch_size).values
+    some = preset.fit(model, TRAIN)(model, tg.Series(X, mask=mask), batch_size=batch_size).values
     both = mask & mask[torch.arange(5) // 3]
     torch.testing.assert_close(some.double(), maps[:5] * both, rtol=1e-5, atol=1e-8)
 
@@ -85,7 +90,7 @@ def test_released_mimic_gives_a_series_the_map_of_another(batch_size):
 def test_b1_alone_is_about_the_final_prediction():
     model, mask = smooth(TIME, CHANNELS), torch.ones_like(X)
     mask[0] = 0  # nothing to run for it, yet it has its three maps
-    found = ReleasedOcclusion(quirks=frozenset({"B1"}))(model, X, mask=mask, batch_size=1).values
+    found = ReleasedOcclusion(quirks=frozenset({"B1"}))(model, tg.Series(X, mask=mask), batch_size=1).values
     for i, (row, target) in enumerate([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]):
         plain = Occlusion()(model, X[row : row + 1], target=target).values[0].double()
         torch.testing.assert_close(found[i].double(), plain * mask[row] * mask[i], rtol=1e-5, atol=1e-8)

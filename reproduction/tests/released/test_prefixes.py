@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+import tempograd as tg
 from tempograd.errors import SettingError, UnknownNameError
 from tempograd_paper.released.fit import ReleasedFit, random_step
 from tempograd_paper.released.winit import ReleasedWinIT
@@ -39,7 +40,7 @@ def test_the_plain_generator_gives_the_literal_loops():
     assert isinstance(explainer.generator.latent[-1], nn.Tanh)
     expected = literal_fit(explainer, model, x, 7, (4, 9))
     assert expected.abs().max() > 0.001
-    found = explainer(model, x, seed=7, ids=[4, 9]).values
+    found = explainer(model, tg.Series(x, ids=[4, 9]), seed=7).values
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+import tempograd as tg
 from tempograd.errors import InputError, SettingError, TempogradError, UnknownNameError
 from tempograd.explainers import EXPLAINERS
 from tempograd_paper.labels import METHOD_LABELS, REAL, SYNTHETIC
@@ -149,7 +150,7 @@ def test_the_class_at_the_end_of_a_prefix_is_class_one_too(explainer, target):
             return 2 * x[:, -1, :1] - 1
 
     x = series(4, 5, 1)
-    found = explainer(Last(), x, target=target, task="classification").values[..., 0]
+    found = explainer(tg.Predictor(Last(), task="classification"), x, target=target).values[..., 0]
     p = (2 * x[..., 0] - 1).sigmoid()
     fall = (p - torch.tensor(-1.0).sigmoid()) * (-1 if target == 0 else 1)
     if isinstance(explainer, ReleasedOcclusion):

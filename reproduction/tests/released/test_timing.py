@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import tempograd as tg
 from tempograd._utils.rng import fold_in, keys
 from tempograd.errors import SettingError
 from tempograd.explainers import Timing
@@ -85,14 +86,14 @@ def test_prefixes_keep_mask_baseline_ids_and_their_own_predictions():
     mask[:, 0] = True
     call = {"ids": [5, 3, 8, 1], "baseline": torch.full((3,), 0.4)}
     preset = ReleasedTiming(20, 2, 1, 3, anchored=0.0, quirks=frozenset({"1.4", "A6"}))
-    found = preset(model, x, mask=mask, seed=4, **call)
+    found = preset(model, tg.Series(x, mask=mask), seed=4, **call)
     expected = torch.zeros_like(x)
     for end in range(1, 7):
         part = x[:, :end]
         target = model(part)[:, -1].argmax(-1)
         # no warnings with quirks
         short = ReleasedTiming(20, 2, 1, min(3, end), anchored=0.0, quirks=frozenset({"A6"}))
-        step = short(model, part, target=target, steps=end - 1, mask=mask[:, :end], output="raw",
+        step = short(model, tg.Series(part, mask=mask[:, :end]), target=target, steps=end - 1, output="raw",
                       seed=4 + (end << 32), **call).values  # fmt: skip
         expected[:, :end] += step.abs()
     torch.testing.assert_close(found.values.double(), expected, rtol=1e-5, atol=1e-9)

@@ -11,7 +11,7 @@ import torch
 
 import tempograd as tg
 from reproduction.tests.helpers.plans import MEASURES, content, plan
-from tempograd.data import DATASETS, Split
+from tempograd.data import DATASETS, Series
 from tempograd.errors import TempogradWarning
 from tempograd.models import build
 from tempograd_paper.protocols import settings
@@ -47,7 +47,7 @@ def test_published_cells_use_the_paper_s_settings_and_measures(folder, monkeypat
     (cell,) = plan("published", ("integrated_gradients",)).cells()
     record = record_of(cell, folder)
     _, model, test = by_hand("published")
-    found = tg.explain(model, test.x, released("integrated_gradients", "state"), seed=42, ids=test.ids)
+    found = tg.explain(model, tg.Series(test.x, ids=test.ids), released("integrated_gradients", "state"), seed=42)
     cpd = released_metric("cpd")
     torch.testing.assert_close(record.scores["cpd_zero"], tg.evaluate(model, found, metrics=[cpd], k=0.1)["cpd"])
     average = tg.evaluate(model, found, metrics=[cpd], k=5, baseline="average")["cpd"]
@@ -63,7 +63,7 @@ def test_fair_cells_sum_over_classes_and_score_series_by_series(folder):
     (cell,) = plan("fair", ("integrated_gradients",)).cells()
     record = record_of(cell, folder)
     _, model, test = by_hand("fair")
-    found = tg.explain(model, test.x, "integrated_gradients", seed=42, ids=test.ids)
+    found = tg.explain(model, tg.Series(test.x, ids=test.ids), "integrated_gradients", seed=42)
     expected = tg.evaluate(model, found, metrics=["cpd", "aup"], k=0.1, truth=test.truth)
     torch.testing.assert_close(record.scores["cpd_zero"], expected["cpd"])
     torch.testing.assert_close(record.scores["aup"], expected["aup"])
@@ -79,7 +79,7 @@ def test_fair_settings_are_those_with_the_highest_validation_cpd(folder):
     sample = evenly(data.validation, 100)
     scores = {}
     for p in (0.3, 0.5, 0.7):
-        found = tg.explain(model, sample.x, "rand_ig", p=p, seed=42, ids=sample.ids)
+        found = tg.explain(model, tg.Series(sample.x, ids=sample.ids), "rand_ig", p=p, seed=42)
         scores[p] = float(tg.evaluate(model, found, metrics=["cpd"])["cpd"].mean())
     assert record.facts["chosen"] == {"p": max(scores, key=scores.get)}
     assert len(set(scores.values())) > 1
@@ -110,7 +110,7 @@ def test_signed_rank_reaches_the_metrics(folder):
     (cell,) = plan("fair", ("integrated_gradients",)).cells()
     signed = record_of(replace(cell, rank="signed"), folder)
     _, model, test = by_hand("fair")
-    found = tg.explain(model, test.x, "integrated_gradients", seed=42, ids=test.ids)
+    found = tg.explain(model, tg.Series(test.x, ids=test.ids), "integrated_gradients", seed=42)
     expected = tg.evaluate(model, found, metrics=[tg.METRICS["cpd"](rank="signed")], k=0.1)["cpd"]
     torch.testing.assert_close(signed.scores["cpd_zero"], expected)
     assert not torch.equal(signed.scores["cpd_zero"], record_of(cell, folder).scores["cpd_zero"])
@@ -123,9 +123,9 @@ def test_published_deep_lift_on_real_data_is_scored_through_a_second_softmax():
     (cell,) = plan("published", ("random",)).cells()
     cell = replace(cell, measures=MEASURES[:1])
     found = tg.explain(model, x, "integrated_gradients")
-    once = _scores(cell, model, {"zero": found}, Split(x, torch.zeros(4, dtype=torch.long)))["cpd_zero"]
+    once = _scores(cell, model, {"zero": found}, Series(x, torch.zeros(4, dtype=torch.long)))["cpd_zero"]
     found.parameters["quirks"] = ["B4"]
-    twice = _scores(cell, model, {"zero": found}, Split(x, torch.zeros(4, dtype=torch.long)))["cpd_zero"]
+    twice = _scores(cell, model, {"zero": found}, Series(x, torch.zeros(4, dtype=torch.long)))["cpd_zero"]
 
     def chances(series):
         return model(series).softmax(-1).softmax(-1)
@@ -138,7 +138,7 @@ def test_published_deep_lift_on_real_data_is_scored_through_a_second_softmax():
 
 @pytest.mark.parametrize(("series", "expected"), [(None, 10), (20, 10), (3, [0, 3, 6]), (10, 10)])
 def test_series_are_taken_evenly_because_files_are_sorted(series, expected):
-    split = Split(torch.zeros(10, 2, 1), torch.zeros(10, dtype=torch.long))
+    split = Series(torch.zeros(10, 2, 1), torch.zeros(10, dtype=torch.long))
     taken = evenly(split, series).ids.tolist()
     assert taken == (list(range(expected)) if isinstance(expected, int) else expected)
 
@@ -194,13 +194,13 @@ def test_the_seed_of_the_cell_is_that_of_the_explanation(folder):
     record_of(cell, folder)
     _, model, test = by_hand("fair")
     kept, _ = Store(folder).explanation(cell)
-    found = tg.explain(model, test.x, "random", seed=42, ids=test.ids)
+    found = tg.explain(model, tg.Series(test.x, ids=test.ids), "random", seed=42)
     assert torch.equal(kept.values, found.values)
     assert (kept.seed, kept.ids.tolist()) == (42, test.ids.tolist())
 
 
 def test_all_series_are_taken_as_they_are():
-    split = Split(torch.zeros(4, 2, 1), torch.zeros(4, dtype=torch.long))
+    split = Series(torch.zeros(4, 2, 1), torch.zeros(4, dtype=torch.long))
     assert evenly(split, 4) is split
 
 
@@ -216,10 +216,19 @@ def test_models_learn_and_series_are_explained_on_the_device(protocol, monkeypat
     getattr(of_protocol, f"train_{protocol}_model")(cell, data, "meta")
 
     def explain(model, x, **options):
-        seen.append(x.device.type)
+        """Explain nothing."""
 
     made = (explain, None) if protocol == "fair" else explain
     monkeypatch.setattr(of_protocol, f"make_{protocol}_explainer", lambda *_: made)
+    to, numbers = torch.Tensor.to, data.test.x
+
+    def noted(self, *place, **options):
+        if self is numbers and "meta" in place:
+            seen.append(place[0])
+            return self  # a device without numbers, which series are refused on
+        return to(self, *place, **options)
+
+    monkeypatch.setattr(torch.Tensor, "to", noted)
     execute._explain(cell, None, data, data.test, "meta")
     assert seen == ["meta", "meta"]
 
@@ -241,7 +250,7 @@ def test_published_metrics_look_at_all_steps_whatever_was_explained():
     model = build("gru", 2, 2, per_step=True, hidden=4)
     x = torch.randn(4, 6, 2, generator=torch.Generator().manual_seed(0))
     last = tg.explain(model, x, "integrated_gradients", steps=5)
-    split = Split(x, torch.zeros(4, 6, dtype=torch.long))
+    split = Series(x, torch.zeros(4, 6, dtype=torch.long))
     (cell,) = plan("published", ("random",)).cells()
     cell = replace(cell, measures=MEASURES[:1])
     everywhere = tg.evaluate(model, replace(last, steps=None), metrics=[released_metric("cpd")])

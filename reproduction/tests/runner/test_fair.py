@@ -41,7 +41,7 @@ def weights(network):
 
 def cpd_by_hand(model, explainer, sample, **settings):
     """Return the mean CPD of the most important tenth of the observed cells."""
-    found = explainer(model, sample.x, mask=sample.mask, seed=42, ids=sample.ids)
+    found = explainer(model, tg.Series(sample.x, mask=sample.mask, ids=sample.ids), seed=42)
     return float(tg.evaluate(model, found, metrics=[tg.METRICS["cpd"](k=0.1, **settings)])["cpd"].double().mean())
 
 
@@ -50,7 +50,7 @@ def test_masks_reach_explainers_and_metrics(tmp_path, data):
     assert not run_cells([cell], tmp_path, root=None, device="cpu").failed
     store = Store(tmp_path)
     model, test = store.model(cell, "cpu"), data.test.take([0, 3, 6])
-    found = tg.explain(model, test.x, "rand_ig", p=0.5, mask=test.mask, seed=42, ids=test.ids)
+    found = tg.explain(model, tg.Series(test.x, mask=test.mask, ids=test.ids), "rand_ig", p=0.5, seed=42)
     kept, _ = store.explanation(cell)
     torch.testing.assert_close(kept.values, found.values)
     assert torch.equal(kept.mask, test.mask)

@@ -7,7 +7,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import nn
 
-from tempograd.data import Split
+from tempograd.data import Series
 from tempograd_paper.runner.execute import auroc, model_quality
 
 
@@ -73,16 +73,16 @@ def test_a_model_that_ignores_the_label_is_at_chance_though_its_accuracy_is_high
     generator = torch.Generator().manual_seed(0)
     y = (torch.rand(400, generator=generator) < 0.1).long()
     noise = torch.randn(400, 1, 2, generator=generator) + torch.tensor([5.0, 0.0])
-    found = model_quality(Fixed(), Split(noise, y))
+    found = model_quality(Fixed(), Series(noise, y))
     assert found["accuracy"] > 0.85
     assert found["majority"] == int((y == 0).sum()) / 400
     assert found["at_chance"]
     informed = noise + nn.functional.one_hot(y, 2)[:, None]
-    assert not model_quality(Fixed(), Split(informed, y))["at_chance"]
+    assert not model_quality(Fixed(), Series(informed, y))["at_chance"]
 
 
 def test_one_class_only_is_chance_level():
-    assert model_quality(Fixed(), Split(torch.randn(5, 1, 2), torch.zeros(5, dtype=torch.long)))["at_chance"]
+    assert model_quality(Fixed(), Series(torch.randn(5, 1, 2), torch.zeros(5, dtype=torch.long)))["at_chance"]
 
 
 @pytest.mark.parametrize("label", [0, 1])
@@ -102,14 +102,14 @@ def test_the_error_of_several_classes_is_the_mean_of_theirs():
 def test_classes_are_ranked_by_probability_not_by_their_own_logit():
     y = torch.tensor([0, 1] * 20)
     logits = torch.stack([-y.float(), torch.zeros(40)], -1)[:, None]  # the logit of class 1 says nothing
-    assert model_quality(Fixed(), Split(logits, y))["auroc"] == 1.0
+    assert model_quality(Fixed(), Series(logits, y))["auroc"] == 1.0
 
 
 def test_very_sure_predictions_are_no_ties():
     """Odds of e^18 and e^30 are both certainty in single precision."""
     score = torch.tensor([30.0, 24.0, 18.0, 12.0])
     y = torch.tensor([1, 0, 0, 1])  # two of four pairs are ranked rightly
-    found = model_quality(Fixed(), Split(torch.stack([torch.zeros(4), score], -1)[:, None], y))
+    found = model_quality(Fixed(), Series(torch.stack([torch.zeros(4), score], -1)[:, None], y))
     assert found["auroc"] == 0.5
 
 
@@ -122,7 +122,7 @@ def test_better_than_chance_means_by_1_96_errors(copies, at_chance):
     area, m, n = sum(pairs) / len(pairs), int((y == 1).sum()), int((y == 0).sum())
     q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
     error = math.sqrt((area * (1 - area) + (m - 1) * (q1 - area**2) + (n - 1) * (q2 - area**2)) / (m * n))
-    found = model_quality(Fixed(), Split(torch.stack([-score, score], -1)[:, None], y))
+    found = model_quality(Fixed(), Series(torch.stack([-score, score], -1)[:, None], y))
     assert (found["auroc"], found["auroc_error"]) == pytest.approx((area, error), abs=1e-9)
     assert 1 < (area - 0.5) / error < 3
     assert found["at_chance"] == at_chance == ((area - 0.5) / error < 1.96)

@@ -47,7 +47,7 @@ def test_masks_of_missing_values_are_ignored(tmp_path):
     assert not run_cells([cell], tmp_path, root=None, device="cpu").failed
     store = Store(tmp_path)
     test, model = load_ward(fold=0).test.take([0, 3, 6]), store.model(cell, "cpu")
-    found = tg.explain(model, test.x, released("integrated_gradients", "mimic3"), seed=42, ids=test.ids)
+    found = tg.explain(model, tg.Series(test.x, ids=test.ids), released("integrated_gradients", "mimic3"), seed=42)
     torch.testing.assert_close(store.explanation(cell)[0].values, found.values)
     assert store.explanation(cell)[0].mask is None
     assert bool((found.values[~test.mask] != 0).all())
@@ -56,7 +56,7 @@ def test_masks_of_missing_values_are_ignored(tmp_path):
     torch.testing.assert_close(scores["cpd_zero"], tg.evaluate(model, found, metrics=[cpd], k=0.1)["cpd"])
     average = tg.evaluate(model, found, metrics=[cpd], k=5, baseline="average")["cpd"]
     torch.testing.assert_close(scores["cpd_average"], average)
-    masked = tg.explain(model, test.x, "integrated_gradients", mask=test.mask, ids=test.ids)
+    masked = tg.explain(model, tg.Series(test.x, mask=test.mask, ids=test.ids), "integrated_gradients")
     assert not torch.allclose(average, tg.evaluate(model, masked, metrics=[cpd], k=5, baseline="average")["cpd"])
 
 

@@ -107,7 +107,9 @@ def test_a_model_comes_back_where_it_shall_compute(tmp_path):
 @pytest.fixture
 def explanation():
     data = load_ward(fold=0)
-    return tg.explain(build("gru", 2, 2, hidden=4), data.test.x, "random", mask=data.test.mask, ids=data.test.ids)
+    return tg.explain(
+        build("gru", 2, 2, hidden=4), tg.Series(data.test.x, mask=data.test.mask, ids=data.test.ids), "random"
+    )
 
 
 def test_an_explanation_is_kept_with_its_facts_and_without_its_series(tmp_path, explanation):

@@ -8,7 +8,7 @@ import torch
 
 import tempograd as tg
 from reproduction.tests.helpers.plans import MEASURES, WARD, load_ward, plan
-from tempograd.data import DATASETS, Dataset, Split
+from tempograd.data import DATASETS, Dataset, Series
 from tempograd.explainers.integration import Attribution
 from tempograd.models import build
 from tempograd_paper.cell import Measure
@@ -76,7 +76,7 @@ def known_answer():
     """Ones in the first channel, wherever one looks: of average and of other series it can tell nothing."""
     x = torch.randn(80, 6, 3, generator=torch.Generator().manual_seed(0))
     x[..., 0] = 1
-    whole = Split(x, (x[..., 1].sum(1) > 0).long())
+    whole = Series(x, (x[..., 1].sum(1) > 0).long())
     train, validation, test = (whole.take(part) for part in (slice(40), slice(40, 60), slice(60, 80)))
     return Dataset("ward", train, validation, test, 2, ("a", "b", "c"))
 
@@ -102,10 +102,17 @@ def by_hand(model, data, method, baseline):
     x, mask = torch.cat([part.x for part in parts]), torch.cat([part.mask for part in parts])
     pool = {"background": data.train.x}
     learns = pool if tg.EXPLAINERS[method].needs_fit or baseline == "background" else {}
-    found = tg.tune(model, x, method, metric="cpd", budget=30, baseline=baseline, mask=mask, seed=42, **learns)
+    found = tg.tune(
+        model, tg.Series(x, mask=mask), method, metric="cpd", budget=30, baseline=baseline, seed=42, **learns
+    )
     test, against = data.test.take([0, 3, 6]), pool if baseline == "background" else {}
     exp = tg.explain(
-        model, test.x, found.explainer, baseline=baseline, mask=test.mask, seed=42, ids=test.ids, **against
+        model,
+        tg.Series(test.x, mask=test.mask, ids=test.ids),
+        found.explainer,
+        baseline=baseline,
+        seed=42,
+        **against,
     )
     return found, tg.evaluate(model, exp, metrics="cpd", k=0.2, baseline=baseline, **against)["cpd"]
 
@@ -134,7 +141,12 @@ def test_what_has_nothing_to_choose_is_explained_against_each_baseline(tmp_path,
     for baseline in BASELINES:
         pool = {"background": data.train.x} if baseline == "background" else {}
         exp = tg.explain(
-            model, test.x, "integrated_gradients", baseline=baseline, mask=test.mask, ids=test.ids, seed=42, **pool
+            model,
+            tg.Series(test.x, mask=test.mask, ids=test.ids),
+            "integrated_gradients",
+            baseline=baseline,
+            seed=42,
+            **pool,
         )
         expected = tg.evaluate(model, exp, metrics="cpd", k=0.2, baseline=baseline, **pool)["cpd"]
         torch.testing.assert_close(record.scores[f"cpd_{baseline}"], expected)
@@ -149,7 +161,7 @@ def test_known_importance_is_compared_with_the_explanation_against_zero(tmp_path
     test = DATASETS["toy"](fold=0).test.take([0, 6, 13])
     model = Store(tmp_path).model(cell, "cpu")
     found = {
-        name: tg.explain(model, test.x, "occlusion", baseline=name, seed=42, ids=test.ids)
+        name: tg.explain(model, tg.Series(test.x, ids=test.ids), "occlusion", baseline=name, seed=42)
         for name in ("zero", "average")
     }
     aup = {name: tg.evaluate(model, exp, metrics="aup", truth=test.truth)["aup"] for name, exp in found.items()}
@@ -340,7 +352,9 @@ def test_a_row_of_segments_tries_no_other_member(tmp_path, data):
     x, mask = (
         torch.cat([getattr(part, name) for part in (data.validation, data.train)]) for name in ("x", "mask")
     )
-    found = tg.tune(model, x, "timing", metric="cpd", budget=30, baseline="zero", mask=mask, seed=42, grid=grid)
+    found = tg.tune(
+        model, tg.Series(x, mask=mask), "timing", metric="cpd", budget=30, baseline="zero", seed=42, grid=grid
+    )
     assert records[1].facts["chosen"]["zero"]["verdict"] == found.verdict()
 
 

@@ -6,7 +6,7 @@ import io
 import pytest
 import torch
 
-from tempograd.data import DATASETS, Dataset, Split
+from tempograd.data import DATASETS, Dataset, Series
 from tempograd.data.loading import Loader
 from tempograd.errors import DataError, MissingExtraError
 from tempograd_paper.tables.rendering import render
@@ -24,8 +24,8 @@ def stand_ins(monkeypatch):
     def wafer(*, root=None, variant=None, fold=None):
         asked["wafer"] = (root, variant, fold)
         train, test = (
-            Split(torch.zeros(5, 7, 2), torch.zeros(5).long()),
-            Split(torch.zeros(3, 7, 2), torch.ones(3).long()),
+            Series(torch.zeros(5, 7, 2), torch.zeros(5).long()),
+            Series(torch.zeros(3, 7, 2), torch.ones(3).long()),
         )
         return Dataset("wafer", train, test.take([0]) if variant == "published" else None, test, 4, ("a", "b"))
 

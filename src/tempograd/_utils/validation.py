@@ -178,10 +178,17 @@ def _shallow(value: Any) -> bool:
     return not level
 
 
-def check_series(x: Any, layout: str = "BTD", name: str = "x", *, gaps: bool = False) -> Tensor:
+def check_series(
+    x: Any,
+    layout: str = "BTD",
+    name: str = "x",
+    *,
+    gaps: bool = False,
+    marking: str = "tempograd.Series(x, mask='nan')",
+) -> Tensor:
     """Return ``x`` as a finite float tensor (batch, time, channel), without copying it.
 
-    With ``gaps`` it may hold NaN.
+    With ``gaps``, which ``marking`` would allow, it may hold NaN.
     """
     tensor = as_tensor(x, name)
     if tensor.ndim != 3:
@@ -193,20 +200,25 @@ def check_series(x: Any, layout: str = "BTD", name: str = "x", *, gaps: bool = F
         raise InputError(
             f"{name} is empty, its shape is {tuple(tensor.shape)}: pass at least one series, step and channel."
         )
+    refuse_integers(tensor, name)
+    for start in range(0, len(tensor), ROWS):
+        rows = tensor[start : start + ROWS]
+        # a sum is much faster to compute, and only one that is not finite needs a second look
+        if not math.isfinite(rows.sum()) and not bool(rows.isfinite().all()):
+            _refuse(rows, name, marking, gaps=gaps)
+    return tensor.transpose(1, 2) if layout == "BDT" else tensor
+
+
+def refuse_integers(tensor: Tensor, name: str) -> None:
+    """Refuse what no gradient exists for."""
     if not tensor.is_floating_point():
         raise InputError(
             f"{name} must hold floating-point numbers, got {tensor.dtype}: write {name}.float(), or "
             f"{name}.astype('float32') of an array."
         )
-    for start in range(0, len(tensor), ROWS):
-        rows = tensor[start : start + ROWS]
-        # a sum is much faster to compute, and only one that is not finite needs a second look
-        if not math.isfinite(rows.sum()) and not bool(rows.isfinite().all()):
-            _refuse(rows, name, gaps=gaps)
-    return tensor.transpose(1, 2) if layout == "BDT" else tensor
 
 
-def _refuse(rows: Tensor, name: str, *, gaps: bool) -> None:
+def _refuse(rows: Tensor, name: str, marking: str, *, gaps: bool) -> None:
     """Refuse infinity, and NaN where there may be none."""
     if name != "x" and not gaps:
         raise InputError(f"{name} must not hold NaN or infinity: put a number there, or leave those series out.")
@@ -216,13 +228,15 @@ def _refuse(rows: Tensor, name: str, *, gaps: bool) -> None:
         )
     if not gaps:
         raise InputError(
-            f"{name} holds NaN: pass missing='mask' to leave such cells out, or put a number there and pass mask= "
-            "with 0 for them; cells that mask= leaves out must hold a number too."
+            f"{name} holds NaN: pass {marking} if NaN marks what is missing, or put a number there and pass mask= "
+            "with 0 for such cells."
         )
 
 
-def without_gaps(x: Tensor, mask: Tensor | None, value: Any, name: str) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Fill NaN in ``x`` with what "absent" means and leave such cells out of the mask.
+def without_gaps(
+    x: Tensor, mask: Tensor | None, value: Any, name: str, empty: float | None = 0
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Put ``empty`` where ``x`` holds NaN and leave such cells out of the mask; None leaves NaN there.
 
     Return ``x``, the same one where there was no NaN, the mask, and what :func:`fill` returns; an average is one
     over the cells that are left.
@@ -231,15 +245,18 @@ def without_gaps(x: Tensor, mask: Tensor | None, value: Any, name: str) -> tuple
     --------
     >>> x = torch.tensor([[[1.0], [torch.nan], [3.0]]])
     >>> [part.flatten().tolist() for part in without_gaps(x, None, "average", "baseline")]
-    [[1.0, 2.0, 3.0], [True, False, True], [2.0, 2.0, 2.0]]
+    [[1.0, 0.0, 3.0], [True, False, True], [2.0, 2.0, 2.0]]
     """
     gaps = x.isnan()
     if not bool(gaps.any()):
         return x, mask, fill(value, x, mask, name)
-    mask = ~gaps if mask is None else mask & ~gaps
-    x = x.masked_fill(gaps, 0)
-    absent = fill(value, x, mask, name)
-    return torch.where(gaps, absent, x), mask, absent
+    if mask is not None and bool((gaps & mask).any()):
+        raise InputError(
+            "x holds NaN where mask= says that a value was observed: pass mask='nan', or a mask that is 0 there."
+        )
+    mask = ~gaps if mask is None else mask
+    filled = x.masked_fill(gaps, 0 if empty is None else empty)
+    return x if empty is None else filled, mask, fill(value, x.masked_fill(gaps, 0), mask, name)
 
 
 def refuse_masked(value: Any, name: str) -> None:
@@ -268,11 +285,13 @@ def check_ids(ids: Any, count: int) -> Tensor:
         text = next((name for name in ids if isinstance(name, str)), None) if listed else None
         if text is None:
             raise
-        raise InputError(f"ids must hold whole numbers, got {brief(text)}; pass text names as names=.") from None
+        raise InputError(f"ids must hold whole numbers, got {brief(text)}.") from None
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
         raise InputError(f"ids must be integers, got {tensor.dtype}.")
     if tensor.shape != (count,):
-        raise InputError(f"ids must name each of the {count} series once, got shape {tuple(tensor.shape)}.")
+        raise InputError(
+            f"ids must have one entry per series: expected shape ({count},), got {tuple(tensor.shape)}."
+        )
     tensor = tensor.to(torch.int64)
     ordered = tensor.sort().values
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
@@ -404,7 +423,7 @@ def with_sign(tensor: Tensor, name: str) -> Tensor:
         largest = int(signed[signed < 0].max()) + 2**64
         raise InputError(
             f"{name} holds {largest}, but integers end at {2**63 - 1} (int64): pass smaller ones"
-            f"{', or the numbers as text in names=' if name == 'ids' else ''}."
+            f"{', or the numbers as texts' if name == 'ids' else ''}."
         )
     return signed
 

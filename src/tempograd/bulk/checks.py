@@ -12,7 +12,9 @@ from torch import nn
 from tempograd._utils import validation
 from tempograd.bulk.sources import ArrayBatch, Columns, as_array, is_streamed
 from tempograd.bulk.table import RESULTS
-from tempograd.data import Series, Split
+from tempograd.data import Series
+from tempograd.engine import is_several
+from tempograd.engine.predictor import Predictor
 from tempograd.errors import InputError, brief, listed
 from tempograd.models import load_model
 from tempograd.typing import Align, Model
@@ -59,7 +61,7 @@ def columns_of(
     beside = {"ids": ids, "mask": mask}
     beside = {name: part for name, part in beside.items() if part is not None and not isinstance(part, str)}
     if beside:
-        if is_streamed(source) or is_files(source) or isinstance(source, Split):
+        if is_streamed(source) or is_files(source) or isinstance(source, Series):
             raise InputError("id= and mask= are arrays beside an array alone: name columns or .npy files.")
         ids_, mask_ = beside.get("ids"), beside.get("mask")
         series = as_array(source)
@@ -68,7 +70,7 @@ def columns_of(
             if part is not None and len(part) != len(series):
                 raise InputError(f"{name}= has {len(part)} rows for {len(series)} series.")
         source = ArrayBatch(*parts)
-    if isinstance(source, Series) and source.inputs is not None:
+    if isinstance(source, Series) and is_several(source.x):
         raise InputError("explain_dataset explains models of one input.")
     if label is not None and not is_files(source):
         raise InputError("label= names a column of CSV files, which is then no channel: arrays have none.")
@@ -133,6 +135,14 @@ def is_files(source: Any) -> bool:
         and bool(source)
         and all(isinstance(each, (str, Path)) for each in source)
     )
+
+
+def predictor_parts(model: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the model, or its name, and what is said of it, as options of a run."""
+    said = {"task": None, "classes": None, "pick": None, "layout": "BTD"}
+    if isinstance(model, Predictor):
+        model, said = model.called, {name: getattr(model, name) for name in said}
+    return model, {"model_layout" if name == "layout" else name: value for name, value in said.items()}
 
 
 def live_model(model: Any, device: Any, weights: Any, *, trust: bool) -> Model:

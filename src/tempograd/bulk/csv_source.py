@@ -57,7 +57,7 @@ def _read(fragment: Fragment, columns: Columns) -> Series:
         channels=columns.channels if columns.chosen else None,
         align=columns.align,
         labels=False,
-    )
+    ).padded()
 
 
 def _id(columns: Columns) -> str | None:
@@ -118,11 +118,12 @@ def _order(fragment: Fragment, names: Sequence[str] | None, columns: Columns) ->
 
 def _ids(found: Series, fragment: Fragment, columns: Columns) -> NDArray[np.generic]:
     """Return what a file calls its series; where it does not, they are numbered, in several files by file too."""
-    if found.names is not None:
-        return np.array(found.names)
+    if isinstance(found.ids, tuple):
+        return np.array(found.ids)
     roles = _roles(fragment, columns)
     if fragment.alone or (roles is not None and roles.id is not None):
-        return found.ids.numpy()
+        numbers: NDArray[np.generic] = found.ids.numpy()
+        return numbers
     return np.array([f"{fragment.origin}:{row}" for row in range(len(found))])
 
 

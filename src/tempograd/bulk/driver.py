@@ -6,7 +6,15 @@ from typing import Any, Literal
 
 import torch
 
-from tempograd.bulk.checks import KeptCells, check_amounts, check_options, columns_of, is_files, live_model
+from tempograd.bulk.checks import (
+    KeptCells,
+    check_amounts,
+    check_options,
+    columns_of,
+    is_files,
+    live_model,
+    predictor_parts,
+)
 from tempograd.bulk.driving import Attempts, Driving, Progress
 from tempograd.bulk.engines import Attempt, Processes, Threads, in_this_process, through, while_it_lives
 from tempograd.bulk.folder import RunFolder
@@ -15,8 +23,8 @@ from tempograd.bulk.runs import Run
 from tempograd.bulk.sources import Fragment, arrow, is_streamed
 from tempograd.bulk.travel import write_job
 from tempograd.bulk.worker import Job, Outcome, Worker
-from tempograd.data import Split
-from tempograd.engine.guesses import PROBABILITY
+from tempograd.data import Series
+from tempograd.engine.predictor import Predictor
 from tempograd.errors import InputError, brief
 from tempograd.explainers import Explainer
 from tempograd.explainers.by_name import explainer_of, require_alone
@@ -29,14 +37,11 @@ from tempograd.typing import (
     Layout,
     Missing,
     Model,
-    ModelLayout,
     Output,
-    Pick,
     Precision,
     Setting,
     Steps,
     Target,
-    Task,
 )
 
 Engine = Literal["ray"]
@@ -46,8 +51,8 @@ the workers returned."""
 
 
 def explain_dataset(
-    model: Model | str | Path,
-    source: str | Path | Sequence[str] | Array | Split | Iterable[object],
+    model: Model | Predictor | str | Path,
+    source: str | Path | Sequence[str] | Array | Series | Iterable[object],
     out: str | Path,
     *,
     method: str | Explainer = "timing",
@@ -75,7 +80,7 @@ def explain_dataset(
     target: Target | None = None,
     baseline: InputBaselines | None = None,
     steps: Steps | None = None,
-    output: Output = PROBABILITY,
+    output: Output | None = None,
     seed: int = 0,
     channels: Sequence[str] | None = None,
     times: Sequence[object] | None = None,
@@ -85,10 +90,6 @@ def explain_dataset(
     batch_size: int | None = None,
     precision: Precision = "full",
     gradient_check: bool = True,
-    task: Task | None = None,
-    pick: Pick | None = None,
-    model_layout: ModelLayout = "BTD",
-    classes: Sequence[str] | None = None,
     units: Sequence[str] | None = None,
     **settings: Setting,
 ) -> Run:
@@ -99,7 +100,7 @@ def explain_dataset(
 
     Parameters
     ----------
-    model : nn.Module, callable, or what load_model takes
+    model : nn.Module, callable, Predictor, or what load_model takes
         Several workers each make it again, which is tried before they start: a module by its class, or a model
         that is named, ``"module:callable"`` with ``weights=`` or a file. Functions do not travel.
     source : path, pattern, list of paths, array, or iterable
@@ -149,14 +150,14 @@ def explain_dataset(
         As in :func:`tempograd.load_model`, for a model given by name.
     factory : str, optional
         ``"module:callable"``, what workers call without arguments to get a module like ``model``, where its class
-        does not tell; it then gets the weights of ``model``.
+        does not tell; it then gets the weights of ``model``. Or the file that ``model`` was loaded from.
     progress : callable, optional
         Called with a :class:`~tempograd.bulk.Progress` after each fragment, instead of the line on a terminal.
     channels : sequence of str, optional
         Which columns of CSV files, in which order; the names of channels where files do not name them.
     background, target, baseline, steps, output, seed, times, layout, missing, draws, batch_size
         As in :func:`tempograd.explain`, the same for all series.
-    precision, gradient_check, task, pick, model_layout, classes, units
+    precision, gradient_check, units
         The same.
     **settings
         Hyper-parameters of a method given by name.
@@ -171,6 +172,7 @@ def explain_dataset(
     open_run : the same for a folder that is there.
     """
     arrow()
+    plain, said = predictor_parts(model)
     options = {
         "target": target,
         "baseline": baseline,
@@ -183,14 +185,11 @@ def explain_dataset(
         "batch_size": batch_size,
         "precision": precision,
         "gradient_check": gradient_check,
-        "task": task,
-        "pick": pick,
-        "model_layout": model_layout,
         "background": background,
         "channels": channels,
         "times": times,
-        "classes": classes,
         "units": units,
+        **said,
     }
     check_options(options)
     check_amounts(cells, fragment, batch, workers, max_faults)
@@ -203,13 +202,13 @@ def explain_dataset(
     source, columns = columns_of(source, x, id, mask, time, shape, keep, label, channels, align)
     if elsewhere and (is_streamed(source) or not is_files(source)):
         raise InputError("Only files can be explained by several workers: write the series to .npy or Parquet.")
-    live = live_model(model, device, weights, trust=trust)
+    live = live_model(plain, device, weights, trust=trust)
     with folder.preparing():
         plan = RunPlan(folder, live, explainer, options, columns, source, fragment)
         plan.look()
         job = plan.begin(cells=cells, ess=ess, batch=batch)
         if elsewhere:
-            folder.write("job.json", write_job(job, model, weights, factory, trust=trust))
+            folder.write("job.json", write_job(job, plain, weights, factory, trust=trust))
     attempts = _engine(engine, job, live, workers, None if device is None else str(device))
     return Driving(plan, max_faults, progress).drive(attempts)
 

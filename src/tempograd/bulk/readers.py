@@ -18,9 +18,9 @@ from tempograd.bulk.sources import (
     id_before,
     open_array,
     open_parquet,
-    text_key,
 )
 from tempograd.bulk.step_times import LONG_ROWS, StepTimes, apart_fault
+from tempograd.core.series import text_key
 from tempograd.errors import DataError, InputError, brief, listed, quote, short_path
 
 NO_ID = "A series has no id: the column of the ids holds an empty cell."

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,12 @@ from tempograd.bulk.runs import with_shape
 from tempograd.bulk.sources import Columns, Fragment, is_streamed, list_fragments
 from tempograd.bulk.step_times import check_align
 from tempograd.bulk.travel import EXAMPLE, plain_options
-from tempograd.bulk.worker import Job
-from tempograd.engine import Call, fingerprint
+from tempograd.bulk.worker import Job, asked
+from tempograd.core.series import Series
+from tempograd.engine import fingerprint
 from tempograd.engine.background import is_background
 from tempograd.engine.code_marks import code_mark
+from tempograd.engine.predictor import Predictor
 from tempograd.errors import DataError, TempogradError, WarningCounts, counted_warnings, short_path
 from tempograd.explainers import Explainer
 from tempograd.explainers.by_name import fitted
@@ -86,20 +89,17 @@ class RunPlan:
         drawn = is_background(self.options["baseline"])
         background = self.options["background"]
         if background is not None and (not drawn or self.explainer.needs_fit):
-            call = Call(pick=self.options["pick"], model_layout=self.options["model_layout"])
-            series = torch.from_numpy(batch.x[rows])
+            told = {"pick": self.options["pick"], "layout": self.options["model_layout"]}
+            predictor = replace(Predictor.of(self.model), **told)
             layout, seed = self.options["layout"], self.options["seed"]
-            self.explainer = fitted(self.explainer, self.model, series, background, layout, call, seed)
+            series, pool = Series(batch.x[rows], layout=layout), Series(background, layout=layout)
+            self.explainer = fitted(self.explainer, predictor, series, pool, seed)
         if not drawn:
             self.options["background"] = None
         with counted_warnings() as self.warned:
-            self.example = self.explainer(
-                self.model,
-                torch.from_numpy(batch.x[rows]),
-                mask=None if batch.mask is None else torch.from_numpy(batch.mask[rows]),
-                ids=torch.from_numpy(batch.keys[rows]),
-                **self.options,
-            )
+            mask = None if batch.mask is None else torch.from_numpy(batch.mask[rows])
+            x, ids = torch.from_numpy(batch.x[rows]), torch.from_numpy(batch.keys[rows])
+            self.example = asked(self.explainer, self.model, x, mask, ids, self.options)
 
     def _with_company(self, batch: ReadRows) -> ReadRows:
         """Add series of the second fragment to a single one, which could not show that a model mixes series."""

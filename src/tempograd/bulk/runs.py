@@ -15,8 +15,9 @@ from tempograd._utils import rng, validation
 from tempograd.bulk import repeats, table
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches
-from tempograd.bulk.sources import Columns, Fragment, arrow, text_key, versions
+from tempograd.bulk.sources import Columns, Fragment, arrow, versions
 from tempograd.bulk.travel import EXAMPLE
+from tempograd.core.series import text_key
 from tempograd.errors import DataError, InputError, MissingExtraError, brief, listed, short_path, warn
 from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import MANY, MOST

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.data import Split
+from tempograd.data import Series
 from tempograd.errors import DataError, InputError, MissingExtraError, brief, listed, short_path
 from tempograd.typing import Align
 
@@ -174,17 +174,6 @@ def digest(*parts: object, size: int = 8) -> str:
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=size).hexdigest()
 
 
-def text_key(text: str) -> int:
-    """Return the number below 2**63 that a series with a text for an id draws with.
-
-    Examples
-    --------
-    >>> text_key("bed 7")
-    4678479115638164931
-    """
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
-
-
 def list_fragments(source: Any, columns: Columns, size: int) -> Iterator[Fragment]:
     """Cut a source into fragments of about ``size`` series.
 
@@ -197,9 +186,8 @@ def list_fragments(source: Any, columns: Columns, size: int) -> Iterator[Fragmen
             raise DataError(f"There is no file of series at {_said(source)}: they end in {', '.join(ENDINGS)}.")
         for path, origin in found.items():
             yield from (replace(each, alone=len(found) == 1) for each in _of_file(path, origin, columns, size))
-    elif isinstance(source, Split):
-        names = getattr(source, "names", None)
-        ids = np.asarray(names if names is not None else source.ids)
+    elif isinstance(source, Series):
+        source, ids = source.padded(), np.asarray(source.ids)
         mask = None if source.mask is None else source.mask.numpy()
         yield from _of_arrays(ArrayBatch(ids, source.x.numpy(), mask), size)
     elif isinstance(source, (np.ndarray, Tensor)):
@@ -214,7 +202,7 @@ def list_fragments(source: Any, columns: Columns, size: int) -> Iterator[Fragmen
 
 def is_streamed(source: Any) -> bool:
     """Tell whether a source gives batches that can be read once only."""
-    known = (str, Path, Split, np.ndarray, Tensor, ArrayBatch)
+    known = (str, Path, Series, np.ndarray, Tensor, ArrayBatch)
     return not isinstance(source, known) and not _is_list_of_paths(source)
 
 

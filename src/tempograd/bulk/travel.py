@@ -17,7 +17,6 @@ from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.sources import Columns
 from tempograd.bulk.worker import Job, Worker
 from tempograd.engine import Call
-from tempograd.engine.guesses import Guess
 from tempograd.errors import DataError, InputError
 from tempograd.explainers import EXPLAINERS, Explainer
 from tempograd.explanation import Explanation
@@ -80,8 +79,6 @@ def _write_options(job: Job) -> dict[str, Any]:
     tensors: dict[str, Tensor] = {}
     plain: dict[str, Any] = {}
     for name, value in job.options.items():
-        if isinstance(value, Guess):  # as a plain text it would be what somebody chose
-            continue
         if hasattr(value, "shape"):
             tensors[name] = validation.as_tensor(value, name).detach().cpu().contiguous().clone()
         elif isinstance(value, TargetScore):

@@ -21,7 +21,10 @@ from tempograd.bulk import table
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches
 from tempograd.bulk.sources import Columns, Fragment, arrow
+from tempograd.core.series import Series
 from tempograd.engine import place
+from tempograd.engine.background import baseline_in_time_order, in_time_order
+from tempograd.engine.predictor import Predictor
 from tempograd.errors import (
     LONGEST,
     DataError,
@@ -44,6 +47,28 @@ MOST_CELLS = 1 << 24  # of a batch, so that long series do not fill the memory
 # with 2 to 50 samples, integrated gradients): calls of one series, and with 2 or 3 samples of two, differ from one
 # large call in the last bits; filled up to 4, 8 or 16 they never did. This is no proof for other processors.
 FILLED = 8  # series that a call has at least, copies of its first where there are fewer
+
+
+def asked(
+    explainer: Explainer, model: Model, x: Tensor, mask: Tensor | None, ids: Tensor, options: Mapping[str, Any]
+) -> Explanation:
+    """Explain series by what the options of a run say of the model, of the series and of the question."""
+    told = dict(options)
+    predictor = Predictor(
+        model,
+        task=told.pop("task", None),
+        classes=told.pop("classes", None),
+        pick=told.pop("pick", None),
+        layout=told.pop("model_layout", "BTD"),
+    )
+    if told.pop("missing", "error") == "mask":
+        mask = ~x.isnan() if mask is None else mask.bool() & ~x.isnan()
+    names = {name: told.pop(name, None) for name in ("channels", "times", "units")}
+    layout = told.pop("layout", "BTD")
+    for name, turn in (("baseline", baseline_in_time_order), ("background", in_time_order)):
+        if told.get(name) is not None:
+            told[name] = turn(told[name], layout)
+    return explainer(predictor, Series(x, mask=mask, ids=ids, layout=layout, **names), **told)
 
 
 @dataclass(frozen=True)
@@ -166,7 +191,7 @@ class Worker:
         if self.device == "cuda":  # other accelerators do not add in double precision
             x, mask = x.to(self.place), mask if mask is None else mask.to(self.place)
         with muted():
-            found = self.job.explainer(self.model, x, mask=mask, ids=ids, **(self.alone | self.job.options))
+            found = asked(self.job.explainer, self.model, x, mask, ids, self.alone | self.job.options)
         example = self.job.example  # one series, filled up with copies, does not show that a batch matters
         return replace(found, varies=example.varies, mixes_series=True) if example.mixes_series else found
 

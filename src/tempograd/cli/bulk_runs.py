@@ -23,6 +23,7 @@ from tempograd.cli.pool import pool_of
 from tempograd.cli.summary import warn_of_fresh_weights
 from tempograd.cli.wording import as_typed
 from tempograd.data import DATASETS
+from tempograd.engine.predictor import Predictor
 from tempograd.errors import LONGEST, InputError, listed, one_line
 from tempograd.models.files import exists
 
@@ -103,15 +104,17 @@ def explain_many(args: argparse.Namespace) -> None:
     source: Any = read_data(args.data, args) if is_dataset(args.data) else args.data
     model: Any = read_model(args)
     warn_of_fresh_weights(args, model)
-    options = _options(args, None if source is args.data else source) | chosen
+    series = None if source is args.data else source
+    classes = args.classes or getattr(series, "classes", None)
+    predictor = Predictor(model, task=args.task, pick=args.pick, layout=args.model_layout, classes=classes)
+    options = _options(args, series) | chosen
     if args.json:
         options["progress"] = _print_progress
     if args.engine is not None or (args.workers or 1) > 1:  # each makes the model by its name
-        model = args.model
-        options |= {"weights": args.weights, "trust": args.trust, "device": args.device}
+        options |= {"factory": args.model, "trust": args.trust, "device": args.device}
     before = set(open_run(args.out).files) if RunFolder(args.out).is_run else set()
     try:
-        run = explain_dataset(model, source, args.out, **options)
+        run = explain_dataset(predictor, source, args.out, **options)
     except KeyboardInterrupt as stop:
         raise type(stop)(STAYS) from None
     _print_run(run, before, args)
@@ -119,12 +122,13 @@ def explain_many(args: argparse.Namespace) -> None:
 
 def _options(args: argparse.Namespace, series: Any) -> dict[str, Any]:
     """Return what was asked for, as arguments of :func:`tempograd.explain_dataset`; the rest has its defaults."""
-    names = ("method", "baseline", "seed", "steps", "task", "pick", "model_layout", "output", "missing", *OWN)
+    names = ("method", "baseline", "seed", "steps", "output", "missing", *OWN)
     options = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     options["background"] = pool_of(args, [args.method])
-    for name in ("channels", "units", "classes"):
+    for name in ("channels", "units"):
         options[name] = getattr(args, name) or getattr(series, name, None)
-    options |= {name: part for name, part in target_options(args, options["classes"]).items() if name == "target"}
+    told = target_options(args, getattr(series, "classes", None))
+    options |= {name: part for name, part in told.items() if name == "target"}
     if args.id is not None:
         options["id"] = None if args.id == "none" else args.id
     for name in ("label", "align"):

@@ -8,16 +8,15 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from tempograd._utils.io import SETTINGS
 from tempograd.cli.arguments import command
-from tempograd.cli.commands import call_options, labelled, method_settings
+from tempograd.cli.commands import labelled, method_settings, question_of
 from tempograd.cli.holding import release
 from tempograd.cli.inputs import QUESTION, SOURCE, claim, read_model, repeated
 from tempograd.cli.pool import pool_of
 from tempograd.cli.summary import warn_of_fresh_weights, warn_of_other_circumstances
 from tempograd.data import Series
+from tempograd.engine.predictor import Predictor
 from tempograd.errors import InputError, quote
 from tempograd.explainers import EXPLAINERS, Explainer
 from tempograd.metrics import METRICS
@@ -29,8 +28,7 @@ def run_tune(args: argparse.Namespace) -> None:
     chosen = method_settings(args)
     claim(args, SETTINGS)
     model, series, options = _read(args, [args.method])
-    x = series.x if series.inputs is None else series.inputs
-    found = tune(model, x, args.method, budget=args.budget, **(options | chosen))
+    found = tune(model, series, args.method, budget=args.budget, **(options | chosen))
     found.save(args.out, force=args.force)
     own = {field.name for field in fields(found.explainer)}  # which the file of settings holds
     rest = {name: value for name, value in args.settings if name not in own}
@@ -53,8 +51,7 @@ def run_rank(args: argparse.Namespace) -> None:
     for path in filter(_is_file, args.methods):
         warn_of_other_circumstances(path, args.baseline, args.k)
     model, series, options = _read(args, [each.name for each in methods.values()])
-    x = series.x if series.inputs is None else series.inputs
-    found = rank(model, x, methods, **options)
+    found = rank(model, series, methods, **options)
     release()
     if args.json:
         print(json.dumps(asdict(found) | {"best": found.best, "verdict": found.verdict()}, indent=2))
@@ -62,7 +59,7 @@ def run_rank(args: argparse.Namespace) -> None:
     print(found)
 
 
-def _read(args: argparse.Namespace, methods: list[str]) -> tuple[nn.Module, Series, dict[str, Any]]:
+def _read(args: argparse.Namespace, methods: list[str]) -> tuple[Predictor, Series, dict[str, Any]]:
     """Read model and series, and return them with the arguments of the call."""
     metric = METRICS[args.metric]()  # a mistake there is told before anything is read
     model, (series, _) = read_model(args), labelled(args)
@@ -72,9 +69,9 @@ def _read(args: argparse.Namespace, methods: list[str]) -> tuple[nn.Module, Seri
             f"{metric.name} compares with the truly salient cells, which --data does not have: give it an array "
             "'truth' in an .npz, or take another --metric."
         )
-    options = call_options(args, series)
-    options |= {"metric": metric, "k": args.k, "of": args.of, "truth": series.truth}
-    return model, series, options | {"background": pool_of(args, methods, series.channels)}
+    predictor, series, options = question_of(args, model, series)
+    options |= {"metric": metric, "k": args.k, "of": args.of}
+    return predictor, series, options | {"background": pool_of(args, methods, series.channels)}
 
 
 def _named(words: Sequence[str]) -> dict[str, Explainer]:

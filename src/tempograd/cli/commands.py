@@ -11,12 +11,13 @@ from dataclasses import fields, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tempograd._utils.formatting import alike, table, with_error
 from tempograd._utils.io import EXPLANATION, MODEL, REPORT
 from tempograd._utils.registry import Registry
-from tempograd._utils.validation import check_int
+from tempograd._utils.stamps import is_nested
+from tempograd._utils.validation import check_int, lengths
 from tempograd.cli.arguments import command
 from tempograd.cli.holding import release
 from tempograd.cli.inputs import claim, device, load_explanations, read_data, read_model, sample_note, sampling
@@ -35,6 +36,7 @@ from tempograd.cli.summary import (
 )
 from tempograd.cli.wording import OWN, as_typed
 from tempograd.data import DATASETS, Series, load_dataset
+from tempograd.engine.predictor import Predictor
 from tempograd.errors import InputError, TempogradError, brief, quote, short_path, warn
 from tempograd.explainers import EXPLAINERS, explain
 from tempograd.explanation import Explanation
@@ -168,6 +170,7 @@ RESERVED = {  # what is no setting of a method, and where it comes from
     "names": "--id",
     "times": "--time",
     "channels": "--channels",
+    "task": "--task",
     "pick": "--pick",
     "model_layout": "--model-layout",
     "classes": "--classes",
@@ -180,17 +183,16 @@ def run_explain(args: argparse.Namespace) -> None:
     chosen = method_settings(args)  # a mistake there is told before anything is read
     claim(args, EXPLANATION)
     model, (series, faulty) = read_model(args), labelled(args)
-    options = call_options(args, series)
-    shown = {"units": args.units, "raw": _raw_of(series.ids.tolist(), args)}
-    options |= {name: part for name, part in shown.items() if part is not None} | chosen
     warn_of_fresh_weights(args, model)
-    if compares(args) and options["baseline"] in (None, "zero"):
+    shown = {"units": args.units, "raw": _raw_of(series.keys, series.ids, args)}
+    series = replace(series, **{name: part for name, part in shown.items() if part is not None})
+    if compares(args) and chosen.get("baseline", args.baseline) in (None, "zero") and isinstance(series.x, Tensor):
         warn_of_far_zero(series)
-    x = series.x if series.inputs is None else series.inputs
-    if args.lengths == "own":
-        x, options = at_own_lengths(series, options)
     pool = pool_of(args, [args.method], series.channels)
-    explanation = explain(model, x, args.method, background=pool, **options)
+    predictor, asked, options = question_of(args, model, series)
+    if args.lengths == "own":
+        asked = at_own_lengths(asked)
+    explanation = explain(predictor, asked, args.method, background=pool, **(options | chosen))
     named, given = args.classes or series.classes, args.classes is not None
     classes = fitting_classes(named, explanation.n_outputs, explanation.output, given=given)
     explanation = explanation.with_names(classes=classes or None)
@@ -198,37 +200,39 @@ def run_explain(args: argparse.Namespace) -> None:
     print_summary(explanation, model, series, args, faulty=faulty)
 
 
-def call_options(args: argparse.Namespace, series: Series) -> dict[str, Any]:
-    """Return what is asked of the series, as arguments of :func:`tempograd.explain`."""
-    options: dict[str, Any] = {
+def question_of(
+    args: argparse.Namespace, model: nn.Module, series: Series
+) -> tuple[Predictor, Series, dict[str, Any]]:
+    """Return the model and the series with all that was said of them, and the arguments of the question."""
+    question = target_options(args, series.classes)
+    told = {
         "task": args.task,
-        "baseline": args.baseline,
-        "steps": args.steps,
-        "seed": args.seed,
         "pick": args.pick,
-        "model_layout": args.model_layout,
-        **replace(series, padded=False).options,  # what they would warn of is said here, with the shell's options
+        "layout": args.model_layout,
+        "classes": question.pop("classes", None),
     }
-    warn_of_padding(args, series)
-    options |= {} if args.output is None else {"output": args.output}
-    options |= target_options(args, series.classes)
-    if series.inputs is not None and args.missing is not None:
-        options["missing"] = args.missing
-    if series.fixed is not None:
-        options["fixed"] = series.fixed
-    return options
+    question |= {name: getattr(args, name) for name in ("baseline", "steps", "seed", "output")}
+    return Predictor(model, **told), series, question
 
 
-def at_own_lengths(series: Series, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Return the series as a list, each without its padding, and the options of the call that fit them."""
-    parts = replace(series, raw=options.get("raw")).unpadded
-    longest, steps = max(map(len, parts["x"])), series.x.shape[1]
-    if longest < steps:  # an explanation of fewer steps than --data has would fit no later command
+def at_own_lengths(series: Series) -> Series:
+    """Return the series as a list, each without its padding."""
+    if not isinstance(series.x, Tensor):
+        raise InputError("Several inputs cannot be shown at lengths of their own: leave --lengths out.")
+    ends = lengths(series.mask, series.x).clamp(min=1).tolist()
+    if max(ends) < series.x.shape[1]:  # an explanation of fewer steps than --data has would fit no later command
         raise InputError(
-            f"The series that are explained end after {longest} of {steps} steps, and none has all of --data: "
-            "pass a larger --limit, or take steps without values out of the file."
+            f"The series that are explained end after {max(ends)} of {series.x.shape[1]} steps, and none has all "
+            "of --data: pass a larger --limit, or take steps without values out of the file."
         )
-    return parts["x"], options | {"mask": parts["mask"], "times": parts["times"], "raw": parts["raw"]}
+    names = ("x", "mask", "truth", "raw", *(["times"] if is_nested(series.times) else []))
+    whole = {name: getattr(series, name) for name in names}
+    parts: dict[str, Any] = {
+        name: [one[:end] for one, end in zip(part, ends, strict=True)]
+        for name, part in whole.items()
+        if part is not None
+    }
+    return replace(series, **parts)
 
 
 def target_options(args: argparse.Namespace, known_classes: Sequence[str] | None) -> dict[str, Any]:
@@ -277,7 +281,7 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def labelled(args: argparse.Namespace) -> tuple[Series, bool]:
-    """Read the series with their labels, as many as are wanted, and tell whether the labels are faulty.
+    """Read the series with their labels, padded, as many as are wanted, and tell whether the labels are faulty.
 
     They only tell how good the model is: faults in them are warnings.
     """
@@ -286,6 +290,8 @@ def labelled(args: argparse.Namespace) -> tuple[Series, bool]:
     except TempogradError as error:
         series, faulty = read_data(args.data, args, labels=False), True  # fails again if labels are not the reason
         warn(f"The labels are left out. {error}")
+    warn_of_padding(args, series)
+    series = series.padded()
     if args.limit is not None:
         series = series.take(slice(check_int(args.limit, "--limit", 1)))
     return series, faulty
@@ -300,7 +306,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     named = load_explanations(args.explanations, args.target, *sampling(args))
     refuse_several_targets(named)
     model, first = read_model(args), next(iter(named.values()))
-    split = None if args.data is None else aligned(first, read_data(args.data, args))
+    split = None if args.data is None else aligned(first, read_data(args.data, args).padded())
     x, truth = (None, None) if split is None else (split.x, split.truth)
     if args.baseline is None:
         warn_of_several_baselines(named)
@@ -403,7 +409,7 @@ def run_report(args: argparse.Namespace) -> None:
     claim(args, REPORT)
     explanations = load_explanations(args.explanations, args.target, *sampling(args))
     model = None if args.model is None else read_model(args)
-    found = None if args.data is None else read_data(args.data, args)
+    found = None if args.data is None else read_data(args.data, args).padded()
     first = next(iter(explanations.values()))
     named = args.classes or first.classes or (None if found is None else found.classes)
     classes = fitting_classes(named, first.n_outputs, first.output, given=args.classes is not None)
@@ -412,7 +418,7 @@ def run_report(args: argparse.Namespace) -> None:
         args.out,
         model,
         explanations,
-        found if found is not None and found.labelled and not unknown else None,
+        found if found is not None and found.y is not None and not unknown else None,
         series=args.series,
         raw=_measured(first, found, args),
         units=args.units or first.units or (None if found is None else found.units),
@@ -428,18 +434,20 @@ def run_report(args: argparse.Namespace) -> None:
 def _measured(explanation: Explanation, found: Series | None, args: argparse.Namespace) -> Tensor | None:
     """Return the explained series in the user's own units: from a file, found by their ids, or the data's own."""
     if args.raw is None and found is not None and found.raw is not None:
-        return aligned(explanation, found).raw
-    return _raw_of(explanation.ids.tolist(), args)
+        own: Tensor = aligned(explanation, found).raw
+        return own
+    return _raw_of(explanation.ids, explanation.names or explanation.ids.tolist(), args)
 
 
-def _raw_of(ids: Sequence[int], args: argparse.Namespace) -> Tensor | None:
-    """Return the series with these ids from the file of values in the user's own units; None without one."""
+def _raw_of(keys: Tensor, ids: Sequence[Any] | Tensor, args: argparse.Namespace) -> Tensor | None:
+    """Return the series with these keys from the file of values in the user's own units; None without one."""
     if args.raw is None:
         return None
-    series = read_data(args.raw, args, labels=False)
-    place = {number: row for row, number in enumerate(series.ids.tolist())}
-    gone = [number for number in ids if number not in place]
-    if gone:
-        raise InputError(f"{args.raw} lacks the series {gone[0]} of the explanation: it must hold all of them.")
-    part = series.take([place[number] for number in ids])
-    return part.x if part.mask is None else part.x.masked_fill(~part.mask, torch.nan)
+    series = read_data(args.raw, args, labels=False).padded()
+    place = {key: row for row, key in enumerate(series.keys.tolist())}
+    gone = next((name for key, name in zip(keys.tolist(), ids, strict=True) if key not in place), None)
+    if gone is not None:
+        raise InputError(f"{args.raw} lacks the series {gone} of the explanation: it must hold all of them.")
+    part = series.take([place[key] for key in keys.tolist()])
+    x: Tensor = part.x
+    return x if part.mask is None else x.masked_fill(~part.mask, torch.nan)

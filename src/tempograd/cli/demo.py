@@ -21,7 +21,7 @@ from tempograd._utils.progress import Advance, part, progress_bar, say, uninterr
 from tempograd.cli.commands import score_rows
 from tempograd.cli.inputs import device
 from tempograd.cli.parsers import EPOCHS
-from tempograd.data import Dataset, Split, load_dataset
+from tempograd.data import Dataset, Series, load_dataset
 from tempograd.errors import InputError, MissingExtraError, UnknownNameError
 from tempograd.explainers import EXPLAINERS, DeepLift, explain
 from tempograd.explanation import Explanation
@@ -66,7 +66,7 @@ class Results:
     """The methods that are done, each in all files or in none."""
 
     out: Path
-    split: Split
+    split: Series
     force: bool = False
     model: Classifier = field(init=False)
     done: dict[str, Finished] = field(default_factory=dict)
@@ -209,7 +209,7 @@ def run_demo(args: argparse.Namespace) -> None:
     print(f"  {results.report.resolve().as_uri()}")
 
 
-def _work(data: Dataset, split: Split, methods: list[str], args: argparse.Namespace, advance: Advance) -> Results:
+def _work(data: Dataset, split: Series, methods: list[str], args: argparse.Namespace, advance: Advance) -> Results:
     """Train, explain with one method after the other, and keep what is done when somebody interrupts."""
     results = Results(args.out, split, args.force)
     try:
@@ -266,14 +266,14 @@ def _add(results: Results, method: str, data: Dataset, seed: int) -> None:
         say(f"         TIMING's report is there; reload it to see more: {results.report.resolve().as_uri()}")
 
 
-def _explain(model: Classifier, data: Dataset, split: Split, method: str, seed: int) -> Explanation:
+def _explain(model: Classifier, data: Dataset, split: Series, method: str, seed: int) -> Explanation:
     """Explain; leave out what DeepLIFT says about recurrent layers: the table shows how it fares."""
     learns = EXPLAINERS[method].needs_fit or method == "gradient_shap"
-    options: dict[str, Any] = {"seed": seed, "ids": split.ids, "channels": data.channels}
+    options: dict[str, Any] = {"seed": seed}
     options |= dict(METHODS[method].options) | ({"background": data.train.x[:LEARNT_FROM]} if learns else {})
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", DeepLift.caveat)
-        return explain(model, split.x, method, **options)
+        return explain(model, split, method, **options)
 
 
 def _tune(model: Classifier, data: Dataset, args: argparse.Namespace) -> None:

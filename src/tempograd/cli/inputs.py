@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -88,11 +89,9 @@ def read_data(source: str, args: argparse.Namespace, part: str | None = None, *,
         explained, part = part is None, part or args.split
         fold = 0 if part == "validation" else None
         data = load_dataset(source, root=args.root, variant=args.variant, fold=fold)
-        split = getattr(data, part)
-        named: dict[str, Any] = {"channels": data.channels, "units": data.units}
-        if explained and data.centre is not None:  # nobody is shown what a method learns from
-            named["raw"] = data.raw(split)
-        return Series(split.x, split.y, split.mask, split.truth, split.ids, **named)
+        split: Series = getattr(data, part)
+        raw = data.raw(split) if explained and data.centre is not None else None  # else nobody is shown it
+        return replace(split, raw=raw)
     if not path.name.removesuffix(".gz").lower().endswith(ENDINGS):
         raise DataError(
             f"{short_path(path)} cannot be read: files of series end in {', '.join(ENDINGS)}, and {quote(source)} "

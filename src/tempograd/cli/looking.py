@@ -77,14 +77,14 @@ def choose(args: argparse.Namespace) -> Chosen:
     model = None if args.model is None else read_model(args)
     y = None
     if args.data is not None:
-        found = read_data(args.data, args)
+        found = read_data(args.data, args).padded()
         named = args.classes or explanation.classes or found.classes
         given = args.classes is not None
         classes = fitting_classes(named, explanation.n_outputs, explanation.output, given=given)
         explanation = explanation.with_names(classes=classes or None)
         unknown = bool(named) and not classes and explanation.output == "probability"  # which class a label is
         found = renumbered(found, classes or None)
-        y = aligned(explanation, found).y if found.labelled and not unknown else None
+        y = aligned(explanation, found).y if found.y is not None and not unknown else None
     return Chosen(explanation, place, model, y)
 
 

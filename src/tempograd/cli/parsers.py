@@ -228,7 +228,7 @@ def _add_question(group: Any, *, several: bool = False) -> None:
     )
     group.add_argument(
         "--task",
-        choices=("classification", "multilabel", "regression", "forecast", "per_step"),
+        choices=("classification", "binary", "multilabel", "regression", "forecast", "per_step"),
         help="what the model's output is (default: found from the output, with a warning where that may be wrong)",
     )
     if several:

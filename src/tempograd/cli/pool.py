@@ -43,11 +43,13 @@ def others_of(args: argparse.Namespace, named: Mapping[str, Explanation]) -> Poo
 
 def _read(source: str, args: argparse.Namespace, channels: Names) -> Pool:
     found = read_data(source, args, "train", labels=False)
-    if found.inputs is not None:
-        return found.inputs
+    found = found.padded()
+    x: Pool = found.x
+    if not isinstance(x, Tensor):
+        return x
     if source not in DATASETS:
         _warn_of_gaps(found)
-    return found.x if None in (channels, found.channels) else _in_order(found, list(channels or ()))
+    return x if None in (channels, found.channels) else _in_order(found, list(channels or ()))
 
 
 def _in_order(found: Series, channels: list[str]) -> Tensor:
@@ -56,14 +58,15 @@ def _in_order(found: Series, channels: list[str]) -> Tensor:
     Names that have nothing in common were given by two people, and say nothing of the order.
     """
     own = list(found.channels or ())
+    x: Tensor = found.x
     if own == channels or not set(own) & set(channels):
-        return found.x
+        return x
     if sorted(own) != sorted(channels) or len(set(own)) < len(own):
         raise InputError(
             f"--background has the channels {', '.join(own)}, --data {', '.join(channels)}: name those that both "
             "have with --channels."
         )
-    return found.x[..., [own.index(name) for name in channels]]
+    return x[..., [own.index(name) for name in channels]]
 
 
 def _warn_of_gaps(found: Series) -> None:

@@ -19,7 +19,6 @@ from tempograd.cli.holding import release
 from tempograd.cli.inputs import SOURCE, repeated
 from tempograd.cli.wording import as_typed
 from tempograd.data import Series
-from tempograd.data.base import padding_note
 from tempograd.errors import InputError, short_path, warn
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
@@ -75,7 +74,11 @@ def warn_of_far_zero(series: Series) -> None:
 
 def warn_of_padding(args: argparse.Namespace, series: Series) -> None:
     """Warn where the model reads 0 after the end of series, unless somebody said how it is to be called."""
-    note = padding_note(series)
+    short = 0 if not isinstance(series.x, list) else sum(len(part) < series.shape[1] for part in series.x)
+    note = short and (
+        f"{short} of {len(series)} series {'has' if short == 1 else 'have'} fewer than {series.shape[1]} steps: "
+        "shorter series end in 0, which the model reads and which is masked."
+    )
     if note and "lengths" not in args:  # 'tune' and 'rank' have padded series only
         warn(f"{note} Pass series of one length if it was not trained on padded ones.")
     elif note and args.lengths is None:
@@ -88,7 +91,7 @@ def warn_of_padding(args: argparse.Namespace, series: Series) -> None:
 def warn_of_changing_labels(explanation: Explanation, series: Series) -> None:
     """Warn where labels change within a series although the model gives one answer per series."""
     one = explanation.target is not None and explanation.target.ndim == 1 and explanation.task != "forecast"
-    if not one or not series.labelled or series.y.shape != series.x.shape[:2]:
+    if not one or series.y is None or series.y.shape != series.shape[:2]:
         return
     seen = torch.ones_like(series.y, dtype=torch.bool) if series.mask is None else series.mask.any(2)
     labels = series.y.gather(1, seen.int().argmax(1, keepdim=True))  # the first of each series
@@ -184,7 +187,7 @@ def print_summary(
     warn_of_low_accuracy(facts["accuracy"], facts["outputs"], facts["series"])
     warn_of_changing_labels(explanation, series)
     facts["verdict"] = as_typed(facts["verdict"])
-    known = series.labelled and not faulty and bool(classes or not named)
+    known = series.y is not None and not faulty and bool(classes or not named)
     facts["most_telling"] = _most_telling(explanation, model, series.y if known else None)
     release()
     if args.json:

@@ -26,6 +26,8 @@ PHRASES = {  # what is no option of a command, or is said in another way there
     "call fit(model, series), or pass background= to tempograd.explain": "pass --background",
     "write explainer = explainer.fit(model, series), which returns a new one, or pass background= to "
     "tempograd.explain": "pass --background",
+    "pass tempograd.Series(x, mask='nan')": "pass --missing mask",
+    "pass mask='nan', or a mask that is 0 there": "write 0 there in the array mask",
     "pass mask= with 0": "write an array mask with 0",
     "cells that mask= leaves": "cells that mask leaves",
     "steps= or mask= leave": "--steps or missing values leave",
@@ -49,8 +51,7 @@ PHRASES = {  # what is no option of a command, or is said in another way there
     "open_run(…).failures() tells more": "'tempograd runs FOLDER' tells more",
     "start the same call again": "start the same command again",
     "max_faults must": "--max-faults must",
-    "pass them padded, with mask=": "pass --lengths padded",
-    "pass the series padded, with mask=": "pass --lengths padded",
+    "pass series.padded()": "pass --lengths padded",
     "The series of the explanation are not in split: pass the split that was explained, and explain with "
     "ids=split.ids where only some of its series are": "--data holds other series than were explained: pass "
     "those, with the same options (--split, --id, --time, --channels, …)",

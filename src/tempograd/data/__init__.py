@@ -1,6 +1,7 @@
 """Series to explain: what a data set holds, and the ones that can be loaded by name."""
 
-from tempograd.data.base import Dataset, Series, Split, fold_indices
+from tempograd.core.series import Series
+from tempograd.data.base import Dataset, fold_indices
 from tempograd.data.loading import DATASETS, Loader, dataset, load_dataset
 from tempograd.data.readers import read_series
 from tempograd.data.synthetic import load_state, load_switch_feature
@@ -10,7 +11,6 @@ __all__ = [
     "Dataset",
     "Loader",
     "Series",
-    "Split",
     "dataset",
     "fold_indices",
     "load_dataset",

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tempograd.data.base import Dataset, Split
+from tempograd.core.series import Series
+from tempograd.data.base import Dataset
 from tempograd.data.loading import choose_variant, dataset
 
 _Floats = NDArray[np.float64]
@@ -277,7 +278,7 @@ def draw_labels(rng: np.random.RandomState, x: _Floats, decider: Integers, slope
 def splits(name: str, variant: str, x: _Floats, labels: Integers, decider: Integers) -> Dataset:
     """Put series, labels and deciding cells together: the first 800 train, the others test."""
     channels = range(x.shape[2])
-    whole = Split(
+    whole = Series(
         x=torch.from_numpy(x).float(),
         y=torch.from_numpy(labels).long(),
         truth=torch.from_numpy(decider[..., None] == np.array(channels)),

@@ -38,7 +38,6 @@ from tempograd.engine.model import (
     place,
     resolution,
     spare,
-    wrap,
 )
 from tempograd.engine.outputs import (
     apply_link,
@@ -53,6 +52,7 @@ from tempograd.engine.outputs import (
     spans,
     wider,
 )
+from tempograd.engine.predictor import Predictor
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
 from tempograd.engine.request import Block, Request, all_scores, call_model, score_delta, with_targets
 
@@ -74,6 +74,7 @@ __all__ = [
     "Model",
     "Packed",
     "Packing",
+    "Predictor",
     "Prefetcher",
     "Prefixes",
     "Region",
@@ -123,5 +124,4 @@ __all__ = [
     "wider",
     "with_targets",
     "with_unmet",
-    "wrap",
 ]

@@ -47,7 +47,6 @@ class Background:
     """A pool of series, in the order of their marks, from which the baselines of samples are drawn."""
 
     pool: Tensor  # (rows, time, channel), as the model is called with them
-    time: int  # steps of a series; what goes along with its row may lie behind them
     marks: Tensor  # (rows,), hashes of the rows, in order
     mean: Tensor  # (time, channel), in double precision as the next
     spread: Tensor  # (time, channel), variance over the rows
@@ -67,10 +66,9 @@ class Background:
                 "series of the same length and channels as background=."
             )
         pool = pool.to(dtype) if pool.numel() > CELLS else pool.to(device, dtype)
-        time = call.cut(x).shape[1]
-        marks, order = marks_of(pool[:, :time]).sort(stable=True)
+        marks, order = marks_of(pool).sort(stable=True)
         alike = bool(marks[0] == marks[-1])
-        if alike and bool((marks_of(x[:, :time].to(dtype)).to(marks.device) == marks[0]).any()):
+        if alike and bool((marks_of(x.to(dtype)).to(marks.device) == marks[0]).any()):
             raise InputError(
                 "background= holds nothing but the explained series itself: pass others, such as training series."
             )
@@ -78,7 +76,7 @@ class Background:
         mean = pool.mean(0, dtype=torch.float64)
         some = slices(len(pool), max(1, HASHED // pool[0].numel()))
         spread = sum((pool[rows].double() - mean).square().sum(0) for rows in some) / len(pool)
-        return cls(pool, time, marks.to(device), mean.to(device), spread.to(device), seed, purpose)
+        return cls(pool, marks.to(device), mean.to(device), spread.to(device), seed, purpose)
 
     @property
     def fingerprint(self) -> str:
@@ -131,7 +129,7 @@ class Background:
 
     def _own(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return from and up to which row the pool holds each series itself, (series, 1)."""
-        marks = marks_of(x[:, : self.time])
+        marks = marks_of(x)
         first, stop = (torch.searchsorted(self.marks, marks, right=right)[:, None] for right in (False, True))
         return first, stop
 
@@ -163,7 +161,8 @@ def pooled(call: Call, series: Any, name: str) -> Tensor:
     if packing is None:
         if is_several(series):
             raise InputError(f"{name} are of several inputs, x is of one: pass series like x.")
-        return call.extended(series)
+        found: Tensor = series
+        return found
     if not is_several(series):
         raise InputError(f"{name} must be of the same inputs as x: {', '.join(packing.names)}.")
     if isinstance(series, dict) and series.keys() == set(packing.names):
@@ -171,7 +170,7 @@ def pooled(call: Call, series: Any, name: str) -> Tensor:
     packed = pack_inputs(series, names=packing.names)
     if packed.packing != packing:
         raise InputError(f"{name} must have the inputs of x, in the same shapes: {', '.join(packing.names)}.")
-    return call.extended(packed.x)
+    return packed.x
 
 
 def is_background(baseline: Any) -> bool:

@@ -1,11 +1,10 @@
 """How a model is called: with which inputs beside the series, in which order of axes, and what of its output.
 
-Companions that are passed along row by row (``fixed=``) have to meet their series wherever the engine shows it to
-the model: on a path, in a perturbation, in another order. So each series carries the number of its row, in cells
-behind all its steps that are never observed, and the call looks the companions up.
+Companions that are passed along row by row (``Series.fixed``) meet their series wherever the engine shows it to
+the model, on a path, in a perturbation, in another order: whoever asks the model says which rows it asks about.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Self
@@ -23,18 +22,16 @@ from tempograd.engine.conventions import (
     OfArrays,
     as_model,
     as_output,
-    ask,
+    at_rows,
     bound,
     in_model_layout,
 )
-from tempograd.engine.guesses import Guess
 from tempograd.engine.inputs import Packing
 from tempograd.engine.model import Model
 from tempograd.engine.outputs import several_misfit
 from tempograd.errors import InputError, ModelError, brief
 from tempograd.typing import Output, Task
 
-BASE, DIGITS = 256, 4  # numbers of rows: what the coarsest floats hold exactly, so many times
 CONSTANTS = (str, bytes, bool, int, float, complex, type(None), torch.dtype, torch.device)
 
 
@@ -79,17 +76,12 @@ class FixedInputs:
             raise InputError(f"its fixed inputs must have {count} rows.")
         return cls(rows, constants, by_name)
 
-    def beside(self, packing: Packing, *, turned: bool, named: bool) -> Self:
-        """Refuse names that inputs have too; turn what is shaped like an input where inputs were ``turned``."""
-        for name in packing.names if named else ():
-            if self.by_name and name in {**self.rows, **self.constants}:
+    def beside(self, packing: Packing) -> Self:
+        """Refuse names that inputs, by name, have too."""
+        for name in packing.names if packing.by_name and self.by_name else ():
+            if name in {**self.rows, **self.constants}:
                 raise InputError(f"{name} is among the inputs and among the fixed ones: leave it in one of them.")
-        shapes = {part.shape[::-1] for part in packing.parts if not part.is_static} if turned else set()
-        rows = dict(self.rows)
-        for name, value in self.rows.items():
-            if isinstance(value, Tensor) and tuple(value.shape[1:]) in shapes:
-                rows[name] = value.transpose(1, 2)
-        return replace(self, rows=rows, _placed={})
+        return self
 
     def take(self, places: Tensor) -> Self:
         """Return those of some rows."""
@@ -187,6 +179,8 @@ class Call:
         Order of the axes that it takes.
     lengths : tuple of int, optional
         How many steps of each series it is shown, where series have lengths of their own; None for all steps.
+    gaps : BoolTensor of shape (batch, time, channel), optional
+        Cells where it reads NaN, whatever the engine computes with there.
     """
 
     packing: Packing | None = None
@@ -194,6 +188,7 @@ class Call:
     pick: str | int | None = None
     model_layout: str = "BTD"
     lengths: tuple[int, ...] | None = None
+    gaps: Tensor | None = field(default=None, repr=False, compare=False)
 
     _known: list[bool] = field(default_factory=list, repr=False, compare=False)
 
@@ -212,53 +207,73 @@ class Call:
     @property
     def has_companions(self) -> bool:
         """Whether the model gets more, or less, than the series as it lies there."""
-        return self.packing is not None or self._by_row
+        return self.packing is not None or self.by_row
 
     @property
-    def _by_row(self) -> bool:
+    def by_row(self) -> bool:
         """Whether it matters which row of the series the model is shown."""
-        return self.fixed is not None or self.lengths is not None
+        return self.fixed is not None or self.lengths is not None or self.gaps is not None
 
     def adapt(self, model: Model) -> Model:
         """Return the model as a function of series (batch, time, channel) alone; a plain one is itself.
 
-        With fixed inputs the series must be those of :meth:`prepared`, which know their rows.
+        Where rows matter, :meth:`at` says which they are.
         """
         model = as_model(model)
         if self.is_plain:
             return model
         return bound(self._run if self.has_companions else self._convention, model)
 
+    def reading(self, x: Tensor) -> tuple[Self, Tensor]:
+        """Return the call of a model that reads NaN where ``x`` holds it, and ``x`` with 0 there."""
+        gaps = x.isnan()
+        if not bool(gaps.any()):
+            return replace(self, gaps=None) if self.gaps is not None else self, x
+        return replace(self, gaps=gaps), x.masked_fill(gaps, 0)
+
+    def at(self, adapted: Model, rows: Tensor) -> Model:
+        """Return an adapted model as a function of series that are these ``rows`` of all."""
+        return at_rows(adapted, rows) if self.by_row else adapted
+
     @property
     def _convention(self) -> Convention:
         return Convention(self.model_layout, self.pick)
 
-    def _run(self, model: Model, z: Tensor) -> Any:
+    def _run(self, model: Model, z: Tensor, rows: Tensor | None = None) -> Any:
         """Call the model with the inputs that lie in ``z`` and what goes with its rows."""
-        ask_once = partial(self._convention.read, partial(self._answer, model))
-        return ask_once(z) if self.lengths is None else self._at_own_length(ask_once, z)
+        if self.gaps is not None and rows is not None:
+            z = z.masked_fill(self.gaps.to(z.device)[rows], torch.nan)
+        if self.lengths is not None and rows is not None:
+            return self._at_own_length(model, z, rows)
+        return self._ask(model, z, rows)
 
-    def _at_own_length(self, ask_once: Callable[[Tensor], Any], z: Tensor) -> Tensor:
+    def _ask(self, model: Model, z: Tensor, rows: Tensor | None) -> Any:
+        return self._convention.read(partial(self._answer, model, rows), z)
+
+    def _at_own_length(self, model: Model, z: Tensor, rows: Tensor) -> Tensor:
         """Ask about the series of each length by itself; outputs that have a time axis are padded with 0."""
-        time = self.cut(z).shape[1]
-        lengths = self._lengths.to(z.device)[self._numbered(z)[0]]
+        lengths = self._lengths.to(z.device)[rows]
         order = lengths.argsort(stable=True)
         parts: list[Tensor] = []
         for length in sorted(set(lengths.tolist())):
-            rows = z[lengths == length]
-            shown = torch.cat([rows[:, :length], rows[:, time:]], 1)
-            parts.append(_until(as_output(ask_once(shown), shown), length, time, self._grows(ask_once, rows)))
+            of_length = lengths == length
+            shown, here = z[of_length, :length], rows[of_length]
+            raw = as_output(self._ask(model, shown, here), shown)
+            parts.append(_until(raw, length, z.shape[1], self._grows(model, z[of_length], here)))
         return torch.cat(parts)[order.argsort()]
 
-    def _grows(self, ask_once: Callable[[Tensor], Any], rows: Tensor) -> bool:
+    def _grows(self, model: Model, z: Tensor, rows: Tensor) -> bool:
         """Tell whether outputs have a time axis, the second, from those of two lengths; found out once."""
         if not self._known:
-            time, shapes = self.cut(rows).shape[1], []
+            shapes = []
             short, long = min(self.lengths or ()), max(self.lengths or ())
-            for length in (short, long if short < long else time):  # of one series that was padded, all of it
-                shown = torch.cat([rows[:1, :length], rows[:1, time:]], 1).detach()
+            for length in (
+                short,
+                long if short < long else z.shape[1],
+            ):  # of one series that was padded, all of it
+                shown = z[:1, :length].detach()
                 with torch.no_grad():
-                    shapes.append((length, tuple(as_output(ask_once(shown), shown).shape)))
+                    shapes.append((length, tuple(as_output(self._ask(model, shown, rows[:1]), shown).shape)))
             (short, one), (long, other) = shapes
             if one != other and (one[:2] != (1, short) or other[:2] != (1, long) or one[2:] != other[2:]):
                 raise ModelError(
@@ -269,73 +284,36 @@ class Call:
             self._known.append(one != other)
         return self._known[0]
 
-    def _answer(self, model: Model, z: Tensor) -> Any:
-        series = z[:, : z.shape[1] - self._more(z.shape[2])]
-        inputs = {"": series} if self.packing is None else self.packing.unpack(series)
-        shapes = {part.shape[1:] for part in inputs.values()}
-        laid = {name: self._laid_out(part, shapes) for name, part in inputs.items()}
+    def _answer(self, model: Model, rows: Tensor | None, z: Tensor) -> Any:
+        inputs = {"": z} if self.packing is None else self.packing.unpack(z)
+        several = len({part.shape[1:] for part in inputs.values()}) > 1
+        laid = {name: self._laid_out(part, several=several) for name, part in inputs.items()}
         named = self.packing is not None and self.packing.by_name
         arguments, keywords = ([], laid) if named else (list(laid.values()), {})
-        if self.fixed is not None:
-            found = self.fixed.arguments(*self._numbered(z))
-            companions = {name: self._laid_out(value, shapes) for name, value in found.items()}
+        if self.fixed is not None and rows is not None:
+            more = len(z) - len(rows)  # one series twice, where the order of axes is found out
+            companions = self.fixed.arguments(torch.cat([rows, rows[-1:]]) if more else rows, z)
             if self.fixed.by_name:
                 keywords |= companions
             else:
                 arguments += self.fixed.ordered(companions)
         try:
-            return ask(model, *arguments, **keywords)
+            return as_model(model)(*arguments, **keywords)
         except (RuntimeError, ValueError, AssertionError, IndexError, TypeError) as error:
             message = several_misfit(error, _told(arguments, keywords))
             if message is None:
                 raise
             raise ModelError(message) from error
 
-    def _laid_out(self, value: Any, shapes: Collection[torch.Size]) -> Any:
-        """Bring a series, or what has the shape of one, into the order of axes that the model takes."""
-        if not isinstance(value, Tensor) or value.ndim != 3 or value.shape[1:] not in shapes:
-            return value
-        several = len(shapes) > 1 and self.model_layout == "BT" and value.shape[2] > 1
-        return value if several else in_model_layout(value, self.model_layout)
-
-    # The numbers of the rows: digits in the last steps, which nobody observes
-
-    def _more(self, channels: int) -> int:
-        """How many steps carry the number of the row."""
-        return -(-DIGITS // channels) if self._by_row else 0
-
-    def _numbered(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the number of the row that each of ``z`` is, and ``z``."""
-        digits = z[:, z.shape[1] - self._more(z.shape[2]) :].detach().flatten(1)[:, :DIGITS]
-        powers = BASE ** torch.arange(DIGITS, device=z.device)
-        return (digits.long() * powers).sum(1), z
-
-    def with_rows(self, x: Tensor) -> Tensor:
-        """Put the number of its row behind each series, where the model gets more with it."""
-        steps = self._more(x.shape[2])
-        if not steps:
-            return x
-        row = torch.arange(len(x), device=x.device)[:, None]
-        digits = row // BASE ** torch.arange(DIGITS, device=x.device) % BASE
-        behind = x.new_zeros(len(x), steps * x.shape[2])
-        behind[:, :DIGITS] = digits.to(x)
-        return torch.cat([x, behind.view(len(x), steps, x.shape[2])], 1)
-
-    def extended(self, cells: Tensor, value: float = 0) -> Tensor:
-        """Make cells (…, time, channel) as long as series with their rows behind them."""
-        steps = self._more(cells.shape[-1])
-        if not steps:
-            return cells
-        more = cells.new_full((*cells.shape[:-2], steps, cells.shape[-1]), value)
-        return torch.cat([cells, more], -2)
-
-    def cut(self, cells: Tensor) -> Tensor:
-        """Take the steps off again that :meth:`extended` or :meth:`with_rows` put there."""
-        return cells[..., : cells.shape[-2] - self._more(cells.shape[-1]), :]
+    def _laid_out(self, part: Tensor, *, several: bool) -> Tensor:
+        """Bring an input into the order of axes that the model takes; "BT" is for those of one channel."""
+        if part.ndim != 3 or (several and self.model_layout == "BT" and part.shape[2] > 1):
+            return part
+        return in_model_layout(part, self.model_layout)
 
     def series_of(self, cells: Tensor) -> Tensor:
         """Return the first input that has time, as it was given, from cells (batch, time, channel) of all."""
-        return self.cut(cells) if self.packing is None else self.packing.first.of(self.cut(cells))
+        return cells if self.packing is None else self.packing.first.of(cells)
 
     def turned_back(self, outputs: Tensor) -> Tensor:
         """Return outputs that are series again in the order (batch, time, channel), not in that of the model.
@@ -346,15 +324,12 @@ class Call:
             return outputs.transpose(1, 2)
         return outputs[..., None] if self.model_layout == "BT" and outputs.ndim == 2 else outputs
 
-    def prepared(self, model: Model, x: Tensor) -> tuple[Model, Tensor]:
-        """Return the model as a function of series, and the series as it takes them."""
-        return self.adapt(model), self.with_rows(x)
-
     def take(self, places: Tensor) -> Self:
         """Return the call of some of the series."""
         lengths = None if self.lengths is None else tuple(self.lengths[place] for place in places.tolist())
         fixed = None if self.fixed is None else self.fixed.take(places)
-        return replace(self, fixed=fixed, lengths=lengths) if self._by_row else self
+        gaps = None if self.gaps is None else self.gaps[places.to(self.gaps.device)]
+        return replace(self, fixed=fixed, lengths=lengths, gaps=gaps) if self.by_row else self
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -416,12 +391,12 @@ def _innermost(model: Model) -> Model:
 
 
 def told_by(
-    model: Model, output: Output, task: Task | None, classes: Sequence[str] | None
-) -> tuple[Output, Task | None, Sequence[str] | None]:
+    model: Model, output: Output | None, task: Task | None, classes: Sequence[str] | None
+) -> tuple[Output | None, Task | None, Sequence[str] | None]:
     """Complete what an estimator knows: its columns are explained as they are, and its classes have names."""
     known = _innermost(model)
     if not isinstance(known, Estimator):
         return output, task, classes
-    if isinstance(output, Guess) or known.method == "predict_proba":
+    if output is None or known.method == "predict_proba":
         output = "raw"
     return output, task or known.task, known.classes if classes is None else classes

@@ -34,7 +34,8 @@ def code_mark(model: Model) -> str:
     True
     """
     parts = [part for module in modules_of(model) for part in parts_of(module).modules]
-    within = list(reached(model))
+    held = [value for part in parts for value in vars(part).values() if isinstance(value, FunctionType)]
+    within = [thing for each in (model, *held) for thing in reached(each)]
     kinds = {part if isinstance(part, FunctionType) else type(part) for part in (*parts, *within)}
     here = [part for kind in kinds if kind.__module__ == "__main__" for part in (kind, *vars(kind).values())]
     texts = [_text(part) for part in here if isinstance(part, FunctionType)]

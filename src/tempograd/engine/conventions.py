@@ -4,17 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from types import MethodType
 from typing import Any, get_args
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tempograd._utils import validation
-from tempograd.engine.arrays import to_array, warn_where_arrays_differ, with_arrays
-from tempograd.engine.batching import out_of_memory
 from tempograd.engine.model import Model, owner
-from tempograd.errors import InputError, ModelError, TempogradError, brief
+from tempograd.errors import InputError, ModelError, brief
 from tempograd.typing import ModelLayout, Task
 
 LAYOUTS: tuple[ModelLayout, ...] = get_args(ModelLayout)
@@ -37,7 +34,8 @@ def in_model_layout(z: Tensor, layout: str) -> Tensor:
     if layout == "BT":
         if z.shape[2] != 1:
             raise InputError(
-                f"model_layout='BT' is for series of one channel, x has {z.shape[2]}: pass 'BTD', 'BDT' or 'TBD'."
+                f"Predictor(layout='BT') is for series of one channel, x has {z.shape[2]}: pass 'BTD', 'BDT' or "
+                "'TBD'."
             )
         return z.squeeze(2)
     if layout == "BTD":
@@ -227,7 +225,7 @@ class Convention:
 
     def __call__(self, model: Model, z: Tensor) -> Any:
         """Call a model with series (batch, time, channel)."""
-        return self.read(lambda z: ask(model, in_model_layout(z, self.model_layout)), z)
+        return self.read(lambda z: as_model(model)(in_model_layout(z, self.model_layout)), z)
 
     def read(self, answer: Callable[[Tensor], Any], z: Tensor) -> Any:
         """Return the output from a model's answer to series (batch, time, channel), one row per series."""
@@ -243,7 +241,28 @@ class Convention:
         return batch_first(raw, len(z), lambda: as_output(output(torch.cat([z, z[-1:]]).detach()), z))
 
 
-def bound(run: Callable[[Model, Tensor], Any], model: Model) -> Model:
+@dataclass(frozen=True)
+class _AtRows:
+    """Calls a model with series whose rows are known."""
+
+    run: Callable[..., Any]
+    rows: Tensor
+
+    def __call__(self, model: Model, z: Tensor) -> Any:
+        return self.run(model, z, self.rows)
+
+
+def at_rows(model: Any, rows: Tensor) -> Model:
+    """Return a model that was bound to a call as a function of series which are these ``rows`` of all."""
+    if isinstance(model, MethodType):
+        return MethodType(_AtRows(model.__func__, rows), model.__self__)
+    if isinstance(model, Called):
+        return Called(_AtRows(model.run, rows), model.model)
+    found: Model = model.at(rows)  # one realisation of a model that draws
+    return found
+
+
+def bound(run: Callable[..., Any], model: Model) -> Model:
     """Return a model that ``run(model, z)`` calls, behind which its module is found as behind a method of it."""
     module = owner(model)
     if module is None:
@@ -258,112 +277,30 @@ def bound(run: Callable[[Model, Tensor], Any], model: Model) -> Model:
 class _OfMethod:
     """Calls a method of a module, which may be a copy of the one it was found on."""
 
-    run: Callable[[Model, Tensor], Any]
+    run: Callable[..., Any]
     function: Callable[..., Any]
 
-    def __call__(self, module: nn.Module, z: Tensor) -> Any:
-        return self.run(MethodType(self.function, module), z)
+    def __call__(self, module: nn.Module, z: Tensor, *rows: Tensor) -> Any:
+        return self.run(MethodType(self.function, module), z, *rows)
 
 
 @dataclass(frozen=True, eq=False)
 class Called:
     """A function, or an estimator, that ``run`` calls."""
 
-    run: Callable[[Model, Tensor], Any]
+    run: Callable[..., Any]
     model: Model
 
     def __call__(self, z: Tensor) -> Any:
         return self.run(self.model, z)
 
 
-def layout_of(model: Model) -> str:
-    """Return the order of axes that a model is called with, where it was said."""
-    run: Any = model.run if isinstance(model, Called) else getattr(model, "__func__", None)
-    run = run.run if isinstance(run, _OfMethod) else run
-    return str(getattr(getattr(run, "__self__", run), "model_layout", "BTD"))
-
-
 # Functions of numpy arrays
 
-_in_numpy: "WeakKeyDictionary[Any, bool]" = WeakKeyDictionary()  # functions, and whether they get arrays
 
-
-def ask(model: Model, *given: Any, **named: Any) -> Any:
-    """Call a model with series, and what else there is: a function that is written for numpy arrays gets them.
-
-    It is one if it returns an array when it gets one. What tensors and arrays have in common need not mean the
-    same (``x.std(1)`` does not), so whatever leaves torch is asked again; and what fails with a tensor gets one
-    chance with an array, after which its first error is raised. That is found out once.
-    """
-    function: Callable[..., Any] = model if callable(model) else as_model(model)
-    own = isinstance(function, (nn.Module, Called, OfArrays, Estimator)) or owner(function) is not None
-    in_numpy = False if own else _known(function)
-    if in_numpy is None:
-        raw, in_numpy = _ask_first(function, given, named)
-        if in_numpy is not None:
-            _remember(function, in_numpy=in_numpy)
-        return raw
-    return with_arrays(function, given, named) if in_numpy else function(*given, **named)
-
-
-def _ask_first(
-    function: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]
-) -> tuple[Any, bool | None]:
-    """Ask a function, and tell whether it gets arrays; None where a gradient is wanted and the answer has none."""
-    try:
-        raw = function(*given, **named)
-    except TempogradError:
-        raise
-    except Exception as error:  # whatever a function says of a tensor
-        if out_of_memory(error):
-            raise
-        return _second_chance(function, given, named, error), True
-    if isinstance(raw, Tensor) or not _left_torch(raw):
-        warn_where_arrays_differ(function, given, named)
-        return raw, False
-    if torch.is_grad_enabled() and any(
-        isinstance(part, Tensor) and part.requires_grad for part in (*given, *named.values())
-    ):
-        return raw, None
-    try:
-        again = with_arrays(function, given, named)
-    except Exception:  # written for tensors, whatever it returns
-        return raw, False
-    return (again, True) if _left_torch(again) else (raw, False)
-
-
-def _second_chance(
-    function: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any], error: Exception
-) -> Any:
-    """Call a function with arrays; if it fails or does not stay with numpy, raise what it said of the tensor."""
-    try:
-        raw = with_arrays(function, given, named)
-    except Exception as second:
-        if str(second) != str(error):
-            error.add_note(f"With a numpy array instead of a tensor: {type(second).__name__}: {second}")
-        raise error from None
-    if not _left_torch(raw):
-        raise error
-    return raw
-
-
-def _left_torch(raw: Any) -> bool:
-    parts = [raw, *_parts(raw).values()]
-    return any(_is_array(part) and not isinstance(part, Tensor) for part in parts)
-
-
-def _known(model: Any) -> bool | None:
-    try:
-        return _in_numpy.get(model)
-    except TypeError:  # it has no hash, or nothing can refer to it
-        return None
-
-
-def _remember(model: Any, *, in_numpy: bool) -> None:
-    try:
-        _in_numpy[model] = in_numpy
-    except TypeError:
-        return
+def to_array(z: Any) -> Any:
+    """Return series as a numpy array of their own memory; what is no tensor stays as it is."""
+    return z.detach().cpu().contiguous().numpy() if isinstance(z, Tensor) else z
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,12 +64,14 @@ def each_gradient(
     """
     series, points = z.shape[:2]
     flat = z.flatten(0, 1).requires_grad_()
-    extra = _extra(blocks[0], beside)
-    if extra is None or (len(extra) >= APART and not (z.is_cuda and z.numel() <= CELLS)):
-        first = None if extra is None else _raw_alone(requests[0], extra)
-        raw = requests[0].with_axis(forward(requests[0].model, flat))
+    extra, index = _extra(blocks[0], beside), blocks[0].index
+    rows = index.repeat_interleave(points)
+    others = None if extra is None else _rows(blocks[0], len(extra))
+    if extra is None or others is None or (len(extra) >= APART and not (z.is_cuda and z.numel() <= CELLS)):
+        first = None if extra is None or others is None else _raw_alone(requests[0], extra, others)
+        raw = requests[0].with_axis(forward(requests[0].at(rows), flat))
     else:
-        raw = requests[0].forward(torch.cat([extra, flat]))
+        raw = requests[0].forward(torch.cat([extra, flat]), torch.cat([others, rows]))
         first, raw = raw[: len(extra)], raw[len(extra) :]
     for place, (request, block) in enumerate(zip(requests, blocks, strict=True), 1):
         known, read = (block, None)
@@ -90,8 +92,8 @@ def each_gradient(
 
 
 @torch.no_grad()
-def _raw_alone(request: Request, z: Tensor) -> Tensor:
-    return request.forward(z)
+def _raw_alone(request: Request, z: Tensor, rows: Tensor) -> Tensor:
+    return request.forward(z, rows)
 
 
 def _extra(block: Block, beside: Tensor | None) -> Tensor | None:
@@ -101,12 +103,21 @@ def _extra(block: Block, beside: Tensor | None) -> Tensor | None:
     return torch.cat(rows) if rows else None
 
 
+def _rows(block: Block, count: int) -> Tensor:
+    """Return which series the rows of :func:`_extra` are."""
+    clean = [block.index] if block.target is None else []
+    each = (count - len(clean) * len(block.index)) // len(block.index)
+    return torch.cat([*clean, block.index.repeat_interleave(each)])
+
+
 def _captured_gradients(request: Request, z: Tensor, block: Block, beside: Tensor | None) -> Gradients | None:
     """Do the same with the captured graph of an earlier pass: only the plainest pass has one.
 
     That is one output per series, and a target that is known or is the predicted class.
     """
     if not z.is_cuda or z.numel() > CELLS or request.requested_steps is not None or block.steps is not None:
+        return None
+    if request.call.by_row:
         return None
     target = _plain_target(request, block.rows) if block.target is None else block.target
     chosen = target if isinstance(target, Tensor) else None

@@ -234,13 +234,12 @@ def pack_inputs(
     baseline: Any = None,
     mask: Any = None,
     raw: Any = None,
-    layout: str = "BTD",
-    missing: str = "error",
     names: Sequence[str] = (),
+    empty: float | None = 0,
 ) -> Packed:
     """Check several inputs, with what belongs to each, and lay them out; ``names`` are those of positions."""
     given = _by_name(x, names)
-    values = {name: _series(value, layout, name, gaps=missing == "mask") for name, value in given.items()}
+    values = {name: _series(value, name, gaps=_has(mask, name, x)) for name, value in given.items()}
     shapes = {name: _shape(given[name], values[name]) for name in values}
     packing = Packing.of(shapes, by_name=isinstance(x, Mapping))
     counts = {name: len(value) for name, value in values.items()}
@@ -253,17 +252,15 @@ def pack_inputs(
     observed: list[Tensor | None] = []
     baselines: list[Tensor] = []
     for part in packing.parts:
-        series, seen, empty = _completed(
-            part, values[part.name], masks[part.name], absent[part.name], layout, missing
-        )
+        series, seen, filled = _completed(part, values[part.name], masks[part.name], absent[part.name], empty)
         values[part.name] = series
         observed.append(seen)
-        baselines.append(empty)
+        baselines.append(filled)
     dtype = values[packing.first.name].dtype
     for value in values.values():
         dtype = torch.promote_types(dtype, value.dtype)
     packed = packing.pack([value.to(dtype) for value in values.values()])
-    shown = None if raw is None else _packed_raw(raw, packing, values, layout)
+    shown = None if raw is None else _packed_raw(raw, packing, values)
     return Packed(
         packing,
         packed,
@@ -271,6 +268,11 @@ def pack_inputs(
         _packed_mask(packing, observed, packed),
         shown,
     )
+
+
+def _has(mask: Any, name: str, x: Any) -> bool:
+    """Tell whether there is a mask for an input; of a tuple, if there is one for any of them."""
+    return mask is not None and (not isinstance(x, Mapping) or mask.get(name) is not None)
 
 
 def _warn_of_series_without_channels(packing: Packing) -> None:
@@ -281,7 +283,7 @@ def _warn_of_series_without_channels(packing: Packing) -> None:
             warn(
                 f"{part.name} is taken for {part.depth} static values, and {lengths[part.depth]} has as many "
                 f"steps: if {part.name} is a series of one channel, write [..., None] behind it, and "
-                "model_layout='BT' if the model takes it without that axis."
+                "tempograd.Predictor(layout='BT') if the model takes it without that axis."
             )
 
 
@@ -297,7 +299,7 @@ def _by_name(x: Any, names: Sequence[str]) -> dict[str, Any]:
     return dict(x)
 
 
-def _series(value: Any, layout: str, name: str, *, gaps: bool) -> Tensor:
+def _series(value: Any, name: str, *, gaps: bool) -> Tensor:
     """Check one input; static values are series of one step."""
     tensor = validation.as_tensor(value, name)
     if tensor.ndim not in {1, 2, 3}:
@@ -306,8 +308,8 @@ def _series(value: Any, layout: str, name: str, *, gaps: bool) -> Tensor:
         )
     if not gaps and tensor.is_floating_point() and bool(tensor.isnan().any()):
         raise InputError(
-            f"{name} holds NaN: pass missing='mask' to leave such cells out, or put a number there and pass "
-            f"mask={{{name!r}: …}} with 0 for them."
+            f"{name} holds NaN: pass tempograd.Series(x, mask='nan') if that marks what is missing, or put a "
+            f"number there and pass mask={{{name!r}: …}} with 0 for such cells."
         )
     if not tensor.is_floating_point():
         raise InputError(
@@ -315,7 +317,7 @@ def _series(value: Any, layout: str, name: str, *, gaps: bool) -> Tensor:
             f"or pass it as fixed={{{name!r}: …}} if it holds categories, lengths or the like."
         )
     if tensor.ndim == 3:
-        return validation.check_series(tensor, layout, name, gaps=gaps)
+        return validation.check_series(tensor, "BTD", name, gaps=gaps)
     flat = tensor.reshape(len(tensor), 1, -1) if tensor.numel() else tensor.reshape(len(tensor), 1, 0)
     return validation.check_series(flat, "BTD", name, gaps=gaps)
 
@@ -347,7 +349,7 @@ def _of_each(given: Any, packing: Packing, what: str, *, whole: bool) -> dict[st
 
 
 def _completed(
-    part: InputPart, series: Tensor, mask: Any, baseline: Any, layout: str, missing: str
+    part: InputPart, series: Tensor, mask: Any, baseline: Any, empty: float | None
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """Complete mask and baseline of one input, (batch, steps, channels) each."""
     what = f"baseline of {part.name}"
@@ -357,34 +359,32 @@ def _completed(
             f"baseline={{{part.name!r}: …}} with numbers, such as the mean of the training series."
         )
     if baseline is not None and not isinstance(baseline, str):
-        baseline = _laid(part, baseline, what, layout)
+        baseline = _laid(part, baseline, what)
     seen = None
     if mask is not None:
         whose = f"the mask of {part.name}"
-        seen = validation.check_mask(_laid(part, mask, whose, layout), series, whose, part.name)
-    if missing == "mask":
-        return validation.without_gaps(series, seen, baseline, what)
-    return series, seen, validation.fill(baseline, series, seen, what)
+        seen = validation.check_mask(_laid(part, mask, whose), series, whose, part.name)
+    return validation.without_gaps(series, seen, baseline, what, empty)
 
 
-def _laid(part: InputPart, value: Any, what: str, layout: str) -> Tensor:
+def _laid(part: InputPart, value: Any, what: str) -> Tensor:
     """Bring what belongs to an input into the order (batch, steps, channels)."""
     tensor = validation.check_numbers(value, what)
     if part.is_static and tensor.ndim == 2:
         return tensor[:, None]
     if part.shape == () and tensor.ndim == 1:
         return tensor[:, None, None]
-    return tensor.transpose(1, 2) if layout == "BDT" and tensor.ndim == 3 else tensor
+    return tensor
 
 
-def _packed_raw(raw: Any, packing: Packing, values: Mapping[str, Tensor], layout: str) -> Tensor:
+def _packed_raw(raw: Any, packing: Packing, values: Mapping[str, Tensor]) -> Tensor:
     """Lay out the values that people know; an input without any has those that the model gets."""
     given = _of_each(raw, packing, "raw", whole=False)
     parts = []
     for part in packing.parts:
         shown = given[part.name]
         series = values[part.name]
-        laid = series if shown is None else _laid(part, shown, f"raw of {part.name}", layout)
+        laid = series if shown is None else _laid(part, shown, f"raw of {part.name}")
         if laid.shape != series.shape:
             raise InputError(
                 f"raw of {part.name} must have its shape, {tuple(series.shape)}, got {tuple(laid.shape)}."

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal, Protocol, TypeGuard, get_args, runtime_checkable
@@ -15,8 +15,9 @@ from torch.nn.modules import module as nn_module
 
 from tempograd._utils import validation
 from tempograd.engine.batching import Batching, out_of_memory
-from tempograd.engine.conventions import as_output, ask, picked
-from tempograd.engine.model import Model, Wrapped, running, undisturbed_by_others
+from tempograd.engine.conventions import as_model, as_output, picked
+from tempograd.engine.model import Model, running, undisturbed_by_others
+from tempograd.engine.predictor import WithModules
 from tempograd.errors import InputError, ModelError, TempogradError, brief
 from tempograd.typing import Output, Picker
 
@@ -66,7 +67,7 @@ def _fault(raw: Tensor, z: Tensor, who: str) -> str:
     least = "at least one number" if matching else "one row"
     shape = tuple(raw.shape)
     turned = not matching and z.ndim == 3 and (rows in shape[1:2] or shape[:1] == (z.shape[1],))
-    hint = "; pass model_layout='TBD' if the model takes (time, batch, channel)" if turned else ""
+    hint = "; pass tempograd.Predictor(model, layout='TBD') if it takes (time, batch, channel)" if turned else ""
     return f"{who} must return {least} per series: {rows} series gave shape {shape}{hint}."
 
 
@@ -78,7 +79,7 @@ ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two prec
 ARITY = re.compile(r"missing \d+ required|takes \d+ positional|takes from \d+ to")  # how Python counts arguments
 CALLING = {  # what only calls a model
     *(__file__, nn_module.__file__),
-    *(function.__code__.co_filename for function in (Wrapped.forward, ask)),
+    *(function.__code__.co_filename for function in (WithModules.forward, as_model)),
 }
 LONG = 100  # characters of what torch says that a sentence can carry
 SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b|values to unpack", re.IGNORECASE)
@@ -197,7 +198,7 @@ def forward(model: Model, z: Tensor) -> Tensor:
         count.add(len(z))
     try:
         with running():
-            raw = ask(model, z.clone())
+            raw = as_model(model)(z.clone())
     except RuntimeError as error:
         message = _plain(str(error), z)
         if message is None:
@@ -232,7 +233,8 @@ def _plain(said: str, z: Tensor) -> str | None:
     if ELSEWHERE.search(said):
         return (
             f"The model got series in {z.dtype} on {z.device} and computes elsewhere or in another precision "
-            f"({_first(said)}): if a function hides its module, pass tempograd.wrap(module, call=function)."
+            f"({_first(said)}): if a function hides its module, pass "
+            "tempograd.Predictor(function, modules=[module])."
         )
     return None
 
@@ -251,25 +253,24 @@ def several_misfit(error: Exception, given: str) -> str | None:
     return f"The model cannot take {given}: {_first(str(error))}."
 
 
-def misfit(error: Exception, shape: Sequence[int], layout: str, advice: Callable[[], str]) -> str | None:
+def misfit(error: Exception, shape: Sequence[int]) -> str | None:
     r"""Return one sentence if a model failed because series (batch, time, channel) do not fit it.
 
     Whatever else goes wrong inside a model is for its author, who needs the error as it is: None.
 
     Examples
     --------
-    >>> said = misfit(RuntimeError("Wrong size."), (5, 4, 9), "BTD", lambda: "; pass layout='BDT'")
+    >>> said = misfit(RuntimeError("Wrong size."), (5, 4, 9))
     >>> print(*said.split(": "), sep="\n")
     The model cannot take x of shape (5, 4, 9), read as (batch, time, channel)
-    Wrong size; pass layout='BDT'.
+    Wrong size; Series(layout=) is the order of the axes of x, Predictor(layout=) that of the model.
     """
     if isinstance(error, TempogradError) or out_of_memory(error) or not SIZES.search(str(error)):
         return None
-    batch, time, channels = shape
-    given, names = (batch, time, channels), "(batch, time, channel)"
-    if layout == "BDT":
-        given, names = (batch, channels, time), "(batch, channel, time)"
-    return f"The model cannot take x of shape {given}, read as {names}: {_first(str(error))}{advice()}."
+    return (
+        f"The model cannot take x of shape {tuple(shape)}, read as (batch, time, channel): {_first(str(error))}; "
+        "Series(layout=) is the order of the axes of x, Predictor(layout=) that of the model."
+    )
 
 
 def _first(said: str) -> str:

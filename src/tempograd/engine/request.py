@@ -4,7 +4,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 import torch
@@ -15,7 +15,7 @@ from tempograd.engine.background import LOOKED, LOOKS, Background, pooled
 from tempograd.engine.batching import DEFAULT, Batching, suits_cpu
 from tempograd.engine.calls import Call
 from tempograd.engine.cuda import HostWriter
-from tempograd.engine.guesses import PROBABILITY, Findings, Guess, advice
+from tempograd.engine.guesses import Findings
 from tempograd.engine.inputs import Region
 from tempograd.engine.model import Model, modules_of, owner, place
 from tempograd.engine.outputs import (
@@ -33,7 +33,7 @@ from tempograd.engine.outputs import (
 from tempograd.engine.tasks import check_steps, found_task, link_for, named_target
 from tempograd.errors import InputError, ModelError
 from tempograd.targets import mean
-from tempograd.typing import Missing, Picker
+from tempograd.typing import Picker
 
 _fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
 
@@ -47,6 +47,7 @@ class Block(NamedTuple):
     observed: Tensor
     ids: Tensor  # (series,)
     lengths: Tensor  # (series,)
+    index: Tensor  # type: ignore[assignment]  # (series,), which of all series they are; hides tuple.index
     target: Tensor | Picker | None = (
         None  # (series,), (series, time) or a function; None before the series was read
     )
@@ -91,7 +92,6 @@ class Request:
     device: torch.device
     dtype: torch.dtype
     batch_size: int | None = None
-    layout: str = "BTD"  # of the series as the user has them
     told: str | None = None  # what the output is, where somebody said it
     task: str | None = None  # what it is, known once a series was read
     output_shape: tuple[int, ...] = ()  # of one output with several axes, whose cells are then the columns
@@ -122,12 +122,11 @@ class Request:
         target: Any = None,
         baseline: Any = None,
         mask: Any = None,
+        empty: float | None = 0,
         steps: Any = None,
-        output: str = PROBABILITY,
+        output: str | None = None,
         seed: int = 0,
         ids: Any = None,
-        layout: str = "BTD",
-        missing: str = "error",
         batch_size: int | None = None,
         task: str | None = None,
         classes: Sequence[str] | None = None,
@@ -135,24 +134,15 @@ class Request:
         named_baseline: bool = False,
     ) -> Self:
         """Check the arguments of a call; the model must already be frozen."""
-        validation.check_choice(output, "output", OUTPUTS)
+        if output is not None:
+            validation.check_choice(output, "output", OUTPUTS)
         check_steps(steps, task)
         called = validation.check_classes(classes, None)
         target = named_target(target, called)
-        validation.check_choice(missing, "missing", get_args(Missing))
         _check_steps(target, steps)
-        x = validation.check_series(x, layout, gaps=missing == "mask")
-        if layout == "BDT" and mask is not None:
-            mask = validation.as_tensor(mask, "mask")
-            mask = mask.transpose(1, 2) if mask.ndim == 3 else mask
-        if layout == "BDT" and baseline is not None and not isinstance(baseline, str):
-            baseline = validation.check_numbers(baseline, "baseline")
-            baseline = baseline.transpose(-1, -2) if baseline.ndim in {2, 3} else baseline
+        x = validation.check_series(x, gaps=mask is not None)
         observed = validation.check_mask(mask, x)
-        if missing == "mask":
-            x, observed, absent = validation.without_gaps(x, observed, baseline, "baseline")
-        else:
-            absent = validation.fill(baseline, x, observed, "baseline")
+        x, observed, absent = validation.without_gaps(x, observed, baseline, "baseline", empty)
         device, dtype = place(model, x)
         call = call or Call()
         return cls(
@@ -165,13 +155,12 @@ class Request:
             requested_target=target,
             requested_steps=steps,
             output=link_for(output, task),
-            guessed=isinstance(output, Guess) and task is None,
-            by_task=isinstance(output, Guess) and task is not None,
+            guessed=output is None and task is None,
+            by_task=output is None and task is not None,
             seed=validation.check_seed(seed),
             device=device,
             dtype=dtype,
             batch_size=batch_size,
-            layout=layout,
             told=task,
             call=call,
             named_baseline=named_baseline,
@@ -191,16 +180,17 @@ class Request:
     @property
     def time(self) -> int:
         """Return how many steps the series have: of several inputs, the first that has time."""
-        return self.call.cut(self.x).shape[1] if self.call.packing is None else self.call.packing.first.time
+        return self.x.shape[1] if self.call.packing is None else self.call.packing.first.time
+
+    @property
+    def shown(self) -> Tensor:
+        """Return the series as the model reads them, with NaN where it does."""
+        return self.x if self.call.gaps is None else self.x.masked_fill(self.call.gaps, torch.nan)
 
     @property
     def regions(self) -> list[Region] | None:
         """Return the cells whose masks are drawn together; None where that is the whole series."""
-        if not self.call.has_companions:
-            return None
-        if self.call.packing is not None:
-            return self.call.packing.regions()
-        return [Region(slice(0, self.time), tuple(range(self.x.shape[2])), is_static=False)]
+        return None if self.call.packing is None else self.call.packing.regions()
 
     def pooled(self, series: Any, name: str) -> Tensor:
         """Lay out training series as the requested ones are."""
@@ -246,13 +236,14 @@ class Request:
         else:
             observed = self.mask[rows].to(self.device)
             baseline = torch.where(observed, baseline, x)
-        ids, lengths = self._on_device
-        return Block(rows, x, baseline, observed, ids[rows], lengths[rows], background=self.background)
+        ids, lengths, index = (part[rows] for part in self._on_device)
+        return Block(rows, x, baseline, observed, ids, lengths, index, background=self.background)
 
     @cached_property
-    def _on_device(self) -> tuple[Tensor, Tensor]:
-        """Ids and lengths on the device, sent there once: a copy per block would make the host wait."""
-        return self.ids.to(self.device, non_blocking=True), self.lengths.to(self.device, non_blocking=True)
+    def _on_device(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Ids, lengths and rows on the device, sent there once: a copy per block would make the host wait."""
+        ids, lengths = (part.to(self.device, non_blocking=True) for part in (self.ids, self.lengths))
+        return ids, lengths, torch.arange(len(self.ids), device=self.device)
 
     def read(self, block: Block, raw: Tensor, known: Reading | None = None) -> Block:
         """Take the model's raw output for the clean series of a block: fix their target.
@@ -318,9 +309,9 @@ class Request:
         if total is not None and not math.isfinite(total):
             raise ModelError("The model's gradient is NaN or infinite on the path from the baseline to x.")
 
-    def outputs(self, z: Tensor) -> Tensor:
+    def outputs(self, z: Tensor, block: Block) -> Tensor:
         """Return what the model says about ``z``, (series, points, time, channel): (series, points, …, class)."""
-        return self.apply_link(self.raw_outputs(z))
+        return self.apply_link(self.raw_outputs(z, block))
 
     def apply_link(self, raw: Tensor) -> Tensor:
         """Return one number per class from raw outputs; a function gets the model's own columns to pick from."""
@@ -332,9 +323,9 @@ class Request:
         """Return raw outputs, (…, column), of which those with several axes have one column for each cell."""
         return raw.flatten(-len(self.output_shape)) if self.output_shape else raw
 
-    def raw_outputs(self, z: Tensor) -> Tensor:
+    def raw_outputs(self, z: Tensor, block: Block) -> Tensor:
         """Return the same before softmax or sigmoid, for losses that need the logarithm of a probability."""
-        raw = self.forward(z.flatten(0, 1))
+        raw = self.forward(z.flatten(0, 1), _repeat(block.index, z.shape[1]))
         return raw.reshape(*z.shape[:2], *raw.shape[1:])
 
     @torch.no_grad()
@@ -343,7 +334,7 @@ class Request:
 
         For ``steps="own"`` it is the score of each step, (series, points, time). The block's target must be known.
         """
-        return self.scores_of(self.raw_outputs(z), block, z)
+        return self.scores_of(self.raw_outputs(z, block), block, z)
 
     def scores_of(self, raw: Tensor, block: Block, z: Tensor) -> Tensor:
         """Return the same from what :meth:`raw_outputs` told of ``z``."""
@@ -366,16 +357,20 @@ class Request:
             score = (score * _repeat(block.steps, points)).sum(-1)
         return score
 
-    def forward(self, z: Tensor, alike: Tensor | None = None) -> Tensor:
-        """Call the model; where the very first series do not fit it, say so in one sentence.
+    def at(self, rows: Tensor) -> Model:
+        """Return the model as a function of series that are these ``rows`` of all, where that matters."""
+        return self.call.at(self.model, rows)
+
+    def forward(self, z: Tensor, rows: Tensor, alike: Tensor | None = None) -> Tensor:
+        """Call the model with ``rows`` of the series; where the very first do not fit it, say so in one sentence.
 
         One series that did fit says nothing of several.
 
         ``alike`` tells which series begin alike, see :func:`~tempograd.engine.outputs.forward_resumed`.
         """
         if self.fits:
-            return self.with_axis(forward_resumed(self.model, z, alike))
-        raw = self.with_axis(call_model(self.model, z, alike, shape=self.x.shape, layout=self.layout))
+            return self.with_axis(forward_resumed(self.at(rows), z, alike))
+        raw = self.with_axis(call_model(self.at(rows), z, alike, shape=self.x.shape))
         self.fits = len(z) > 1
         return raw
 
@@ -440,18 +435,16 @@ def _repeat(part: Any, points: int) -> Any:
     return part.repeat_interleave(points, 0) if isinstance(part, Tensor) else part
 
 
-def call_model(
-    model: Model, z: Tensor, alike: Tensor | None = None, *, shape: Sequence[int], layout: str = "BTD"
-) -> Tensor:
+def call_model(model: Model, z: Tensor, alike: Tensor | None = None, *, shape: Sequence[int]) -> Tensor:
     """Call the model with ``z``, (series, time, channel); where it does not fit, say so in one sentence.
 
-    That names the ``shape`` of all the series that the caller has, and in which order of axes. ``alike`` tells
-    which of them begin alike, see :func:`~tempograd.engine.outputs.forward_resumed`.
+    That names the ``shape`` of all the series that the caller has. ``alike`` tells which of them begin alike, see
+    :func:`~tempograd.engine.outputs.forward_resumed`.
     """
     try:
         return forward_resumed(model, z, alike)
     except (RuntimeError, ValueError, AssertionError, IndexError) as error:  # assertions by exported programs
-        message = misfit(error, shape, layout, lambda: advice(model, z, layout))
+        message = misfit(error, shape)
         if message is None:
             raise
         raise ModelError(message) from error
@@ -463,14 +456,14 @@ def call_model(
 @torch.no_grad()
 def with_targets(requests: Sequence[Request], block: Block) -> list[Block]:
     """Return a block for each request, its target known: the clean series are read once."""
-    raw = requests[0].forward(block.x)
+    raw = requests[0].forward(block.x, block.index)
     return [request.read(block, raw) for request in requests]
 
 
 @torch.no_grad()
 def all_scores(requests: Sequence[Request], z: Tensor, blocks: Sequence[Block]) -> list[Tensor]:
     """Return for each request what :meth:`Request.scores` returns, from one pass."""
-    raw = requests[0].raw_outputs(z)
+    raw = requests[0].raw_outputs(z, blocks[0])
     return [request.scores_of(raw, block, z) for request, block in zip(requests, blocks, strict=True)]
 
 

@@ -5,7 +5,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -13,12 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tempograd.engine.conventions import at_rows
 from tempograd.engine.cuda import NotCapturableError, plain_state
-from tempograd.engine.guesses import Touch, caution, watching
 from tempograd.engine.model import (
     Model,
     SharedChanges,
-    is_compiled,
     modules_of,
     owner,
     parts_of,
@@ -39,6 +38,7 @@ INTEGERS = (torch.int8, torch.qint8, torch.quint8)
 VIEWS = {"View", "UnsafeView", "Squeeze", "Unsqueeze", "Select", "Slice", "Transpose", "Permute", "Clone", "Alias"}
 VIEWS |= {"ReshapeAlias", "ToCopy", "Cat", "Stack", "Expand", "T", "Split", "Unbind", "Index"}
 KEPT = 32  # callers, sizes and states per module
+At = Callable[[Tensor], Model]
 Varying = Literal["", "drawn", "batch"]
 """Whether outputs for the same series differ: no; each time; with its batch, or with its place there."""
 _Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
@@ -60,32 +60,35 @@ class SecondLook(NamedTuple):
     gaps: list[float]  # between outputs of the same series at other places of batches of other sizes
     alone: bool  # whether the model takes single series
     sigmoid: bool  # whether the model ends with a sigmoid
-    touched: list[Touch]
     drew: bool  # whether random numbers were drawn
 
 
-def look_again(model: Model, x: Tensor, baseline: Tensor | None = None) -> SecondLook | None:
-    """Run series again: what the output is, how the model ends, what its layers receive.
+def look_again(model: Model, x: Tensor, baseline: Tensor | None = None, at: At | None = None) -> SecondLook | None:
+    """Run series again: what the output is, and how the model ends.
 
     With a baseline of each, some run in other batches too. None if the model fails, which is no reason to fail.
+    ``at`` gives the model as a function of some rows of the series, where it matters which these are.
     """
-    z, state = x.detach(), random_state(model)
-    seen = not is_compiled(model)  # a hook would be compiled as well
+    z, state, asked = x.detach(), random_state(model), _every(model, len(x), at, x.device)
     for differentiable in (True, False):  # a model that leaves torch runs without a gradient only
         try:
-            noting: AbstractContextManager[list[Touch]] = watching(z.numel()) if seen else nullcontext([])
-            with torch.set_grad_enabled(differentiable), noting as touched:
-                raw = forward(model, z.clone().requires_grad_(differentiable).clone())
+            with torch.set_grad_enabled(differentiable):
+                raw = forward(asked, z.clone().requires_grad_(differentiable).clone())
         except Exception:  # no look is no harm
             continue
         drew = random_state(model) != state
         with torch.set_grad_enabled(differentiable):
-            gaps, alone = ([], False) if baseline is None else _elsewhere(model, z, raw.detach(), baseline)
-        return SecondLook(z, raw.detach(), gaps, alone, _sigmoid(raw), touched, drew)
+            gaps, alone = ([], False) if baseline is None else _elsewhere(model, z, raw.detach(), baseline, at)
+        return SecondLook(z, raw.detach(), gaps, alone, _sigmoid(raw), drew)
     return None
 
 
-def _elsewhere(model: Model, z: Tensor, raw: Tensor, baseline: Tensor) -> tuple[list[float], bool]:
+def _every(model: Model, rows: int, at: At | None, device: torch.device) -> Model:
+    """Return the model as a function of the first ``rows`` series."""
+    return model if at is None else at(torch.arange(rows, device=device))
+
+
+def _elsewhere(model: Model, z: Tensor, raw: Tensor, baseline: Tensor, at: At | None) -> tuple[list[float], bool]:
     """Run the last series in other batches, each behind one half as far from its baseline; and such one alone.
 
     These have the lengths and, about, the values of the series, which no model refuses, and do not hold the
@@ -93,10 +96,12 @@ def _elsewhere(model: Model, z: Tensor, raw: Tensor, baseline: Tensor) -> tuple[
     """
     gaps, last = [], z[-MOVED:]
     between = last / 2 + baseline[-MOVED:].to(z) / 2
+    rows = torch.arange(len(z), device=z.device)[-MOVED:]
+    twice, alone = (model if at is None else at(each) for each in (torch.cat([rows, rows]), rows[-1:]))
     with suppress(Exception):  # no look is no harm
-        together = forward(model, torch.cat([between, last])).detach()
+        together = forward(twice, torch.cat([between, last])).detach()
         gaps.append(_gap(together[-len(last) :], raw[-len(last) :]))
-        gaps.append(_gap(forward(model, between[-1:]).detach(), together[len(last) - 1 : len(last)]))
+        gaps.append(_gap(forward(alone, between[-1:]).detach(), together[len(last) - 1 : len(last)]))
     return gaps, len(gaps) == 2
 
 
@@ -111,10 +116,9 @@ def trusted(model: Model, x: Tensor, caller: str) -> bool:
 
 
 def trust(model: Model, look: SecondLook, caller: str) -> None:
-    """Remember a module that gives the same outputs again, ends in no sigmoid and reads the axes as they are."""
+    """Remember a module that gives the same outputs again and ends in no sigmoid."""
     module, key = owner(model), _key(model, look.x, caller)
-    doubtful = look.drew or look.sigmoid or caution(model, look.touched, look.x) is not None
-    if module is None or key is None or doubtful:
+    if module is None or key is None or look.drew or look.sigmoid:
         return
     _trusted[module] = [*_trusted.get(module, ()), key][-KEPT:]
 
@@ -147,7 +151,7 @@ def _ends(node: Any, depth: int) -> Iterator[str]:
         yield from _ends(following, depth - 1)
 
 
-def outputs_differ(model: Model, look: SecondLook, first: Tensor | None = None) -> Varying:
+def outputs_differ(model: Model, look: SecondLook, first: Tensor | None = None, at: At | None = None) -> Varying:
     """Tell whether outputs for the same series differ: the model draws or remembers, or its batch matters.
 
     ``first`` are outputs of the same series, and maybe more, from another pass. In doubt the model runs twice
@@ -163,7 +167,8 @@ def outputs_differ(model: Model, look: SecondLook, first: Tensor | None = None) 
         return ""
     try:
         with torch.no_grad():
-            repeated = _gap(forward(model, look.x), forward(model, look.x)) <= rounding
+            asked = _every(model, len(look.x), at, look.x.device)
+            repeated = _gap(forward(asked, look.x), forward(asked, look.x)) <= rounding
     except Exception:  # no look is no harm
         return ""
     if look.drew or not repeated:
@@ -182,15 +187,15 @@ def _explained_by_rounding(model: Model, look: SecondLook) -> float:
     return SINGLE if coarsest < 1e-5 else HALF if coarsest <= 2.0**-10 else EIGHT_BITS
 
 
-def run_twice(model: Model, x: Tensor, baseline: Tensor | None = None) -> Varying:
+def run_twice(model: Model, x: Tensor, baseline: Tensor | None = None, at: At | None = None) -> Varying:
     """Tell the same of a few series that the model was not shown yet."""
     with torch.no_grad():
         try:
-            first = forward(model, x.clone())
+            first = forward(_every(model, len(x), at, x.device), x.clone())
         except Exception:  # no look is no harm
             return ""
-        look = look_again(model, x, baseline)
-        return "" if look is None else outputs_differ(model, look, first)
+        look = look_again(model, x, baseline, at)
+        return "" if look is None else outputs_differ(model, look, first, at)
 
 
 def _gap(first: Tensor, second: Tensor) -> float:
@@ -292,10 +297,14 @@ class Realisation:
         )
         self._vectorized: bool | None = None  # whether series can go through at once; None before it was tried
 
-    def __call__(self, z: Tensor) -> Tensor:
+    def __call__(self, z: Tensor, rows: Tensor | None = None) -> Tensor:
         if self._vectorized is None:
-            self._vectorized = self._agrees(z)
-        return self._at_once(z) if self._vectorized else self._one_by_one(z)
+            self._vectorized = self._agrees(z, rows)
+        return self._at_once(z, rows) if self._vectorized else self._one_by_one(z, rows)
+
+    def at(self, rows: Tensor) -> Model:
+        """Return the same as a function of series that are these ``rows`` of all."""
+        return lambda z: self(z, rows)
 
     def _reseed(self) -> None:
         _seed_torch(self._number)
@@ -304,27 +313,29 @@ class Realisation:
         for generator in self._own:
             _reseed(generator, self._number)
 
-    def _single(self, row: Tensor) -> Tensor:
-        return forward(self._model, row[None])[0]
+    def _single(self, row: Tensor, place: Tensor | None) -> Tensor:
+        model = self._model if place is None else at_rows(self._model, place[None])
+        return forward(model, row[None])[0]
 
-    def _one_by_one(self, z: Tensor) -> Tensor:
+    def _one_by_one(self, z: Tensor, rows: Tensor | None) -> Tensor:
         outputs = []
-        for row in z:
+        for number, row in enumerate(z):
             self._reseed()
-            outputs.append(self._single(row))
+            outputs.append(self._single(row, None if rows is None else rows[number]))
         return torch.stack(outputs)
 
-    def _at_once(self, z: Tensor) -> Tensor:
+    def _at_once(self, z: Tensor, rows: Tensor | None) -> Tensor:
         self._reseed()
-        outputs: Tensor = torch.func.vmap(self._single, randomness="same")(z)
+        axes = (0, None if rows is None else 0)
+        outputs: Tensor = torch.func.vmap(self._single, in_dims=axes, randomness="same")(z, rows)
         return outputs
 
-    def _agrees(self, z: Tensor) -> bool:
+    def _agrees(self, z: Tensor, rows: Tensor | None) -> bool:
         """Compare both on a few series; calls one by one must give the same again, in any order."""
-        few = z[:CHECKED].detach()
+        few, rows = z[:CHECKED].detach(), None if rows is None else rows[:CHECKED]
         with torch.no_grad():
-            long = self._one_by_one(few)
-            again = self._one_by_one(few.flip(0)).flip(0)
+            long = self._one_by_one(few, rows)
+            again = self._one_by_one(few.flip(0), None if rows is None else rows.flip(0)).flip(0)
             size = long.double().abs().amax()
             if not bool(((long - again).double().abs() <= 1e-4 * size).all()):
                 raise InputError(
@@ -334,7 +345,7 @@ class Realisation:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("error")  # vmap warns where it loops itself
-                    short = self._at_once(few)
+                    short = self._at_once(few, rows)
             except Exception:  # vmap knows many reasons, and single calls know none
                 return False
             return short.shape == long.shape and bool(((long - short).double().abs() <= 1e-4 * size).all())

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 from tempograd._utils import validation
-from tempograd.engine.guesses import Guess
 from tempograd.engine.model import Model, owner
 from tempograd.errors import InputError, ModelError, UnknownNameError, brief
 from tempograd.targets import TargetScore
@@ -16,7 +15,7 @@ AS_THEY_ARE = ("regression", "forecast")  # outputs that no softmax or sigmoid b
 ADDRESSED = ("multilabel", "regression", "forecast")  # outputs whose axes, where they are several, are one row
 
 
-def told_task(task: Any, model: Model, target: Any, output: str) -> str | None:
+def told_task(task: Any, model: Model, target: Any, output: str | None) -> str | None:
     """Return the task that somebody told: the call, the model, or a target that is for one task only.
 
     A target does not say more than the ``output`` that somebody chose.
@@ -28,25 +27,25 @@ def told_task(task: Any, model: Model, target: Any, output: str) -> str | None:
     if declared is not None:
         validation.check_choice(declared, f"{DECLARED} of the model", TASKS)
         return str(declared)
-    return target.task if isinstance(target, TargetScore) and isinstance(output, Guess) else None
+    return target.task if isinstance(target, TargetScore) and output is None else None
 
 
-def link_for(output: str, task: str | None) -> str:
+def link_for(output: str | None, task: str | None) -> str:
     """Return what is applied to the model's raw outputs: "probability", "sigmoid" or "raw".
 
     Examples
     --------
-    >>> link_for(Guess("probability"), "forecast"), link_for("probability", "multilabel"), link_for("raw", None)
+    >>> link_for(None, "forecast"), link_for("probability", "multilabel"), link_for("raw", None)
     ('raw', 'sigmoid', 'raw')
     """
+    if output is None:
+        output = "raw" if task in AS_THEY_ARE else "probability"
     if task in AS_THEY_ARE and output == "probability":
-        if isinstance(output, Guess):
-            return "raw"
         raise InputError(
             f"output='probability' contradicts task={task!r}, whose outputs are explained as they are: leave "
             "output out, or pass task='classification' or 'multilabel' if they are logits."
         )
-    return "sigmoid" if task == "multilabel" and output == "probability" else str(output)
+    return "sigmoid" if task == "multilabel" and output == "probability" else output
 
 
 def check_steps(steps: Any, task: str | None) -> None:
@@ -84,6 +83,7 @@ def found_task(told: str | None, shape: tuple[int, ...], time: int, link: str, *
     """
     wanted = {
         "classification": (len(shape) == 1, "(batch, classes)"),
+        "binary": (shape == (1,), "(batch, 1), one logit"),
         "per_step": (shape[0] == time and len(shape) < 3, f"(batch, time, classes) with {time} steps"),
     }
     if told is not None:
@@ -96,12 +96,15 @@ def found_task(told: str | None, shape: tuple[int, ...], time: int, link: str, *
                 f"The model's output for one series has shape {shape}, and task={told!r} means {expected}: pass "
                 f"task={_advised(shape, time)}, or a function as target."
             )
-        return told
+        one = shape == (1,) and link == "probability"
+        return "binary" if told == "classification" and one else told
     if len(shape) == 2 and shape[0] == time:
         return "per_step"
     if len(shape) == 1:
         one = shape[0] == 1
-        return "classification" if link == "probability" else "regression" if one else None
+        if link == "probability":
+            return "binary" if one else "classification"
+        return "regression" if one else None
     if link == "probability" and not picked:
         raise ModelError(
             f"The model's output for one series has shape {shape}, of which no probabilities can be made: pass "

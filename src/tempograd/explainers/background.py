@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 
-from tempograd._utils import validation
 from tempograd._utils.rng import Stream
+from tempograd.core.series import Series
 from tempograd.engine import Background, Request, is_several
 from tempograd.engine.background import in_time_order, is_background
 from tempograd.errors import InputError
-from tempograd.typing import InputBaselines, Inputs, Layout
+from tempograd.typing import InputBaselines, Inputs
 
 if TYPE_CHECKING:
     from tempograd.explainers.base import Explainer
@@ -20,21 +20,20 @@ if TYPE_CHECKING:
 def drawn_from(
     explainer: "Explainer",
     able: Callable[[], list[str]],
-    x: Inputs,
+    x: Series,
     baseline: InputBaselines | None,
-    background: Inputs | None,
-    layout: Layout,
+    background: Inputs | Series | None,
 ) -> tuple[Inputs | None, InputBaselines | None]:
-    """Check the series that baselines are drawn from; return them in time order, and the baseline on average.
+    """Check the series that baselines are drawn from; return them, and the baseline on average.
 
     ``able`` lists the methods that can draw.
     """
     check_background(explainer, able, baseline, background)
     if background is None:
         return None, baseline
-    pool = in_time_order(background, layout)
-    require_like(pool, x, layout)
-    return pool, mean_of(pool, layout)
+    pool = in_time_order(Series.of(background).filled)
+    require_like(pool, x)
+    return pool, mean_of(pool)
 
 
 def check_background(
@@ -59,40 +58,36 @@ def check_background(
         )
 
 
-def require_like(pool: Inputs, x: Inputs, layout: str) -> None:
-    """Refuse a pool, in the order (batch, time, channel), of other inputs or of another shape than the series."""
-    if is_several(pool) != is_several(x):
+def require_like(pool: Inputs, x: Series) -> None:
+    """Refuse a pool of other inputs or of another shape than the series."""
+    if is_several(pool) != is_several(x.x):
         one, other = ("several inputs", "one") if is_several(pool) else ("one input", "several")
         raise InputError(f"The background series are of {one}, x is of {other}: pass series like x.")
-    if isinstance(pool, Mapping) and isinstance(x, Mapping) and set(pool) != set(x):
-        raise InputError(f"The background series must be of the same inputs as x: {', '.join(map(str, x))}.")
-    if not isinstance(pool, Tensor) or isinstance(x, Mapping | tuple):
-        return
-    shape = tuple(validation.as_tensor(x, "x").shape)
-    wanted = shape[:0:-1] if layout == "BDT" else shape[1:]
-    if len(shape) == 3 and tuple(pool.shape[1:]) != wanted:
+    if isinstance(pool, Mapping) and isinstance(x.x, Mapping) and set(pool) != set(x.x):
+        raise InputError(f"The background series must be of the same inputs as x: {', '.join(map(str, x.x))}.")
+    if isinstance(pool, Tensor) and tuple(pool.shape[1:]) != x.shape[1:]:
         raise InputError(
-            f"The background series have shape {tuple(pool.shape[1:])}, x has {wanted}: pass series of the same "
-            "length and channels as background=."
+            f"The background series have shape {tuple(pool.shape[1:])}, x has {x.shape[1:]}: pass series of the "
+            "same length and channels as background=."
         )
 
 
-def mean_of(pool: Inputs, layout: str) -> InputBaselines:
-    """Return the mean of a pool at each cell, as the baseline of a call in this layout."""
+def mean_of(pool: Inputs) -> InputBaselines:
+    """Return the mean of a pool at each cell."""
     if isinstance(pool, Mapping):
-        return {name: _mean(each, layout) for name, each in pool.items()}
+        return {name: _mean(each) for name, each in pool.items()}
     if isinstance(pool, tuple):
-        return cast("InputBaselines", tuple(_mean(each, layout) for each in pool))
-    return _mean(pool, layout)
+        return cast("InputBaselines", tuple(map(_mean, pool)))
+    return _mean(pool)
 
 
-def _mean(pool: Any, layout: str) -> Tensor:
+def _mean(pool: Any) -> Tensor:
     mean: Tensor = pool.mean(0, keepdim=True, dtype=torch.float64)
     if not bool(mean.isfinite().all()):
         raise InputError(
             "background must not hold NaN or infinity: put a number there, or leave those series out."
         )
-    return mean.transpose(1, 2) if mean.ndim == 3 and layout == "BDT" else mean
+    return mean
 
 
 def laid_ready(request: Request, pool: Inputs) -> Background:

@@ -1,8 +1,7 @@
 """What every explainer shares: hyper-parameters as fields, one call, one kind of result."""
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from tempograd._utils import settings, validation
 from tempograd._utils.registry import Registry
-from tempograd._utils.stamps import check_times
+from tempograd.core.series import Series
 from tempograd.engine import (
     Call,
     Request,
@@ -26,9 +25,8 @@ from tempograd.engine import (
     score_delta,
     told_by,
 )
-from tempograd.engine.guesses import ALREADY, PROBABILITY, Guess, assumption, averaged, caution, objection
-from tempograd.engine.inputs import channel_labels, time_labels, unit_labels
-from tempograd.engine.outputs import forward
+from tempograd.engine.guesses import ALREADY, assumption, averaged
+from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import (
     FEW,
     SecondLook,
@@ -43,7 +41,7 @@ from tempograd.engine.second_look import (
 from tempograd.engine.tasks import AS_THEY_ARE, told_task
 from tempograd.errors import DataError, InputError, short_path, silenced, warn
 from tempograd.explainers.background import drawn_from, laid_ready
-from tempograd.explainers.batches import GivenSeries, SeriesBatch, as_batch
+from tempograd.explainers.batches import as_one_input, nouns
 from tempograd.explainers.files import (
     LearntParts,
     fingerprint_of_explainer,
@@ -58,16 +56,10 @@ from tempograd.explainers.realisations import over_draws
 from tempograd.explanation import Explanation, Facts
 from tempograd.targets import in_words
 from tempograd.typing import (
-    ArrayLike,
-    Fixed,
     InputBaselines,
     Inputs,
-    Layout,
-    Missing,
     Model,
-    ModelLayout,
     Output,
-    Pick,
     Precision,
     Setting,
     Steps,
@@ -93,23 +85,19 @@ BY_ITSELF = (
 )
 
 
-def warn_of_doubts(adapted: Model, request: Request, look: SecondLook | None) -> None:
-    """Warn of a guess that the values deny or cannot tell, and of axes that changed places."""
-    outputs = request.first_outputs()
-    if outputs is not None and request.guessed and request.output == "probability":
-        message = objection(outputs, request.x[: len(outputs)], sigmoid=look is not None and look.sigmoid)
-        if message is None and (request.classes is None or request.columns != 1):  # two names for one column tell
-            picked, chosen = callable(request.requested_target), request.requested_steps is not None
-            message = assumption(outputs.shape[1:], request.time, picked=picked, chosen=chosen)
+def warn_of_doubts(request: Request, look: SecondLook | None) -> None:
+    """Warn of what was assumed of the outputs, and of a sigmoid that was applied twice."""
+    outputs, sigmoid = request.first_outputs(), look is not None and look.sigmoid
+    guessed = request.guessed and request.output == "probability"
+    if outputs is not None and guessed and not sigmoid and (request.classes is None or request.columns != 1):
+        picked, chosen = callable(request.requested_target), request.requested_steps is not None
+        message = assumption(outputs.shape[1:], request.time, picked=picked, chosen=chosen)
         if message is not None:
             warn(message)
-    if request.by_task and request.output != "raw" and look is not None and look.sigmoid:
+    if sigmoid and (guessed or (request.by_task and request.output != "raw")):
         warn(ALREADY)
     if request.averaged:
         warn(averaged(request.averaged))
-    swapped = None if look is None else caution(adapted, look.touched, look.x)
-    if swapped is not None:
-        warn(swapped)
 
 
 def varied(request: Request, look: SecondLook | None, caller: str) -> Varying:
@@ -117,46 +105,10 @@ def varied(request: Request, look: SecondLook | None, caller: str) -> Varying:
     outputs = request.first_outputs()
     if outputs is None or look is None:
         return ""
-    differ = outputs_differ(request.model, look, outputs)
+    differ = outputs_differ(request.model, look, outputs, request.at)
     if not differ:
         trust(request.model, look, caller)
     return differ
-
-
-# Scores of any size: squares of very large or very small ones leave the range of single precision
-
-LARGE = 1e12  # beyond, and below its inverse, fourth powers are out of range
-
-
-def at_any_scale(
-    requests: Sequence[Request], attribute: Callable[[Sequence[Request]], list[Attribution]]
-) -> list[Attribution]:
-    """Explain; where scores turn out very large or small, explain the output in units of about their size.
-
-    The unit is a power of two, which leaves every digit as it is. Only raw outputs can have such scores, and a
-    function that picks the score need not be linear.
-    """
-    pairs = zip(requests, attribute(requests), strict=True)
-    return [_in_its_unit(request, found, attribute) for request, found in pairs]
-
-
-def _in_its_unit(
-    request: Request, found: Attribution, attribute: Callable[[Sequence[Request]], list[Attribution]]
-) -> Attribution:
-    if request.output != "raw" or found.standard_error is None or callable(request.requested_target):
-        return found
-    size = float(found.values.abs().amax())
-    if not math.isfinite(size) or size == 0 or 1 / LARGE < size < LARGE:
-        return found
-    unit = 2.0 ** round(math.log2(size))
-    (part,) = attribute([request.replace(model=lambda z: forward(request.model, z) / unit)])
-    check = part.gradient_check
-    return part._replace(
-        gradient_check=None if check is None else replace(check, jump=check.jump * unit, seen=check.seen * unit),
-        values=part.values * unit,
-        standard_error=None if part.standard_error is None else part.standard_error * unit,
-        delta=None if part.delta is None else part.delta * unit,
-    )
 
 
 TRIES = 8  # that a model gets to show that it draws, which it may do rarely
@@ -260,11 +212,16 @@ class Explainer(ABC):
         """
         return []
 
-    def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
+    def fit(self, model: Model | Predictor, x: Inputs | Series, *, seed: int = 0) -> Self:
         """Return a new explainer that has learnt what it needs from training series; most methods need nothing.
 
         The explainer itself stays as it is: write ``explainer = explainer.fit(model, x)``.
         """
+        predictor, series = nouns(model, x)
+        call = Call(pick=predictor.pick, model_layout=predictor.layout)
+        return self._fit(call.adapt(predictor.called), series.filled, seed)
+
+    def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         return self
 
     @property
@@ -341,75 +298,52 @@ class Explainer(ABC):
 
     def __call__(
         self,
-        model: Model,
-        x: Inputs,
+        model: Model | Predictor,
+        x: Inputs | Series,
         *,
-        background: Inputs | None = None,
         target: Target | None = None,
-        baseline: InputBaselines | None = None,
-        mask: Inputs | None = None,
+        targets: Targets | None = None,
+        output: Output | None = None,
         steps: Steps | None = None,
-        output: Output = PROBABILITY,
+        baseline: InputBaselines | Series | None = None,
+        background: Inputs | Series | None = None,
         seed: int = 0,
-        ids: ArrayLike | None = None,
-        channels: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
-        times: Sequence[object] | Mapping[str, Sequence[object]] | None = None,
-        names: Sequence[object] | None = None,
-        layout: Layout = "BTD",
-        missing: Missing = "error",
         draws: int = 1,
         batch_size: int | None = None,
         precision: Precision = "full",
         gradient_check: bool = True,
-        targets: Targets | None = None,
-        task: Task | None = None,
-        fixed: Fixed | None = None,
-        pick: Pick | None = None,
-        model_layout: ModelLayout = "BTD",
-        classes: Sequence[str] | None = None,
-        units: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
-        raw: Inputs | None = None,
     ) -> Explanation:
         """Explain ``model(x)``.
 
         Parameters
         ----------
-        model : nn.Module, callable or estimator
-            Maps (batch, time, channel) to (batch, class) or, one output per step, (batch, time, class).
-        x : Tensor or array of shape (batch, time, channel)
-            Or a list of series (time, channel): where their lengths differ, the model is called with each length
-            by itself, so that it reads no padding, and the explanation holds them padded at their end, masked
-            there. A data frame is read as :func:`tempograd.read_series` reads one, and a warning says how.
-        background : Tensor or array of shape (batch, time, channel), or inputs like ``x``, optional
-            The other series of ``baseline="background"``, as the model reads them. A row that equals the explained
-            series is never drawn for it.
-        target : int, Tensor of shape (batch,) or (batch, time), or callable, optional
-            Class or output to explain, by default the predicted one; a function picks one score per series
-            from the output. A single probability is that of class 1, which is the default for every series, and 0
-            is its complement.
-        baseline : {"zero", "average", "background"} or Tensor that broadcasts to ``x``, optional
-            What "absent" means, by default zero. ``"background"`` are values of other series, drawn from
-            ``background`` anew for each sample.
-        mask : Tensor like ``x``, optional
-            1 where a value was observed. Unobserved cells are never attributed, but hold a number in ``x`` too.
+        model : nn.Module, callable, estimator or Predictor
+            Maps (batch, time, channel) to (batch, class) or, one output per step, (batch, time, class). A
+            :class:`tempograd.Predictor` says more about it: its task, the names of its outputs, its order of axes.
+        x : Tensor or array of shape (batch, time, channel), or Series
+            Or a list of series (time, channel), also of unequal length, or a mapping of several inputs. A
+            :class:`tempograd.Series` says more about them: mask, ids, names, what the model gets beside them.
+        target : int, str, Tensor of shape (batch,) or (batch, time), tuple or callable, optional
+            Class or output to explain, by number, name or address, by default the predicted class; a function
+            picks one score per series from the output. A single probability is that of class 1, which is the
+            default for every series, and 0 is its complement.
+        targets : list of targets or "all", optional
+            Several targets in one call; read one with ``Explanation.for_target``. Path methods, occlusion and LIME
+            share the passes of the model between them, unless ``tolerance=`` lets each stop by itself.
+        output : {"probability", "raw"}, optional
+            Whether softmax (sigmoid for one column) is applied to the model's output; by default what the task
+            says.
         steps : int, list of int or "own", optional
             For one output per step: which of them are explained together, by default all; ``"own"`` keeps
             each cell's effect on its own step.
-        output : {"probability", "raw"}
-            Whether softmax (sigmoid for one column) is applied to the model's output.
+        baseline : {"zero", "average", "background"}, or Tensor or Series that broadcasts to ``x``, optional
+            What "absent" means, by default zero. ``"background"`` are values of other series, drawn from
+            ``background`` anew for each sample.
+        background : series like ``x``, optional
+            The other series of ``baseline="background"``, as the model reads them. A row that equals the explained
+            series is never drawn for it.
         seed : int
             Draws depend on it, on the series' id and on nothing else.
-        ids : distinct integers, optional
-            By default 0, 1, …
-        channels, times, names : sequences of str, optional
-            What people call the channels, the time steps and the series, for tables, pictures and reports.
-            ``times`` may hold texts, numbers or dates, and be (batch, time) where series have stamps of their own.
-        layout : {"BTD", "BDT"}
-            Order of the axes of ``x`` and ``mask``; for those of the model see ``model_layout``.
-        missing : {"error", "mask"}
-            What NaN in ``x`` is: a mistake, or a value that was not observed. Such cells are then left out as
-            ``mask`` leaves cells out, beside those, and hold the baseline where the model reads them; the
-            explanation's ``x`` is the series as the model read it, and its ``mask`` tells which cells it lacks.
         draws : int
             For a model that draws random numbers: how many realisations of it are explained and averaged, each
             with random numbers that all series and all their perturbations share.
@@ -421,77 +355,54 @@ class Explainer(ABC):
         gradient_check : bool, default=True
             Whether methods that follow a path compare the gradient with differences of the score, three forward
             passes a series; see ``Explanation.gradient_check``.
-        targets : list of targets or "all", optional
-            Several targets in one call; read one with ``Explanation.for_target``. Path methods, occlusion and LIME
-            share the passes of the model between them, unless ``tolerance=`` lets each stop by itself.
-        task : {"classification", "multilabel", "regression", "forecast", "per_step"}, optional
-            What the model's output is; by default found from the output, with a warning where that may be wrong.
-        fixed : mapping or sequence, optional
-            What else the model is called with, by keyword or behind the inputs: a tensor, an array or a list with
-            one row per series goes along with its series; text, numbers and None are the same for all. What else
-            is the same for all series belongs into a function around the model. Never attributed.
-        pick : str or int, optional
-            Which part of a dict, a tuple or an object the output is, by name, place or path (``"states.0"``). By
-            default the only floating-point tensor with one row per series.
-        model_layout : {"BTD", "BDT", "TBD", "BT"}
-            Order of the axes that the model takes: batch, time, channel; ``"BT"`` for one channel without an axis.
-            Fixed inputs with three axes are turned round with the series. Outputs of ``"TBD"`` models come as
-            (time, batch, …) or (batch, …).
-        classes : sequence of str, optional
-            Names of the model's outputs, also ``["survived", "died"]`` for a single probability; the name of a
-            number may end in its unit: ``["length of stay [days]"]``.
-        units : sequence of str, optional
-            Units of the channels' values, empty where there is none.
-        raw : Tensor or array like ``x``, optional
-            The values as people know them, before they were scaled for the model: only to be shown. NaN where
-            nothing was observed.
         """
-        batch = as_batch(SeriesBatch(x, mask, raw, ids, channels, times, names, layout))
-        pool, baseline = drawn_from(self, _that_draw_baselines, batch.x, baseline, background, batch.layout)
+        predictor, series = nouns(model, x)
+        baseline = baseline.filled if isinstance(baseline, Series) else baseline
+        pool, baseline = drawn_from(self, _that_draw_baselines, series, baseline, background)
         wanted = check_targets(target, targets)
-        self._check_call(model, target, wanted, batch_size, gradient_check)
+        self._check_call(target, wanted, batch_size, gradient_check)
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
-        call = Call(pick=pick, model_layout=model_layout, lengths=batch.lengths)
-        given = GivenSeries.of(call, model, batch, baseline, missing, fixed)  # before torch does anything
-        if given.call.has_companions:
-            self._require_companions(steps, unequal=batch.lengths is not None)
-        adapted = given.call.adapt(model)
+        one = as_one_input(predictor, series, baseline)  # before torch does anything
+        if one.call.has_companions:
+            self._require_companions(steps, unequal=one.call.lengths is not None)
+        bare = predictor.called
+        adapted = one.call.adapt(bare)
         if self.needs_gradient:
             require_torch(adapted)
-        output, task, classes = told_by(adapted, output, task, classes)
-        told = common_task(target, wanted, lambda each: told_task(task, model, each, output))
-        with generators_kept(model), frozen(model) as restore_buffers:
+        output, task, classes = told_by(adapted, output, predictor.task, predictor.classes)
+        told = common_task(target, wanted, lambda each: told_task(task, predictor.model, each, output))
+        with generators_kept(bare), frozen(bare) as restore_buffers:
             request = Request.create(
                 adapted,
-                given.x,
+                one.x,
                 target=target,
-                baseline=given.baseline,
-                mask=given.mask,
+                baseline=one.baseline,
+                mask=one.mask,
+                empty=series.fill,
                 steps=steps,
                 output=output,
                 seed=seed,
-                ids=batch.ids,
-                layout=given.layout,
-                missing=given.missing,
+                ids=series.keys,
                 batch_size=batch_size,
                 task=told,
                 classes=classes,
-                call=given.call,
+                call=one.call,
                 named_baseline=baseline is not None,
             )
             request.background = None if pool is None else laid_ready(request, pool)
-            named = _named(request, given.raw, batch, units)
+            raw = validation.check_raw(one.raw, request.x, request.mask)
             request.checked = gradient_check and self._examined and not isinstance(steps, str)
             requests, variant = self._requests(request, wanted, classes)
             with computing(precision, request.device):
-                ran = self._run(model, adapted, requests, draws, restore_buffers)
+                ran = self._run(bare, adapted, requests, draws, restore_buffers)
             restore_buffers()
         if ran.varies and ran.draws == 1:
             warn(NOISE if ran.varies == "drawn" else BY_ITSELF if ran.by_itself else IN_COMPANY)
-        known = ran.told() | named
+        names = series.ids if isinstance(series.ids, tuple) else None
+        known = ran.told() | one.labels | {"names": names, "classes": request.classes, "raw": raw}
         return together(
             [
-                self._explanation(result, each, str(output) if variant else _asked(output, each), known)
+                self._explanation(result, each, _asked(output, each, variant=variant), known)
                 for result, each in zip(ran.results, ran.requests, strict=True)
             ]
         )
@@ -524,13 +435,13 @@ class Explainer(ABC):
         results, requests, draws = self._over_draws(requests, draws)
         request = requests[0]
         few = _few(request)
-        look = None if trusted(adapted, few[0], self.name) else look_again(adapted, *few)
+        look = None if trusted(adapted, few[0], self.name) else look_again(adapted, *few, request.at)
         restore_buffers()  # where a forward keeps state
         mark = fingerprint(model)  # while the device is busy
         for each, result in zip(requests, results, strict=True):
             each.verify(result.values)
         varies: Varying = "drawn" if draws > 1 else varied(request, look, self.name)
-        warn_of_doubts(adapted, request, look)
+        warn_of_doubts(request, look)
         can = look is not None and look.alone and not self.needs_module
         by_itself = varies == "batch" and request.batch_size is None and can
         if by_itself:
@@ -546,10 +457,7 @@ class Explainer(ABC):
     ) -> Explanation:
         """Put the result together with the request, and with what else the call ``told``."""
         picker = request.requested_target if callable(request.requested_target) else None
-        call, found = request.call, result._asdict() | {"signed": self.signed and result.signed}
-        for name in ("values", "standard_error", "n_draws", "ess"):
-            found[name] = None if found[name] is None else call.cut(found[name])
-        mask = None if request.mask is None else call.cut(request.mask)
+        found = result._asdict() | {"signed": self.signed and result.signed}
         return Explanation(
             **found,
             **told,
@@ -557,10 +465,10 @@ class Explainer(ABC):
             prediction=_prediction(request, output),
             output=cast("Output", str(output)),
             steps=request.steps,
-            baseline=call.cut(request.baseline),
-            mask=None if mask is None or (call.fixed is not None and bool(mask.all())) else mask,
-            x=call.cut(request.x),
-            call=call,
+            baseline=request.baseline,
+            mask=request.mask,
+            x=request.shown,
+            call=request.call,
             ids=request.ids,
             seed=request.seed,
             method=self.name,
@@ -604,7 +512,7 @@ class Explainer(ABC):
         return self._attributions(requests), list(requests), 1
 
     def _attributions(self, requests: Sequence[Request]) -> list[Attribution]:
-        found = at_any_scale(requests, lambda realised: mutable_if_needed(lambda: self._explain_all(realised)))
+        found = mutable_if_needed(lambda: self._explain_all(requests))
         return [self._with_delta(request, each) for request, each in zip(requests, found, strict=True)]
 
     def _explain_all(self, requests: Sequence[Request]) -> list[Attribution]:
@@ -623,8 +531,7 @@ class Explainer(ABC):
             return found
         return found._replace(delta=score_delta(request))  # which a map of zeros may have to explain
 
-    def _check_call(self, model: Any, target: Any, wanted: Any, batch_size: Any, gradient_check: Any) -> None:
-        validation.check_model(model)
+    def _check_call(self, target: Any, wanted: Any, batch_size: Any, gradient_check: Any) -> None:
         validation.check_flag(gradient_check, "gradient_check")
         if batch_size is not None:
             validation.check_int(batch_size, "batch_size", 1)
@@ -643,7 +550,7 @@ class Explainer(ABC):
         what = "series of one length" if unequal else "models of one input alone"
         if not self.takes_inputs:
             can = sorted(name for name, kind in EXPLAINERS.items() if kind.takes_inputs)
-            padded = ", or pass the series padded, with mask=" if unequal else ""
+            padded = ", or pass series.padded()" if unequal else ""
             raise InputError(f"{self.name} explains {what}: use one of {', '.join(can)}{padded}.")
         if isinstance(steps, str):
             raise InputError(f"steps='own' is for {what}: pass the steps to explain.")
@@ -679,30 +586,11 @@ def check_training(shape: Sequence[int], request: Request) -> None:
         )
 
 
-def _named(request: Request, raw: Any, batch: SeriesBatch, units: Any) -> dict[str, Any]:
-    """Check names and values for people before anything is computed."""
-    channels, times = batch.channels, batch.times
-    packing, x = request.call.packing, request.call.cut(request.x)
-    mask = None if request.mask is None else request.call.cut(request.mask)
-    series, time, depth = x.shape
-    if packing is not None:
-        channels, times = channel_labels(channels, packing), time_labels(times, packing, series)
-        units = unit_labels(units, packing)
-    return {
-        "channels": validation.check_names(channels, depth, "channels"),
-        "times": check_times(times, series, time),
-        "names": validation.check_names(batch.names, series, "names"),
-        "classes": request.classes,
-        "units": validation.check_names(units, depth, "units"),
-        "raw": validation.check_raw(raw, x, mask, request.layout),
-    }
-
-
-def _asked(output: str, request: Request) -> str:
+def _asked(output: str | None, request: Request, *, variant: bool) -> str:
     """Return what was requested as the output, completed by the task."""
-    if isinstance(output, Guess) and request.task in AS_THEY_ARE:
+    if output is None and request.task in AS_THEY_ARE and not variant:
         return "raw"
-    return str(output)
+    return output or "probability"
 
 
 def _prediction(request: Request, output: str) -> Tensor | None:
@@ -740,4 +628,4 @@ def _few(request: Request) -> tuple[Tensor, Tensor | None]:
 
 
 def _draws(request: Request) -> bool:
-    return run_twice(request.model, *_few(request)) == "drawn"
+    return run_twice(request.model, *_few(request), request.at) == "drawn"

@@ -1,128 +1,71 @@
 """Explain by the name of a method."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from typing import Any, Literal, Unpack, overload
+from typing import Any
 
-from torch import Tensor
-
-from tempograd._utils import validation
-from tempograd.engine import Call, is_several
-from tempograd.engine.background import in_time_order, is_background
-from tempograd.engine.guesses import PROBABILITY
+from tempograd.core.series import Series
+from tempograd.engine import is_several
+from tempograd.engine.background import is_background
+from tempograd.engine.predictor import Predictor
 from tempograd.errors import InputError, TempogradError, UnknownNameError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer
-from tempograd.explainers.batches import batch_shape
+from tempograd.explainers.batches import nouns
 from tempograd.explanation import Explanation, Facts
-from tempograd.typing import (
-    ArrayLike,
-    ExplainOptions,
-    Fixed,
-    InputBaselines,
-    Inputs,
-    Layout,
-    MethodOptions,
-    Missing,
-    Model,
-    ModelLayout,
-    Output,
-    Pick,
-    Precision,
-    Setting,
-    Steps,
-    Target,
-    Targets,
-    Task,
-    TimingOptions,
-)
-
-
-@overload
-def explain(
-    model: Model, x: Inputs, method: Literal["timing"] = "timing", **options: Unpack[TimingOptions]
-) -> Explanation: ...
-
-
-@overload
-def explain(model: Model, x: Inputs, method: Explainer, **options: Unpack[ExplainOptions]) -> Explanation: ...
-
-
-@overload
-def explain(model: Model, x: Inputs, method: str, **options: Unpack[MethodOptions]) -> Explanation: ...
+from tempograd.typing import InputBaselines, Inputs, Model, Output, Precision, Steps, Target, Targets
 
 
 def explain(
-    model: Model,
-    x: Inputs,
+    model: Model | Predictor,
+    x: Inputs | Series,
     method: str | Explainer = "timing",
     *,
-    background: Inputs | None = None,
     target: Target | None = None,
-    baseline: InputBaselines | None = None,
-    mask: Inputs | None = None,
+    targets: Targets | None = None,
+    output: Output | None = None,
     steps: Steps | None = None,
-    output: Output = PROBABILITY,
+    baseline: InputBaselines | Series | None = None,
+    background: Inputs | Series | None = None,
     seed: int = 0,
-    ids: ArrayLike | None = None,
-    channels: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
-    times: Sequence[object] | Mapping[str, Sequence[object]] | None = None,
-    names: Sequence[object] | None = None,
-    layout: Layout = "BTD",
-    missing: Missing = "error",
     draws: int = 1,
     batch_size: int | None = None,
     precision: Precision = "full",
     gradient_check: bool = True,
-    targets: Targets | None = None,
-    task: Task | None = None,
-    fixed: Fixed | None = None,
-    pick: Pick | None = None,
-    model_layout: ModelLayout = "BTD",
-    classes: Sequence[str] | None = None,
-    units: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
-    raw: Inputs | None = None,
-    **settings: Setting,
+    **settings: Any,
 ) -> Explanation:
     """Explain the predictions of ``model`` for the series ``x``.
 
     Parameters
     ----------
-    model : nn.Module, callable or estimator
-        Maps (batch, time, channel) to (batch, class) or (batch, time, class). Estimators with ``predict_proba``,
-        ``decision_function`` or ``predict``, and functions of numpy arrays, are for methods without a gradient.
-    x : Tensor or array of shape (batch, time, channel)
-        Or a list of series (time, channel), also of unequal length, each shown to the model at its own; or a data
-        frame, read by :func:`tempograd.read_series`.
+    model : nn.Module, callable, estimator or Predictor
+        Maps (batch, time, channel) to (batch, class) or (batch, time, class); :class:`tempograd.Predictor` says
+        more: task, names of the outputs, order of the axes. Estimators and functions of numpy arrays, through
+        ``tempograd.adapters``, are for methods without a gradient.
+    x : Tensor or array of shape (batch, time, channel), or Series
+        Or a list of series (time, channel), also of unequal length, each shown to the model at its own; or a
+        mapping of several inputs; or a data frame, read by :func:`tempograd.read_series`.
+        :class:`tempograd.Series` says more: what was observed, ids, names, what the model gets beside them.
     method : str or Explainer
         A name from ``tempograd.EXPLAINERS``, or an explainer.
-    background : Tensor or array of shape (batch, time, channel), optional
+    target : int, str, Tensor of shape (batch,) or (batch, time), tuple or callable, optional
+        Class or output to explain, or a function of the output that picks one score per series; by default the
+        predicted class, and class 1 of a model with a single logit.
+    targets : list of targets or "all", optional
+        Several targets in one call, which share the passes of the model where the method can.
+    output : {"probability", "raw"}, optional
+        Softmax (sigmoid for a single column), or the output as it is; by default what the task says.
+    steps : int, list of int or "own", optional
+        For one output per step: which of them are explained, by default all.
+    baseline : {"zero", "average", "background"}, or Tensor or Series that broadcasts to ``x``, optional
+        What "absent" means, by default zero; ``"background"`` are values of the background series, drawn anew for
+        each sample.
+    background : series like ``x``, optional
         Other series, as the model reads them: those of ``baseline="background"`` and those that methods learn
         from, such as GradientSHAP's pool of baselines. Every method accepts them, so that one loop runs all; those
         that learn nothing leave them alone, and those that learn a baseline take the named one.
-    target : int, Tensor of shape (batch,) or (batch, time), or callable, optional
-        Class or output to explain, or a function of the output that picks one score per series; by default the
-        predicted class, and class 1 of a model with a single logit.
-    baseline : {"zero", "average", "background"} or Tensor that broadcasts to ``x``, optional
-        What "absent" means, by default zero; ``"background"`` are values of the background series, drawn anew for
-        each sample.
-    mask : Tensor like ``x``, optional
-        1 where a value was observed, 0 where not (``x`` holds a number there all the same).
-    steps : int, list of int or "own", optional
-        For one output per step: which of them are explained, by default all.
-    output : {"probability", "raw"}
-        Softmax (sigmoid for a single column), or the output as it is, as for regression.
     seed : int
         Of the random draws.
-    ids : distinct integers, optional
-        They number the series, by default 0, 1, …; draws depend on them.
-    channels, times, names : sequences of str, optional
-        What people call channels, steps and series, for tables, pictures and reports; ``times`` (batch, time)
-        where series have stamps of their own.
-    layout : {"BTD", "BDT"}
-        ``"BDT"`` where ``x`` is (batch, channel, time).
-    missing : {"error", "mask"}
-        ``"mask"`` leaves NaN in ``x`` out and puts the baseline there; by default it is an error.
     draws : int
         Realisations of a model that draws random numbers to average over, 32 say.
     batch_size : int, optional
@@ -131,25 +74,6 @@ def explain(
         How exactly the model multiplies.
     gradient_check : bool
         Whether the gradient is compared with differences of the score.
-    targets : list of targets or "all", optional
-        Several targets in one call; read one with ``Explanation.for_target``. Path methods, occlusion and LIME
-        share the passes of the model between them, unless ``tolerance=`` lets each stop by itself.
-    task : {"classification", "multilabel", "regression", "forecast", "per_step"}, optional
-        What the model's output is; by default found from the output, with a warning where that may be wrong.
-    fixed : mapping or sequence, optional
-        What else the model is called with, by keyword or behind the inputs: a tensor, an array or a list with
-        one row per series goes along with its series; text, numbers and None are the same for all. What else is
-        the same for all series belongs into a function around the model. Never attributed.
-    pick : str or int, optional
-        Which part of a dict, a tuple or an object the output is: ``"logits"``, ``1``, ``"states.0"``.
-    model_layout : {"BTD", "BDT", "TBD", "BT"}
-        Order of the axes that the model takes: batch, time, channel; ``"BT"`` for one channel without an axis.
-    classes : sequence of str, optional
-        Names of the model's outputs; a number's may end in its unit, such as ``"length of stay [days]"``.
-    units : sequence of str, optional
-        Units of the channels' values.
-    raw : Tensor or array like ``x``, optional
-        The values as people know them, before they were scaled for the model: only to be shown.
     **settings
         Hyper-parameters of a method given by name, such as ``n_samples=200``: see ``help(tempograd.Timing)`` and
         so on.
@@ -166,52 +90,37 @@ def explain(
     torch.Size([4, 8, 3])
     """
     explainer = explainer_of(method, settings)
-    validation.check_model(model)
-    if is_several(x) or fixed is not None:
+    predictor, series = nouns(model, x)
+    if is_several(series.x) or series.fixed is not None:
         explainer._require_companions(steps)
     drawn = is_background(baseline)
     if background is not None and (not drawn or explainer.needs_fit):
-        convention = Call(pick=pick, model_layout=model_layout)
-        explainer = fitted(explainer, model, x, background, layout, convention, seed)
+        explainer = fitted(explainer, predictor, series, Series.of(background), seed)
     return explainer(
-        model,
-        x,
+        predictor,
+        series,
         target=target,
-        baseline=baseline,
-        mask=mask,
-        steps=steps,
+        targets=targets,
         output=output,
+        steps=steps,
+        baseline=baseline,
+        background=background if drawn else None,
         seed=seed,
-        ids=ids,
-        channels=channels,
-        times=times,
-        names=names,
-        layout=layout,
-        missing=missing,
         draws=draws,
         batch_size=batch_size,
         precision=precision,
         gradient_check=gradient_check,
-        targets=targets,
-        task=task,
-        fixed=fixed,
-        pick=pick,
-        model_layout=model_layout,
-        classes=classes,
-        units=units,
-        raw=raw,
-        background=background if drawn else None,
     )
 
 
-def fitted(
-    explainer: Explainer, model: Model, x: Inputs, background: Inputs, layout: str, convention: Call, seed: int
-) -> Explainer:
+def fitted(explainer: Explainer, model: Predictor, x: Series, background: Series, seed: int) -> Explainer:
     """Return the explainer as it is after it learnt from the background series what it needs."""
-    pool = in_time_order(background, layout)
-    if isinstance(pool, Tensor) and not is_several(x):
-        _check_width(pool, x, layout)
-    return explainer.fit(convention.adapt(model), pool, seed=seed)
+    if not is_several(x.x) and not is_several(background.x) and background.shape[2] != x.shape[2]:
+        raise InputError(
+            f"The background series have {background.shape[2]} channels, x has {x.shape[2]}: pass series of the "
+            "same channels as background=."
+        )
+    return explainer.fit(model, background, seed=seed)
 
 
 def keywords(function: Callable[..., object]) -> set[str]:
@@ -266,17 +175,6 @@ def require_alone(explainer: Explainer) -> None:
             f"{explainer.name} learns one network for all series that are explained together, so its scores "
             "would depend on how the data set is split: use dynamask, which learns for each series alone, or "
             "explain one group of series with tempograd.explain."
-        )
-
-
-def _check_width(background: Tensor, x: Inputs, layout: str) -> None:
-    """Refuse background series of another width before anything is learnt from them."""
-    shape = batch_shape(x)
-    channels = shape[1 if layout == "BDT" else 2] if len(shape) == 3 else background.shape[2]
-    if background.shape[2] != channels:
-        raise InputError(
-            f"The background series have {background.shape[2]} channels, x has {channels}: pass series of the "
-            "same channels as background=."
         )
 
 

@@ -92,7 +92,7 @@ class DeepLift(Explainer):
     ) -> tuple[Tensor, Tensor | None]:
         """Return the scores of a block and the change they should sum to, None for own steps."""
         with torch.no_grad(), _once(part):
-            raw, start = request.raw_outputs(torch.stack([block.x, block.baseline], 1)).unbind(1)
+            raw, start = request.raw_outputs(torch.stack([block.x, block.baseline], 1), block).unbind(1)
         block = request.read(block, raw)
         slopes, delta = self._slopes(request, block, raw, start)
         explained = _Explained(request.model, part)

@@ -517,7 +517,7 @@ class BlockRunner:
             scores = [] if each.beside is None else list(each.beside.unbind(1))
             with torch.no_grad():
                 if late is None:
-                    late = [request.raw_outputs(row) for row in later]
+                    late = [request.raw_outputs(row, blocks[0]) for row in later]
                 for raw, row in zip(late, later, strict=True):
                     scores += request.scores_of(raw, each.block, row).unbind(1)
             yield each, scores

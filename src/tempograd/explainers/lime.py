@@ -405,7 +405,7 @@ class Lime(Explainer):
     def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
         request = requests[0]
         samples = self._count(request)
-        scores = self._ask(requests, int(samples.max()))
+        scores = self._masked_scores(requests, int(samples.max()))
         return [self._fitted(request, samples, each) for each in scores]
 
     def _attributions(self, requests: Sequence[Request]) -> list[Attribution]:
@@ -449,7 +449,7 @@ class Lime(Explainer):
         kept = ((word[..., cell // 32] >> (cell % 32)) & 1).bool()  # each bit of a word is one cell
         return kept.view(len(block.x), -1, *block.x.shape[1:]) | ~block.observed[:, None]
 
-    def _ask(self, requests: Sequence[Request], samples: int) -> list[Tensor]:
+    def _masked_scores(self, requests: Sequence[Request], samples: int) -> list[Tensor]:
         """Return the scores of all masked series, (series, samples, problems) for each request, on the device."""
         request = requests[0]
         parts: list[list[Tensor]] = []

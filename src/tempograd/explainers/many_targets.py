@@ -78,7 +78,7 @@ def _every_output(request: Request) -> list[Any]:
     """Return all outputs: by their numbers or, of an output with several axes, by their addresses."""
     first = request.block(slice(0, 1))
     with torch.no_grad():
-        raw = request.forward(first.x)
+        raw = request.forward(first.x, first.index)
     known = request.replace(requested_target=lambda output: output.flatten(1)[:, 0], requested_steps=None)
     known.read(first, raw)  # tells whether there is one output per step
     probe = request.of_target(0 if raw.ndim == 2 or known.per_step else (0,) * (raw.ndim - 1))

@@ -154,7 +154,7 @@ def _of(block: Block, index: Tensor) -> Block:
     target = block.target[index] if isinstance(block.target, Tensor) else block.target
     steps = block.steps[index] if isinstance(block.steps, Tensor) else block.steps
     observed = block.observed[index] if getattr(target, "takes_input", False) else block.observed
-    return block._replace(target=target, steps=steps, observed=observed)
+    return block._replace(target=target, steps=steps, observed=observed, index=block.index[index])
 
 
 def _alike(owner: Tensor, changed: slice, when: Tensor, time: int) -> Tensor:
@@ -171,7 +171,7 @@ def _read(
     requests: Sequence[Request], z: Tensor, blocks: Sequence[Block], alike: Tensor, every: bool
 ) -> list[Tensor]:
     """Return the explained score of each row, or all its outputs, (rows, outputs), for each request."""
-    raw, found = requests[0].forward(z, alike), []
+    raw, found = requests[0].forward(z, blocks[0].index, alike), []
     for request, block in zip(requests, blocks, strict=True):
         outputs = request.apply_link(raw)
         if not every:
@@ -243,7 +243,7 @@ class Occlusion(CellReplacement):
     n_samples: int | None = settings.integer(None)
     means: Inputs | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
+    def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer that replaces by the mean of training series at each step and channel."""
         if isinstance(x, Mapping):
             return replace(self, means={name: _mean(part, name) for name, part in x.items()})
@@ -445,7 +445,7 @@ class AugmentedOcclusion(CellReplacement):
     over: OcclusionScore = settings.choice("target", OcclusionScore)
     rows: Tensor | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
+    def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer that draws from these training series."""
         return replace(self, rows=validation.check_series(x, name="the training series"))
 

@@ -331,7 +331,7 @@ class GradientShap(Explainer):
     noise: float = settings.real(0.0)
     pool: Inputs | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
+    def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer with these series, or inputs like those to explain, as the pool of baselines."""
         return replace(self, pool=check_pool(x, "the pool of baselines"))
 

@@ -58,9 +58,10 @@ def _predicted(request: Request, models: list[Model]) -> Tensor | None:
 
     @torch.no_grad()
     def work(rows: slice, _: int) -> None:
-        x = request.block(rows).x
+        block = request.block(rows)
         realised = [request.replace(model=model) for model in models]
-        parts[rows.start] = sum(apply_link(each.forward(x), each.output).double() for each in realised)  # type: ignore[assignment]
+        linked = [apply_link(each.forward(block.x, block.index), each.output).double() for each in realised]
+        parts[rows.start] = torch.stack(linked).sum(0)
 
     request.batching.run(len(request.x), 1, work, "read the predictions")
     mean = torch.cat([parts[start] for start in sorted(parts)])

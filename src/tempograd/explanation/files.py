@@ -170,6 +170,8 @@ def read_explanation(path: str | Path, names: Sequence[str]) -> list[TargetParts
     _check_plain(plain, path, (*NEEDED, *["facts"] * (int(schema) > 1)))
     if int(schema) < 3:
         tensors, shapes, plain = _renamed(tensors), _renamed(shapes), _in_new_words(plain)
+    if (plain.get("task"), plain.get("columns")) == ("classification", 1):
+        plain["task"] = "binary"
     if STAMPS in tensors:
         if plain.get("times") is not None:
             raise damaged(path, "it has time stamps twice")

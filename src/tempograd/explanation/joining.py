@@ -37,9 +37,9 @@ def concat(parts: Iterable[Explanation], *, ids: ArrayLike | None = None) -> Exp
 
     Examples
     --------
-    >>> from tempograd import IntegratedGradients
+    >>> from tempograd import IntegratedGradients, Series
     >>> total, explainer = lambda x: x.sum((1, 2)), IntegratedGradients(n_steps=1)
-    >>> halves = [explainer(total, torch.ones(2, 3, 1), ids=[a, a + 1], output="raw") for a in (0, 2)]
+    >>> halves = [explainer(total, Series(torch.ones(2, 3, 1), ids=[a, a + 1]), output="raw") for a in (0, 2)]
     >>> concat(halves).ids
     tensor([0, 1, 2, 3])
     """

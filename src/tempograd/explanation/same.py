@@ -1,8 +1,12 @@
-"""Whether explanations are of the same output, and of the same series."""
+"""Whether explanations are of the same output, of the same series, and of a predictor that says the same."""
+
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from tempograd.engine import Model, Predictor
+from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation
 
 ROUNDED = 1e-4  # of a value, or four units of the last place of either precision: no more apart is the same value
@@ -54,3 +58,21 @@ def other_series(explanation: Explanation, x: Tensor | None, mask: Tensor | None
 def _size(x: Tensor) -> float:
     """Return a usual size of values: rounding errors of values near 0 come from those around them."""
     return float(x.double().abs().nan_to_num(0.0, 0.0, 0.0).mean()) if x.numel() else 0.0
+
+
+def as_explained(model: Model | Predictor, explanation: Explanation) -> Model:
+    """Return the model alone, which the explanation knows how to call; refuse a predictor that says otherwise."""
+    if not isinstance(model, Predictor):
+        return model
+    call = explanation.call
+    known: dict[str, Any] = {"task": explanation.task, "classes": explanation.classes, "pick": call.pick}
+    known["layout"] = call.model_layout
+    usual = {"task": None, "classes": None, "pick": None, "layout": "BTD"}
+    for name, value in known.items():
+        said = getattr(model, name)
+        if said not in (usual[name], value) and value is not None:
+            raise InputError(
+                f"The predictor says {name}={brief(said)}, and the explanation was made with {brief(value)}: pass "
+                "the predictor that was explained, or its model alone."
+            )
+    return model.called

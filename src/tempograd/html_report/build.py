@@ -12,9 +12,10 @@ from typing import Any
 
 from tempograd._utils import validation
 from tempograd._utils.io import REPORT, check_output, write_atomically
-from tempograd.data import Series, Split
+from tempograd.data import Series
 from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, warn_of_another_model
+from tempograd.explanation.same import as_explained
 from tempograd.html_report import text
 from tempograd.html_report.content import collect, packed
 from tempograd.typing import Array, Model
@@ -36,7 +37,7 @@ def report(
     path: str | Path,
     model: Model | None,
     explanations: Explanations,
-    split: Split | None = None,
+    split: Series | None = None,
     *,
     series: Sequence[int] | None = None,
     scores: MetricScores | None = None,
@@ -58,7 +59,7 @@ def report(
         The model that was explained. Without one (None) the page has no predictions and removes nothing.
     explanations : Explanation, or sequence or mapping of them
         Explanations of the same series, the most important first; a mapping gives them names.
-    split : Split, optional
+    split : Series, optional
         Labels, missing cells and, where known, the truth of these series.
     series : sequence of int, optional
         Positions of the series to show, by default all, or as many as a file of about 15 MB holds, which then
@@ -87,6 +88,7 @@ def report(
     check_output(path, REPORT, force=force)
     named = as_mapping(explanations)
     first = next(iter(named.values()))
+    model = None if model is None else as_explained(model, first)
     _check(model, first, split, scores, title, removals)
     split = None if split is None else aligned(first, split)
     x = kept(named.values())
@@ -121,7 +123,7 @@ def report(
     return write_atomically(path, lambda temporary: temporary.write_bytes(written), kind=REPORT, force=force)
 
 
-def _classes(first: Explanation, split: Split | None) -> tuple[str, ...] | None:
+def _classes(first: Explanation, split: Series | None) -> tuple[str, ...] | None:
     """Return the names that a file of series has for the model's outputs, if it has one for each."""
     named = split.classes if isinstance(split, Series) else None
     return named if named is not None and len(named) == first.n_outputs else None
@@ -133,7 +135,7 @@ def _check(model: Any, first: Explanation, split: Any, scores: Any, title: Any, 
         validation.check_model(model)
     if not len(first):
         raise InputError("The explanation holds no series, so there is nothing to report.")
-    kinds = ((split, Split, "split"), (scores, Mapping, "scores"), (title, str, "title"))
+    kinds = ((split, Series, "split"), (scores, Mapping, "scores"), (title, str, "title"))
     for value, kind, name in (*kinds, (removals, MutableMapping, "removals")):
         if value is not None and not isinstance(value, kind):
             raise InputError(f"{name} must be a {kind.__name__}, got {brief(value)}.")

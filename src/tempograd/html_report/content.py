@@ -21,7 +21,7 @@ from torch import Tensor
 
 from tempograd._utils.stamps import shared_times
 from tempograd._utils.stats import t_quantile
-from tempograd.data import Series, Split
+from tempograd.data import Series
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS
 from tempograd.metrics.removal import SCORED
@@ -179,7 +179,7 @@ def collect(
     model: Model | None,
     explanations: Mapping[str, Explanation],
     x: Tensor,
-    split: Split | None,
+    split: Series | None,
     rows: Sequence[int],
     scores: MetricScores,
     raw: Tensor | None = None,
@@ -195,7 +195,7 @@ def collect(
     shown = {label: explanation[index] for label, explanation in explanations.items()}
     first = next(iter(shown.values()))
     part = None if split is None else split.take(index)
-    y = None if part is None or (isinstance(part, Series) and not part.labelled) else part.y
+    y = None if part is None else part.y
     seen = series.observed_cells(first, None if part is None else part.mask)
     maps = tuple(Map.of(label, explanation, seen) for label, explanation in shown.items())
     counts = removal_counts(maps[0].order.shape[1])

@@ -9,12 +9,15 @@ import torch
 from torch import Tensor
 
 from tempograd._utils import validation
+from tempograd.core.series import Series
 from tempograd.engine import frozen
 from tempograd.engine.guesses import is_probability
 from tempograd.engine.outputs import PassCount, counting
+from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import FEW, Varying, generators_kept, look_again, outputs_differ, trust, trusted
 from tempograd.errors import InputError, SettingError, brief, warn
 from tempograd.explanation.core import Explanation, require, warn_of_another_model
+from tempograd.explanation.same import as_explained
 from tempograd.metrics.base import KINDS, METRICS, RANKS, MeasuredMetric, Metric
 from tempograd.metrics.faithfulness import CumulativePredictionDifference, Faithfulness
 from tempograd.metrics.localisation import Localisation, locate
@@ -32,11 +35,11 @@ from tempograd.typing import InputBaselines, Inputs, Measured, Model, Picker, Ra
 
 
 def evaluate(
-    model: Model,
+    model: Model | Predictor,
     explanation: Explanation,
-    x: Inputs | None = None,
+    x: Inputs | Series | None = None,
     metrics: str | Metric | Iterable[str | Metric] = ("cpd", "cpp"),
-    baseline: InputBaselines | None = None,
+    baseline: InputBaselines | Series | None = None,
     k: int | float = 0.1,
     truth: Inputs | None = None,
     *,
@@ -115,6 +118,10 @@ def evaluate(
         validation.check_choice(of, "of", MEASURED)
     chosen = _metrics(metrics)
     removing = [metric for metric in chosen if isinstance(metric, Faithfulness)]
+    model = as_explained(model, explanation)
+    background = None if background is None else Series.of(background).filled
+    x = x.filled if isinstance(x, Series) else x
+    baseline = baseline.filled if isinstance(baseline, Series) else baseline
     if removing:  # the others never run the model
         validation.check_model(model)
         warn_of_another_model(model, {explanation.method: explanation})
@@ -167,8 +174,8 @@ def _varying(evaluated: EvalTarget) -> Varying:
     if trusted(model, x.to(*place), "evaluate"):
         return ""
     with counting(PassCount()):  # which no budget pays for
-        look = look_again(model, x.to(*place), baseline.to(*place))
-        found = "" if look is None else outputs_differ(model, look)
+        look = look_again(model, x.to(*place), baseline.to(*place), evaluated.at)
+        found = "" if look is None else outputs_differ(model, look, at=evaluated.at)
     if look is not None and not found:
         trust(model, look, "evaluate")
     return found
@@ -196,7 +203,7 @@ def measure(
     explanation: Explanation,
     x: Any,
     chosen: Sequence[Metric],
-    baseline: InputBaselines | None = None,
+    baseline: InputBaselines | Series | None = None,
     k: int | float = 0.1,
     truth: Any = None,
     *,
@@ -308,11 +315,11 @@ class RemovalCurve(NamedTuple):
 
 
 def removal_curve(
-    model: Model,
+    model: Model | Predictor,
     explanation: Explanation,
-    x: Inputs | None = None,
+    x: Inputs | Series | None = None,
     k: int | float = 0.1,
-    baseline: InputBaselines | None = None,
+    baseline: InputBaselines | Series | None = None,
     rank: Rank = "absolute",
     descending: bool = True,
     batch_size: int | None = None,
@@ -342,8 +349,11 @@ def removal_curve(
     >>> curve.score, curve.delta
     (tensor([[0., 4., 1., 0.]]), tensor([[4., 3., 1.]]))
     """
+    model = as_explained(model, require(explanation))
+    background = None if background is None else Series.of(background).filled
+    x = x.filled if isinstance(x, Series) else x
+    baseline = baseline.filled if isinstance(baseline, Series) else baseline
     validation.check_model(model)
-    require(explanation)
     validation.check_choice(rank, "rank", RANKS, SettingError)
     descending = validation.check_flag(descending, "descending")
     warn_of_another_model(model, {explanation.method: explanation})

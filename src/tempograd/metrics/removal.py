@@ -15,6 +15,7 @@ from tempograd._utils.settings import check_amount
 from tempograd.engine import (
     Background,
     Batching,
+    Call,
     Model,
     apply_link,
     both_logits,
@@ -175,14 +176,11 @@ class RemovalOutputs:
 
 @dataclass(frozen=True)
 class EvalTarget:
-    """Everything a removal needs to know, checked and completed.
-
-    ``x`` and what is like it are the series as the model is called with them, which may have cells behind those of
-    the explanation: they are never observed.
-    """
+    """Everything a removal needs to know, checked and completed."""
 
     given: Model  # as the caller has it
     model: Model  # as a function of x
+    call: Call
     explanation: Explanation
     x: Tensor
     values: Tensor  # like x
@@ -226,23 +224,22 @@ class EvalTarget:
             own = pack_inputs(explanation.call.packing.unpack(x), baseline=own).baseline
         baseline = validation.fill(own, x, mask, "baseline")
         observed = torch.full((len(x),), x[0].numel()) if mask is None else mask.flatten(1).sum(1).cpu()
-        call = explanation.call
-        adapted, z = call.prepared(model, x)
+        call, x = explanation.call.reading(x)
+        adapted = call.adapt(model)
         device, dtype = place(adapted, x)
-        if z.shape != x.shape:
-            mask = torch.ones_like(x, dtype=torch.bool) if mask is None else mask
         others = None
         if drawn:
-            others = Background.of(in_time_order(background), z, call, 0, (device, dtype), Stream.REMOVALS)
+            others = Background.of(in_time_order(background), x, call, 0, (device, dtype), Stream.REMOVALS)
             warn_of_other_background(explanation, others)
         found = cls(
             given=model,
             model=adapted,
+            call=call,
             explanation=explanation,
-            x=z,
-            values=call.extended(explanation.values, 0),
-            mask=None if mask is None else call.extended(mask, 0),
-            baseline=call.extended(baseline, 0),
+            x=x,
+            values=explanation.values,
+            mask=mask,
+            baseline=baseline,
             observed=observed,
             device=device,
             dtype=dtype,
@@ -253,6 +250,10 @@ class EvalTarget:
             draws=1 if others is None else validation.check_int(DRAWS if draws is None else draws, "draws", 1),
         )
         return found.one_by_one_if(explanation.mixes_series)
+
+    def at(self, rows: Tensor) -> Model:
+        """Return the model as a function of series that are these ``rows`` of all, where that matters."""
+        return self.call.at(self.model, rows)
 
     def one_by_one_if(self, mixed: bool) -> Self:
         """Run each series by itself where batches mix them, unless the caller has chosen their size."""
@@ -392,7 +393,7 @@ def picked_score(explanation: Explanation, picker: Picker, raw: Tensor, z: Tenso
     call, mask = explanation.call, explanation.mask
     seen = torch.ones_like(z, dtype=torch.bool)
     if mask is not None:
-        seen = call.extended(mask[rows.to(mask.device)].to(z.device), 0)
+        seen = mask[rows.to(mask.device)].to(z.device)
     return select_target(call.turned_back(linked), picker, call.series_of(z), call.series_of(seen))
 
 
@@ -459,7 +460,7 @@ def given_series(explanation: Explanation, x: Any) -> Tensor | None:
             f"x must be the explained series, but holds other values in {len(unlike)} of {len(tensor)}, id "
             f"{unlike[0]} first: pass those that were explained, or leave x out."
         )
-    return tensor if explanation.mask is None else _filled(tensor, explanation.mask, explanation.baseline)
+    return tensor if explanation.mask is None else _filled(tensor, explanation.mask, explanation.x)
 
 
 def laid_out(explanation: Explanation, cells: Any, what: str) -> Any:
@@ -481,14 +482,14 @@ def laid_out(explanation: Explanation, cells: Any, what: str) -> Any:
     return packing.pack([part.to(explanation.values.device) for part in parts])
 
 
-def _filled(x: Tensor, mask: Tensor, baseline: Tensor) -> Tensor:
-    """Put the baseline where NaN stands for a value that was not observed, as the explanation did."""
+def _filled(x: Tensor, mask: Tensor, explained: Tensor | None) -> Tensor:
+    """Put what the explained series hold, or 0, where NaN stands for a value that was not observed."""
     gaps = x.isnan()
     if not bool(gaps.any()):
         return x
     if bool((gaps & mask.to(x.device)).any()):
         raise InputError("x holds NaN in cells that were explained: pass the series that were.")
-    return torch.where(gaps, baseline.to(x), x)
+    return torch.where(gaps, 0 if explained is None else explained.to(x).nan_to_num(), x)
 
 
 # Removal in the order of the scores
@@ -669,7 +670,7 @@ def _run_states(
         z = torch.where(gone, baseline[row], x[row])
         with torch.no_grad():
             alike = nested(gone, row, 2 * ranking + (first > 0))
-            raw = call_model(evaluated.model, z, alike, shape=explanation.values.shape)
+            raw = call_model(evaluated.at(row + rows.start), z, alike, shape=explanation.values.shape)
             raw = with_axis(explanation, raw.to(torch.promote_types(raw.dtype, torch.float32)))
             if evaluated.picker is not None:
                 picked.append(picked_score(explanation, evaluated.picker, raw, z, row + rows.start))

@@ -142,7 +142,8 @@ def spec_of(
     weights, trust
         As for :func:`load_model`.
     factory : str, optional
-        ``"module:callable"``, what is called without arguments to get a module like ``model``.
+        ``"module:callable"``, what is called without arguments to get a module like ``model``; or the file that it
+        was loaded from.
     call : Call, optional
         How the model is called with ``x``.
     elsewhere : bool
@@ -155,7 +156,7 @@ def spec_of(
         _require_module(model)
         if weights is not None:
             raise InputError("weights= are those of a model given as module:callable: this one has its own.")
-        spec, module = _of_module(model, folder, x, call, factory), model
+        spec, module = _of_module(model, folder, x, call, factory, trust=trust), model
     expected = outputs_of(module, x, call)
     device, _ = place(module, x)
     built = ModelSpec.of(json.loads(json.dumps(spec.plain()))).build(folder, device)
@@ -237,11 +238,15 @@ def _require_module(model: Any) -> None:
     )
 
 
-def _of_module(model: nn.Module, folder: Path, x: Tensor, call: Call, factory: str | None) -> ModelSpec:
+def _of_module(
+    model: nn.Module, folder: Path, x: Tensor, call: Call, factory: str | None, *, trust: bool
+) -> ModelSpec:
     if factory is not None:
-        if not isinstance(factory, str) or not is_code(factory):
-            raise InputError(f"factory must be 'module:callable', got {brief(factory)}.")
-        return _with_weights(model, folder, factory, {})
+        if not isinstance(factory, str):
+            raise InputError(f"factory must be 'module:callable' or the name of a file, got {brief(factory)}.")
+        if is_code(factory):
+            return _with_weights(model, folder, factory, {})
+        return _of_named(factory, folder, None, None, trust=trust)[0]
     if isinstance(model, Classifier) and type(model) in MODELS.values():
         file = save_model(model, folder / "model.safetensors")
         return ModelSpec(file.name, fingerprint(model)(), _checksum(file))

@@ -13,7 +13,9 @@ from torch.nn import functional
 from tempograd._utils import settings, validation
 from tempograd._utils.optimisers import Adam
 from tempograd._utils.progress import Advance, progress_bar
-from tempograd.data.base import Dataset, Split
+from tempograd.core.series import Series
+from tempograd.data.base import Dataset
+from tempograd.engine import Call, Predictor, frozen
 from tempograd.engine.model import find_device, no_denormals, place
 from tempograd.engine.outputs import numbers_of
 from tempograd.errors import InputError, ModelError, UnknownNameError, brief
@@ -99,7 +101,7 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module, split: Split) -> float:
+def accuracy(model: nn.Module | Predictor, split: Series) -> float:
     """Share of right predictions: over the series, or over all steps where every step has a label.
 
     Examples
@@ -107,24 +109,28 @@ def accuracy(model: nn.Module, split: Split) -> float:
     >>> always_one = nn.Sequential(nn.Flatten(), nn.Linear(8, 2))
     >>> with torch.no_grad():
     ...     _ = always_one[1].weight.zero_(), always_one[1].bias.copy_(torch.tensor([0.0, 1.0]))
-    >>> accuracy(always_one, Split(torch.randn(4, 4, 2), torch.tensor([1, 1, 0, 1])))
+    >>> accuracy(always_one, Series(torch.randn(4, 4, 2), torch.tensor([1, 1, 0, 1])))
     0.75
     """
-    with evaluation_mode(model):
-        right = sum(int((logits.argmax(-1) == y).sum()) for logits, y in _predictions(model, split))
-    return right / split.y.numel()
+    predictor = Predictor.of(model)
+    asked = Call(pick=predictor.pick, model_layout=predictor.layout).adapt(predictor.called)
+    with frozen(asked):
+        right = 0
+        for logits, y in _predictions(asked, split):
+            right += int((logits.argmax(-1) == y).sum())
+    return float(right / split.y.numel())
 
 
 @torch.no_grad()
-def mean_loss(model: nn.Module, split: Split) -> float:
+def mean_loss(model: nn.Module, split: Series) -> float:
     """Mean cross-entropy, over the series or over all steps where every step has a label."""
     with evaluation_mode(model):
         total = sum(float(cross_entropy(logits, y, "sum")) for logits, y in _predictions(model, split))
-    return total / split.y.numel()
+    return float(total / split.y.numel())
 
 
 @torch.no_grad()
-def predictions(model: nn.Module, split: Split) -> tuple[Tensor, Tensor]:
+def predictions(model: nn.Module, split: Series) -> tuple[Tensor, Tensor]:
     """Return logits (M, C) and labels (M,) on the CPU, of all series or of all their steps."""
     with evaluation_mode(model):
         parts = [(logits.flatten(0, -2).cpu(), y.flatten().cpu()) for logits, y in _predictions(model, split)]
@@ -149,7 +155,7 @@ def one_per_class(logits: Tensor, y: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(logits), logits], -1) if logits.shape[-1] == 1 else logits
 
 
-def _predictions(model: nn.Module, split: Split) -> Iterator[tuple[Tensor, Tensor]]:
+def _predictions(model: Any, split: Series) -> Iterator[tuple[Tensor, Tensor]]:
     if not len(split):
         raise InputError("There is no series to predict: the split is empty.")
     if split.y.is_floating_point():
@@ -211,7 +217,7 @@ def train(
     Examples
     --------
     >>> x = torch.randn(60, 5, 2, generator=torch.Generator().manual_seed(0))
-    >>> split = Split(x, (x.mean(dim=(1, 2)) > 0).long())
+    >>> split = Series(x, (x.mean(dim=(1, 2)) > 0).long())
     >>> toy = Dataset("toy", split, None, split, classes=2, channels=("a", "b"))
     >>> model = train("gru", toy, seed=0, options={"hidden": 4}, epochs=2)
     >>> model.training, model.facts["dataset"], model.facts["epochs"]
@@ -271,7 +277,7 @@ def _target(device: str | torch.device | None, module: nn.Module | None) -> torc
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _parts(data: Dataset, recipe: Recipe, generator: torch.Generator) -> tuple[Split, Split | None]:
+def _parts(data: Dataset, recipe: Recipe, generator: torch.Generator) -> tuple[Series, Series | None]:
     """Training and validation series; a fifth is held out where a recipe needs one and the data has none."""
     train_part, watched = data.train, data.validation
     if watched is None and recipe.patience is not None:
@@ -312,8 +318,8 @@ class _Watch:
 
 def _fit(
     network: nn.Module,
-    train_part: Split,
-    watched: Split | None,
+    train_part: Series,
+    watched: Series | None,
     recipe: Recipe,
     generator: torch.Generator,
     advance: Advance,
@@ -339,11 +345,11 @@ def _fit(
     return {"epochs": epoch, "kept_epoch": epoch} | ({} if watched is None else {"validation_loss": loss})
 
 
-def _near(split: Split, device: torch.device) -> Split:
+def _near(split: Series, device: torch.device) -> Series:
     """Put series and labels where the model is, if they are few enough."""
     if split.x.numel() * split.x.element_size() > RESIDENT:
         return split
-    return Split(split.x.to(device), split.y.to(device), ids=split.ids)
+    return Series(split.x.to(device), split.y.to(device), ids=split.ids)
 
 
 def _finite(loss: float, part: str) -> float:
@@ -354,7 +360,7 @@ def _finite(loss: float, part: str) -> float:
 
 def _run_epoch(
     network: nn.Module,
-    split: Split,
+    split: Series,
     recipe: Recipe,
     optimiser: torch.optim.Optimizer,
     generator: torch.Generator,

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tempograd.core.series import Series
 from tempograd.errors import InputError, ModelError, TempogradError
 from tempograd.explainers import Explainer
 from tempograd.explanation import Explanation
@@ -129,11 +130,12 @@ def _seed(explainer: Explainer) -> None:
 def _company(explainer: Explainer) -> None:
     model, x, ids = Smooth(), small_series(7), torch.arange(7) * 5 - 8
     explainer = _ready(explainer, model, x)
-    together, order = explainer(model, x, ids=ids, seed=2), torch.tensor([4, 0, 6, 2, 1, 5, 3])
-    shuffled = explainer(model, x[order], ids=ids[order], seed=2)
+    series = Series(x, ids=ids)
+    together, order = explainer(model, series, seed=2), torch.tensor([4, 0, 6, 2, 1, 5, 3])
+    shuffled = explainer(model, series.take(order), seed=2)
     same_numbers(shuffled.values, together.values[order], "in another order")
     for row in () if explainer.shared else (0, 3):  # where a network is shared, only the order does not matter
-        alone = explainer(model, x[row : row + 1], ids=ids[row : row + 1], seed=2)
+        alone = explainer(model, series.take([row]), seed=2)
         same_numbers(alone.values, together.values[row : row + 1], "explained alone")
         for name in ERRORS:
             mine, theirs = getattr(alone, name), getattr(together, name)
@@ -294,14 +296,15 @@ def _mask(explainer: Explainer) -> None:
     mask, model.seen = _observed(x), []
     explainer = _ready(explainer, model, x)
     model.seen.clear()  # a fit sees other series
-    found = explainer(model, x, mask=mask, baseline=7.0)
+    found = explainer(model, Series(x, mask=mask), baseline=7.0)
     for name in ("values", *ERRORS):
         part = getattr(found, name)
         demand(part is None or bool((part[~mask] == 0).all()), f"{name} holds other numbers there")
     for batch in model.seen:  # every sequence agrees with one of the series wherever that was not observed
         kept = (batch[:, None] == x[:, : batch.shape[1]]) | mask[:, : batch.shape[1]]
         demand(kept.flatten(2).all(2).any(1).all(), "a value that was not observed is replaced")
-    nothing = explainer(model, x[:2], mask=torch.stack([mask[0], torch.zeros_like(mask[0])])).values
+    empty = torch.stack([mask[0], torch.zeros_like(mask[0])])
+    nothing = explainer(model, Series(x[:2], mask=empty)).values
     demand((nothing[1] == 0).all() and nothing.isfinite().all(), "a series without an observation gets a score")
 
 
@@ -319,11 +322,12 @@ def _padding(explainer: Explainer) -> None:
         mask, tail = _observed(x), small_series(*more, seed=1)
         padded, padding = torch.cat([x, tail], 1), torch.cat([mask, torch.zeros(more, dtype=torch.bool)], 1)
         ready = _ready(explainer, model, padded)
-        found = ready(model, padded, mask=padding).values
+        found = ready(model, Series(padded, mask=padding)).values
         if explainer.needs_fit and not explainer.needs_prefixes:  # it may be bound to the length it learnt from
-            short = ready(model, torch.cat([x, torch.zeros(more)], 1), mask=padding).values[:, :TIME]
+            zeros = torch.cat([x, torch.zeros(more)], 1)
+            short = ready(model, Series(zeros, mask=padding)).values[:, :TIME]
         else:
-            short = _ready(explainer, model, x)(model, x, mask=mask).values
+            short = _ready(explainer, model, x)(model, Series(x, mask=mask)).values
         end = " for one output per step" if per_step else ""
         same_numbers(found[:, :TIME], short, f"with padding{end}", rtol=1e-5, atol=1e-9)
         demand((found[:, TIME:] == 0).all(), f"padding gets scores{end}")
@@ -338,18 +342,17 @@ def _arrays(explainer: Explainer) -> None:
         small_series(4, TIME, TIME).float().double(),
     )  # a square, which any layout would fit
     mask, explainer = _observed(x), _ready(explainer, model, x)
-    expected = explainer(model, x, mask=mask).values
+    expected = explainer(model, Series(x, mask=mask)).values
     for turned in (x.transpose(1, 2), x.transpose(1, 2).contiguous()):  # a view, and memory in the other order
-        found = explainer(model, turned, mask=mask.transpose(1, 2), layout="BDT").values
+        found = explainer(model, Series(turned, mask=mask.transpose(1, 2), layout="BDT")).values
         same_numbers(found, expected, "with layout='BDT'")
-    same_numbers(explainer(model, x.numpy(), mask=mask.numpy()).values, expected, "for an array of numpy")
-    same_numbers(
-        explainer(model, x.float(), mask=mask).values, expected, "for float32 series", rtol=1e-3, atol=1e-6
-    )
+    arrays, single = Series(x.numpy(), mask=mask.numpy()), Series(x.float(), mask=mask)
+    same_numbers(explainer(model, arrays).values, expected, "for an array of numpy")
+    same_numbers(explainer(model, single).values, expected, "for float32 series", rtol=1e-3, atol=1e-6)
     demand(all(weight.dtype == torch.float64 for weight in model.parameters()), "the model is no longer float64")
 
 
-@contract_rule(EXPLAINER_RULES, "NaN is refused, unless missing='mask' leaves it out")
+@contract_rule(EXPLAINER_RULES, "NaN is refused, unless mask='nan' leaves it out")
 def _missing(explainer: Explainer) -> None:
     model, x = Smooth(), small_series(4)
     explainer, gaps = _ready(explainer, model, x), ~_observed(x)
@@ -358,9 +361,9 @@ def _missing(explainer: Explainer) -> None:
         raise BrokenError("NaN is explained all the same")
     except InputError:
         pass
-    found = explainer(model, x.masked_fill(gaps, torch.nan), missing="mask").values
-    by_hand = explainer(model, x.masked_fill(gaps, 0.0), mask=~gaps).values
-    same_numbers(found, by_hand, "with missing='mask' and with a mask")
+    found = explainer(model, Series(x.masked_fill(gaps, torch.nan), mask="nan")).values
+    by_hand = explainer(model, Series(x.masked_fill(gaps, 0.0), mask=~gaps)).values
+    same_numbers(found, by_hand, "with mask='nan' and with a mask")
 
 
 @contract_rule(EXPLAINER_RULES, "one output per step is explained, or refused in one sentence")

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tempograd.core.series import Series
+from tempograd.engine import Predictor
 from tempograd.errors import InputError, TempogradError
 from tempograd.explainers import Occlusion
 from tempograd.explanation import Explanation
@@ -43,7 +45,7 @@ def _maps(batch: int, seed: int = 3) -> Tensor:
 def _explanation(model: nn.Module, x: Tensor, values: Tensor, mask: Tensor | None = None) -> Explanation:
     """Return scores of our own as an explanation, with ids that say nothing of the order."""
     ids = (torch.arange(len(x)) * 37) % 1009 - 50
-    return replace(Occlusion()(model, x, mask=mask, ids=ids), values=values)
+    return replace(Occlusion()(model, Series(x, mask=mask, ids=ids)), values=values)
 
 
 def _truth(batch: int) -> Tensor:
@@ -107,13 +109,13 @@ def _steps(metric: Metric) -> None:
 )
 def _tasks(metric: Metric) -> None:
     model, x = Smooth(), small_series(5)
-    calls: tuple[dict[str, Any], ...] = (
-        {"task": "multilabel", "target": 1},
-        {"task": "forecast", "target": 2},
-        {"target": lambda outputs: outputs[:, 0] - outputs[:, 1]},
+    calls: tuple[tuple[Any, Any], ...] = (
+        (Predictor(model, task="multilabel"), 1),
+        (Predictor(model, task="forecast"), 2),
+        (model, lambda outputs: outputs[:, 0] - outputs[:, 1]),
     )
-    for call in calls:
-        explained = replace(Occlusion()(model, x, **call), values=_maps(5))
+    for predictor, target in calls:
+        explained = replace(Occlusion()(predictor, x, target=target), values=_maps(5))
         try:
             scores = _measure(metric, model, explained, _truth(5))
         except TempogradError:

@@ -22,21 +22,25 @@ passes, the default stays.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from tempograd._utils import validation
 from tempograd._utils.progress import Advance, part, progress_bar
+from tempograd.core.question import asks, divided
+from tempograd.core.series import Series
 from tempograd.engine.outputs import PassesError
+from tempograd.engine.predictor import Predictor
 from tempograd.errors import InputError, SettingError, UnknownNameError, brief, listed
 from tempograd.explainers import EXPLAINERS, Explainer, Timing
+from tempograd.explainers.batches import nouns
 from tempograd.explainers.by_name import explainer_of
 from tempograd.metrics import Metric, compare, summarise
 from tempograd.tuning.outcome import Trial, Tuning, changed_settings, setting_in_words
-from tempograd.tuning.trials import CALL, SCORING, Bench, Scored
-from tempograd.typing import Inputs, Model, Setting, TuneOptions
+from tempograd.tuning.trials import Bench, Scored
+from tempograd.typing import Inputs, Measured, Model, Setting
 
 DRAWS = 4000  # of random signs, which tell what noise can do
 # Finalists, which run on all series; the least number of series in the first round; the share of samples in all
@@ -48,16 +52,20 @@ FEWEST = 2  # series that tell any difference
 UNITS = ("n_samples", "n_steps")  # settings that say how exactly, and not what, is computed
 
 
+@asks()
 def tune(
-    model: Model,
-    x: Inputs,
+    model: Model | Predictor,
+    x: Inputs | Series,
     method: str | Explainer = "timing",
     *,
     metric: str | Metric = "cpd",
     budget: float = 30.0,
     grid: Sequence[dict[str, Setting]] | None = None,
     level: float = 0.05,
-    **options: Unpack[TuneOptions],
+    k: int | float = 0.1,
+    of: Measured | None = None,
+    truth: Inputs | None = None,
+    **options: Any,
 ) -> Tuning:
     r"""Find the settings of a method that suit a model, by how well its maps stand up to a test.
 
@@ -66,16 +74,16 @@ def tune(
 
     Parameters
     ----------
-    model : nn.Module, callable or estimator
-    x : Tensor or array of shape (series, time, channel), or several inputs
+    model : nn.Module, callable, estimator or Predictor
+    x : Tensor or array of shape (series, time, channel), or Series
         Series to tune on. Metrics that remove cells need no labels, so any series will do that are like those to
         be explained: validation series are best, and a few dozen are few.
     method : str or Explainer
         What is tuned. What it is given as, and settings passed beside it, such as ``n_samples=100``, stay as they
         are.
     metric : str or Metric
-        What is tuned for, by its own direction, with ``k``, ``of`` and ``truth`` as in :func:`tempograd.evaluate`.
-        Removed cells take the values of ``baseline``, which is what the maps compare with as well.
+        What is tuned for, by its own direction. Removed cells take the values of ``baseline``, which is what the
+        maps compare with as well.
     budget : float
         What all of it may cost, scoring included, in units of explaining ``x`` once by default. What counts are
         passes of the model. It is never exceeded.
@@ -84,9 +92,11 @@ def tune(
     level : float
         How often noise alone may change the default, between 0 and 1. With few series a small one keeps the
         default nearly always; 1 takes whatever scores best, noise or not.
+    k, of, truth
+        See :func:`tempograd.evaluate`.
     **options
-        All other arguments of :func:`tempograd.explain` and :func:`tempograd.evaluate`: ``baseline``, ``target``,
-        ``mask``, ``background``, ``k``, … The baseline is part of the question and is never tuned.
+        The question as in :func:`tempograd.explain`, such as ``target`` and ``baseline``, which is never tuned;
+        and settings of the method.
 
     Returns
     -------
@@ -114,8 +124,8 @@ def tune(
     >>> tuning.explainer.name, len(tuning.table) > 10, tuning.passes <= 40 * 12 * 10
     ('timing', True, True)
     """
-    given = {name: value for name, value in options.items() if name not in (*CALL, *SCORING)}
-    default = explainer_of(method, given)
+    question, effort, given = divided(options)
+    default = explainer_of(method, given, tune)
     budget = validation.check_float(budget, "budget")
     if not budget > 0:
         raise SettingError(
@@ -126,7 +136,7 @@ def tune(
         raise SettingError(
             f"level={level:g} is how often noise may change the default: pass a share between 0 and 1."
         )
-    bench = Bench.of_call(model, x, metric, options)
+    bench = Bench.of_call(*nouns(model, x), metric, question, effort, k=k, truth=truth, of=of)
     bench.removals = REMOVALS
     if bench.count < FEWEST:
         raise InputError("Settings are compared series by series, and one series tells nothing: pass more.")

@@ -21,12 +21,17 @@ from torch import Tensor
 from tempograd._utils.formatting import alike, table, with_error
 from tempograd._utils.progress import part, progress_bar
 from tempograd._utils.registry import joined
+from tempograd.core.question import Asked, asks, divided
+from tempograd.core.series import Series
+from tempograd.engine.predictor import Predictor
 from tempograd.errors import InputError, UnknownNameError, brief, quote
 from tempograd.explainers import EXPLAINERS, Explainer, Random
+from tempograd.explainers.batches import nouns
+from tempograd.explainers.by_name import keywords
 from tempograd.metrics import Metric, compare, summarise
 from tempograd.tuning.outcome import as_dataframe
-from tempograd.tuning.trials import CALL, SCORING, Bench
-from tempograd.typing import Inputs, Model, RankOptions
+from tempograd.tuning.trials import Bench
+from tempograd.typing import Inputs, Measured, Model
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,28 +159,33 @@ def _none(names: Sequence[str]) -> str:
     return f"{names[0]} is not" if len(names) == 1 else f"none of {_and(names)} is"
 
 
+@asks(settings=False)
 def rank(
-    model: Model,
-    x: Inputs,
+    model: Model | Predictor,
+    x: Inputs | Series,
     methods: Iterable[str | Explainer] | Mapping[str, str | Explainer],
     *,
     metric: str | Metric = "cpd",
-    **options: Unpack[RankOptions],
+    k: int | float = 0.1,
+    of: Measured | None = None,
+    truth: Inputs | None = None,
+    **question: Unpack[Asked],
 ) -> Ranking:
     """Find out which explainer is the most faithful to a model, as far as some series can tell.
 
     Parameters
     ----------
-    model : nn.Module, callable or estimator
-    x : Tensor or array of shape (series, time, channel), or several inputs
+    model : nn.Module, callable, estimator or Predictor
+    x : Tensor or array of shape (series, time, channel), or Series
     methods : names or explainers, or mapping from names to these
         What is compared, each with its own settings, such as those that :func:`tempograd.tune` found. Random
         scores run along.
     metric : str or Metric
-        What they are compared by, with ``k``, ``of`` and ``truth`` as in :func:`tempograd.evaluate`. Removed cells
-        take the values of ``baseline`` whatever a method compares with.
-    **options
-        All other arguments of :func:`tempograd.explain` and :func:`tempograd.evaluate`.
+        What they are compared by. Removed cells take the values of ``baseline`` whatever a method compares with.
+    k, of, truth
+        See :func:`tempograd.evaluate`.
+    **question
+        As in :func:`tempograd.explain`.
 
     Returns
     -------
@@ -196,16 +206,16 @@ def rank(
     'Cannot tell: by CPD on 20 series occlusion and integrated_gradients are not told apart.'
     """
     named = _named(methods)
-    for name in options:
+    asked, effort, others = divided(question)
+    for name in others:
         if any(name in each.parameters for each in named.values()):
             raise InputError(
                 f"{quote(name)} is a setting of one method, and rank compares several: pass explainers that have "
                 f"it, such as {_example(named, name)}."
             )
-        if name not in (*CALL, *SCORING):
-            raise UnknownNameError("option of rank", name, {*CALL, *SCORING})
-    _require_series(named, options.get("background"))
-    bench = Bench.of_call(model, x, metric, options)
+        raise UnknownNameError("option of rank", name, keywords(rank))
+    _require_series(named, asked.background)
+    bench = Bench.of_call(*nouns(model, x), metric, asked, effort, k=k, truth=truth, of=of)
     if bench.count < 2:
         raise InputError("Explainers are compared series by series, and one series tells nothing: pass more.")
     scores: dict[str, Tensor] = {}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,14 +15,18 @@ from torch import Tensor
 from tempograd._utils import validation
 from tempograd._utils.formatting import alike
 from tempograd._utils.registry import joined
-from tempograd.engine.background import baseline_in_time_order, in_time_order, is_background
+from tempograd.core.question import asks
+from tempograd.core.series import Series
+from tempograd.engine.background import is_background
+from tempograd.engine.predictor import Predictor
 from tempograd.errors import InputError, TempogradWarning, brief
 from tempograd.explainers import Explainer, explain
+from tempograd.explainers.batches import nouns
 from tempograd.explainers.by_name import explainer_of
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Difference, Metric, compare, evaluate, summarise
 from tempograd.metrics.faithfulness import Faithfulness
-from tempograd.typing import Baseline, BaselineOptions, InputBaselines, Inputs, Model
+from tempograd.typing import Baseline, InputBaselines, Inputs, Measured, Model
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -169,15 +173,18 @@ class BaselineComparison:
         return figure
 
 
+@asks(without=("targets", "baseline"))
 def compare_baselines(
-    model: Model,
-    x: Inputs,
+    model: Model | Predictor,
+    x: Inputs | Series,
     method: str | Explainer = "timing",
     baselines: Sequence[str] | Mapping[str, InputBaselines] | None = None,
     *,
     metric: str | Metric = "cpd",
     removal_draws: int | None = None,
-    **options: Unpack[BaselineOptions],
+    k: int | float = 0.1,
+    of: Measured | None = None,
+    **options: Any,
 ) -> BaselineComparison:
     """Explain the same predictions against several baselines, and tell how much that changes the maps.
 
@@ -193,9 +200,10 @@ def compare_baselines(
     removal_draws : int, optional
         How many background series take the place of removed cells in turn; see ``draws`` of
         :func:`tempograd.evaluate`.
+    k, of
+        See :func:`tempograd.evaluate`.
     **options
-        All other arguments of :func:`tempograd.explain`, such as ``background``, settings of the method among
-        them, and ``k`` and ``of`` of :func:`tempograd.evaluate`.
+        The question as in :func:`tempograd.explain`, such as ``background``, and settings of the method.
 
     Returns
     -------
@@ -220,13 +228,12 @@ def compare_baselines(
     >>> found.baselines, found.scores["zero", "average"].shape
     (('zero', 'average'), torch.Size([2]))
     """
-    given: dict[str, Any] = dict(options)
-    if "baseline" in given:
+    if "baseline" in options:
         raise InputError("baseline= is what this function varies: pass baselines=, such as ['zero', 'average'].")
-    if given.get("targets") is not None:
+    if options.get("targets") is not None:
         raise InputError("Maps of one target are compared: pass target= instead of targets=.")
-    scored = {name: given.pop(name) for name in ("k", "of") if name in given}
-    background, layout = given.pop("background", None), given.get("layout", "BTD")
+    background = options.pop("background", None)
+    predictor, series = nouns(model, x)
     named = _named(baselines, background)
     chosen = METRICS[metric]() if isinstance(metric, str) else metric
     if not isinstance(chosen, Faithfulness):
@@ -236,12 +243,14 @@ def compare_baselines(
     def explained(baseline: Any, **more: Any) -> Explanation:
         learns = is_background(baseline) or kind.needs_fit  # others would take it in the place of the baseline
         pool = {"background": background} if learns else {}
-        return explain(model, x, method, baseline=baseline, **(given | pool | more))
+        return explain(predictor, series, method, baseline=baseline, **(options | pool | more))
 
     found = {name: explained(each) for name, each in named.items()}
-    removed = {name: _removed(each, background, removal_draws, layout) for name, each in named.items()}
+    removed = {name: _removed(each, background, removal_draws) for name, each in named.items()}
     scores = {
-        (row, column): evaluate(model, found[row], metrics=[chosen], **scored, **removed[column])[chosen.name]
+        (row, column): evaluate(predictor, found[row], metrics=[chosen], k=k, of=of, **removed[column])[
+            chosen.name
+        ]
         for row in named
         for column in named
     }
@@ -286,11 +295,11 @@ def _named(baselines: Any, background: Any) -> dict[str, Any]:
     return named
 
 
-def _removed(baseline: Baseline, background: Any, draws: int | None, layout: str) -> dict[str, Any]:
+def _removed(baseline: Baseline, background: Any, draws: int | None) -> dict[str, Any]:
     """Return the arguments that remove cells to a baseline."""
     if is_background(baseline):
-        return {"baseline": baseline, "background": in_time_order(background, layout), "draws": draws}
-    return {"baseline": baseline_in_time_order(baseline, layout)}
+        return {"baseline": baseline, "background": background, "draws": draws}
+    return {"baseline": baseline}
 
 
 def _agreement(first: str, second: str, found: Mapping[str, Explanation]) -> BaselineAgreement:

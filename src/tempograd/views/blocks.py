@@ -239,8 +239,9 @@ def compare_groups(
     Examples
     --------
     >>> x = torch.tensor([3.0, 5.0, 0.0, 2.0]).view(4, 1, 1)
-    >>> from tempograd import explain
-    >>> found = compare_groups(explain(lambda z: z[:, :, 0], x, "occlusion", task="regression"), [0, 1], [2, 3])
+    >>> from tempograd import Predictor, explain
+    >>> model = Predictor(lambda z: z[:, :, 0], task="regression")
+    >>> found = compare_groups(explain(model, x, "occlusion"), [0, 1], [2, 3])
     >>> float(found.difference[0]), round(float(found.error[0]), 3)
     (3.0, 1.414)
     """

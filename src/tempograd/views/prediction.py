@@ -13,6 +13,7 @@ from tempograd._utils.formatting import probability, short_number
 from tempograd.engine import by_class, call_model, frozen, place, select_target
 from tempograd.errors import InputError, brief
 from tempograd.explanation import Explanation
+from tempograd.explanation.same import as_explained
 from tempograd.metrics.removal import (
     SCORED,
     EvalTarget,
@@ -35,10 +36,16 @@ BATCH = 64  # series that go through the model at once
 
 def raw_outputs(model: Model, explanation: Explanation, x: Tensor) -> Tensor:
     """Return what the model says about the explained series, with these values, as it is; on the CPU."""
-    adapted, z = explanation.call.prepared(model, x)
+    model = as_explained(model, explanation)
+    call, x = explanation.call.reading(x)
+    adapted = call.adapt(model)
     with frozen(model), torch.no_grad():
-        where = place(adapted, x)
-        parts = (call_model(adapted, part.to(*where), shape=x.shape) for part in torch.split(z, BATCH))
+        device, dtype = place(adapted, x)
+        parts = []
+        for start in range(0, len(x), BATCH):
+            rows = torch.arange(start, min(start + BATCH, len(x)))
+            asked = call.at(adapted, rows.to(device))
+            parts.append(call_model(asked, x[rows.to(x.device)].to(device, dtype), shape=x.shape))
         return torch.cat([with_axis(explanation, part).cpu() for part in parts])
 
 
@@ -143,7 +150,11 @@ def compare_labels(
     if y is not None and y.ndim == 1 and not y.is_floating_point():
         label = y.cpu().numpy()
     # raw outputs are classes where the task or labels say so; a single one says no class
-    classes = explanation.output == "probability" or explanation.task == "classification" or label is not None
+    classes = (
+        explanation.output == "probability"
+        or explanation.task in {"classification", "binary"}
+        or label is not None
+    )
     told = classes and not per_step and explanation.target is not None
     if told and outputs is not None and outputs.shape[1] > 1:
         predicted = np.asarray(outputs.argmax(1))
@@ -232,6 +243,7 @@ def said_of(
     """Tell the explained output of a series, its value and what is true, as far as they are known."""
     answer = None
     if model is not None and x is not None:
+        model = as_explained(model, explanation)
         validation.check_model(model)
         explanation = completed(explanation, model, x)
         answer = raw_outputs(model, explanation[i : i + 1], x[i : i + 1])
@@ -258,8 +270,7 @@ def _score(one: Explanation, raw: Tensor, x: Tensor) -> float | None:
         return float(select_target(said, one.target.cpu()))
     if one.picker is None:
         return None
-    z = one.call.extended(x.to(raw), 0)
-    return float(picked_score(one, one.picker, raw, z, torch.zeros(1, dtype=torch.int64)))
+    return float(picked_score(one, one.picker, raw, x.to(raw), torch.zeros(1, dtype=torch.int64)))
 
 
 def _truth(
@@ -343,6 +354,7 @@ def removal_outputs(
     """Run the model on every series with each number of its strongest cells at the baseline."""
     if not observed.all():
         explanation = replace(explanation, mask=torch.from_numpy(observed))
+    model = as_explained(model, explanation)
     evaluated = EvalTarget.of(model, explanation, x, explanation.baseline, None)
     parts: dict[int, tuple[Tensor, Tensor | None, Tensor | None]] = {}
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,16 +12,15 @@ from torch import Tensor
 
 from tempograd._utils import validation
 from tempograd._utils.stamps import shared_times
-from tempograd.data import Series, Split
+from tempograd.data import Series
 from tempograd.errors import InputError, brief, listed, printable, warn
-from tempograd.explanation.core import Explanation, require
+from tempograd.explanation.core import Explanation, InputExplanation, require
 from tempograd.metrics.removal import rankings
 from tempograd.typing import Array
 
 Floats = NDArray[np.floating[Any]]
 Flags = NDArray[np.bool_]
 Indices = NDArray[np.int64]
-Part = TypeVar("Part", bound=Split)
 
 FULL = 0.98  # share of the observed cells that stay below the full colour
 MOST_REMOVED = 400  # strongest cells that are ranked at least, where there are as many; else a tenth of them
@@ -233,14 +232,15 @@ def cells_like(given: Array, explanation: Explanation, what: str) -> Tensor:
     return tensor
 
 
-def aligned(explanation: Explanation, split: Part) -> Part:
+def aligned(explanation: Explanation, split: Series) -> Series:
     """Return the part of ``split`` that was explained, in the explanation's order.
 
     Series are found by id, or by name. Explanations made without ids number their series from 0; they belong to
     the first series of the split if they hold the same values.
     """
-    numbers: tuple[Iterable[object], Iterable[object]] = (split.ids.tolist(), explanation.ids.tolist())
-    names = (printable(getattr(split, "names", None) or ()), explanation.names or ())
+    split = split.padded()
+    numbers: tuple[Iterable[object], Iterable[object]] = (split.keys.tolist(), explanation.ids.tolist())
+    names = (printable(split.ids) if isinstance(split.ids, tuple) else (), explanation.names or ())
     for there, wanted in (numbers, names):
         place, count = {name: row for row, name in enumerate(there)}, Counter(there)
         rows = [place[name] if count[name] == 1 else None for name in wanted]  # a name of several is none
@@ -257,31 +257,38 @@ def aligned(explanation: Explanation, split: Part) -> Part:
     )
 
 
-def _same(explanation: Explanation, split: Split) -> bool:
-    if split.x.shape != explanation.values.shape:
+def _same(explanation: Explanation, split: Series) -> bool:
+    if isinstance(split.x, dict):
+        inputs = set(split.x) == set(explanation.inputs or ())
+        return inputs and all(_same_values(explanation[name], part) for name, part in split.x.items())
+    return _same_values(explanation, split.x)
+
+
+def _same_values(explanation: Explanation | InputExplanation, there: Tensor) -> bool:
+    if there.shape != explanation.values.shape:
         return False
     if explanation.x is None:
         return True
-    here, there = explanation.x.to(split.x), split.x
+    here = explanation.x.to(there)
     if explanation.mask is None:
         return torch.equal(here, there)
     seen = explanation.mask.to(there.device)  # what stands elsewhere, NaN perhaps, was never observed
     return torch.equal(here.where(seen, 0), there.where(seen, 0))
 
 
-def renumbered(split: Part, classes: Sequence[str] | None) -> Part:
+def renumbered(split: Series, classes: Sequence[str] | None) -> Series:
     """Return a file's series with labels numbered as in ``classes``; without labels where names are none of these.
 
     A file that has not all of the classes, or sorts them otherwise, numbers its labels otherwise than the model.
     """
-    own = printable(split.classes) if isinstance(split, Series) else None  # as explanations have them
+    own = printable(split.classes)  # as explanations have them
     if own is None or classes is None or own == tuple(classes):
         return split
     strange = [name for name in own if name not in classes]
     if strange:
         known = f"the classes that were explained ({', '.join(classes)})"
         warn(f"The label {strange[0]!r} is none of {known}: labels are left out.")
-        return replace(split, labelled=False)  # type: ignore[call-arg]  # only Series has classes
+        return replace(split, y=None)
     number = torch.tensor([list(classes).index(name) for name in own])
     return replace(split, y=number.to(split.y.device)[split.y])
 

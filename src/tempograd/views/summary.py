@@ -87,15 +87,16 @@ def explanation_summary(explanation: Explanation, model: Model, series: Series) 
 
     ``predicted`` and ``explained`` count classes, by their numbers as text, since JSON has no other keys.
     """
-    said = model_outputs(model, explanation, series.x)
+    x: Any = series.x if isinstance(series.x, Tensor) else explanation.x  # several inputs side by side
+    said = model_outputs(model, explanation, x)
     if explanation.delta is None:
-        explanation = replace(explanation, delta=mean_delta(explanation, model, said, series.x))
+        explanation = replace(explanation, delta=mean_delta(explanation, model, said, x))
     errors, target = explanation.relative_error, explanation.target
     error = math.inf if errors is None else float(errors.median())
     classes = target is not None and explanation.output == "probability" and explanation.task not in SCORED
     return {
         "method": explanation.method,
-        "baseline": replace(explanation, x=series.x).baseline_kind,
+        "baseline": replace(explanation, x=x).baseline_kind,
         "series": len(explanation),
         "steps": explanation.values.shape[1],
         "channels": explanation.values.shape[2],
@@ -147,8 +148,10 @@ def label_accuracy(said: Tensor, explanation: Explanation, series: Series) -> fl
     """Return the share of labels that the model predicts; None without labels that are classes."""
     if explanation.task in SCORED:  # whose outputs are no classes
         return None
+    if series.y is None:
+        return None
     values = series.y.is_floating_point() or said.shape[-1] == 1  # one raw output says no class
-    if not series.labelled or values or said.shape[:-1] != series.y.shape:
+    if values or said.shape[:-1] != series.y.shape:
         return None
     right = said.argmax(-1) == series.y
     if right.ndim == 2:  # steps of the padding have no label

@@ -27,7 +27,8 @@ def keras_lstm():
     "keras",
     "Conv1D, sigmoid for several labels",
     """
-exp = tg.explain(model, x, "integrated_gradients", task="multilabel", output="raw", target=1, n_steps=200)
+labels = tg.Predictor(model, task="multilabel")
+exp = tg.explain(labels, x, "integrated_gradients", output="raw", target=1, n_steps=200)
 """,
 )
 def keras_convolution():
@@ -96,7 +97,11 @@ def sklearn_pipeline():
     return _classifier(make_pipeline(StandardScaler(), LogisticRegression()).fit(x.flatten(1), y), x[:4], FLAT)
 
 
-@case("scikit-learn", "RandomForestRegressor", 'exp = tg.explain(model, x, "occlusion", task="regression")')
+@case(
+    "scikit-learn",
+    "RandomForestRegressor",
+    'exp = tg.explain(tg.Predictor(model, task="regression"), x, "occlusion")',
+)
 def sklearn_regressor():
     from sklearn.ensemble import RandomForestRegressor
 
@@ -114,7 +119,7 @@ def xgboost_classifier():
     return _classifier(XGBClassifier(n_estimators=10, n_jobs=1).fit(x.flatten(1).numpy(), y), x[:4], FLAT)
 
 
-@case("lightgbm", "LGBMRegressor", 'exp = tg.explain(model, x, "occlusion", task="regression")')
+@case("lightgbm", "LGBMRegressor", 'exp = tg.explain(tg.Predictor(model, task="regression"), x, "occlusion")')
 def lightgbm_regressor():
     from lightgbm import LGBMRegressor
 
@@ -132,7 +137,7 @@ def _aeon(model):
 
 
 CHANNELS_FIRST = """
-exp = tg.explain(model, x, "occlusion", layout="BDT", model_layout="BDT")
+exp = tg.explain(tg.Predictor(model, layout="BDT"), tg.Series(x, layout="BDT"), "occlusion")
 """
 
 

@@ -47,12 +47,12 @@ def _darts(kind, *, covariates=False, **settings):
 
 
 DARTS = """
-net = lambda series: model.model(PLModuleInput(series))
-exp = tg.explain(net, x, "integrated_gradients", task="forecast", pick="prediction", target=(2, 0, 0))
+net = tg.Predictor(lambda series: model.model(PLModuleInput(series)), task="forecast", pick="prediction")
+exp = tg.explain(net, x, "integrated_gradients", target=(2, 0, 0))
 """
 DARTS_COVARIATES = """
-net = lambda **inputs: model.model(PLModuleInput(**inputs))
-exp = tg.explain(net, inputs, "integrated_gradients", task="forecast", pick="prediction", target=(2, 0, 1))
+net = tg.Predictor(lambda **inputs: model.model(PLModuleInput(**inputs)), task="forecast", pick="prediction")
+exp = tg.explain(net, inputs, "integrated_gradients", target=(2, 0, 1))
 """
 
 
@@ -144,13 +144,13 @@ def _neuralforecast(kind, *, covariates=False, **settings):
 
 
 NEURALFORECAST = """
-net = lambda series: nf.models[0]({"insample_y": series})
-exp = tg.explain(net, x, "integrated_gradients", task="forecast", target=(2, 0))
+net = tg.Predictor(lambda series: nf.models[0]({"insample_y": series}), task="forecast")
+exp = tg.explain(net, x, "integrated_gradients", target=(2, 0))
 """
 NEURALFORECAST_COVARIATES = """
-net = lambda **inputs: nf.models[0](inputs)
-mask = {"insample_mask": ones}
-exp = tg.explain(net, inputs, "integrated_gradients", task="forecast", target=(2, 0), fixed=mask)
+net = tg.Predictor(lambda **inputs: nf.models[0](inputs), task="forecast")
+series = tg.Series(inputs, fixed={"insample_mask": ones})
+exp = tg.explain(net, series, "integrated_gradients", target=(2, 0))
 """
 
 

@@ -25,7 +25,10 @@ def _mixer(**settings):
 @case(
     "transformers",
     "PatchTSTForClassification",
-    'exp = tg.explain(model, x, "integrated_gradients", pick="prediction_logits", baseline=usual)',
+    """
+classifier = tg.Predictor(model, pick="prediction_logits")
+exp = tg.explain(classifier, x, "integrated_gradients", baseline=usual)
+""",
 )
 def patchtst_classification():
     from transformers import PatchTSTForClassification
@@ -42,7 +45,8 @@ def patchtst_classification():
     "transformers",
     "PatchTSTForPrediction",
     """
-exp = tg.explain(model, x, "integrated_gradients", task="forecast", pick="prediction_outputs", target=(3, 1))
+forecaster = tg.Predictor(model, task="forecast", pick="prediction_outputs")
+exp = tg.explain(forecaster, x, "integrated_gradients", target=(3, 1))
 """,
 )
 def patchtst_prediction():
@@ -56,7 +60,10 @@ def patchtst_prediction():
 @case(
     "transformers",
     "PatchTSMixerForTimeSeriesClassification",
-    'exp = tg.explain(model, x, "integrated_gradients", pick="prediction_outputs", n_steps=200)',
+    """
+classifier = tg.Predictor(model, pick="prediction_outputs")
+exp = tg.explain(classifier, x, "integrated_gradients", n_steps=200)
+""",
 )
 def mixer_classification():
     from transformers import PatchTSMixerForTimeSeriesClassification
@@ -72,8 +79,8 @@ def mixer_classification():
     "transformers",
     "PatchTSMixerForPrediction",
     """
-mean = tg.targets.mean(variable=2)
-exp = tg.explain(model, x, "integrated_gradients", task="forecast", pick="prediction_outputs", target=mean)
+forecaster = tg.Predictor(model, task="forecast", pick="prediction_outputs")
+exp = tg.explain(forecaster, x, "integrated_gradients", target=tg.targets.mean(variable=2))
 """,
 )
 def mixer_prediction():
@@ -88,8 +95,8 @@ def mixer_prediction():
     "transformers",
     "PatchTSMixerForRegression",
     """
-settings = {"task": "regression", "pick": "regression_outputs", "target": 1}
-exp = tg.explain(model, x, "integrated_gradients", n_steps=200, **settings)
+regression = tg.Predictor(model, task="regression", pick="regression_outputs")
+exp = tg.explain(regression, x, "integrated_gradients", target=1, n_steps=200)
 """,
 )
 def mixer_regression():
@@ -138,8 +145,8 @@ def _with_covariates(name, variables):
 
 COVARIATES = """
 mean = lambda **inputs: (out := model(**inputs)).loc + out.scale * out.params[1]
-inputs = {"past_values": past, "past_time_features": calendar, "static_real_features": static}
-exp = tg.explain(mean, inputs, "integrated_gradients", task="forecast", target=(3, 1), n_steps=200, fixed=rest)
+x = tg.Series({"past_values": past, "past_time_features": calendar, "static_real_features": static}, fixed=rest)
+exp = tg.explain(tg.Predictor(mean, task="forecast"), x, "integrated_gradients", target=(3, 1), n_steps=200)
 """
 
 
@@ -183,7 +190,8 @@ def autoformer():
     "transformers",
     "TimesFmModelForPrediction",
     """
-exp = tg.explain(model, x, "integrated_gradients", task="forecast", pick="mean_predictions", model_layout="BT")
+forecaster = tg.Predictor(model, task="forecast", pick="mean_predictions", layout="BT")
+exp = tg.explain(forecaster, x, "integrated_gradients")
 """,
 )
 def timesfm():
@@ -208,8 +216,8 @@ def timesfm():
     "chronos-forecasting",
     "Chronos-Bolt",
     """
-settings = {"task": "forecast", "pick": "quantile_preds", "model_layout": "BT"}
-exp = tg.explain(pipeline.model, x, "integrated_gradients", target=(4, 3), **settings)
+forecaster = tg.Predictor(pipeline.model, task="forecast", pick="quantile_preds", layout="BT")
+exp = tg.explain(forecaster, x, "integrated_gradients", target=(4, 3))
 """,
 )
 def chronos_bolt():
@@ -238,8 +246,8 @@ def chronos_bolt():
     "chronos-forecasting",
     "Chronos-2",
     """
-settings = {"task": "forecast", "pick": "quantile_preds", "model_layout": "BT"}
-exp = tg.explain(pipeline.model, x, "integrated_gradients", target=(1, 3), **settings)
+forecaster = tg.Predictor(pipeline.model, task="forecast", pick="quantile_preds", layout="BT")
+exp = tg.explain(forecaster, x, "integrated_gradients", target=(1, 3))
 """,
 )
 def chronos_2():

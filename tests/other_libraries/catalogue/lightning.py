@@ -8,8 +8,8 @@ from tests.other_libraries.catalogue.cases import AHEAD, PAST, SERIES, Built, ca
 INPUTS = ("encoder_cont", "decoder_cont")
 BATCH = """
 inputs = {key: batch.pop(key) for key in ("encoder_cont", "decoder_cont")}
-net = lambda **batch: model(batch).prediction
-exp = tg.explain(net, inputs, "integrated_gradients", task="forecast", target=(2, 0), fixed=batch)
+net = tg.Predictor(lambda **batch: model(batch).prediction, task="forecast")
+exp = tg.explain(net, tg.Series(inputs, fixed=batch), "integrated_gradients", target=(2, 0))
 """
 
 
@@ -95,8 +95,8 @@ def forecasting_nbeats():
     "PatchTST",
     """
 net = lambda past, observed: model.distr_output.distribution(*model(past, observed)).mean
-settings = {"task": "forecast", "target": 2, "model_layout": "BT", "fixed": {"observed": observed}}
-exp = tg.explain(net, x, "integrated_gradients", **settings)
+net, series = tg.Predictor(net, task="forecast", layout="BT"), tg.Series(x, fixed={"observed": observed})
+exp = tg.explain(net, series, "integrated_gradients", target=2)
 """,
 )
 def gluonts_patchtst():
@@ -129,7 +129,8 @@ def gluonts_patchtst():
     "SimpleFeedForward",
     """
 net = lambda past: model.distr_output.distribution(*model(past)).mean
-exp = tg.explain(net, x, "integrated_gradients", task="forecast", target=2, model_layout="BT", n_steps=200)
+net = tg.Predictor(net, task="forecast", layout="BT")
+exp = tg.explain(net, x, "integrated_gradients", target=2, n_steps=200)
 """,
 )
 def gluonts_feedforward():

@@ -5,7 +5,8 @@ import torch
 from tests.other_libraries.catalogue.cases import PAST, Built, case, lively, walks
 
 CHANNELS_FIRST = """
-exp = tg.explain(model, x, "integrated_gradients", layout="BDT", model_layout="BDT", n_steps=200)
+net, series = tg.Predictor(model, layout="BDT"), tg.Series(x, layout="BDT")
+exp = tg.explain(net, series, "integrated_gradients", n_steps=200)
 """
 
 
@@ -48,8 +49,8 @@ def tsai_lstm_fcn():
     "tsai",
     "PatchTST",
     """
-settings = {"layout": "BDT", "model_layout": "BDT", "task": "forecast", "target": (1, 3)}
-exp = tg.explain(model, x, "integrated_gradients", **settings)
+net, series = tg.Predictor(model, task="forecast", layout="BDT"), tg.Series(x, layout="BDT")
+exp = tg.explain(net, series, "integrated_gradients", target=(1, 3))
 """,
     flagged="mean and deviation of its normalisation are detached",
 )
@@ -66,8 +67,8 @@ def tsai_patchtst():
     "tsai",
     "MiniRocketFeatures and a linear layer",
     """
-model = lambda series: head(features(series))
-exp = tg.explain(model, x, "occlusion", layout="BDT", model_layout="BDT")
+net = tg.Predictor(lambda series: head(features(series)), layout="BDT")
+exp = tg.explain(net, tg.Series(x, layout="BDT"), "occlusion")
 """,
 )
 def tsai_minirocket():

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tempograd._utils import validation
 from tempograd._utils.io import as_path
-from tempograd.data.base import Series
+from tempograd.core.series import Series
 from tempograd.data.files import reading
 from tempograd.data.readers.array_file import from_arrays
 from tempograd.data.readers.csv_file import CsvTable
@@ -47,8 +47,8 @@ def read_series(
 
     Arrays (``.npz``, ``.npy``) are taken as they are. Tables (``.csv``, ``.tsv``, ``.parquet``) have one of three
     forms, and ``.ts`` is the text format of the UEA and UCR archives. Text files may be gzipped (``.csv.gz``).
-    Series of unequal length end in missing values; missing cells hold 0 in ``x``, which the model reads, and False
-    in ``mask``. ``Series.unpadded`` has the series at their own lengths.
+    Missing cells hold 0 in ``x``, which the model reads, and False in ``mask``. Series of unequal length stay a
+    list, each of them shown to the model at its own length; :meth:`Series.padded` brings them to one.
 
     Parameters
     ----------
@@ -82,15 +82,13 @@ def read_series(
         Whether to read labels and truth.
     inputs, fixed : sequence of str, optional
         For a model that takes several: the names of the arrays of a ``.npz`` file that are its inputs, instead of
-        ``x``, and of those that go along with them. ``Series.inputs`` and ``Series.fixed`` then hold them, and
-        ``x`` all inputs side by side, as an explanation of them does.
+        ``x``, and of those that go along with them. ``x`` is then a mapping of them, and ``fixed`` of the others.
 
     Returns
     -------
     Series
-        A :class:`Split` with the names of series, channels, times and classes. Whole numbers of 64 bits that name
-        the series are their ``ids``. Where one of them is anything else, larger numbers included, all of them are
-        texts in ``names``, to the last digit, and ``ids`` count from 0.
+        With the names of series, channels, times and classes. Whole numbers of 64 bits that name the series are
+        their ``ids``. Where one of them is anything else, larger numbers included, all ids are texts.
 
     Examples
     --------
@@ -100,8 +98,8 @@ def read_series(
     >>> _ = path.write_text("\n".join(rows))
     >>> ward = read_series(path, id="bed")
     >>> ward
-    Series(2 series × 2 steps × 2 channels, 2 classes, 38 % missing)
-    >>> ward.names, ward.channels, ward.classes, ward.y
+    Series(2 series × 2 steps × 2 channels, 2 classes)
+    >>> ward.ids, ward.channels, ward.classes, ward.y
     (('A', 'B'), ('pulse', 'sodium'), ('ill', 'well'), tensor([1, 0]))
     >>> ward.mask[0]
     tensor([[ True,  True],
@@ -146,27 +144,30 @@ def _series(path: Path, arrays: Arrays) -> Series:
     if not observed.any():
         raise DataError(f"{short_path(path)} holds no value at all: every cell is missing.")
     arrays.x[~observed] = 0
-    x = torch.from_numpy(arrays.x)
-    ids, names = _identify(arrays.names)
-    labels = arrays.labels
+    labels, x, mask = arrays.labels, torch.from_numpy(arrays.x), torch.from_numpy(observed)
+    ends = validation.lengths(mask, x).clamp(min=1).tolist()
+    unequal = len(set(ends)) > 1
     return Series(
-        x=x,
-        y=torch.zeros(len(x), dtype=torch.int64) if labels is None else torch.from_numpy(labels.y),
-        mask=None if observed.all() else torch.from_numpy(observed),
-        ids=ids,  # type: ignore[arg-type]  # None becomes 0 … N-1
-        channels=validation.check_names(arrays.channels, x.shape[2], "channels"),
+        [series[:end] for series, end in zip(x, ends, strict=True)] if unequal else x,
+        None if labels is None else torch.from_numpy(labels.y),
+        mask=_missing(mask, ends) if unequal else None if observed.all() else mask,
+        ids=_identify(arrays.names),
+        channels=arrays.channels,
         times=arrays.times,
-        names=names,
         classes=None if labels is None else labels.classes,
-        labelled=labels is not None,
-        padded=not observed[:, -1].any(1).all(),
     )
 
 
-def _identify(names: list[str] | None) -> tuple[Tensor | None, tuple[str, ...] | None]:
-    """Return whole numbers as ids, and any other names beside the default ones."""
+def _missing(mask: Tensor, ends: Sequence[int]) -> list[Tensor] | None:
+    """Return what was observed of each series up to its end; None where that is all of it."""
+    parts = [seen[:end] for seen, end in zip(mask, ends, strict=True)]
+    return None if all(bool(part.all()) for part in parts) else parts
+
+
+def _identify(names: list[str] | None) -> Tensor | tuple[str, ...] | None:
+    """Return whole numbers as numbers, and any other names as texts."""
     if names is None:
-        return None, None
+        return None
     if all(map(WHOLE.fullmatch, names)) and all(-(2**63) <= int(name) < 2**63 for name in names):
-        return torch.tensor([int(name) for name in names]), None
-    return None, tuple(names)
+        return torch.tensor([int(name) for name in names])
+    return tuple(names)

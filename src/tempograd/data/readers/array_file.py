@@ -18,11 +18,11 @@ from torch import Tensor
 
 from tempograd._utils import validation
 from tempograd._utils.stamps import check_times
-from tempograd.data.base import Series
+from tempograd.core.series import Series
 from tempograd.data.files import reading, refuse_beyond_memory
 from tempograd.data.readers.columns import Text
 from tempograd.data.readers.pivot import ReadOptions, as_numbers
-from tempograd.engine.inputs import channel_labels, pack_inputs, time_labels
+from tempograd.engine.inputs import pack_inputs
 from tempograd.errors import DataError, InputError, TempogradError, listed, one_line, short_path, warn
 from tempograd.typing import Times
 
@@ -62,41 +62,35 @@ def from_arrays(path: Path, options: ReadOptions) -> Series:
 def _inputs(arrays: dict[str, _Array], options: ReadOptions, where: str) -> Series:
     """Read several inputs: side by side in x, with their names, and each by itself."""
     inputs = {name: validation.as_tensor(arrays[name], name) for name in options.inputs or ()}
-    packed = pack_inputs(inputs, missing=options.missing or "error")
-    about = {name: part for name, part in arrays.items() if name in {"y", "ids"}}
-    series = _series(about, replace(options, channels=None, missing=None), where, packed.x)
-    return replace(
-        series,
-        mask=packed.mask,
-        channels=channel_labels(None, packed.packing),
-        times=time_labels(None, packed.packing, len(packed.x)),
-        inputs=inputs,
-    )
+    y, classes = _labels(arrays.get("y"), options, where)
+    mask, count = "nan" if options.missing == "mask" else None, len(next(iter(inputs.values())))
+    series = Series(inputs, y, mask=mask, ids=_ids(arrays.get("ids"), count), classes=classes)
+    pack_inputs(series.x, mask=series.mask)  # which says what is wrong
+    return series
 
 
-def _series(arrays: dict[str, _Array], options: ReadOptions, where: str, x: Tensor | None = None) -> Series:
-    if x is None:
-        x = validation.check_series(arrays["x"], gaps=options.missing == "mask")
+def _ids(ids: _Array | None, count: int) -> Any:
+    """Return whole numbers as numbers, texts and numbers beyond 64 bits as texts."""
+    if ids is not None and (ids.dtype.kind in "US" or (ids.dtype.kind == "u" and bool((ids >= 2**63).any()))):
+        return validation.check_names(_texts(ids, "ids"), count, "ids")
+    return validation.check_ids(ids, count)
+
+
+def _series(arrays: dict[str, _Array], options: ReadOptions, where: str) -> Series:
+    x = validation.check_series(arrays["x"], gaps=options.missing == "mask", marking="missing='mask'")
     mask = validation.check_mask(arrays.get("mask"), x)
     x, mask, _ = validation.without_gaps(x, mask, None, "x")  # 0, as in tables
-    y, classes = _labels(arrays.get("y"), len(x), options, where)
-    ids, names = arrays.get("ids"), None
-    if ids is not None and (ids.dtype.kind in "US" or (ids.dtype.kind == "u" and bool((ids >= 2**63).any()))):
-        ids, names = None, validation.check_names(_texts(ids, "ids"), len(x), "ids")
-        if len(set(names or ())) < len(x):
-            raise InputError("ids must be distinct, but one of the names occurs more than once.")
+    y, classes = _labels(arrays.get("y"), options, where)
     channels = options.channels or _texts(arrays.get("channels"), "channels")
     return Series(
         x=x,
         y=y,
         mask=mask,
         truth=validation.check_mask(arrays.get("truth"), x),
-        ids=validation.check_ids(ids, len(x)),
+        ids=_ids(arrays.get("ids"), len(x)),
         channels=validation.check_names(channels, x.shape[2], "channels"),
         times=_times(arrays.get("times"), len(x), x.shape[1]),
-        names=names,
         classes=classes,
-        labelled="y" in arrays,
         units=validation.check_names(_texts(arrays.get("units"), "units"), x.shape[2], "units"),
         raw=validation.check_raw(arrays.get("raw"), x, mask),
     )
@@ -183,10 +177,10 @@ def _refuse_kind(path: Path, name: str, dtype: np.dtype[Any]) -> None:
 
 
 def _labels(
-    labels: _Array | None, count: int, options: ReadOptions, where: str
-) -> tuple[Tensor, tuple[str, ...] | None]:
+    labels: _Array | None, options: ReadOptions, where: str
+) -> tuple[Tensor | None, tuple[str, ...] | None]:
     if labels is None:
-        return torch.zeros(count, dtype=torch.int64), None
+        return None, None
     if labels.dtype.kind not in "iufUS":
         raise InputError(f"y must hold classes (integers or text) or real values, got {labels.dtype}.")
     negative = labels.dtype.kind == "i" and bool((labels < 0).any())  # -1 and 1, as in tables

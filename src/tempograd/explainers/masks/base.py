@@ -117,10 +117,10 @@ class LearntMask(Explainer):
         """Read some series in a pass of their own; ``empty`` compares with the outputs of the baseline instead."""
         block = request.block(rows)
         with torch.no_grad():
-            raw = request.raw_outputs(block.x[:, None])[:, 0]
+            raw = request.raw_outputs(block.x[:, None], block)[:, 0]
             block = request.read(block, raw)
             if empty:
-                raw = request.raw_outputs(block.baseline[:, None])[:, 0]
+                raw = request.raw_outputs(block.baseline[:, None], block)[:, 0]
         if isinstance(block.steps, str):
             raise InputError(
                 "steps='own' asks for each step by itself, but this method explains all chosen steps together: "
@@ -129,7 +129,7 @@ class LearntMask(Explainer):
         apart = self._distance(raw.to(request.precision), request.output, block.steps)
 
         def error(z: Tensor) -> Tensor:
-            raw = request.raw_outputs(z.to(request.dtype))
+            raw = request.raw_outputs(z.to(request.dtype), block)
             if torch.is_grad_enabled() and "differentiable" not in request.shortcuts:
                 require_path(raw, z)
                 request.shortcuts["differentiable"] = True

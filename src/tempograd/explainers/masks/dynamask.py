@@ -159,11 +159,11 @@ class Dynamask(LearntMask):
         with progress_bar(total, f"explain with {self.name}") as advance:
 
             def work(rows: slice, size: int) -> None:
-                keep(rows, *self._fit(request, rows, size, advance))
+                keep(rows, *self._fit_masks(request, rows, size, advance))
 
             request.batching.run_rows(series, areas, work, lambda _: None)
 
-    def _fit(self, request: Request, rows: slice, size: int, advance: Advance) -> tuple[Tensor, Tensor]:
+    def _fit_masks(self, request: Request, rows: slice, size: int, advance: Advance) -> tuple[Tensor, Tensor]:
         """Return masks (series, area, time, channel) and their errors (series, area)."""
         batch = self._read(request, rows)
         request.verify_once()

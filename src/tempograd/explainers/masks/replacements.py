@@ -171,9 +171,11 @@ class ExtremalMask(LearntMask):
         return [{"mask_weight": 0.01}, {"mask_weight": 1.0}, {"deletion": True}]
 
     def attribute(self, request: Request) -> Attribution:
-        return self._fit_jointly(request, partial(self._fit, request), self.fit_batch_size, empty=self.deletion)
+        return self._fit_jointly(
+            request, partial(self._fit_masks, request), self.fit_batch_size, empty=self.deletion
+        )
 
-    def _fit(self, request: Request, groups: list[list[MaskBatch]], advance: Advance) -> Iterable[Tensor]:
+    def _fit_masks(self, request: Request, groups: list[list[MaskBatch]], advance: Advance) -> Iterable[Tensor]:
         networks = seeded(request, lambda: [Replacement(request.x.shape[2])])
         parts = [[_Masks(self, request, batch, networks) for batch in group] for group in groups]
         masks = [part.learnt for group in parts for part in group]
@@ -313,9 +315,9 @@ class ContraLSP(LearntMask):
         return [{"mask_weight": 0.1}, {"mask_weight": 10.0}, {"contrastive": "triplet"}]
 
     def attribute(self, request: Request) -> Attribution:
-        return self._fit_jointly(request, partial(self._fit, request))
+        return self._fit_jointly(request, partial(self._fit_masks, request))
 
-    def _fit(self, request: Request, groups: list[list[MaskBatch]], advance: Advance) -> Iterable[Tensor]:
+    def _fit_masks(self, request: Request, groups: list[list[MaskBatch]], advance: Advance) -> Iterable[Tensor]:
         channels, longest = request.x.shape[2], max(1, int(request.lengths.max()))
         networks = seeded(request, lambda: [Replacement(channels), Trend(longest, channels)])
         parts = [_Gates(self, request, batch, networks) for batch in groups[0]]

@@ -218,7 +218,7 @@ class Fit(PrefixExplainer):
     fit_batch_size: int = settings.integer(100, least=2)
     generator: Generator | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
 
-    def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
+    def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer that has learnt the distribution of a step given the steps before it."""
         series = self._training_series(model, x)
         channels, schedule = series.shape[2], self._fit_schedule()

@@ -197,7 +197,7 @@ class WinIT(PrefixExplainer):
         windows: list[dict[str, Setting]] = [{"window": steps} for steps in (2, 5, 20) if steps < shape[0]]
         return [*windows, {"aggregation": "absmax"}]
 
-    def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
+    def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer that has learnt to continue each channel, or draws from these series."""
         if self.sampler == "marginal":
             return replace(self, source=validation.check_series(x, name="the training series"))

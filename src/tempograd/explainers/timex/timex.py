@@ -69,7 +69,7 @@ class MaskNetwork(Explainer):
         default=None, metadata={"fitted": True}, repr=False, compare=False, kw_only=True
     )
 
-    def fit(self, model: Model, x: Inputs, *, seed: int = 0) -> Self:
+    def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer whose mask generator has learnt from series like those the model was trained on.
 
         Parameters
@@ -168,8 +168,9 @@ def _check(request: Request, method: str) -> None:
             "integrated_gradients."
         )
     if request.output == "raw":
+        block = request.block(slice(0, 2))
         with torch.no_grad():
-            raw = request.outputs(request.block(slice(0, 2)).x[:, None])
+            raw = request.outputs(block.x[:, None], block)
         if not is_probability(raw):
             raise InputError(
                 f"{method} is for classifiers: with output='raw' the model's rows are no probabilities; leave "

@@ -1,0 +1,1 @@
+"""The plain nouns that every other room speaks of."""
