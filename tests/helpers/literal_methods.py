@@ -9,6 +9,7 @@ from captum._utils.models.linear_model import SkLearnLasso
 from torch import nn
 from torch.nn.functional import normalize
 
+import tempograd as tg
 from tempograd._utils.rng import Stream, fold_in, keys, normal, split
 from tempograd.explainers.masks.replacements import Replacement, Trend, two_means
 from tempograd.explainers.prefix.fit import Generator
@@ -161,7 +162,7 @@ def literal_fit(explainer, model, x, seed, ids):
     return scores
 
 
-def seen_by(explainer, model, x, **call):
+def seen_by(explainer, model, x, task=None, **call):
     """The scores, and the series the model saw, clean ones left out; in calls of one sequence at a time."""
     seen = []
 
@@ -169,7 +170,8 @@ def seen_by(explainer, model, x, **call):
         seen.append(z.clone())
         return model(z)
 
-    return explainer(watched, x, **call), torch.cat(seen[:-3])  # the last three are the second look at the model
+    found = explainer(tg.Predictor(watched, task=task), x, **call)
+    return found, torch.cat(seen[:-3])  # the last three are the second look at the model
 
 
 def captum_lime(forward, x, target, masks, alpha):

@@ -45,7 +45,8 @@ class Case:
 
     @property
     def ids(self) -> list[int]:
-        return self.first.ids.tolist()
+        """The numbers of the series on the page: their places, where their ids are texts."""
+        return self.first.ids.tolist() if self.first.names is None else list(range(len(self.first)))
 
     def row(self, name: Any) -> int:
         return self.ids.index(int(name))

@@ -62,7 +62,9 @@ def test_what_comes_of_the_steps_is_the_explanation():
         (RunningDifference(), {"steps": "own", "n_samples": 7, "control_variates": False}),
     ]
     for model, options in cases:
-        explanation = tg.explain(model, tg.Series(x, ids=[7, 3, 1, 9]), seed=5, **options)
+        explanation = tg.explain(
+            model, tg.Series(x, mask=options.pop("mask", None), ids=[7, 3, 1, 9]), seed=5, **options
+        )
         for i in range(4):
             for channel in range(3):
                 record = figures.timing_steps_record(model, explanation, i, channel=channel)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+import tempograd as tg
 from tempograd_paper.released.lime import ReleasedLime
 from tests.helpers.literal_methods import captum_lime, seen_by
 from tests.helpers.models import Recurrent, first_seed, series
@@ -30,8 +31,8 @@ def test_released_settings_keep_the_last_step_of_every_prefix(per_step, dataset)
     found = preset(model, x).values
     targets = set()
     for i in range(2):
-        ids = {"ids": [i], "task": model.tempograd_task}
-        _, seen = seen_by(replace(preset, quirks=frozenset()), model, x[i : i + 1], **ids)
+        one, task = tg.Series(x[i : i + 1], ids=[i]), model.tempograd_task
+        _, seen = seen_by(replace(preset, quirks=frozenset()), model, one, task)
         masks = seen[1:] == x[i]
         assert len(masks) == 25
         for end in range(1, 6):

@@ -84,17 +84,18 @@ def test_prefixes_keep_mask_baseline_ids_and_their_own_predictions():
     x = made(first_seed(lambda seed: bool((model(made(seed)).argmax(-1).diff(dim=1) != 0).any())))
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(1)) < 0.8
     mask[:, 0] = True
-    call = {"ids": [5, 3, 8, 1], "baseline": torch.full((3,), 0.4)}
+    ids, call = [5, 3, 8, 1], {"baseline": torch.full((3,), 0.4)}
     preset = ReleasedTiming(20, 2, 1, 3, anchored=0.0, quirks=frozenset({"1.4", "A6"}))
-    found = preset(model, tg.Series(x, mask=mask), seed=4, **call)
+    found = preset(model, tg.Series(x, mask=mask, ids=ids), seed=4, **call)
     expected = torch.zeros_like(x)
     for end in range(1, 7):
         part = x[:, :end]
         target = model(part)[:, -1].argmax(-1)
         # no warnings with quirks
         short = ReleasedTiming(20, 2, 1, min(3, end), anchored=0.0, quirks=frozenset({"A6"}))
-        step = short(model, tg.Series(part, mask=mask[:, :end]), target=target, steps=end - 1, output="raw",
-                      seed=4 + (end << 32), **call).values  # fmt: skip
+        seen = tg.Series(part, mask=mask[:, :end], ids=ids)
+        question = call | {"target": target, "steps": end - 1, "output": "raw"}
+        step = short(model, seen, seed=4 + (end << 32), **question).values
         expected[:, :end] += step.abs()
     torch.testing.assert_close(found.values.double(), expected, rtol=1e-5, atol=1e-9)
     assert found.standard_error is None

@@ -283,7 +283,7 @@ def packed(content: Content, table: ScoreTable | None = None) -> str:
         "classes": content.classes,
         "named": content.named,
         "outputUnits": content.output_units,
-        "ids": first.ids.tolist(),
+        "ids": first.ids.tolist() if first.names is None else list(range(len(first))),  # hashes are beyond 2**53
         "names": None if first.names is None else first.labels,
         "total": content.total,
         "output": first.output,
