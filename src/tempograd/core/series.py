@@ -200,8 +200,7 @@ class Series:
         parts = {name: _taken(getattr(self, name), index) for name in ("x", "y", "mask", "truth", "raw", "ids")}
         if self.fixed is not None:
             kept = [
-                (name, value if isinstance(value, CONSTANTS) else _taken(value, index))
-                for name, value in _items(self.fixed)
+                (name, _taken(value, index) if has_rows(value) else value) for name, value in _items(self.fixed)
             ]
             parts["fixed"] = dict(kept) if isinstance(self.fixed, dict) else tuple(value for _, value in kept)
         if is_nested(self.times):
@@ -393,6 +392,11 @@ def _companions(given: Any, count: int) -> Any:
         )
     found = [(key, _companion(value, f"fixed input {key}", count)) for key, value in _items(given)]
     return {str(key): value for key, value in found} if isinstance(given, Mapping) else tuple(v for _, v in found)
+
+
+def has_rows(value: Any) -> bool:
+    """Tell whether a companion of the series has one row for each, or is the same for all."""
+    return isinstance(value, list) or (isinstance(value, Tensor) and value.ndim > 0)
 
 
 def _companion(value: Any, name: str, count: int) -> Any:

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils import validation
+from tempograd.core.series import has_rows
 from tempograd.engine.conventions import (
     NO_GRADIENT,
     Called,
@@ -32,8 +31,6 @@ from tempograd.engine.outputs import several_misfit
 from tempograd.errors import InputError, ModelError, brief
 from tempograd.typing import Output, Task
 
-CONSTANTS = (str, bytes, bool, int, float, complex, type(None), torch.dtype, torch.device)
-
 
 @dataclass(frozen=True, eq=False)
 class FixedInputs:
@@ -45,24 +42,13 @@ class FixedInputs:
     _placed: dict[tuple[str, torch.device, torch.dtype], Tensor] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, given: Any, count: int) -> Self:
-        """Check what was given for ``count`` series, by keyword or position."""
-        if isinstance(given, (str, bytes, Tensor, np.ndarray)) or not isinstance(given, (Mapping, Sequence)):
-            raise InputError(
-                f"fixed must be a mapping from names to what the model gets by them, got {brief(given)}: write "
-                "fixed={'mask': mask}."
-            )
+    def of(cls, given: Any) -> Self:
+        """Tell rows from what is the same for all series, of what :class:`~tempograd.Series` has checked."""
         by_name = isinstance(given, Mapping)
-        items = given.items() if isinstance(given, Mapping) else ((str(n), each) for n, each in enumerate(given))
-        rows: dict[str, Tensor | list[Any]] = {}
-        constants: dict[str, Any] = {}
-        for name, value in items:
-            found = _rows_of(value, f"fixed input {name}", count)
-            if found is None:
-                constants[str(name)] = value
-            else:
-                rows[str(name)] = found
-        return cls(rows, constants, by_name)
+        items = given.items() if by_name else ((str(place), value) for place, value in enumerate(given))
+        named = dict(items)
+        rows = {name: value for name, value in named.items() if has_rows(value)}
+        return cls(rows, {name: value for name, value in named.items() if name not in rows}, by_name)
 
     @classmethod
     def from_plain(cls, plain: Any, tensors: Mapping[str, Tensor], count: int) -> Self:
@@ -119,30 +105,6 @@ def _in_precision(value: Tensor, dtype: torch.dtype) -> Tensor:
         return rounded if gap == 0 else value
     spread = (whole - whole.mean()).abs().max()
     return rounded if bool(gap <= 4 * torch.finfo(dtype).eps * spread) else value
-
-
-def _rows_of(value: Any, name: str, count: int) -> Tensor | list[Any] | None:
-    """Return what has one row per series; None for what is the same for all of them."""
-    if isinstance(value, CONSTANTS):
-        return None
-    listed = isinstance(value, (list, tuple))
-    try:
-        found: Tensor | list[Any] = validation.check_numbers(value, name)
-    except InputError:
-        if not listed:
-            raise InputError(
-                f"{name} must be an array with one row per series, or a plain value that is the same for all, got "
-                f"{brief(value)}: give other things to the model in a function of your own."
-            ) from None
-        found = list(value)
-    if isinstance(found, Tensor) and found.ndim == 0:
-        return None
-    if len(found) != count:
-        raise InputError(
-            f"{name} must have one row for each of the {count} series, got {len(found)}: what is the same for all "
-            "series belongs into a function of your own around the model."
-        )
-    return found
 
 
 def _taken(value: Tensor | list[Any], places: Tensor) -> Any:
@@ -267,10 +229,8 @@ class Call:
         if not self._known:
             shapes = []
             short, long = min(self.lengths or ()), max(self.lengths or ())
-            for length in (
-                short,
-                long if short < long else z.shape[1],
-            ):  # of one series that was padded, all of it
+            long = long if short < long else z.shape[1]  # of one series that was padded, all of it
+            for length in (short, long):
                 shown = z[:1, :length].detach()
                 with torch.no_grad():
                     shapes.append((length, tuple(as_output(self._ask(model, shown, rows[:1]), shown).shape)))

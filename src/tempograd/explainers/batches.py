@@ -48,7 +48,7 @@ def as_one_input(predictor: Predictor, series: Series, baseline: Any) -> OneInpu
     if lengths is not None:
         series = _padded(series, lengths)
     call = Call(pick=predictor.pick, model_layout=predictor.layout, lengths=lengths)
-    fixed = None if series.fixed is None else FixedInputs.of(series.fixed, len(series))
+    fixed = None if series.fixed is None else FixedInputs.of(series.fixed)
     if isinstance(series.x, Tensor):
         labels, x = (series.channels, series.times, series.units), series.x
         if series.fill is None:
