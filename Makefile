@@ -14,7 +14,7 @@ MODELS := huggingface forecasters lightning tsai estimators  # libraries that ca
 WORKERS ?= auto  # processes of the tests, by default one for each core
 FUZZ ?= 30000  # calls of make fuzz
 GPU := tests/gpu tests/metrics/test_removal.py tests/models/test_networks.py
-DRAWN := tests/_utils/test_rng.py tests/_utils/test_stats.py tests/engine tests/explainers tests/metrics tests/models
+DRAWN := tests/core/test_rng.py tests/core/test_stats.py tests/engine tests/explainers tests/metrics tests/models
 CONSTRAINTS ?= constraints.txt
 # exact versions; after make clean, make test CONSTRAINTS= takes the newest of everything
 # nothing is compiled in advance: Python does it on import, and most of what is installed is never imported; where

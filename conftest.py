@@ -53,8 +53,8 @@ if sys.platform == "win32":  # no signals between processes, no pseudo terminals
         "tests/cli/test_outputs.py",
         "tests/cli/test_signals.py",
         "tests/kills",
-        "tests/_utils/test_io.py",
-        "tests/_utils/test_write_faults.py",
+        "tests/core/test_io.py",
+        "tests/core/test_write_faults.py",
     ]
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 import tempograd as tg
-from tempograd.engine import Found
+from tempograd.core.estimate import Found
 
 SHAPES = ((24, 3), (48, 1), (12, 6))
 SERIES, SEEDS = 8, 3

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tempograd._utils.rng import Stream, keys
+from tempograd.core.rng import Stream, keys
 from tempograd.engine import Block, Request, compute_gradients, frozen
 from tempograd.explainers import Timing
-from tempograd.explainers.timing.segments import SegmentSampler
+from tempograd.sampling.segments import SegmentSampler
 
 
 class Points(NamedTuple):

@@ -20,8 +20,8 @@ import interval_coverage
 import sampling_estimates as estimates
 import sampling_points as designs
 from sampling_case import Case, Points, case
-from tempograd._utils import stats
-from tempograd.engine import WeightedMean
+from tempograd.core import stats
+from tempograd.sampling.estimators import WeightedMean
 
 TINY = 1e-30
 RIDGE = (1.0, 10.0)  # of the position and of the completeness control

@@ -17,7 +17,7 @@ import sampling_results
 from sampling_names import ASKED, DATASETS, DESIGNS, KNOWN, MODELS, SETTINGS
 from sampling_picture import Figures, Row, pick
 from speed_page import PICTURES, RESULTS, ROOT, written
-from tempograd._utils.formatting import table
+from tempograd.core.formatting import table
 
 PAGE = ROOT / "docs/sampling.md"
 BUDGET = 0.04  # seconds a series

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from sampling_case import Case, Points
 from sampling_estimates import ratio
-from tempograd._utils.rng import FAR, bits, fold_in, split
-from tempograd.explainers.timing.segments import sample_masks
+from tempograd.core.rng import FAR, bits, fold_in, split
+from tempograd.sampling.segments import sample_masks
 
 FULL = 1 << 32
 

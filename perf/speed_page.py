@@ -15,7 +15,7 @@ from typing import Any
 import speed_picture
 from paths import summary
 from speed_picture import METHODS, MODELS
-from tempograd._utils.formatting import counted, table
+from tempograd.core.formatting import counted, table
 
 ROOT = Path(__file__).parents[1]
 PAGE, RESULTS, PICTURES = ROOT / "docs/speed.md", ROOT / "perf/results", ROOT / "docs/pictures"

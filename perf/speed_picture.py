@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tempograd._utils.formatting import short_number
+from tempograd.core.formatting import short_number
 from tempograd.plots import style
 from tempograd.plots.parts import heading
 from tempograd.views import palette

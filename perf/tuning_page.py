@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from speed_page import RESULTS, ROOT, Figures, written
-from tempograd._utils.formatting import table
+from tempograd.core.formatting import table
 from tuning_study import BASELINES, METHODS, RIVALS, ratios
 
 PAGE = ROOT / "docs/tuning.md"

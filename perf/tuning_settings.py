@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 import tempograd as tg
-from tempograd.errors import SettingError, TempogradWarning
-from tempograd.explainers.timing.timing import SPANS
+from tempograd.core.errors import SettingError, TempogradWarning
+from tempograd.explainers.timing import SPANS
 from tempograd.tuning.racing import REMOVALS, by_luck
 from tuning_study import Case, Study, cases, trained
 

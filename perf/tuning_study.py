@@ -27,9 +27,9 @@ import torch
 from torch import Tensor, nn
 
 import tempograd as tg
-from tempograd._utils.io import write_atomically
+from tempograd.core.errors import TempogradWarning
+from tempograd.core.io import write_atomically
 from tempograd.data import Dataset, Series
-from tempograd.errors import TempogradWarning
 from tempograd.models import Classifier
 from tempograd_paper.cell import Cell
 from tempograd_paper.protocols.fair import train_fair_model

@@ -11,8 +11,8 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.captum import Timing
-from tempograd.errors import InputError, MissingExtraError, ModelError, SettingError
-from tempograd.explainers.timing.segments import complete
+from tempograd.core.errors import InputError, MissingExtraError, ModelError, SettingError
+from tempograd.sampling.segments import complete
 from tests.helpers.models import Recurrent, series, smooth
 
 

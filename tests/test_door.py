@@ -88,21 +88,21 @@ def test_help_and_version_load_little():
         assert ours == {
             "tempograd",
             "tempograd.__main__",
-            "tempograd._utils",
-            "tempograd._utils.plugins",
-            "tempograd._utils.progress",
-            "tempograd._utils.registry",
+            "tempograd.core",
+            "tempograd.core.plugins",
+            "tempograd.core.progress",
+            "tempograd.core.registry",
             "tempograd.cli",
             "tempograd.cli.colour",
             "tempograd.cli.holding",
             "tempograd.cli.wording",
-            "tempograd.errors",
+            "tempograd.core.errors",
             "tempograd.version",
         }
 
 
 def test_the_version_asks_no_other_package():
-    code = "from tempograd._utils import registry; registry.offers = None; " + MAIN
+    code = "from tempograd.core import registry; registry.offers = None; " + MAIN
     assert "tempograd.cli" in loaded(code, "--version")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tempograd.errors import (
+from tempograd.core.errors import (
     DataError,
     InputError,
     MissingExtraError,

@@ -10,17 +10,17 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd._utils.plugins import offers
-from tempograd._utils.registry import Registry
 from tempograd.cli import main
 from tempograd.cli.commands import describe
+from tempograd.core.plugins import offers
+from tempograd.core.registry import Registry
 from tempograd.data import loading
 
 METHOD = """
 from dataclasses import dataclass
 import torch
 from tempograd import Explainer
-from tempograd.explainers.base import Attribution
+from tempograd.explainers.base import Estimate
 print("loaded")
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Flat(Explainer):
     height: float = 2.0
 
     def attribute(self, request):
-        return Attribution(torch.full_like(request.x, self.height))
+        return Estimate(torch.full_like(request.x, self.height))
 
 def add_dance(commands):
     commands.add_parser("dance", help="dance").set_defaults(run=lambda args: print("danced"))

@@ -5,7 +5,7 @@ import torch
 
 import tempograd as tg
 from tempograd import targets
-from tempograd.errors import DataError, InputError
+from tempograd.core.errors import DataError, InputError
 from tests.helpers.models import linear, series
 
 X = series(4, 6, 2)

@@ -11,7 +11,7 @@ import torch
 
 import tempograd as tg
 from tempograd import testing
-from tempograd.errors import UnknownNameError
+from tempograd.core.errors import UnknownNameError
 from tempograd.metrics.faithfulness import Faithfulness
 from tempograd.metrics.localisation import Localisation
 from tempograd.testing.rules import Smooth, small_series

@@ -11,8 +11,8 @@ from unittest import mock
 
 import tempograd
 from tempograd import cli
-from tempograd._utils.registry import Registry
 from tempograd.cli.commands import describe, first_sentence
+from tempograd.core.registry import Registry
 from tempograd.data import DATASETS
 
 if TYPE_CHECKING:  # the tests read the pages without Sphinx

@@ -6,7 +6,7 @@ import sys
 if __name__ == "__main__" and sys.path[0] == os.getcwd():  # noqa: PTH109  # Python puts it before all libraries
     sys.path.append(sys.path.pop(0))
 
-from tempograd._utils.progress import leave_at_once
+from tempograd.core.progress import leave_at_once
 
 
 def run_from_shell() -> int:

@@ -3,11 +3,11 @@
 import argparse
 from collections.abc import Sequence
 
-from tempograd._utils.io import write_atomically
-from tempograd._utils.validation import check_int
 from tempograd.cli.arguments import command
 from tempograd.cli.inputs import claim, device, input_files
-from tempograd.errors import DataError, TempogradError, UnknownNameError
+from tempograd.core.errors import DataError, TempogradError, UnknownNameError
+from tempograd.core.io import write_atomically
+from tempograd.core.validation import check_int
 from tempograd.explainers import EXPLAINERS
 from tempograd_paper.labels import PROGRAM
 from tempograd_paper.runner import Cell, Plan, load_plan, prepare, run_cells

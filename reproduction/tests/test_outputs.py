@@ -10,7 +10,7 @@ import pytest
 
 from reproduction.tests.helpers.plans import PLAN
 from reproduction.tests.helpers.results import toy_plan, toy_records
-from tempograd._utils import io
+from tempograd.core import io
 from tempograd_paper.commands import main
 from tempograd_paper.tables.archive import write_archive
 from tempograd_paper.tables.rendering import FORMATS, TABLE, render

@@ -1,4 +1,4 @@
-"""Every step of the reproduction's writers fails once, as in tests/_utils/test_write_faults.py."""
+"""Every step of the reproduction's writers fails once, as in tests/core/test_write_faults.py."""
 
 import json
 from functools import cache
@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 import tempograd as tg
 from reproduction.tests.helpers.results import toy_plan, toy_records
-from tempograd._utils.io import write_atomically
+from tempograd.core.io import write_atomically
 from tempograd_paper.datasets.prepared import load_prepared, save_prepared
 from tempograd_paper.runner.store import Store
 from tempograd_paper.tables import archive

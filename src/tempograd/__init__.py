@@ -8,16 +8,17 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tempograd._utils.registry import join as _join
+from tempograd.core.registry import join as _join
 from tempograd.version import __version__
 
 if TYPE_CHECKING:  # names are loaded on first use, so that a command can be interrupted while torch is loaded
     from tempograd import adapters, plots, targets
     from tempograd.bulk import Run, explain_dataset, open_run
+    from tempograd.core.errors import TempogradError, TempogradWarning
+    from tempograd.core.estimate import GradientCheck
     from tempograd.core.question import Question
     from tempograd.data import DATASETS, Dataset, Series, load_dataset, read_series
-    from tempograd.engine import GradientCheck, Predictor
-    from tempograd.errors import TempogradError, TempogradWarning
+    from tempograd.engine import Predictor
     from tempograd.explainers import (
         EXPLAINERS,
         AugmentedOcclusion,
@@ -134,8 +135,9 @@ _HOMES = {
         "bulk": ("Run", "explain_dataset", "open_run"),
         "core.question": ("Question",),
         "data": ("DATASETS", "Dataset", "Series", "load_dataset", "read_series"),
-        "engine": ("GradientCheck", "Predictor"),
-        "errors": ("TempogradError", "TempogradWarning"),
+        "core.errors": ("TempogradError", "TempogradWarning"),
+        "core.estimate": ("GradientCheck",),
+        "engine": ("Predictor",),
         "explainers": (
             "EXPLAINERS",
             "AugmentedOcclusion",

@@ -8,10 +8,10 @@ whatever it would make of tensors.
 from collections.abc import Callable
 from typing import Any
 
-from tempograd._utils.validation import PREDICTS, check_choice
+from tempograd.core.errors import InputError
+from tempograd.core.validation import PREDICTS, check_choice
 from tempograd.engine import as_model
 from tempograd.engine.conventions import OfArrays
-from tempograd.errors import InputError
 from tempograd.typing import Model
 
 __all__ = ["estimator", "from_numpy"]

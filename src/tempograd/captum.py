@@ -20,11 +20,10 @@ import torch
 from torch import Tensor
 
 from tempograd import explainers
-from tempograd._utils import validation
+from tempograd.core import validation
+from tempograd.core.errors import InputError, MissingExtraError, ModelError, brief
 from tempograd.engine import (
     Batching,
-    ControlVariateMean,
-    WeightedMean,
     as_model,
     differentiate_each,
     frozen,
@@ -34,9 +33,9 @@ from tempograd.engine import (
     require_torch,
     slices,
 )
-from tempograd.errors import InputError, MissingExtraError, ModelError, brief
-from tempograd.explainers.timing.segments import SegmentSettings, warn_of_rare_cells
-from tempograd.explainers.timing.timing import draw_whole
+from tempograd.explainers.timing import draw_whole
+from tempograd.sampling.estimators import ControlVariateMean, WeightedMean
+from tempograd.sampling.segments import SegmentSettings, warn_of_rare_cells
 from tempograd.typing import ArrayLike
 
 try:

@@ -22,8 +22,8 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd._utils import validation
-from tempograd.errors import DataError, InputError, UnknownNameError, brief
+from tempograd.core import validation
+from tempograd.core.errors import DataError, InputError, UnknownNameError, brief
 from tempograd.typing import Picker
 
 __all__ = [

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.errors import TempogradWarning
+from tempograd.core.errors import TempogradWarning
 
 
 class Weighted(nn.Module):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.engine.gradient_check import LOOKED
+from tempograd.core.estimate import LOOKED
 from tempograd.explanation import diagnostics
 from tempograd.models import build
 
@@ -80,7 +80,7 @@ def test_any_batch_gives_the_numbers_of_one_call(model, x, ids, batch, count, tm
     assert run.summary()["fragments"] == (2 if count < 30 else 3)
 
 
-@pytest.mark.filterwarnings("ignore:.*end before the last step:tempograd.errors.TempogradWarning")
+@pytest.mark.filterwarnings("ignore:.*end before the last step:tempograd.core.errors.TempogradWarning")
 def test_masks_lengths_and_text_ids(model, x, tmp_path):
     draw = np.random.RandomState(1)
     lengths = draw.randint(4, TIME + 1, SERIES)

@@ -17,7 +17,7 @@ from tempograd.bulk import driver
 from tempograd.bulk.engines import Threads, through
 from tempograd.bulk.table import largest_first
 from tempograd.bulk.worker import Worker
-from tempograd.errors import DataError, OutputError
+from tempograd.core.errors import DataError, OutputError
 from tempograd.models import build
 
 

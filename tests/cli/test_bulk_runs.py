@@ -14,9 +14,9 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd._utils import progress
 from tempograd.bulk.worker import Worker
 from tempograd.cli import main
+from tempograd.core import progress
 from tempograd.models import build
 from tests.helpers.report_page import Page
 

@@ -11,7 +11,7 @@ import torch
 
 import tempograd as tg
 from tempograd.cli import main
-from tempograd.errors import short_path
+from tempograd.core.errors import short_path
 from tempograd.models import build, save_model
 from tests.helpers.models import series
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd._utils.formatting import with_error
 from tempograd.cli import main
+from tempograd.core.formatting import with_error
 from tempograd.data import load_dataset
 from tempograd.explainers import EXPLAINERS, explain
 from tempograd.explanation import Explanation

@@ -15,9 +15,9 @@ import pytest
 
 import tempograd as tg
 from tempograd import Explanation, compare, evaluate, explain, load_dataset, load_model, summarise, tune
-from tempograd._utils.formatting import with_error
-from tempograd._utils.progress import uninterrupted
 from tempograd.cli import demo, main
+from tempograd.core.formatting import with_error
+from tempograd.core.progress import uninterrupted
 from tempograd.explainers import EXPLAINERS
 from tempograd.models import accuracy
 
@@ -186,7 +186,7 @@ def test_files_that_belong_together_are_written_before_an_interruption():
 
 SLOW = """
 import sys, time
-from tempograd._utils import progress
+from tempograd.core import progress
 from tempograd.cli import demo, main
 usual, progress.DELAY, progress.PERIOD = demo._explain, 0.0, 0.0
 def explain(model, data, split, method, seed):

@@ -14,10 +14,10 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd._utils import io
 from tempograd.cli import main
 from tempograd.cli.demo import claim_folder
-from tempograd.errors import OutputError
+from tempograd.core import io
+from tempograd.core.errors import OutputError
 from tempograd.models import build, load_model, save_model
 
 NET = """
@@ -143,8 +143,8 @@ def test_files_of_others_are_overwritten_only_with_force(capsys, command):
 
 def test_kinds_do_not_take_each_other_for_themselves():
     """A trained model is lost as much under an explanation as under anything else."""
-    from tempograd._utils.io import EXPLANATION, MODEL
-    from tempograd._utils.io import REPORT as PAGE
+    from tempograd.core.io import EXPLANATION, MODEL
+    from tempograd.core.io import REPORT as PAGE
 
     tg.report("R.html", None, [tg.Explanation.load("E.safetensors")])
     right = {"E.safetensors": EXPLANATION, "m.safetensors": MODEL, "R.html": PAGE}

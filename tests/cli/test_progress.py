@@ -9,8 +9,8 @@ from contextlib import contextmanager, redirect_stderr
 import pytest
 
 import tempograd as tg
-from tempograd._utils import progress
 from tempograd.cli import main
+from tempograd.core import progress
 from tempograd.models import build
 
 LINE = re.compile(r"\r(\w[\w .]*) \[[#.]{24}\] +\d+ %  \d+:\d\d elapsed, \S+ left")

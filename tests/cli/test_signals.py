@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tempograd._utils.progress import Terminated, stoppable, uninterrupted
 from tempograd.bulk import engines, travel
 from tempograd.cli import main
+from tempograd.core.progress import Terminated, stoppable, uninterrupted
 from tempograd_paper.runner import running
 
 pytestmark = pytest.mark.usefixtures("interruptible")

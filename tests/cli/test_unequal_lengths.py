@@ -10,7 +10,7 @@ import torch
 
 import tempograd as tg
 from tempograd.cli import main
-from tempograd.errors import TempogradWarning
+from tempograd.core.errors import TempogradWarning
 
 CODE = """
 from torch import nn

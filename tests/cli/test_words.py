@@ -10,7 +10,7 @@ import pytest
 
 from tempograd.cli import main, make_parser
 from tempograd.cli.wording import OPTIONS, as_typed
-from tempograd.errors import UnknownNameError, closest
+from tempograd.core.errors import UnknownNameError, closest
 from tempograd.models import build, save_model
 
 TESTS = Path(__file__).parents[1]

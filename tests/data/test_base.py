@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from tempograd.core.errors import InputError, UnknownNameError
 from tempograd.data import Dataset, Series, load_dataset
-from tempograd.errors import InputError, UnknownNameError
 
 
 def make(series=6, time=4, channels=2, **changes):

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import tempograd as tg
+from tempograd.core.errors import short_path
 from tempograd.data import files
 from tempograd.data.readers import csv_file, pivot
 from tempograd.data.readers.parquet_file import open_duckdb
-from tempograd.errors import short_path
 from tests.fuzz.series_files import X, npy_bytes, one_sentence, read, sound_files, zip_bytes
 
 

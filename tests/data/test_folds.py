@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold
 
+from tempograd.core.errors import InputError
 from tempograd.data import fold_indices
-from tempograd.errors import InputError
 
 
 @pytest.mark.parametrize("series", [5, 7, 150, 800, 1003])

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from tempograd.core.errors import DataError, UnknownNameError, short_path
 from tempograd.data import DATASETS, Dataset, Series, load_dataset
 from tempograd.data.files import open_text
 from tempograd.data.loading import choose_variant, dataset
-from tempograd.errors import DataError, UnknownNameError, short_path
 
 
 @pytest.fixture

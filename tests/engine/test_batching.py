@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from tempograd.core.errors import ModelError
 from tempograd.engine import Batching
 from tempograd.engine.batching import ROOM, suits_cpu
-from tempograd.errors import ModelError
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
 from tests.helpers.methods import explained, fitted, quick, usable
 from tests.helpers.models import linear, series

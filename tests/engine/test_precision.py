@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
+from tempograd.core.errors import InputError
 from tempograd.engine.model import rounding
-from tempograd.errors import InputError
 from tempograd.explainers import IntegratedGradients, Timing
 from tests.helpers.models import series
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from tempograd.core.errors import ModelError
 from tempograd.engine import Prefixes, Request, frozen
-from tempograd.errors import ModelError
 from tempograd.models import build
 from tests.helpers.models import Recurrent, linear, series
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd._utils.rng import Stream
+from tempograd.core.rng import Stream
 from tempograd.engine import Background, Call
 from tempograd.engine.background import marks_of
 from tests.helpers.models import Recurrent, linear, series, smooth
@@ -79,7 +79,7 @@ def test_rows_that_are_the_series_itself_are_left_out(method):
 
 @pytest.mark.parametrize("model", [linear(TIME, CHANNELS), Recurrent()])
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.filterwarnings("ignore:gradient_shap has no pool:tempograd.errors.TempogradWarning")
+@pytest.mark.filterwarnings("ignore:gradient_shap has no pool:tempograd.core.errors.TempogradWarning")
 def test_a_pool_of_one_series_is_that_baseline(method, model):
     x, mask = series(4, TIME, CHANNELS), torch.rand(4, TIME, CHANNELS) < 0.8
     one = against(model, tg.Series(x, mask=mask), method, pool=POOL[:1])

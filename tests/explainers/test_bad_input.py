@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.errors import (
+from tempograd.core.errors import (
     InputError,
     ModelError,
     SettingError,

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.errors import ModelError
+from tempograd.core.errors import ModelError
 from tempograd.explainers import EXPLAINERS, Explainer, GradientShap, IntegratedGradients, Random
 from tempograd.testing import EXPLAINER_RULES, check_explainer
 from tests.helpers.methods import UNDECIDED, quick, run, thorough

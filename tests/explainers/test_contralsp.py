@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.nn.functional import normalize
 
+from tempograd.core.errors import InputError, ModelError, SettingError
 from tempograd.engine import Request
-from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers import ContraLSP
 from tempograd.explainers.masks.replacements import Replacement, Trend, _Gates, contrast, seeded, two_means
 from tests.helpers.literal_methods import blind, first_network, literal_contralsp

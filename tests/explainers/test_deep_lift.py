@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from tempograd.errors import MissingExtraError, ModelError, TempogradWarning
+from tempograd.core.errors import MissingExtraError, ModelError, TempogradWarning
 from tempograd.explainers import DeepLift
 from tempograd.models import MODELS
 from tests.helpers.literal_methods import captum_deep_lift

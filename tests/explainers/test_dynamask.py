@@ -7,8 +7,8 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch.nn.functional import kl_div
 
+from tempograd.core.errors import InputError, ModelError, SettingError, TempogradWarning
 from tempograd.engine import Block
-from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning
 from tempograd.explainers import Dynamask
 from tempograd.explainers.masks.base import PERTURBATIONS, perturbation
 from tempograd.explainers.masks.dynamask import area_term, time_term

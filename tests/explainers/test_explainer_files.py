@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import tempograd as tg
-from tempograd.errors import DataError, InputError, OutputError, counted_warnings
+from tempograd.core.errors import DataError, InputError, OutputError, counted_warnings
 from tempograd.explainers import EXPLAINERS, Explainer
 from tempograd.explainers.by_name import require_alone
 from tempograd.explainers.files import LearntParts, fingerprint_of_explainer

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
+from tempograd.core.errors import InputError, ModelError, SettingError
 from tempograd.engine import Request
-from tempograd.errors import InputError, ModelError, SettingError
 from tempograd.explainers import ExtremalMask
 from tempograd.explainers.masks.replacements import Replacement, seeded
 from tests.helpers.literal_methods import blind, first_network, literal_extremal_mask

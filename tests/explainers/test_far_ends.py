@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.explainers.timing.segments import complete
+from tempograd.sampling.segments import complete
 from tests.helpers.models import series, smooth
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.errors import InputError, ModelError, TempogradWarning
+from tempograd.core.errors import InputError, ModelError, TempogradWarning
 from tests.helpers.literal_methods import Known, kl, literal_fit, squash
 from tests.helpers.models import Recurrent, linear, series
 

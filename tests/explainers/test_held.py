@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd._utils.rng import keys
-from tempograd.errors import SettingError, TempogradWarning
+from tempograd.core.errors import SettingError, TempogradWarning
+from tempograd.core.rng import keys
 from tempograd.explainers import IntegratedGradients, RandIG, Timing
-from tempograd.explainers.timing.segments import SegmentSampler, SegmentSettings, complete
-from tempograd.explainers.timing.timing import draw_whole
+from tempograd.explainers.timing import draw_whole
+from tempograd.sampling.segments import SegmentSampler, SegmentSettings, complete
 from tests.helpers.models import Recurrent, series, smooth
 
 

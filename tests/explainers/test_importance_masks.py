@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tempograd._utils.rng import keys
-from tempograd.explainers.timing.segments import SegmentSampler, SegmentSettings, cover_all_cells, draw_masks
+from tempograd.core.rng import keys
+from tempograd.sampling.segments import SegmentSampler, SegmentSettings, cover_all_cells, draw_masks
 
 STARVED = SegmentSettings(60, 1, 5, 4, 60)
 

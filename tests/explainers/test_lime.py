@@ -8,7 +8,7 @@ import torch
 from sklearn.linear_model import Lasso
 
 import tempograd as tg
-from tempograd.errors import TempogradWarning
+from tempograd.core.errors import TempogradWarning
 from tempograd.explainers import Lime, lime
 from tempograd.explainers.lime import lasso
 from tests.helpers.literal_methods import captum_lime, seen_by

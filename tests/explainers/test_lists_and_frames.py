@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.errors import DataError, InputError, ModelError, TempogradWarning
+from tempograd.core.errors import DataError, InputError, ModelError, TempogradWarning
 from tempograd.views.prediction import model_outputs
 from tests.helpers.models import series
 

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import tempograd as tg
-from tempograd.explainers.timing.segments import complete
+from tempograd.sampling.segments import complete
 from tests.helpers.models import linear, series
 
 

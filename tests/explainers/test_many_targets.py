@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 import tempograd as tg
+from tempograd.core.errors import InputError
+from tempograd.core.estimate import Estimate
 from tempograd.engine import Request
-from tempograd.errors import InputError
 from tempograd.explainers import Timing
-from tempograd.explainers.integration import Attribution
 
 SERIES, TIME, CHANNELS, OUTPUTS = 4, 9, 2, 12
 TARGETS = [0, 5, 11]
@@ -164,7 +164,7 @@ def test_methods_without_a_way_of_their_own_take_several_targets(x):
 class Doubled(Timing):
     """A variant that overrides how one target is explained, and nothing else."""
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         found = super().attribute(request)
         return found._replace(values=2 * found.values)
 

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd._utils import validation
-from tempograd.errors import InputError
+from tempograd.core import validation
+from tempograd.core.errors import InputError
 from tempograd.explainers import GradientShap, IntegratedGradients, Timing
 from tests.helpers.methods import explained, filled
 from tests.helpers.models import linear, series, smooth

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tests.helpers.methods import explained, fitted, quick, usable
 from tests.helpers.models import Recurrent, linear, series, smooth
 

@@ -9,9 +9,9 @@ from captum.attr import Occlusion as Captum
 
 import tempograd as tg
 import tempograd.explainers.occlusion as single_cells
-from tempograd._utils.rng import Stream, fold_in, keys, randint
+from tempograd.core.errors import ModelError
+from tempograd.core.rng import Stream, fold_in, keys, randint
 from tempograd.engine import Prefixes
-from tempograd.errors import ModelError
 from tempograd.explainers import AugmentedOcclusion, Occlusion
 from tempograd.models import build
 from tests.helpers.literal_methods import with_value

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
 from tests.helpers.methods import explained, fitted, quick, usable
 from tests.helpers.models import Recurrent, Risk, first_seed, patients, series, smooth

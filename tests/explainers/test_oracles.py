@@ -7,7 +7,7 @@ import torch
 from captum.attr import IntegratedGradients as Captum
 
 import tempograd as tg
-from tempograd.errors import TempogradWarning
+from tempograd.core.errors import TempogradWarning
 from tempograd.explainers import GradientShap, IntegratedGradients, MaskingIG, RandIG, Timing
 from tempograd.models import MODELS
 from tests.helpers.methods import run

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.explainers.timing.segments import complete
+from tempograd.sampling.segments import complete
 
 SERIES, PAST, AHEAD, VALUES = 8, 12, 4, 5
 METHODS = ("timing", "rand_ig", "integrated_gradients", "gradient_shap", "occlusion", "lime")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
 from tests.helpers.methods import quick, run
 from tests.helpers.models import Recurrent, series

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.errors import InputError, ModelError
+from tempograd.core.errors import InputError, ModelError
 from tests.helpers.models import Recurrent, linear, series
 
 X = series(6, 9, 2)

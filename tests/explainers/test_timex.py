@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from torch import nn
 
 import tempograd as tg
-from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning
+from tempograd.core.errors import InputError, ModelError, SettingError, TempogradWarning
 from tempograd.explainers.timex.networks import Conditioner, MaskGenerator, copied, find_embedding, gate, step_code
 from tempograd.explainers.timex.training import Training
 from tests.helpers.models import Recurrent, check_left_as_found, linear, series, smooth

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd._utils.rng import fold_in, keys
-from tempograd.errors import TempogradWarning
+from tempograd.core.errors import TempogradWarning
+from tempograd.core.rng import fold_in, keys
 from tempograd.explainers import IntegratedGradients, MaskingIG, RandIG, Timing
-from tempograd.explainers.timing.segments import (
+from tempograd.sampling.segments import (
     SegmentSampler,
     complete,
     cover_all_cells,
@@ -22,7 +22,7 @@ from tests.helpers.models import Recurrent, linear, series, smooth
 
 
 @pytest.mark.parametrize("setting", PAPER)
-@pytest.mark.filterwarnings("ignore::tempograd.errors.TempogradWarning")
+@pytest.mark.filterwarnings("ignore::tempograd.core.errors.TempogradWarning")
 def test_a_linear_model_is_explained_exactly_in_every_cell(setting):
     time, channels, *lengths = PAPER[setting]
     model, x = linear(time, channels), series(8 if setting == "pam" else 60, time, channels)
@@ -127,7 +127,7 @@ def test_without_segments_it_is_midpoint_integrated_gradients(model):
         ((60, 1), (5, 4, 60), None),
     ],
 )
-@pytest.mark.filterwarnings("ignore::tempograd.errors.TempogradWarning")
+@pytest.mark.filterwarnings("ignore::tempograd.core.errors.TempogradWarning")
 def test_intervals_cover_the_converged_value(shape, lengths, anchored):
     """Light to starved masking, three models. Draws depend on the id, so 100 ids of one series are 100 seeds."""
     call, inside = {"target": 0, "batch_size": 4000}, {False: [], True: []}

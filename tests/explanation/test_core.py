@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from scipy import stats
 
 import tempograd as tg
-from tempograd.errors import DataError, InputError
+from tempograd.core.errors import DataError, InputError
 from tempograd.explanation.core import Top
 from tempograd.explanation.files import checksum
 from tests.helpers.models import Recurrent, linear, series, smooth

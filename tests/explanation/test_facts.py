@@ -13,9 +13,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 import tempograd as tg
-from tempograd.errors import DataError
+from tempograd.core.errors import DataError
+from tempograd.core.estimate import Estimate
 from tempograd.explainers.by_name import facts
-from tempograd.explainers.integration import Attribution
 from tempograd.explanation import Facts
 from tempograd.explanation.files import SETTING_WORDS, TENSOR_WORDS, checksum
 from tests.helpers.models import linear, series
@@ -41,7 +41,7 @@ class Linear(tg.Explainer):
         (slope,) = torch.autograd.grad(scores.sum(), x)
         values = self.share * slope * (request.x - request.baseline)
         request.read_all()
-        return Attribution(values, delta=(slope * (request.x - request.baseline)).sum((1, 2)))
+        return Estimate(values, delta=(slope * (request.x - request.baseline)).sum((1, 2)))
 
 
 def explained(**settings):

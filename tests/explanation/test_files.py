@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 import tempograd as tg
-from tempograd.errors import DataError, InputError
+from tempograd.core.errors import DataError, InputError
 from tempograd.explanation.core import CELLS, ROWS
 from tempograd.explanation.files import SCHEMA, checksum
 from tempograd_paper import figures

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tests.helpers.explanations import named_ward, stamp, ward
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tempograd.explanation.same import other_series
 from tempograd.views.labels import as_mapping
 

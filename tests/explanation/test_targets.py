@@ -9,7 +9,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import tempograd as tg
-from tempograd.errors import DataError, InputError, TempogradWarning
+from tempograd.core.errors import DataError, InputError, TempogradWarning
 from tempograd.explanation.files import checksum
 
 SERIES, TIME, CHANNELS, OUTPUTS = 4, 6, 2, 12

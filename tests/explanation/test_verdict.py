@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tempograd.explanation import Facts
 from tempograd.explanation.diagnostics import Errors, completeness_gap, error_curve, goal, needed, needs, poor
 from tempograd.views.reader import reader_verdict

@@ -16,7 +16,7 @@ import torch
 
 import tempograd as tg
 from tempograd.cli import main
-from tempograd.errors import TempogradError
+from tempograd.core.errors import TempogradError
 from tests.fuzz.files import models
 from tests.fuzz.series_files import long_csv
 from tests.fuzz.trials import LONGEST, REFUSED, RIGHT, Case, must, sentence

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tempograd.errors import TempogradError, TempogradWarning
+from tempograd.core.errors import TempogradError, TempogradWarning
 from tests.fuzz.trials import sentence
 from tests.helpers.models import linear
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd._utils.settings import rules
+from tempograd.core.settings import rules
 from tests.fuzz.judging import CHANNELS, MODEL, STEPS, linear_scores, near, outcome
 from tests.fuzz.odd_arrays import numbers
 from tests.fuzz.odd_settings import VALUES, settings_of

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from tempograd.errors import DataError, InputError, TempogradWarning, warn
+from tempograd.core.errors import DataError, InputError, TempogradWarning, warn
 from tests.fuzz.calls import near
 from tests.fuzz.trials import FAILED, REFUSED, RIGHT, Case, Outcome, judged, must
 

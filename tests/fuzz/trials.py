@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from tempograd.errors import TempogradError, TempogradWarning
+from tempograd.core.errors import TempogradError, TempogradWarning
 
 LONGEST = 300  # characters of a message
 SECONDS = 60  # after which a call counts as one that never ends; the usual one takes milliseconds

@@ -11,13 +11,13 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd._utils.rng import bits, keys, split
+from tempograd.core.rng import bits, keys, split
 from tempograd.engine import Batching
 from tempograd.engine.batching import SLACK
 from tempograd.explainers import EXPLAINERS, TimeX, TimeXPP, Timing
-from tempograd.explainers.timing.segments import SegmentSampler, complete, cover_all_cells, draw_masks
-from tempograd.explainers.timing.timing import draw_whole
+from tempograd.explainers.timing import draw_whole
 from tempograd.models import load_model
+from tempograd.sampling.segments import SegmentSampler, complete, cover_all_cells, draw_masks
 from tests.helpers.methods import explained, fitted, quick
 from tests.helpers.models import Recurrent, linear, series
 

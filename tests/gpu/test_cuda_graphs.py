@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import tempograd as tg
+from tempograd.core.errors import InputError
 from tempograd.engine import cuda
-from tempograd.errors import InputError
 from tempograd.explainers import IntegratedGradients, Timing
 from tempograd.models import build
 from tests.helpers.models import Recurrent, linear, series

@@ -5,10 +5,10 @@ import shutil
 import pytest
 import torch
 
-from tempograd._utils import kernels, rng
-from tempograd.engine import estimators
+from tempograd.core import kernels, rng
 from tempograd.explainers import Timing
-from tempograd.explainers.integration import masked_points
+from tempograd.sampling import estimators
+from tempograd.sampling.integration import masked_points
 from tests.helpers.models import Recurrent, series
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]

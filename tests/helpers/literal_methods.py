@@ -10,10 +10,10 @@ from torch import nn
 from torch.nn.functional import normalize
 
 import tempograd as tg
-from tempograd._utils.rng import Stream, fold_in, keys, normal, split
+from tempograd.core.rng import Stream, fold_in, keys, normal, split
 from tempograd.explainers.masks.replacements import Replacement, Trend, two_means
 from tempograd.explainers.prefix.fit import Generator
-from tempograd.explainers.timing.segments import SegmentSettings
+from tempograd.sampling.segments import SegmentSettings
 
 DOUBLE = torch.float64
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
-from tempograd._utils import rng
+from tempograd.core import rng
 
 OFFSET = int(os.environ.get("TEMPOGRAD_TEST_SEED", "0"))
 

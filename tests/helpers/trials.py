@@ -5,11 +5,11 @@ from typing import ClassVar
 
 import torch
 
-from tempograd._utils import settings
-from tempograd._utils.rng import Stream, keys, uniform
+from tempograd.core import settings
+from tempograd.core.estimate import Estimate
+from tempograd.core.rng import Stream, keys, uniform
 from tempograd.engine import Request
 from tempograd.explainers import Explainer
-from tempograd.explainers.integration import Attribution
 from tempograd.metrics import METRICS
 
 WEIGHTS = torch.linspace(0.2, 3.0, 12).view(12, 1)
@@ -32,13 +32,13 @@ class Mixed(Explainer):
     quality: float = settings.real(0.0, high=1.0)
     stream: int = settings.integer(0, least=0)
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         request.read_all()
         cell = torch.arange(request.x[0].numel())
         streams = keys(request.seed + 1000 * self.stream, request.ids, Stream.SCORES)
         noise = uniform(streams[..., None], cell).view(request.x.shape)
         truth = (request.x * WEIGHTS.to(request.x)).abs()
-        return Attribution(self.quality * truth + (1 - self.quality) * noise)
+        return Estimate(self.quality * truth + (1 - self.quality) * noise)
 
 
 def short_cpd():

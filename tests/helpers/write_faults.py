@@ -12,7 +12,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from tempograd.errors import OutputError
+from tempograd.core.errors import OutputError
 
 NUMBERS = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EIO)
 CALLS = ("open", "mkdir", "fsync", "replace", "chmod", "stat", "lstat", "fstat")

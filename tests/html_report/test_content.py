@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import tempograd as tg
+from tempograd.core.errors import InputError
 from tempograd.data import Series
-from tempograd.errors import InputError
 from tempograd.explainers import explain
 from tempograd.html_report.content import Pack, coded, packed_bits, quantised
 from tempograd.metrics import evaluate

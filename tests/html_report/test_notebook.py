@@ -18,8 +18,8 @@ from IPython.core.formatters import DisplayFormatter
 from matplotlib.image import imread
 
 import tempograd as tg
-from tempograd._utils.formatting import alike
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
+from tempograd.core.formatting import alike
 from tests.helpers.explanations import made
 from tests.helpers.models import Recurrent, series
 

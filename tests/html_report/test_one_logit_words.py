@@ -14,10 +14,10 @@ from torch import nn
 
 import tempograd as tg
 from tempograd import plots
-from tempograd._utils.formatting import probability
 from tempograd.cli import main
+from tempograd.core.errors import InputError
+from tempograd.core.formatting import probability
 from tempograd.data import Series
-from tempograd.errors import InputError
 from tempograd.html_report import notebook
 from tempograd_paper import figures
 from tests.helpers.report_page import Page, flags

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import tempograd as tg
+from tempograd.core.errors import InputError, TempogradWarning
 from tempograd.data import Series
-from tempograd.errors import InputError, TempogradWarning
 from tempograd.explainers import explain
 from tempograd.html_report import report
 from tempograd.metrics import compare, evaluate, summarise

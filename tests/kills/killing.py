@@ -23,7 +23,7 @@ from tempograd import (
     __main__,
     html_report,  # noqa: F401  # loaded once, for all children
 )
-from tempograd._utils.progress import leave_at_once
+from tempograd.core.progress import leave_at_once
 from tempograd.explainers import explain
 from tempograd.explanation import Explanation
 from tempograd.models import build, load_model, save_model

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tempograd.metrics import compare, summarise
 from tests.helpers.literal_metrics import randn
 

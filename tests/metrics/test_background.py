@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd._utils.rng import Stream
+from tempograd.core.errors import TempogradWarning
+from tempograd.core.rng import Stream
 from tempograd.engine import Background, Call
-from tempograd.errors import TempogradWarning
 from tests.helpers.models import Recurrent, series, smooth
 
 TIME, CHANNELS, DRAWS, K = 6, 2, 3, 5

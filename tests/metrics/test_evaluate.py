@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from tempograd.errors import InputError, ModelError, SettingError, TempogradWarning, UnknownNameError
+from tempograd.core.errors import InputError, ModelError, SettingError, TempogradWarning, UnknownNameError
 from tempograd.explainers import IntegratedGradients
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, evaluate, removal_curve

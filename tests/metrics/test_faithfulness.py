@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tempograd.errors import InputError, ModelError, TempogradWarning
+from tempograd.core.errors import InputError, ModelError, TempogradWarning
 from tempograd.explainers import Random
 from tempograd.metrics import METRICS, evaluate, removal_curve
 from tests.helpers.literal_metrics import Net, by_hand, faithfulness, randn

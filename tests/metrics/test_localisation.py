@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
 
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tempograd.metrics import METRICS, evaluate
 from tempograd.metrics import localisation as localisation_file
 from tests.helpers.literal_metrics import by_hand, randn

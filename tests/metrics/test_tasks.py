@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.errors import InputError, ModelError, TempogradWarning
+from tempograd.core.errors import InputError, ModelError, TempogradWarning
 from tempograd.metrics import METRICS, evaluate, removal_curve
 from tests.helpers.literal_metrics import Net, by_hand, important_first, randn, without
 

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from tempograd.errors import DataError, InputError
+from tempograd.core.errors import DataError, InputError
 from tempograd.models import MODELS, build, files, load_model, save_model
 
 

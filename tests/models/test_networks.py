@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tempograd.errors import InputError, UnknownNameError
+from tempograd.core.errors import InputError, UnknownNameError
 from tempograd.models import MODELS, build
 
 NAMES = sorted(MODELS)

@@ -10,8 +10,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import tempograd as tg
+from tempograd.core.errors import DataError, InputError, ModelError, TempogradWarning, counted_warnings
 from tempograd.engine import Call, fingerprint
-from tempograd.errors import DataError, InputError, ModelError, TempogradWarning, counted_warnings
 from tempograd.models.specs import ModelSpec, spec_of
 from tests.helpers.models import Recurrent, linear, series
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+from tempograd.core.errors import InputError, ModelError, SettingError, UnknownNameError
 from tempograd.data import Dataset, Series
-from tempograd.errors import InputError, ModelError, SettingError, UnknownNameError
 from tempograd.models import Recipe, accuracy, build, train
 from tempograd.models import training as training_file
 from tempograd.models.training import DEFAULT, mean_loss, predictions

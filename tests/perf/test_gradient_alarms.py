@@ -6,7 +6,7 @@ from torch import nn
 
 import tempograd as tg
 from gradient_alarms import Count, Normalised, Patches, Recurrent, alarms, dishonest, honest, seeded, series
-from tempograd.engine import Found
+from tempograd.core.estimate import Found
 
 STEEP = ("patches, max", "cnn, max pool", "lstm, gain 6, mean", "gated, gain 15", "relu, gain 5, confident")
 SHAPE = (24, 3)

@@ -8,7 +8,7 @@ import torch
 
 import tempograd as tg
 from tempograd import plots
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tests.helpers.pictures import linear_forecast, texts
 
 TIME, CHANNELS, HORIZON = 8, 2, 5

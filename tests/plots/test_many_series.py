@@ -8,7 +8,7 @@ import torch
 
 import tempograd as tg
 from tempograd import plots
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tests.helpers.explanations import made, waves, with_gaps
 from tests.helpers.pictures import texts
 
@@ -104,7 +104,7 @@ def test_groups_of_values_are_averaged_over_series():
     np.testing.assert_allclose(effect.mean, expected, rtol=1e-5)
     means = [[np.mean(scores) for scores in groups[g].values()] for g in sorted(groups)]
     error = np.array([np.std(each, ddof=1) / len(each) ** 0.5 for each in means])
-    factor = [float(tg._utils.stats.t_quantile(0.95, torch.tensor(len(each) - 1.0))) for each in means]
+    factor = [float(tg.core.stats.t_quantile(0.95, torch.tensor(len(each) - 1.0))) for each in means]
     np.testing.assert_allclose(effect.high - effect.mean, factor * error, rtol=1e-4)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tempograd._utils.rng import Stream, bits, fold_in, keys, normal, randint, scale, split, uniform
+from tempograd.core.rng import Stream, bits, fold_in, keys, normal, randint, scale, split, uniform
 from tests.helpers.strategies import IDS, SEEDS
 
 PURPOSES = st.sampled_from(Stream)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tempograd.tuning import Trial
 from tests.helpers.trials import Mixed, short_cpd, weighted
 

@@ -113,7 +113,7 @@ def test_how_often_noise_may_change_the_default_is_a_choice(monkeypatch):
 
 
 def test_a_level_beyond_its_limits_is_refused():
-    with pytest.raises(tg.errors.SettingError, match=r"level=5 is how often noise may change the default"):
+    with pytest.raises(tg.core.errors.SettingError, match=r"level=5 is how often noise may change the default"):
         tg.tune(weighted, noise(10), Mixed(), grid=[{"stream": 1}], level=5, **RAW)
 
 

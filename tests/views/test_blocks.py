@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tests.helpers.explanations import made, waves, with_gaps
 from tests.helpers.models import series
 
@@ -123,7 +123,7 @@ def test_differences_of_groups_are_welchs():
         assert groups.difference[d] == pytest.approx(np.mean(a) - np.mean(b), rel=1e-4, abs=1e-6)
         assert groups.error[d] == pytest.approx(math.sqrt(va + vb), rel=1e-4)
         factor = (groups.high[d] - groups.difference[d]) / groups.error[d]
-        assert float(tg._utils.stats.t_quantile(0.95, torch.tensor(freedom))) == pytest.approx(factor, rel=1e-3)
+        assert float(tg.core.stats.t_quantile(0.95, torch.tensor(freedom))) == pytest.approx(factor, rel=1e-3)
 
 
 class Sensor(torch.nn.Module):

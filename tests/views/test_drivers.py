@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tempograd.views.drivers import drivers_of
 from tests.helpers.explanations import made, named_ward, waves, with_gaps
 from tests.helpers.models import Risk, patients, series

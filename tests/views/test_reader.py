@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tempograd.views.reader import reader_verdict
 from tests.helpers.explanations import made, waves
 from tests.helpers.models import Risk, patients, series, smooth

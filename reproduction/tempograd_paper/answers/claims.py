@@ -5,7 +5,7 @@ from statistics import geometric_mean
 
 import numpy as np
 
-from tempograd._utils.formatting import table as aligned
+from tempograd.core.formatting import table as aligned
 from tempograd_paper.answers.blocks import OWN, RIVAL, SEGMENTED, Block, Comparison
 from tempograd_paper.answers.lessons import ABLATION, AS_RELEASED, PUBLISHED, QUESTIONS, TUNED, Lessons, Met
 from tempograd_paper.answers.words import BASELINES, ahead, folds, listed, number, p_value, percent

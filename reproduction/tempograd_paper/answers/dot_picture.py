@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tempograd._utils.stats import t_quantile
+from tempograd.core.stats import t_quantile
 from tempograd.plots import style
 from tempograd.plots.parts import heading, value_ticks
 from tempograd.views import palette

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tempograd.errors import DataError
+from tempograd.core.errors import DataError
 
 TABLE = r"(?:\|.*\n)+"
 TITLED = re.compile(rf"^## (?P<title>.+)\n|^(?P<table>{TABLE})", re.MULTILINE)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from tempograd._utils.io import made, write_atomically
-from tempograd.errors import DataError, short_path
+from tempograd.core.errors import DataError, short_path
+from tempograd.core.io import made, write_atomically
 from tempograd_paper.answers.blocks import kept_folders, table_of
 from tempograd_paper.answers.dot_picture import draw_dots
 from tempograd_paper.answers.left_out import what_was_left_out

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tempograd._utils.io import scratch, writable, write_atomically
+from tempograd.core.errors import DataError, OutputError
+from tempograd.core.io import scratch, writable, write_atomically
 from tempograd.core.series import Series
 from tempograd.data.base import Dataset
 from tempograd.data.files import open_text
 from tempograd.data.loading import choose_variant, dataset
-from tempograd.errors import DataError, OutputError
 from tempograd_paper.datasets.parts import locate
 from tempograd_paper.datasets.queries import connect, read_parquet, run_script, show_csv, write_parquet
 

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tempograd.core.errors import DataError, InputError, one_line, short_path
 from tempograd.core.series import Series
 from tempograd.data.base import FOLDS, Dataset
 from tempograd.data.loading import choose_variant, dataset
-from tempograd.errors import DataError, InputError, one_line, short_path
 from tempograd_paper.datasets.parts import locate
 from tempograd_paper.datasets.restricted_pickle import read_npy
 

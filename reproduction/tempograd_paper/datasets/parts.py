@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tempograd.core.errors import DataError, InputError, short_path
 from tempograd.core.series import Series
 from tempograd.data.base import FOLDS, SEED, Dataset, check_fold
-from tempograd.errors import DataError, InputError, short_path
 
 TRAIN, VALIDATION, TEST = range(3)
 HANDS = FOLDS**2

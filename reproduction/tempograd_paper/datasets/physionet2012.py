@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tempograd.core.errors import DataError, one_line, quote, short_path
 from tempograd.core.series import Series
 from tempograd.data.base import Dataset
 from tempograd.data.files import open_text
 from tempograd.data.loading import choose_variant, dataset
-from tempograd.errors import DataError, one_line, quote, short_path
 from tempograd_paper.datasets.parts import locate
 
 # The text files of the PhysioNet 2012 challenge, out of a folder or an archive, as columns of numbers.

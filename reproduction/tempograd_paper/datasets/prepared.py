@@ -8,10 +8,10 @@ import safetensors
 from safetensors.torch import save_file
 from torch import Tensor
 
-from tempograd._utils.io import load, made, write_atomically
+from tempograd.core.errors import DataError
+from tempograd.core.io import load, made, write_atomically
 from tempograd.core.series import Series
 from tempograd.data.base import Dataset
-from tempograd.errors import DataError
 
 PARTS = ("train", "validation", "test")
 TENSORS = ("x", "y", "mask", "truth", "ids")

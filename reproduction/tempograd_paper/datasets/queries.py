@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd._utils.progress import PERIOD, progress_bar
+from tempograd.core.errors import DataError, one_line, quote, short_path
+from tempograd.core.progress import PERIOD, progress_bar
 from tempograd.data.readers import parquet_file
-from tempograd.errors import DataError, one_line, quote, short_path
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

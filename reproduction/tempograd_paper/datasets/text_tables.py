@@ -9,8 +9,8 @@ from typing import SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
+from tempograd.core.errors import DataError, one_line, quote, short_path
 from tempograd.data.files import open_text
-from tempograd.errors import DataError, one_line, quote, short_path
 
 Floats = NDArray[np.float64]
 

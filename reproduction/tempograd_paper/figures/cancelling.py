@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tempograd._utils.formatting import short_number
+from tempograd.core.errors import InputError
+from tempograd.core.formatting import short_number
 from tempograd.engine import Model
-from tempograd.errors import InputError
 from tempograd.explainers import IntegratedGradients
 from tempograd.explanation import Explanation
 from tempograd.metrics import removal_curve
@@ -37,7 +37,7 @@ class Removed:
     ----------
     method : str
     values : array of shape (cell,)
-        Attribution, cell by cell.
+        Estimate, cell by cell.
     top : array of int
         The cells that are removed, in this order.
     difference : array of shape (K + 1,)

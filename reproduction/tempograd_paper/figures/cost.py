@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tempograd.metrics import summarise
 from tempograd.plots.curves import CostRow
 from tempograd_paper.runner.record import Record

@@ -7,14 +7,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils import validation
-from tempograd._utils.settings import rules
-from tempograd.engine import Model, Request, WeightedMean, compute_gradients, frozen, slices
-from tempograd.errors import InputError, brief
+from tempograd.core import validation
+from tempograd.core.errors import InputError, brief
+from tempograd.core.settings import rules
+from tempograd.engine import Model, Request, compute_gradients, frozen, slices
 from tempograd.explainers import Timing
 from tempograd.explanation import Explanation
 from tempograd.plots import style
 from tempograd.plots.parts import draw_bars, heading, runs, scale_ticks, time_axis, value_ticks
+from tempograd.sampling.estimators import WeightedMean
 from tempograd.views import labels, palette
 from tempograd.views.channels import chosen_channels
 from tempograd.views.labels import channel_names

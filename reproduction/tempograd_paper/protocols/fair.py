@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 import tempograd as tg
+from tempograd.core.errors import ModelError, SettingError
 from tempograd.data import Dataset, Series
-from tempograd.errors import ModelError, SettingError
 from tempograd.explainers import Explainer
 from tempograd.metrics import METRICS, summarise
 from tempograd.metrics.evaluation import measure

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from tempograd import EXPLAINERS, Explainer
-from tempograd.errors import UnknownNameError
+from tempograd.core.errors import UnknownNameError
 from tempograd_paper.released.augmented_occlusion import ReleasedAugmentedOcclusion
 from tempograd_paper.released.base import Released
 from tempograd_paper.released.contralsp import ReleasedContraLSP

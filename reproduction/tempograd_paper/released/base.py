@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from tempograd.core.errors import InputError, SettingError, UnknownNameError, brief, listed
 from tempograd.engine import Request, one_logit
-from tempograd.errors import InputError, SettingError, UnknownNameError, brief, listed
 from tempograd.explainers import Explainer
 from tempograd_paper.labels import REAL, SYNTHETIC
 

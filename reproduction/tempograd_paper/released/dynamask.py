@@ -7,9 +7,9 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from tempograd.core.estimate import Estimate
 from tempograd.engine import Request, slices
 from tempograd.explainers import Dynamask
-from tempograd.explainers.integration import Attribution
 from tempograd.explainers.masks.base import Groups
 from tempograd.explainers.masks.dynamask import Keep
 from tempograd_paper.labels import REAL
@@ -70,7 +70,7 @@ class ReleasedDynamask(ReleasedMask, Dynamask):
             return replace(plain, areas=(0.25, 0.3), quirks=plain.quirks | {"B6"})
         return replace(plain, areas=tuple(round(0.25 + 0.01 * i, 2) for i in range(10)), epochs=1000)
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         if "B5" in self.quirks and (self.size_weight or self.time_weight):
             return replace(self, size_weight=0.0, time_weight=0.0).attribute(request)
         if "4.2" not in self.quirks:
@@ -82,7 +82,7 @@ class ReleasedDynamask(ReleasedMask, Dynamask):
 
         self._learn(request, slice(0, len(request.x)), keep)
         masks, errors = (torch.cat(parts) for parts in zip(*stored, strict=True))
-        return Attribution(misread(masks, errors, BATCH))
+        return Estimate(misread(masks, errors, BATCH))
 
     def _learn(self, request: Request, series: slice, keep: Keep) -> None:
         def keep_turned(rows: slice, masks: Tensor, errors: Tensor) -> None:  # 4.3

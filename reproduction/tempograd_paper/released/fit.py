@@ -7,10 +7,10 @@ from typing import ClassVar, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from tempograd._utils import settings
+from tempograd.core import settings
+from tempograd.core.estimate import Estimate
 from tempograd.engine import Request
 from tempograd.explainers import Fit
-from tempograd.explainers.integration import Attribution
 from tempograd.explainers.prefix.base import FitSchedule, FitTask
 from tempograd.explainers.prefix.fit import Generator
 from tempograd_paper.labels import REAL
@@ -37,8 +37,8 @@ class Scrambled(Released):
 
     faults: ClassVar[Mapping[str, str]] = {"B2": "scores laid out by channel are read as if laid out by step"}
 
-    def attribute(self, request: Request) -> Attribution:
-        found: Attribution = super().attribute(request)  # type: ignore[safe-super]  # that of the method
+    def attribute(self, request: Request) -> Estimate:
+        found: Estimate = super().attribute(request)  # type: ignore[safe-super]  # that of the method
         return found._replace(values=scrambled(found.values)) if "B2" in self.quirks else found
 
 

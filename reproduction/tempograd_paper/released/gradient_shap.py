@@ -7,8 +7,8 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd._utils import settings
-from tempograd._utils.rng import FAR, randint, uniform
+from tempograd.core import settings
+from tempograd.core.rng import FAR, randint, uniform
 from tempograd.engine import Block, Request
 from tempograd.explainers import GradientShap
 from tempograd.typing import Inputs

@@ -7,9 +7,9 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from tempograd.core.estimate import Estimate
 from tempograd.engine import Block, Prefixes, Request, one_logit
 from tempograd.explainers import Occlusion
-from tempograd.explainers.integration import Attribution
 from tempograd.explainers.occlusion import CellReplacement
 from tempograd_paper.labels import SYNTHETIC
 from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, Released
@@ -60,7 +60,7 @@ class ReleasedOcclusion(JudgedByPrefixes, Occlusion):
         quirks = frozenset({"A6", "B7"} if dataset in SYNTHETIC else {"B1", "B8"})
         return cls(absolute=True, n_samples=None, quirks=quirks)
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         if "B1" not in self.quirks:
             return super().attribute(request)
         self._put_means(request)

@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 
 from torch import Tensor
 
-from tempograd.errors import SettingError
+from tempograd.core.errors import SettingError
 from tempograd.explainers import RandIG
 from tempograd_paper.released.base import Released
 from tempograd_paper.released.timing import left_ends

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from tempograd._utils import settings
+from tempograd.core import settings
 from tempograd.engine import Batching, Block, Model, Request, frozen, owner
 from tempograd.explainers import TimeX
 from tempograd.explainers.timex.networks import MaskGenerator, copied

@@ -7,12 +7,12 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd._utils.rng import scale
+from tempograd.core.errors import SettingError
+from tempograd.core.estimate import Estimate
+from tempograd.core.rng import scale
 from tempograd.engine import Request
-from tempograd.errors import SettingError
 from tempograd.explainers import Timing
-from tempograd.explainers.integration import Attribution
-from tempograd.explainers.timing.segments import SegmentSampler, paint, placement_bits, sample_segments
+from tempograd.sampling.segments import SegmentSampler, paint, placement_bits, sample_segments
 from tempograd_paper.labels import SYNTHETIC
 from tempograd_paper.released.base import RAW_OUTPUT, Released
 
@@ -73,12 +73,12 @@ class ReleasedTiming(Released, Timing):
         """Return whether scores and positions take noise out of the mean."""
         return super().controlled and not self.quirks
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         if "1.4" in self.quirks:
             return self._sum_over_prefixes(request)
         return super().attribute(request)
 
-    def _sum_over_prefixes(self, request: Request) -> Attribution:
+    def _sum_over_prefixes(self, request: Request) -> Estimate:
         """1.4: explain the last prediction of every prefix and add up the magnitudes.
 
         The target is the class predicted at the end of each prefix. A sum of magnitudes has no useful error.
@@ -100,7 +100,7 @@ class ReleasedTiming(Released, Timing):
             low, high = (min(length or end, end) for length in (self.min_length, self.max_length))
             short = replace(self, min_length=low, max_length=high, quirks=self.quirks - {"1.4"})
             total[:, :end] += short.attribute(part).values.abs()
-        return Attribution(total)
+        return Estimate(total)
 
     def _sample_masks(self, streams: Tensor, sampler: SegmentSampler) -> Tensor:
         words = placement_bits(streams, sampler)

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tempograd._utils import validation
+from tempograd.core import validation
+from tempograd.core.errors import InputError
 from tempograd.data import Dataset
-from tempograd.errors import InputError
 from tempograd.models import Classifier, Recipe, train
 from tempograd.models.training import cross_entropy
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
+from tempograd.core.errors import LONGEST, DataError, UnknownNameError, one_line, short_path
 from tempograd.data.files import reading
-from tempograd.errors import LONGEST, DataError, UnknownNameError, one_line, short_path
 from tempograd.explainers import EXPLAINERS
 from tempograd.metrics import METRICS
 

@@ -10,9 +10,9 @@ from typing import Any, TypeVar, get_args
 
 import torch
 
+from tempograd.core.errors import LONGEST, DataError, TempogradError, UnknownNameError, listed
 from tempograd.data import DATASETS
 from tempograd.data.base import FOLDS
-from tempograd.errors import LONGEST, DataError, TempogradError, UnknownNameError, listed
 from tempograd.explainers import EXPLAINERS
 from tempograd.metrics import METRICS
 from tempograd.metrics.base import RANKS

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from tempograd._utils.io import load, made, write_atomically
-from tempograd.errors import DataError, short_path
+from tempograd.core.errors import DataError, short_path
+from tempograd.core.io import load, made, write_atomically
 from tempograd_paper.cell import Cell, cell_from
 
 UNREADABLE = (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError)

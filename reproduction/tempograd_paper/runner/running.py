@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tempograd._utils.io import writable
-from tempograd._utils.progress import leave_quietly, muted, progress_bar
-from tempograd.errors import DataError, OutputError, TempogradError, short_path, warn
+from tempograd.core.errors import DataError, OutputError, TempogradError, short_path, warn
+from tempograd.core.io import writable
+from tempograd.core.progress import leave_quietly, muted, progress_bar
 from tempograd_paper.cell import Cell
 from tempograd_paper.runner.execute import run_cell, train_cell
 from tempograd_paper.runner.store import Store

@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import nn
 
-from tempograd._utils.io import made, sweep, write_atomically
+from tempograd.core.errors import DataError, TempogradError, short_path, warn
+from tempograd.core.io import made, sweep, write_atomically
 from tempograd.data import DATASETS, Dataset, load_dataset
-from tempograd.errors import DataError, TempogradError, short_path, warn
 from tempograd.explanation import Explanation
 from tempograd.models import Classifier, load_classifier, save_model
 from tempograd_paper.cell import Cell

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import torch
 
-from tempograd.errors import TempogradWarning
+from tempograd.core.errors import TempogradWarning
 
 
 @contextmanager

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from tempograd._utils.stats import t_quantile
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
+from tempograd.core.stats import t_quantile
 
 
 @dataclass(frozen=True)

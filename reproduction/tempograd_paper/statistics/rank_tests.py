@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 
 _Floats = NDArray[np.float64]
 _GRID = np.linspace(-8.0, 8.0, 4001)  # beyond, the normal density is below 1e-14

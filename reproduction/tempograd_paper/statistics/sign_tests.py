@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 
 
 def sign_test(differences: ArrayLike) -> float:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from tempograd._utils.io import START, Kind, check_output, writable, write_atomically
 from tempograd.bulk.sources import arrow
-from tempograd.errors import LONGEST, DataError, short_path
+from tempograd.core.errors import LONGEST, DataError, short_path
+from tempograd.core.io import START, Kind, check_output, writable, write_atomically
 from tempograd.models.files import exists
 from tempograd_paper.cell import Cell, cell_from
 from tempograd_paper.labels import PROGRAM

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd._utils.stats import t_quantile
+from tempograd.core.errors import DataError
+from tempograd.core.stats import t_quantile
 from tempograd.data import DATASETS
-from tempograd.errors import DataError
 from tempograd.metrics import METRICS, Difference, Summary, compare, summarise
 from tempograd_paper.cell import Measure
 from tempograd_paper.labels import DATASET_LABELS, MODEL_LABELS, PAPER_LABELS

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tempograd._utils.io import Kind, start
+from tempograd.core.io import Kind, start
 from tempograd.metrics import METRICS, Summary
 from tempograd_paper.cell import Measure
 from tempograd_paper.tables.captions import notes

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tempograd._utils.formatting import table as aligned
+from tempograd.core.formatting import table as aligned
 from tempograd.metrics import METRICS
 from tempograd_paper.cell import Measure
 from tempograd_paper.tables.captions import ABSENT, INCOMPLETE, REFUSED, about_panel, error_of, panel_label

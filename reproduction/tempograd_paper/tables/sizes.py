@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tempograd.core.errors import DataError, MissingExtraError
 from tempograd.data import DATASETS, load_dataset
-from tempograd.errors import DataError, MissingExtraError
 from tempograd_paper.labels import DATASET_LABELS
 from tempograd_paper.runner.plan import variant_of
 from tempograd_paper.tables.captions import ABSENT

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tempograd.errors import DataError
+from tempograd.core.errors import DataError
 from tempograd_paper.answers.quoting import renew_quotes
 
 KEPT = """# A table

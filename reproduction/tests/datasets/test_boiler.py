@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from tempograd.core.errors import DataError, InputError
 from tempograd.data import DATASETS, load_dataset
-from tempograd.errors import DataError, InputError
 from tempograd_paper.datasets.boiler import blow_down_share, days
 from tempograd_paper.datasets.parts import standardise
 

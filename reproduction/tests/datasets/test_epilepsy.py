@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from tempograd.core.errors import DataError, InputError
 from tempograd.data import DATASETS, load_dataset
-from tempograd.errors import DataError, InputError
 
 PER_CLASS = 5
 VARIANTS = ("by_recording", "random", "published")

@@ -11,8 +11,8 @@ import torch
 
 from reproduction.tests.helpers import slow_mimic3
 from reproduction.tests.helpers.mimic3_world import ADMITTED, ENTERED, World, after
+from tempograd.core.errors import DataError, UnknownNameError
 from tempograd.data import fold_indices, load_dataset
-from tempograd.errors import DataError, UnknownNameError
 from tempograd_paper.datasets.mimic3 import CHANNELS, patients_that_test, prepare_mimic3, standardise_observed
 
 

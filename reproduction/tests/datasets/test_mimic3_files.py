@@ -11,8 +11,8 @@ import duckdb
 import pytest
 
 from reproduction.tests.helpers.mimic3_world import World
+from tempograd.core.errors import DataError, InputError, MissingExtraError
 from tempograd.data import load_dataset
-from tempograd.errors import DataError, InputError, MissingExtraError
 from tempograd_paper.datasets import mimic3, queries
 from tempograd_paper.datasets.mimic3 import prepare_mimic3
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from tempograd.core.errors import DataError, InputError, UnknownNameError
 from tempograd.data import load_dataset
-from tempograd.errors import DataError, InputError, UnknownNameError
 from tempograd_paper.datasets import pam
 from tempograd_paper.datasets.pam import load_pam
 from tempograd_paper.datasets.restricted_pickle import read_npy

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tempograd.errors import DataError, InputError
+from tempograd.core.errors import DataError, InputError
 from tempograd_paper.datasets.parts import TEST, TRAIN, VALIDATION, locate, stratified_parts
 
 

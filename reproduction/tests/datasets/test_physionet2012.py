@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from tempograd.core.errors import DataError, UnknownNameError
 from tempograd.data import fold_indices, load_dataset
-from tempograd.errors import DataError, UnknownNameError
 from tempograd_paper.datasets import physionet2012
 from tempograd_paper.datasets.physionet2012 import MEASURED, RANGES, assemble, load_physionet2012, read_stays
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from tempograd.core.errors import DataError
 from tempograd.data import Dataset, Series
-from tempograd.errors import DataError
 from tempograd_paper.datasets.prepared import load_prepared, save_prepared
 
 TENSORS = ("x", "y", "mask", "truth", "ids")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from tempograd.core.errors import DataError, InputError, UnknownNameError
 from tempograd.data import DATASETS, load_dataset
-from tempograd.errors import DataError, InputError, UnknownNameError
 
 TRAIN = [
     (-1, [0.5, -1.25, 3.0, 1e-3]),

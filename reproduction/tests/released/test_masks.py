@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from tempograd.errors import UnknownNameError
+from tempograd.core.errors import UnknownNameError
 from tempograd.explainers import Dynamask, ExtremalMask
 from tempograd_paper.released import dynamask
 from tempograd_paper.released.contralsp import ReleasedContraLSP

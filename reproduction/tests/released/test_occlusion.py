@@ -5,8 +5,8 @@ import torch
 
 import tempograd as tg
 import tempograd.explainers.occlusion as single_cells
+from tempograd.core.errors import UnknownNameError
 from tempograd.engine import Prefixes
-from tempograd.errors import UnknownNameError
 from tempograd.explainers import Occlusion
 from tempograd_paper.released.augmented_occlusion import ReleasedAugmentedOcclusion
 from tempograd_paper.released.occlusion import ReleasedOcclusion

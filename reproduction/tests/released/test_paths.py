@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tempograd.errors import UnknownNameError
+from tempograd.core.errors import UnknownNameError
 from tempograd.explainers import IntegratedGradients, RandIG
 from tempograd_paper.released.gradient_shap import ReleasedGradientShap
 from tempograd_paper.released.integrated_gradients import ReleasedIntegratedGradients

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.errors import SettingError, UnknownNameError
+from tempograd.core.errors import SettingError, UnknownNameError
 from tempograd_paper.released.fit import ReleasedFit, random_step
 from tempograd_paper.released.winit import ReleasedWinIT
 from tests.helpers.literal_methods import Known, literal_fit

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.errors import InputError, SettingError, TempogradError, UnknownNameError
+from tempograd.core.errors import InputError, SettingError, TempogradError, UnknownNameError
 from tempograd.explainers import EXPLAINERS
 from tempograd_paper.labels import METHOD_LABELS, REAL, SYNTHETIC
 from tempograd_paper.released import RELEASED, faults, kind_of, released

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.errors import SettingError, UnknownNameError
+from tempograd.core.errors import SettingError, UnknownNameError
 from tempograd.explainers.timex.networks import MaskGenerator
 from tempograd.explainers.timex.training import label_geometry
 from tempograd_paper.released.timex import ReleasedTimeX, across, label_means, reverse_jensen_shannon

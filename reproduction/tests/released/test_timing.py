@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd._utils.rng import fold_in, keys
-from tempograd.errors import SettingError
+from tempograd.core.errors import SettingError
+from tempograd.core.rng import fold_in, keys
 from tempograd.explainers import Timing
-from tempograd.explainers.timing.segments import SegmentSampler, SegmentSettings
+from tempograd.sampling.segments import SegmentSampler, SegmentSettings
 from tempograd_paper.released.timing import ReleasedTiming
 from tests.helpers.literal_methods import deviation
 from tests.helpers.methods import PAPER

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tempograd.errors import InputError, UnknownNameError
+from tempograd.core.errors import InputError, UnknownNameError
 from tempograd.models import build, train
 from tempograd_paper.released import train_as_released
 from tempograd_paper.released.training import PER_STEP, RECIPE, ReleasedRecipe

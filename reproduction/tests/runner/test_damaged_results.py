@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 import tempograd as tg
 from reproduction.tests.helpers.plans import contents, plan
-from tempograd.errors import DataError
+from tempograd.core.errors import DataError
 from tempograd_paper.commands import main
 from tempograd_paper.runner import Record, run_cells
 from tempograd_paper.runner.store import Store

@@ -11,8 +11,8 @@ import torch
 
 import tempograd as tg
 from reproduction.tests.helpers.plans import MEASURES, content, plan
+from tempograd.core.errors import TempogradWarning
 from tempograd.data import DATASETS, Series
-from tempograd.errors import TempogradWarning
 from tempograd.models import build
 from tempograd_paper.protocols import settings
 from tempograd_paper.protocols.series import evenly

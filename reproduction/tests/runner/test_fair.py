@@ -7,8 +7,8 @@ import torch
 
 import tempograd as tg
 from reproduction.tests.helpers.plans import MEASURES, WARD, load_ward, plan
+from tempograd.core.errors import ModelError, SettingError
 from tempograd.data import DATASETS
-from tempograd.errors import ModelError, SettingError
 from tempograd.models import build
 from tempograd_paper.protocols import fair
 from tempograd_paper.runner import Record, execute, run_cells

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import tempograd as tg
+from tempograd.core.errors import DataError, UnknownNameError, short_path
 from tempograd.data import DATASETS, Loader
-from tempograd.errors import DataError, UnknownNameError, short_path
 from tempograd_paper.cell import cell_from
 from tempograd_paper.labels import DATASET_LABELS, METHOD_LABELS, MODEL_LABELS
 from tempograd_paper.protocols.settings import configured

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from reproduction.tests.helpers.plans import PLAN, contents
-from tempograd.errors import short_path
+from tempograd.core.errors import short_path
 from tempograd_paper.commands import main
 from tempograd_paper.protocols import settings
 from tempograd_paper.runner import Record, load_plan

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reproduction.tests.helpers.plans import contents, many_cells, plan
-from tempograd.errors import DataError
+from tempograd.core.errors import DataError
 from tempograd_paper.runner import Outcome, Record, run_cells
 from tempograd_paper.runner.store import Store
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from reproduction.tests.helpers.plans import plan
-from tempograd._utils import progress
-from tempograd._utils.progress import Terminated
-from tempograd.errors import TempogradError
+from tempograd.core import progress
+from tempograd.core.errors import TempogradError
+from tempograd.core.progress import Terminated
 from tempograd_paper.runner import run_cells, running
 from tempograd_paper.runner.store import Store
 

@@ -10,8 +10,8 @@ from safetensors.torch import load_file, save_file
 
 import tempograd as tg
 from reproduction.tests.helpers.plans import load_ward, plan
+from tempograd.core.errors import DataError, InputError, short_path
 from tempograd.data import DATASETS, Loader
-from tempograd.errors import DataError, InputError, short_path
 from tempograd.explanation import Explanation
 from tempograd.models import build
 from tempograd_paper.runner import Measure, Record, prepare, run_cells

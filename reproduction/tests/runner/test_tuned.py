@@ -8,8 +8,8 @@ import torch
 
 import tempograd as tg
 from reproduction.tests.helpers.plans import MEASURES, WARD, load_ward, plan
+from tempograd.core.estimate import Estimate
 from tempograd.data import DATASETS, Dataset, Series
-from tempograd.explainers.integration import Attribution
 from tempograd.models import build
 from tempograd_paper.cell import Measure
 from tempograd_paper.protocols import tuned
@@ -62,7 +62,7 @@ class OneChannel(tg.Explainer):
         request.read_all()
         values = torch.zeros(request.x.shape)
         values[..., self.channel] = 1
-        return Attribution(values)
+        return Estimate(values)
 
 
 class Sum(torch.nn.Module):

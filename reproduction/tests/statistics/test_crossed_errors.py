@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tempograd_paper.statistics import crossed_interval
 
 DRAWS = 1500

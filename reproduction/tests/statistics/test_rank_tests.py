@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tempograd_paper.statistics import critical_difference, friedman, inseparable, mean_ranks, range_quantile
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tempograd_paper.statistics import sign_test, signed_rank_test
 
 

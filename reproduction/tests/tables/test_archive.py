@@ -23,7 +23,7 @@ from reproduction.tests.helpers.results import (
     toy_record,
     toy_records,
 )
-from tempograd.errors import DataError, MissingExtraError
+from tempograd.core.errors import DataError, MissingExtraError
 from tempograd_paper.runner import Measure, Row
 from tempograd_paper.tables.archive import join_records, load_records, read_archive, unfinished, write_archive
 from tempograd_paper.tables.rendering import render

@@ -6,9 +6,9 @@ import io
 import pytest
 import torch
 
+from tempograd.core.errors import DataError, MissingExtraError
 from tempograd.data import DATASETS, Dataset, Series
 from tempograd.data.loading import Loader
-from tempograd.errors import DataError, MissingExtraError
 from tempograd_paper.tables.rendering import render
 from tempograd_paper.tables.sizes import Size, sizes_table
 

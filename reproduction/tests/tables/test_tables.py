@@ -19,7 +19,7 @@ from reproduction.tests.helpers.results import (
     toy_record,
     toy_records,
 )
-from tempograd.errors import DataError
+from tempograd.core.errors import DataError
 from tempograd_paper.runner import Measure, Row
 from tempograd_paper.tables.entries import Outlier, outlier_folds
 from tempograd_paper.tables.tabulation import tabulate

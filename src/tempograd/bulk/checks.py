@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from tempograd._utils import validation
 from tempograd.bulk.sources import ArrayBatch, Columns, as_array, is_streamed
 from tempograd.bulk.table import RESULTS
+from tempograd.core import validation
+from tempograd.core.errors import InputError, brief, listed
 from tempograd.data import Series
 from tempograd.engine import is_several
 from tempograd.engine.predictor import Predictor
-from tempograd.errors import InputError, brief, listed
 from tempograd.models import load_model
 from tempograd.typing import Align, Model
 

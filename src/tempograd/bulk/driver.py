@@ -23,9 +23,9 @@ from tempograd.bulk.runs import Run
 from tempograd.bulk.sources import Fragment, arrow, is_streamed
 from tempograd.bulk.travel import write_job
 from tempograd.bulk.worker import Job, Outcome, Worker
+from tempograd.core.errors import InputError, brief
 from tempograd.data import Series
 from tempograd.engine.predictor import Predictor
-from tempograd.errors import InputError, brief
 from tempograd.explainers import Explainer
 from tempograd.explainers.by_name import explainer_of, require_alone
 from tempograd.typing import (

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd._utils.progress import Advance, progress_bar
 from tempograd.bulk.engines import Attempt
 from tempograd.bulk.folder import kept_reason
 from tempograd.bulk.repeats import keys_of, refusal, refuse_repeats, refuse_two_kinds
 from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
 from tempograd.bulk.sources import Fragment
-from tempograd.errors import LONGEST, DataError, WarningCounts, one_line
+from tempograd.core.errors import LONGEST, DataError, WarningCounts, one_line
+from tempograd.core.progress import Advance, progress_bar
 
 Attempts = Callable[[Iterable[Fragment], Callable[[int], None]], Iterator[Attempt]]  # and who hears of progress
 FEWEST = 10_000  # series before which a share of faults says nothing, where nobody knows how many will come

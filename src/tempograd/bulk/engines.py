@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tempograd._utils.io import PREFIX
-from tempograd._utils.progress import leave_quietly
 from tempograd.bulk.folder import DATA
 from tempograd.bulk.sources import Fragment
 from tempograd.bulk.worker import Outcome, Worker
-from tempograd.errors import OutputError, TempogradError
+from tempograd.core.errors import OutputError, TempogradError
+from tempograd.core.io import PREFIX
+from tempograd.core.progress import leave_quietly
 
 TRIES = 3  # of a fragment
 KILLS = 20  # of workers, in a row without a result, after which somebody has to look

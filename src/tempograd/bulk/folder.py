@@ -12,10 +12,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tempograd._utils.io import as_path, made, reason, scratch, write_atomically
 from tempograd.bulk.sources import OWN, REMOTE, Fragment, digest
 from tempograd.bulk.table import read_footer
-from tempograd.errors import DataError, OutputError, brief, short_path, warn
+from tempograd.core.errors import DataError, OutputError, brief, short_path, warn
+from tempograd.core.io import as_path, made, reason, scratch, write_atomically
 from tempograd.models.files import exists
 
 DATA, STALE, FAILED = "data", "stale", "failed"
@@ -201,7 +201,7 @@ def kept_reason(text: str) -> str:
 
     Examples
     --------
-    >>> kept_reason("Traceback …\n  File …\ntempograd.errors.DataError: q.csv holds no series.\n")
+    >>> kept_reason("Traceback …\n  File …\ntempograd.core.errors.DataError: q.csv holds no series.\n")
     'q.csv holds no series.'
     >>> kept_reason("Traceback …\nRuntimeError: the cable is loose\n")
     'RuntimeError: the cable is loose'

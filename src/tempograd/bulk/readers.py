@@ -20,8 +20,8 @@ from tempograd.bulk.sources import (
     open_parquet,
 )
 from tempograd.bulk.step_times import LONG_ROWS, StepTimes, apart_fault
+from tempograd.core.errors import DataError, InputError, brief, listed, quote, short_path
 from tempograd.core.series import text_key
-from tempograd.errors import DataError, InputError, brief, listed, quote, short_path
 
 NO_ID = "A series has no id: the column of the ids holds an empty cell."
 LONGER = "pass shape= of the longest, and another folder if the run has begun"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tempograd.bulk.sources import AT_HAND, Fragment, arrow
 from tempograd.bulk.table import read_footer
-from tempograd.errors import DataError, brief, listed, short_path
+from tempograd.core.errors import DataError, brief, listed, short_path
 
 AT_ONCE = 1 << 22  # keys that are held at a time: beyond, files are read several times
 ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads ids that have a common divisor evenly

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from tempograd._utils import validation
 from tempograd.bulk.csv_source import with_table_channels
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches, rows_of_both, with_long_shape
@@ -19,12 +18,13 @@ from tempograd.bulk.sources import Columns, Fragment, is_streamed, list_fragment
 from tempograd.bulk.step_times import check_align
 from tempograd.bulk.travel import EXAMPLE, plain_options
 from tempograd.bulk.worker import Job, asked
+from tempograd.core import validation
+from tempograd.core.errors import DataError, TempogradError, WarningCounts, counted_warnings, short_path
 from tempograd.core.series import Series
 from tempograd.engine import fingerprint
 from tempograd.engine.background import is_background
 from tempograd.engine.code_marks import code_mark
 from tempograd.engine.predictor import Predictor
-from tempograd.errors import DataError, TempogradError, WarningCounts, counted_warnings, short_path
 from tempograd.explainers import Explainer
 from tempograd.explainers.by_name import fitted
 from tempograd.explanation import Explanation

@@ -11,14 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd._utils import rng, validation
 from tempograd.bulk import repeats, table
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches
 from tempograd.bulk.sources import Columns, Fragment, arrow, versions
 from tempograd.bulk.travel import EXAMPLE
+from tempograd.core import rng, validation
+from tempograd.core.errors import DataError, InputError, MissingExtraError, brief, listed, short_path, warn
 from tempograd.core.series import text_key
-from tempograd.errors import DataError, InputError, MissingExtraError, brief, listed, short_path, warn
 from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import MANY, MOST
 from tempograd.explanation.messages import about_error, without_samples
@@ -114,7 +114,7 @@ def open_run(folder: str | Path) -> "Run":
     >>> open_run("no/such/folder")
     Traceback (most recent call last):
     ...
-    tempograd.errors.DataError: no/such/folder is no run: name a folder that tempograd.explain_dataset wrote.
+    tempograd.core.errors.DataError: no/such/folder is no run: name a folder that tempograd.explain_dataset wrote.
     """
     return Run(RunFolder(folder))
 

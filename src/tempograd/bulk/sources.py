@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tempograd.core.errors import DataError, InputError, MissingExtraError, brief, listed, short_path
 from tempograd.data import Series
-from tempograd.errors import DataError, InputError, MissingExtraError, brief, listed, short_path
 from tempograd.typing import Align
 
 ARRAYS = (".npy", ".npz")

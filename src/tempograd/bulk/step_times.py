@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempograd.bulk.sources import Columns, Fragment, arrow, open_parquet
+from tempograd.core.errors import DataError, InputError, one_line, quote, short_path
 from tempograd.data.readers.columns import Text
 from tempograd.data.readers.pivot import Fault, gap_fault, parse_times
-from tempograd.errors import DataError, InputError, one_line, quote, short_path
 
 LONG_ROWS = 65_536  # rows of a long table that are read at once
 MOST = 1 << 20  # distinct times of a file: more are times of single series

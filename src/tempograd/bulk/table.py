@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tempograd.bulk.readers import ReadRows
 from tempograd.bulk.sources import arrow
-from tempograd.engine import GradientCheck
+from tempograd.core.estimate import GradientCheck
 from tempograd.explanation import Explanation, diagnostics
 from tempograd.views.series import sizes
 

@@ -11,13 +11,13 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from tempograd._utils import validation
-from tempograd._utils.io import load, write_atomically
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.sources import Columns
 from tempograd.bulk.worker import Job, Worker
+from tempograd.core import validation
+from tempograd.core.errors import DataError, InputError
+from tempograd.core.io import load, write_atomically
 from tempograd.engine import Call
-from tempograd.errors import DataError, InputError
 from tempograd.explainers import EXPLAINERS, Explainer
 from tempograd.explanation import Explanation
 from tempograd.models.specs import ModelSpec, spec_of

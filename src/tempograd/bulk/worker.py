@@ -15,17 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd._utils.io import write_atomically
-from tempograd._utils.progress import muted
 from tempograd.bulk import table
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches
 from tempograd.bulk.sources import Columns, Fragment, arrow
-from tempograd.core.series import Series
-from tempograd.engine import place
-from tempograd.engine.background import baseline_in_time_order, in_time_order
-from tempograd.engine.predictor import Predictor
-from tempograd.errors import (
+from tempograd.core.errors import (
     LONGEST,
     DataError,
     OutputError,
@@ -36,6 +30,12 @@ from tempograd.errors import (
     short_path,
     warn,
 )
+from tempograd.core.io import write_atomically
+from tempograd.core.progress import muted
+from tempograd.core.series import Series
+from tempograd.engine import place
+from tempograd.engine.background import baseline_in_time_order, in_time_order
+from tempograd.engine.predictor import Predictor
 from tempograd.explainers import Explainer
 from tempograd.explanation import Explanation
 from tempograd.typing import Model

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NoReturn
 
-from tempograd._utils.progress import last_words, stoppable
-from tempograd._utils.registry import Registry
 from tempograd.cli.colour import coloured
 from tempograd.cli.holding import holding_warnings, release
 from tempograd.cli.wording import as_typed
-from tempograd.errors import LONGEST, OutputError, TempogradError, closest, listed, one_line, quote, warn
+from tempograd.core.errors import LONGEST, OutputError, TempogradError, closest, listed, one_line, quote, warn
+from tempograd.core.progress import last_words, stoppable
+from tempograd.core.registry import Registry
 from tempograd.version import __version__
 
 __all__ = ["main"]
@@ -141,7 +141,7 @@ def _was_printing(error: OSError, command: str) -> bool:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    printing = (command, "tempograd.cli", "tempograd._utils.progress")
+    printing = (command, "tempograd.cli", "tempograd.core.progress")
     return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith(printing)
 
 
@@ -236,7 +236,7 @@ def make_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser of all commands that this package and others bring.
 
     With the ``words`` of a command line only the command that they name is loaded, and it is an error if it cannot
-    be; all others have one line each, which :attr:`tempograd._utils.plugins.Offer.about` finds in other packages.
+    be; all others have one line each, which :attr:`tempograd.core.plugins.Offer.about` finds in other packages.
     """
     parser, parts = start_parser("tempograd", ABOUT, PATH)
     wanted = next((word for word in words or () if not word.startswith("-")), None)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from tempograd.errors import brief
+from tempograd.core.errors import brief
 
 Commands = Any  # argparse gives the type of its sub-parsers no public name
 Container = Any  # nor its groups of arguments

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tempograd._utils.formatting import percent
-from tempograd._utils.progress import clock
 from tempograd.bulk import Progress, Run, explain_dataset, open_run, repeats
 from tempograd.bulk.folder import RunFolder, kept_reason
 from tempograd.bulk.sources import MAGIC, REMOTE
@@ -22,9 +20,11 @@ from tempograd.cli.inputs import is_dataset, is_folder, read_data, read_model
 from tempograd.cli.pool import pool_of
 from tempograd.cli.summary import warn_of_fresh_weights
 from tempograd.cli.wording import as_typed
+from tempograd.core.errors import LONGEST, InputError, listed, one_line
+from tempograd.core.formatting import percent
+from tempograd.core.progress import clock
 from tempograd.data import DATASETS
 from tempograd.engine.predictor import Predictor
-from tempograd.errors import LONGEST, InputError, listed, one_line
 from tempograd.models.files import exists
 
 OWN = (

@@ -8,16 +8,16 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from tempograd._utils.io import SETTINGS
 from tempograd.cli.arguments import command
 from tempograd.cli.commands import labelled, method_settings, question_of
 from tempograd.cli.holding import release
 from tempograd.cli.inputs import QUESTION, SOURCE, claim, read_model, repeated
 from tempograd.cli.pool import pool_of
 from tempograd.cli.summary import warn_of_fresh_weights, warn_of_other_circumstances
+from tempograd.core.errors import InputError, quote
+from tempograd.core.io import SETTINGS
 from tempograd.data import Series
 from tempograd.engine.predictor import Predictor
-from tempograd.errors import InputError, quote
 from tempograd.explainers import EXPLAINERS, Explainer
 from tempograd.metrics import METRICS
 from tempograd.metrics.localisation import Localisation

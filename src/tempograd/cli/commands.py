@@ -13,11 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tempograd._utils.formatting import alike, table, with_error
-from tempograd._utils.io import EXPLANATION, MODEL, REPORT
-from tempograd._utils.registry import Registry
-from tempograd._utils.stamps import is_nested
-from tempograd._utils.validation import check_int, lengths
 from tempograd.cli.arguments import command
 from tempograd.cli.holding import release
 from tempograd.cli.inputs import claim, device, load_explanations, read_data, read_model, sample_note, sampling
@@ -35,9 +30,14 @@ from tempograd.cli.summary import (
     warn_of_several_baselines,
 )
 from tempograd.cli.wording import OWN, as_typed
+from tempograd.core.errors import InputError, TempogradError, brief, quote, short_path, warn
+from tempograd.core.formatting import alike, table, with_error
+from tempograd.core.io import EXPLANATION, MODEL, REPORT
+from tempograd.core.registry import Registry
+from tempograd.core.stamps import is_nested
+from tempograd.core.validation import check_int, lengths
 from tempograd.data import DATASETS, Series, load_dataset
 from tempograd.engine.predictor import Predictor
-from tempograd.errors import InputError, TempogradError, brief, quote, short_path, warn
 from tempograd.explainers import EXPLAINERS, explain
 from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import poor

@@ -14,15 +14,15 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from tempograd import plots
-from tempograd._utils import validation
-from tempograd._utils.formatting import table
-from tempograd._utils.io import EXPLANATION, MODEL, REPORT, Kind, check_output, start, writable, write_atomically
-from tempograd._utils.progress import Advance, part, progress_bar, say, uninterrupted
 from tempograd.cli.commands import score_rows
 from tempograd.cli.inputs import device
 from tempograd.cli.parsers import EPOCHS
+from tempograd.core import validation
+from tempograd.core.errors import InputError, MissingExtraError, UnknownNameError
+from tempograd.core.formatting import table
+from tempograd.core.io import EXPLANATION, MODEL, REPORT, Kind, check_output, start, writable, write_atomically
+from tempograd.core.progress import Advance, part, progress_bar, say, uninterrupted
 from tempograd.data import Dataset, Series, load_dataset
-from tempograd.errors import InputError, MissingExtraError, UnknownNameError
 from tempograd.explainers import EXPLAINERS, DeepLift, explain
 from tempograd.explanation import Explanation
 from tempograd.html_report import report

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tempograd._utils.progress import before_drawing
 from tempograd.cli.colour import coloured
 from tempograd.cli.wording import as_typed
-from tempograd.errors import TempogradWarning
+from tempograd.core.errors import TempogradWarning
+from tempograd.core.progress import before_drawing
 
 _held: list[str] = []
 

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from tempograd._utils.io import Kind, check_output
-from tempograd._utils.validation import check_int
 from tempograd.bulk import open_run
 from tempograd.bulk.repeats import has_numbers
+from tempograd.core.errors import DataError, InputError, quote, short_path
+from tempograd.core.io import Kind, check_output
+from tempograd.core.validation import check_int
 from tempograd.data import DATASETS, Series, load_dataset, read_series
 from tempograd.data.readers import ENDINGS
-from tempograd.errors import DataError, InputError, quote, short_path
 from tempograd.explanation import Explanation
 from tempograd.explanation.targets import target_list
 from tempograd.models import find_device, load_model

@@ -9,9 +9,6 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from tempograd._utils.formatting import alike, short_number
-from tempograd._utils.io import DRAWN, PICTURE
-from tempograd._utils.validation import check_int
 from tempograd.cli.arguments import command
 from tempograd.cli.colour import coloured
 from tempograd.cli.holding import release
@@ -28,7 +25,10 @@ from tempograd.cli.inputs import (
 from tempograd.cli.summary import fitting_classes
 from tempograd.cli.text_picture import draw_text
 from tempograd.cli.wording import as_typed
-from tempograd.errors import InputError, OutputError, UnknownNameError, short_path
+from tempograd.core.errors import InputError, OutputError, UnknownNameError, short_path
+from tempograd.core.formatting import alike, short_number
+from tempograd.core.io import DRAWN, PICTURE
+from tempograd.core.validation import check_int
 from tempograd.explanation import Explanation
 from tempograd.explanation.messages import sentence
 from tempograd.views.drivers import spread_note

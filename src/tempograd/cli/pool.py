@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from tempograd._utils.formatting import percent
 from tempograd.cli.inputs import read_data
+from tempograd.core.errors import InputError, warn
+from tempograd.core.formatting import percent
 from tempograd.data import DATASETS, Series
-from tempograd.errors import InputError, warn
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
 

@@ -12,14 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tempograd._utils.formatting import percent
 from tempograd.cli.arguments import command
 from tempograd.cli.colour import coloured
 from tempograd.cli.holding import release
 from tempograd.cli.inputs import SOURCE, repeated
 from tempograd.cli.wording import as_typed
+from tempograd.core.errors import InputError, short_path, warn
+from tempograd.core.formatting import percent
 from tempograd.data import Series
-from tempograd.errors import InputError, short_path, warn
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
 from tempograd.explanation.same import other_targets

@@ -5,8 +5,8 @@ from typing import TextIO
 
 import numpy as np
 
-from tempograd._utils.formatting import alike, short_number
 from tempograd.cli.colour import coloured
+from tempograd.core.formatting import alike, short_number
 from tempograd.explanation import Explanation
 from tempograd.views.channels import chosen_channels
 from tempograd.views.labels import channel_names, name

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd._utils import validation
+from tempograd.core import validation
 from tempograd.core.series import Series
 from tempograd.typing import InputBaselines, Inputs, Output, Precision, Steps, Target, Targets
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from tempograd._utils import validation
-from tempograd._utils.stamps import check_times, is_nested
-from tempograd.errors import InputError, brief
+from tempograd.core import validation
+from tempograd.core.errors import InputError, brief
+from tempograd.core.stamps import check_times, is_nested
 from tempograd.typing import Array, ArrayLike, Fixed, Inputs, Layout
 
 LABELS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32})  # kinds of labels that int64 holds

@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tempograd.core.errors import InputError, listed
 from tempograd.core.series import Series
-from tempograd.errors import InputError, listed
 
 FOLDS = 5
 SEED = 42  # of the shuffle before the cut

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from tempograd.errors import DataError, TempogradError, short_path
+from tempograd.core.errors import DataError, TempogradError, short_path
 
 MEMINFO, GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 LONGEST_LINE = 2**28  # characters: a million columns have room, a packed file of one endless line has not

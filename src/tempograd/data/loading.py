@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tempograd._utils.io import as_path
-from tempograd._utils.registry import Registry
+from tempograd.core.errors import DataError, UnknownNameError, short_path
+from tempograd.core.io import as_path
+from tempograd.core.registry import Registry
 from tempograd.data.base import Dataset
-from tempograd.errors import DataError, UnknownNameError, short_path
 
 ROOT_VARIABLE = "TEMPOGRAD_DATA"
 MORE = "The paper's data sets come with tempograd-paper: pip install ./reproduction in a clone of tempograd."

@@ -8,16 +8,7 @@ from tempograd.engine.batching import Batching, even, slices
 from tempograd.engine.calls import Call, FixedInputs, require_torch, told_by
 from tempograd.engine.conventions import as_model
 from tempograd.engine.cuda import HostCopy, Prefetcher
-from tempograd.engine.estimators import (
-    ControlVariateMean,
-    DrawnSteps,
-    Estimate,
-    WeightedMean,
-    relative_error,
-    with_unmet,
-)
 from tempograd.engine.fingerprints import fingerprint
-from tempograd.engine.gradient_check import Evidence, Found, GradientCheck, hidden, judge_gradients
 from tempograd.engine.gradients import (
     Gradients,
     accumulate,
@@ -61,13 +52,7 @@ __all__ = [
     "Batching",
     "Block",
     "Call",
-    "ControlVariateMean",
-    "DrawnSteps",
-    "Estimate",
-    "Evidence",
     "FixedInputs",
-    "Found",
-    "GradientCheck",
     "Gradients",
     "HostCopy",
     "InputPart",
@@ -79,7 +64,6 @@ __all__ = [
     "Prefixes",
     "Region",
     "Request",
-    "WeightedMean",
     "accumulate",
     "all_scores",
     "apply_link",
@@ -98,9 +82,7 @@ __all__ = [
     "even",
     "fingerprint",
     "frozen",
-    "hidden",
     "is_several",
-    "judge_gradients",
     "mutable_if_needed",
     "nested",
     "one_logit",
@@ -109,7 +91,6 @@ __all__ = [
     "place",
     "pooled",
     "predict",
-    "relative_error",
     "require_graph",
     "require_path",
     "require_prefixes",
@@ -123,5 +104,4 @@ __all__ = [
     "told_by",
     "wider",
     "with_targets",
-    "with_unmet",
 ]

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import torch
 from torch import Tensor
 
-from tempograd._utils import validation
-from tempograd._utils.rng import FAR, Stream, bits, keys, split
+from tempograd.core import validation
+from tempograd.core.errors import InputError
+from tempograd.core.rng import FAR, Stream, bits, keys, split
 from tempograd.engine.batching import CELLS, slices
 from tempograd.engine.calls import Call
 from tempograd.engine.inputs import is_several, pack_inputs
-from tempograd.errors import InputError
 from tempograd.typing import Array, Inputs
 
 if TYPE_CHECKING:

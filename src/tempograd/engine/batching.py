@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from tempograd._utils.progress import progress_bar
-from tempograd.errors import ModelError
+from tempograd.core.errors import ModelError
+from tempograd.core.progress import progress_bar
 
 LIMIT = 65536  # sequences per pass on a GPU: beyond, no faster, and memory must not grow with the data
 LARGE = 2**37  # bytes of memory that a GPU needs for so many; a smaller one begins with fewer

@@ -12,6 +12,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from tempograd.core.errors import InputError, ModelError, brief
 from tempograd.core.series import has_rows
 from tempograd.engine.conventions import (
     NO_GRADIENT,
@@ -28,7 +29,6 @@ from tempograd.engine.conventions import (
 from tempograd.engine.inputs import Packing
 from tempograd.engine.model import Model
 from tempograd.engine.outputs import several_misfit
-from tempograd.errors import InputError, ModelError, brief
 from tempograd.typing import Output, Task
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tempograd._utils import validation
+from tempograd.core import validation
+from tempograd.core.errors import InputError, ModelError, brief
 from tempograd.engine.model import Model, owner
-from tempograd.errors import InputError, ModelError, brief
 from tempograd.typing import ModelLayout, Task
 
 LAYOUTS: tuple[ModelLayout, ...] = get_args(ModelLayout)

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tempograd.core.errors import ModelError
 from tempograd.engine.cuda import CELLS, NotCapturableError, Tensors, run_captured
 from tempograd.engine.guesses import findings
 from tempograd.engine.model import Model
 from tempograd.engine.outputs import by_class, class_count, default_class, forward, select_target
 from tempograd.engine.request import Block, Reading, Request
-from tempograd.errors import ModelError
 
 NO_GRAPH = (
     "The model's output does not depend on its input in a way autograd can see: it may run under no_grad, detach "

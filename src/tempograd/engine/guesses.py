@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from tempograd.core.errors import InputError, ModelError
 from tempograd.engine.cuda import HostCopy
-from tempograd.errors import InputError, ModelError
 
 LONG_ENOUGH = 8  # steps: few models have as many classes
 KEPT = 2**14  # numbers of the first outputs that are kept for a second look

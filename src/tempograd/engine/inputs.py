@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from tempograd._utils import validation
-from tempograd._utils.stamps import check_times, is_nested
-from tempograd.errors import InputError, brief, warn
+from tempograd.core import validation
+from tempograd.core.errors import InputError, brief, warn
+from tempograd.core.stamps import check_times, is_nested
 from tempograd.typing import Times
 
 FUTURE, PAST = ("future", "decoder"), ("past", "histor", "encoder")  # what names of inputs say of their place

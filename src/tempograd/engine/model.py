@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn.modules import module as nn_module
 from torch.nn.parameter import is_lazy
 
-from tempograd._utils import validation
+from tempograd.core import validation
+from tempograd.core.errors import InputError, ModelError
 from tempograd.engine.bits import Bits
-from tempograd.errors import InputError, ModelError
 from tempograd.typing import Model as Model  # noqa: PLC0414  # also for those who look for it here
 from tempograd.typing import Precision
 
@@ -579,7 +579,7 @@ def find_device(device: Any) -> torch.device:
     >>> find_device("meta")
     Traceback (most recent call last):
     ...
-    tempograd.errors.InputError: The device 'meta' holds no numbers, so no model can compute there: use cpu.
+    tempograd.core.errors.InputError: The device 'meta' holds no numbers, so no model can compute there: use cpu.
     """
     if isinstance(device, bool) or not isinstance(device, (str, int, torch.device)):
         raise InputError(f"device must be a name such as 'cpu' or 'cuda:0', got {type(device).__name__}.")

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 from torch.nn.modules import module as nn_module
 
-from tempograd._utils import validation
+from tempograd.core import validation
+from tempograd.core.errors import InputError, ModelError, TempogradError, brief
 from tempograd.engine.batching import Batching, out_of_memory
 from tempograd.engine.conventions import as_model, as_output, picked
 from tempograd.engine.model import Model, running, undisturbed_by_others
 from tempograd.engine.predictor import WithModules
-from tempograd.errors import InputError, ModelError, TempogradError, brief
 from tempograd.typing import Output, Picker
 
 WHOLE = {
@@ -453,7 +453,7 @@ def flat_column(address: Any, axes: tuple[int, ...]) -> int:
     >>> flat_column((24, 1), (24, 7))
     Traceback (most recent call last):
     ...
-    tempograd.errors.InputError: target (24, 1) is out of range: index 0 of it must lie in 0 … 23.
+    tempograd.core.errors.InputError: target (24, 1) is out of range: index 0 of it must lie in 0 … 23.
     """
     wide = [place for place, size in enumerate(axes) if size > 1] or [0]
     if not isinstance(address, tuple) and len(wide) == 1:  # all other axes have one place

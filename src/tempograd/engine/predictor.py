@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from torch import Tensor, nn
 
-from tempograd._utils import validation
-from tempograd.errors import InputError, brief
+from tempograd.core import validation
+from tempograd.core.errors import InputError, brief
 from tempograd.typing import Model, ModelLayout, Pick, Task
 
 

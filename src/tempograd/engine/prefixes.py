@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.utils.hooks import RemovableHandle
 
+from tempograd.core.errors import ModelError, TempogradError
 from tempograd.engine.model import Model, frozen, owner, place
 from tempograd.engine.outputs import default_class, forward
 from tempograd.engine.request import Block, Request
-from tempograd.errors import ModelError, TempogradError
 
 Parts = tuple[Tensor, ...]  # what one recurrent layer remembers: tensors (depth, rows, size), two for an LSTM
 State = list[Parts]

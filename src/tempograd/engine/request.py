@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from tempograd._utils import validation
+from tempograd.core import validation
+from tempograd.core.errors import InputError, ModelError
 from tempograd.engine.background import LOOKED, LOOKS, Background, pooled
 from tempograd.engine.batching import DEFAULT, Batching, suits_cpu
 from tempograd.engine.calls import Call
@@ -31,7 +32,6 @@ from tempograd.engine.outputs import (
     select_target,
 )
 from tempograd.engine.tasks import check_steps, found_task, link_for, named_target
-from tempograd.errors import InputError, ModelError
 from tempograd.targets import mean
 from tempograd.typing import Picker
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tempograd.core.errors import InputError
 from tempograd.engine.conventions import at_rows
 from tempograd.engine.cuda import NotCapturableError, plain_state
 from tempograd.engine.model import (
@@ -25,7 +26,6 @@ from tempograd.engine.model import (
     resolution,
 )
 from tempograd.engine.outputs import forward
-from tempograd.errors import InputError
 
 FEW = 8  # series that are run again
 MOVED = 2  # of them that run in other batches

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, get_args
 
-from tempograd._utils import validation
+from tempograd.core import validation
+from tempograd.core.errors import InputError, ModelError, UnknownNameError, brief
 from tempograd.engine.model import Model, owner
-from tempograd.errors import InputError, ModelError, UnknownNameError, brief
 from tempograd.targets import TargetScore
 from tempograd.typing import Task
 

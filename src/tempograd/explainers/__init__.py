@@ -12,7 +12,7 @@ from tempograd.explainers.prefix.fit import Fit
 from tempograd.explainers.prefix.winit import WinIT
 from tempograd.explainers.random_scores import Random
 from tempograd.explainers.timex.timex import TimeX, TimeXPP
-from tempograd.explainers.timing.timing import Timing
+from tempograd.explainers.timing import Timing
 
 __all__ = [
     "EXPLAINERS",

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 
-from tempograd._utils.rng import Stream
+from tempograd.core.errors import InputError
+from tempograd.core.rng import Stream
 from tempograd.core.series import Series
 from tempograd.engine import Background, Request, is_several
 from tempograd.engine.background import in_time_order, is_background
-from tempograd.errors import InputError
 from tempograd.typing import InputBaselines, Inputs
 
 if TYPE_CHECKING:

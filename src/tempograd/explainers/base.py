@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 import numpy as np
 from torch import Tensor
 
-from tempograd._utils import settings, validation
-from tempograd._utils.registry import Registry
+from tempograd.core import settings, validation
+from tempograd.core.errors import DataError, InputError, short_path, silenced, warn
+from tempograd.core.estimate import Estimate
+from tempograd.core.registry import Registry
 from tempograd.core.series import Series
 from tempograd.engine import (
     Call,
@@ -39,7 +41,6 @@ from tempograd.engine.second_look import (
     trusted,
 )
 from tempograd.engine.tasks import AS_THEY_ARE, told_task
-from tempograd.errors import DataError, InputError, short_path, silenced, warn
 from tempograd.explainers.background import drawn_from, laid_ready
 from tempograd.explainers.batches import as_one_input, nouns
 from tempograd.explainers.files import (
@@ -50,10 +51,9 @@ from tempograd.explainers.files import (
     read_explainer,
     write_explainer,
 )
-from tempograd.explainers.integration import Attribution
 from tempograd.explainers.many_targets import check_targets, common_task, requests_of, shares_passes, together
-from tempograd.explainers.realisations import over_draws
 from tempograd.explanation import Explanation, Facts
+from tempograd.sampling.realisations import over_draws
 from tempograd.targets import in_words
 from tempograd.typing import (
     InputBaselines,
@@ -452,9 +452,7 @@ class Explainer(ABC):
                 each.verify(result.values)
         return _Ran(results, requests, draws, varies, by_itself, mark)
 
-    def _explanation(
-        self, result: Attribution, request: Request, output: str, told: dict[str, Any]
-    ) -> Explanation:
+    def _explanation(self, result: Estimate, request: Request, output: str, told: dict[str, Any]) -> Explanation:
         """Put the result together with the request, and with what else the call ``told``."""
         picker = request.requested_target if callable(request.requested_target) else None
         found = result._asdict() | {"signed": self.signed and result.signed}
@@ -501,7 +499,7 @@ class Explainer(ABC):
         """Return the explained class in terms of the requested ``output``; None if a function picked it."""
         return request.target if isinstance(request.target, Tensor) else None
 
-    def _over_draws(self, requests: Sequence[Request], draws: int) -> tuple[list[Attribution], list[Request], int]:
+    def _over_draws(self, requests: Sequence[Request], draws: int) -> tuple[list[Estimate], list[Request], int]:
         """Explain the model, or as many realisations of it as were requested, if there is more than one."""
         if draws > 1:
             if self.needs_module:
@@ -511,16 +509,16 @@ class Explainer(ABC):
             warn(f"draws={draws} makes no difference: the model answers the same series the same each time.")
         return self._attributions(requests), list(requests), 1
 
-    def _attributions(self, requests: Sequence[Request]) -> list[Attribution]:
+    def _attributions(self, requests: Sequence[Request]) -> list[Estimate]:
         found = mutable_if_needed(lambda: self._explain_all(requests))
         return [self._with_delta(request, each) for request, each in zip(requests, found, strict=True)]
 
-    def _explain_all(self, requests: Sequence[Request]) -> list[Attribution]:
+    def _explain_all(self, requests: Sequence[Request]) -> list[Estimate]:
         if len(requests) > 1 and shares_passes(type(self)):
             return self.attribute_all(requests)
         return Explainer.attribute_all(self, requests)
 
-    def _with_delta(self, request: Request, found: Attribution) -> Attribution:
+    def _with_delta(self, request: Request, found: Estimate) -> Estimate:
         if found.delta is not None or not self.targeted or not self._examined:
             return found
         blank = ~found.values.flatten(1).any(1)
@@ -556,10 +554,10 @@ class Explainer(ABC):
             raise InputError(f"steps='own' is for {what}: pass the steps to explain.")
 
     @abstractmethod
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         """Compute the scores; :meth:`Explainer.__call__` has checked and completed the arguments."""
 
-    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
+    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
         """Compute the scores of several targets, whose requests differ in nothing else.
 
         By default one after the other. A method that overrides this lets them share the passes of the model, and
@@ -603,7 +601,7 @@ def _prediction(request: Request, output: str) -> Tensor | None:
 class _Ran(NamedTuple):
     """What a run gave, for each target, and what it told about the model."""
 
-    results: list[Attribution]
+    results: list[Estimate]
     requests: list[Request]
     draws: int
     varies: Varying

@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from tempograd.core.errors import InputError, listed, quote, warn
 from tempograd.core.series import Series
 from tempograd.data import read_series
 from tempograd.data.readers.frame import is_frame
 from tempograd.engine import Call, FixedInputs, pack_inputs
 from tempograd.engine.inputs import argument_names, channel_labels, time_labels, unit_labels
 from tempograd.engine.predictor import Predictor
-from tempograd.errors import InputError, listed, quote, warn
 from tempograd.typing import Times
 
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from tempograd.core.errors import InputError, TempogradError, UnknownNameError, brief
 from tempograd.core.series import Series
 from tempograd.engine import is_several
 from tempograd.engine.background import is_background
 from tempograd.engine.predictor import Predictor
-from tempograd.errors import InputError, TempogradError, UnknownNameError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.batches import nouns
 from tempograd.explanation import Explanation, Facts
@@ -168,7 +168,7 @@ def require_alone(explainer: Explainer) -> None:
     >>> require_alone(EXPLAINERS["extremal_mask"]())  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    tempograd.errors.InputError: extremal_mask learns one network for all series ... use dynamask, ...
+    tempograd.core.errors.InputError: extremal_mask learns one network for all series ... use dynamask, ...
     """
     if explainer.shared:
         raise InputError(

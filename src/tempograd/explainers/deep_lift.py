@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from tempograd.core.errors import MissingExtraError, ModelError, warn
+from tempograd.core.estimate import Estimate
 from tempograd.engine import Block, Model, Request, differentiate, owner, require_path, select_target
 from tempograd.engine.gradients import one_sentence
 from tempograd.engine.outputs import forward
-from tempograd.errors import MissingExtraError, ModelError, warn
 from tempograd.explainers.base import EXPLAINERS, Explainer
-from tempograd.explainers.integration import Attribution
 from tempograd.explainers.path import nodes
 
 NODES = 50  # of the slope of softmax between two outputs, which costs no pass of the model
@@ -66,7 +66,7 @@ class DeepLift(Explainer):
     needs_module: ClassVar[bool] = True
     caveat: ClassVar[str] = "The scores of deep_lift leave"
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         method = _import_captum()
         part = _module(request.model)
         values = torch.zeros(request.x.shape, device=request.x.device)
@@ -85,7 +85,7 @@ class DeepLift(Explainer):
         batching.run(len(values), 2, work, f"explain with {self.name}")
         if sums and self._examined:
             _warn_of_residual(torch.stack(sums).sum(0), part)
-        return Attribution(values)
+        return Estimate(values)
 
     def _attribute(
         self, request: Request, part: nn.Module, block: Block, method: Callable[[nn.Module], Any]

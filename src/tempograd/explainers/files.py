@@ -16,9 +16,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from tempograd._utils import validation
-from tempograd._utils.io import EXPLAINER, SETTINGS, as_path, read_tensors, write_atomically
-from tempograd.errors import DataError, InputError, TempogradError, brief, one_line, quote, short_path
+from tempograd.core import validation
+from tempograd.core.errors import DataError, InputError, TempogradError, brief, one_line, quote, short_path
+from tempograd.core.io import EXPLAINER, SETTINGS, as_path, read_tensors, write_atomically
 from tempograd.explanation.files import damaged
 from tempograd.typing import Inputs
 from tempograd.version import __version__

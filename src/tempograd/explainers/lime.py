@@ -7,13 +7,13 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd._utils import settings
-from tempograd._utils.rng import Stream, bits, fold_in, keys
+from tempograd.core import settings
+from tempograd.core.errors import warn
+from tempograd.core.estimate import Estimate
+from tempograd.core.rng import Stream, bits, fold_in, keys
 from tempograd.engine import Batching, Block, Request, all_scores, mutable_if_needed, slices, with_targets
 from tempograd.engine.background import Starts
-from tempograd.errors import warn
 from tempograd.explainers.base import EXPLAINERS, Explainer
-from tempograd.explainers.integration import Attribution
 from tempograd.typing import LimeDistance, Setting
 
 # Many weighted Lasso problems at once, solved to the end.
@@ -399,21 +399,21 @@ class Lime(Explainer):
         pairs = ((alpha, width) for alpha in (0.001, 0.01, 0.1) for width in (0.1, 0.25, 1.0))
         return [{"alpha": alpha, "width": width} for alpha, width in pairs]
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         return self.attribute_all([request])[0]
 
-    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
+    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
         request = requests[0]
         samples = self._count(request)
         scores = self._masked_scores(requests, int(samples.max()))
         return [self._fitted(request, samples, each) for each in scores]
 
-    def _attributions(self, requests: Sequence[Request]) -> list[Attribution]:
+    def _attributions(self, requests: Sequence[Request]) -> list[Estimate]:
         # sums in double precision need no unit of their own, and a penalty that is not relative has one
         found = mutable_if_needed(lambda: self._explain_all(requests))
         return [self._with_delta(request, each) for request, each in zip(requests, found, strict=True)]
 
-    def _fitted(self, request: Request, samples: Tensor, scores: Tensor) -> Attribution:
+    def _fitted(self, request: Request, samples: Tensor, scores: Tensor) -> Estimate:
         """Return the scores of one target; fitted together, the steps of one would change digits of another."""
         values, error, ess = (torch.zeros(request.x.shape, device=request.x.device) for _ in range(3))
         cells = request.x[0].numel()
@@ -433,7 +433,7 @@ class Lime(Explainer):
         draws = n_evals[:, None, None].repeat(1, *values.shape[1:])
         if request.mask is not None:
             draws = draws.where(request.mask.to(draws.device), 0)
-        return Attribution(values, error, draws, ess, n_evals=n_evals)
+        return Estimate(values, error, draws, ess, n_evals=n_evals)
 
     def _count(self, request: Request) -> Tensor:
         """Masks of each series, (series,)."""

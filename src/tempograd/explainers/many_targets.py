@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tempograd.core.errors import InputError, are_counted, brief, warn
 from tempograd.engine import Request, class_count, with_targets
 from tempograd.engine.tasks import named_target
-from tempograd.errors import InputError, are_counted, brief, warn
 from tempograd.explanation import Explanation
 from tempograd.explanation.messages import wrong_gradient
 

@@ -8,14 +8,14 @@ from typing import ClassVar, Self, cast
 import torch
 from torch import Tensor
 
-from tempograd._utils import settings, validation
-from tempograd._utils.rng import Stream, fold_in, keys, randint
+from tempograd.core import settings, validation
+from tempograd.core.errors import ModelError, SettingError
+from tempograd.core.estimate import Estimate
+from tempograd.core.rng import Stream, fold_in, keys, randint
 from tempograd.engine import Block, Prefixes, Request, slices, spans, wider, with_targets
 from tempograd.engine.batching import CELLS
-from tempograd.errors import ModelError, SettingError
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.files import LearntParts, inputs_of
-from tempograd.explainers.integration import Attribution
 from tempograd.typing import Array, Inputs, Marginal, Model, OcclusionScore, Setting
 
 FITTED, TINY = 2, 1e-30  # draws that a line always goes through
@@ -253,10 +253,10 @@ class Occlusion(CellReplacement):
             self, means=validation.check_series(x, name="the training series").mean(0, dtype=torch.float64)
         )
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         return self.attribute_all([request])[0]
 
-    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
+    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
         if requests[0].background is not None:
             return self._against_others(requests, self.n_samples or SERIES)
         if self.n_samples is not None:
@@ -273,7 +273,7 @@ class Occlusion(CellReplacement):
         self._replace_cells(requests, 1, lambda block: block.baseline[..., None], finish)
         return [self._signed(each) for each in values]
 
-    def _against_others(self, requests: Sequence[Request], samples: int) -> list[Attribution]:
+    def _against_others(self, requests: Sequence[Request], samples: int) -> list[Estimate]:
         """Replace each value by those of drawn series at the same place."""
         shape, device = requests[0].x.shape, requests[0].x.device
         values, error = ([torch.zeros(shape, device=device) for _ in requests] for _ in range(2))
@@ -299,8 +299,8 @@ class Occlusion(CellReplacement):
             check_training(means.shape, request)
             request.baseline = means.to(request.x).expand_as(request.x)  # and the explanation says so
 
-    def _signed(self, values: Tensor) -> Attribution:
-        return Attribution(values.abs_() if self.absolute else values, signed=not self.absolute)
+    def _signed(self, values: Tensor) -> Estimate:
+        return Estimate(values.abs_() if self.absolute else values, signed=not self.absolute)
 
 
 def _drawn_values(block: Block, samples: int) -> Tensor:
@@ -457,10 +457,10 @@ class AugmentedOcclusion(CellReplacement):
         """Return where values come from, and what moves."""
         return [{"marginal": "pooled"}, {"over": "all"}, {"marginal": "pooled", "over": "all"}]
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         return self.attribute_all([request])[0]
 
-    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
+    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
         request, pool = requests[0], cast("Tensor", self.rows)  # no call gets here before fit
         check_training(pool.shape, request)
         if pool.numel() <= CELLS:  # a larger one stays where it is
@@ -484,7 +484,7 @@ class AugmentedOcclusion(CellReplacement):
             error = [each.masked_fill_(seen > 0, torch.inf) for each in error]
         count = seen * self.n_samples
         pairs = zip(values, error, strict=True)
-        return [Attribution(each, own, count.to(torch.int32), count) for each, own in pairs]
+        return [Estimate(each, own, count.to(torch.int32), count) for each, own in pairs]
 
     def _table(self, pool: Tensor) -> Tensor:
         """Return what each cell is replaced by: one column for each, or for each channel."""

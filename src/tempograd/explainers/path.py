@@ -9,21 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils import settings, validation
-from tempograd._utils.rng import FAR, Stream, bits, fold_in, keys, normal, randint
+from tempograd.core import settings, validation
+from tempograd.core.errors import InputError, SettingError, warn
+from tempograd.core.estimate import Estimate
+from tempograd.core.rng import FAR, Stream, bits, fold_in, keys, normal, randint
 from tempograd.engine import Block, Request
 from tempograd.engine.background import Starts
-from tempograd.errors import InputError, SettingError, warn
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_pool, check_training
-from tempograd.explainers.integration import (
-    Attribution,
-    GradientPath,
-    Points,
-    Schedule,
-    in_units,
-    integrate_all,
-    midpoints,
-)
+from tempograd.sampling.integration import GradientPath, Points, Schedule, in_units, integrate_all, midpoints
 from tempograd.typing import ArrayLike, Inputs, Model, QuadratureRule, Setting
 
 # Integrated gradients, of all cells or of those of a mask
@@ -50,7 +43,7 @@ class IntegratedGradients(Explainer):
 
     References
     ----------
-    .. [1] M. Sundararajan, A. Taly and Q. Yan, "Axiomatic Attribution for Deep Networks", ICML 2017.
+    .. [1] M. Sundararajan, A. Taly and Q. Yan, "Axiomatic Estimate for Deep Networks", ICML 2017.
        https://arxiv.org/abs/1703.01365
 
     Examples
@@ -73,10 +66,10 @@ class IntegratedGradients(Explainer):
         super().__post_init__()
         check_nodes(self.n_steps, self.rule)
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         return self.attribute_all([request])[0]
 
-    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
+    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
         schedule = Schedule((self.n_steps,), random=requests[0].background is not None)
         return integrate_all(requests, schedule, self._path, label=f"explain with {self.name}")
 
@@ -126,10 +119,10 @@ class MaskingIG(Explainer):
         super().__post_init__()
         check_nodes(self.n_steps, self.rule)
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         return self.attribute_all([request])[0]
 
-    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
+    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
         x = requests[0].x
         active = validation.check_numbers(self.active, "active").to(x.device).bool()
         try:
@@ -242,10 +235,10 @@ class RandIG(Explainer):
         """Return the probability that a cell moves."""
         return self.p
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         return self.attribute_all([request])[0]
 
-    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
+    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
         if self.moves * self.n_samples < 2 and self._examined:
             warn(
                 f"A cell moves in only {self.moves * self.n_samples:.2g} of {self.n_samples} samples on average: "
@@ -340,10 +333,10 @@ class GradientShap(Explainer):
         """Return noise, in the units of standardised series."""
         return [{"noise": size} for size in (0.1, 0.3, 1.0)]
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         return self.attribute_all([request])[0]
 
-    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
+    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
         drawn = requests[0].background is not None
         if self.pool is not None and not drawn and not requests[0].named_baseline:
             for request in requests:

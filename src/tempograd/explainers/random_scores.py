@@ -5,10 +5,10 @@ from typing import ClassVar
 
 import torch
 
-from tempograd._utils.rng import Stream, keys, uniform
+from tempograd.core.estimate import Estimate
+from tempograd.core.rng import Stream, keys, uniform
 from tempograd.engine import Request
 from tempograd.explainers.base import EXPLAINERS, Explainer
-from tempograd.explainers.integration import Attribution
 
 
 @EXPLAINERS.register("random")
@@ -29,10 +29,10 @@ class Random(Explainer):
     uses_baseline: ClassVar[bool] = False
     takes_inputs: ClassVar[bool] = True
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         request.read_all()
         stream = keys(request.seed, request.ids, Stream.SCORES)
         cell = torch.arange(request.x[0].numel())
         scores = uniform(stream[..., None], cell)
         values = scores.view(request.x.shape).to(request.x.device)
-        return Attribution(values if request.mask is None else values * request.mask)
+        return Estimate(values if request.mask is None else values * request.mask)

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd._utils.formatting import alike, table
-from tempograd._utils.stamps import is_nested
-from tempograd.errors import MissingExtraError
+from tempograd.core.errors import MissingExtraError
+from tempograd.core.formatting import alike, table
+from tempograd.core.stamps import is_nested
 from tempograd.typing import Times
 
 if TYPE_CHECKING:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast, overload
 import torch
 from torch import Tensor
 
-from tempograd._utils import stats, validation
-from tempograd._utils.registry import joined
-from tempograd._utils.stamps import check_times, is_nested
-from tempograd.engine import Call, GradientCheck, Model, class_count, fingerprint, relative_error
+from tempograd.core import stats, validation
+from tempograd.core.errors import InputError, TempogradError, brief, printable, warn
+from tempograd.core.estimate import GradientCheck, relative_error
+from tempograd.core.registry import joined
+from tempograd.core.stamps import check_times, is_nested
+from tempograd.engine import Call, Model, class_count, fingerprint
 from tempograd.engine.guesses import written
-from tempograd.errors import InputError, TempogradError, brief, printable, warn
 from tempograd.explanation import files, messages, targets
 from tempograd.explanation.answers import Blocks, Top, as_table, stacked
 from tempograd.targets import TargetScore, from_spec

@@ -8,9 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.engine import Found, GradientCheck, hidden
-from tempograd.engine.gradient_check import LOOKED
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
+from tempograd.core.estimate import LOOKED, Found, GradientCheck, hidden
 
 if TYPE_CHECKING:
     from tempograd.explanation.core import Explanation

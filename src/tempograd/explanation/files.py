@@ -17,9 +17,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from tempograd._utils.io import EXPLANATION, read_tensors, shrunk, write_atomically
-from tempograd._utils.stamps import is_nested
-from tempograd.errors import DataError, InputError, brief
+from tempograd.core.errors import DataError, InputError, brief
+from tempograd.core.io import EXPLANATION, read_tensors, shrunk, write_atomically
+from tempograd.core.stamps import is_nested
 from tempograd.typing import Task
 
 SCHEMA = 4  # since 2, the facts of the method; since 3, today's words; since 4, task, call, targets and names

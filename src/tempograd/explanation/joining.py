@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tempograd._utils import validation
-from tempograd._utils.formatting import counted
-from tempograd.engine import Call, FixedInputs, GradientCheck
-from tempograd.errors import InputError, brief
+from tempograd.core import validation
+from tempograd.core.errors import InputError, brief
+from tempograd.core.estimate import GradientCheck
+from tempograd.core.formatting import counted
+from tempograd.engine import Call, FixedInputs
 from tempograd.explanation.core import CELLS, ROWS, Explanation, require
 from tempograd.explanation.same import same_output
 from tempograd.typing import ArrayLike, Times

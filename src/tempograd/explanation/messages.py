@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tempograd._utils import validation
-from tempograd._utils.formatting import counted, percent
-from tempograd.engine import Found, GradientCheck
-from tempograd.engine.gradient_check import LOOKED
-from tempograd.errors import InputError
+from tempograd.core import validation
+from tempograd.core.errors import InputError
+from tempograd.core.estimate import LOOKED, Found, GradientCheck
+from tempograd.core.formatting import counted, percent
 from tempograd.explanation import diagnostics, targets
 from tempograd.explanation.diagnostics import GOAL, MOST, SLACK, Against, Errors
 

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tempograd.core.errors import InputError, brief
 from tempograd.engine import Model, Predictor
-from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation
 
 ROUNDED = 1e-4  # of a value, or four units of the last place of either precision: no more apart is the same value

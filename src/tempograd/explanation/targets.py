@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.errors import InputError, brief, warn
+from tempograd.core.errors import InputError, brief, warn
 
 if TYPE_CHECKING:
     from tempograd.explanation.core import Explanation

@@ -10,10 +10,10 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from tempograd._utils import validation
-from tempograd._utils.io import REPORT, check_output, write_atomically
+from tempograd.core import validation
+from tempograd.core.errors import InputError, brief
+from tempograd.core.io import REPORT, check_output, write_atomically
 from tempograd.data import Series
-from tempograd.errors import InputError, brief
 from tempograd.explanation.core import Explanation, warn_of_another_model
 from tempograd.explanation.same import as_explained
 from tempograd.html_report import text

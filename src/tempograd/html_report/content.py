@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd._utils.stamps import shared_times
-from tempograd._utils.stats import t_quantile
+from tempograd.core.stamps import shared_times
+from tempograd.core.stats import t_quantile
 from tempograd.data import Series
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS

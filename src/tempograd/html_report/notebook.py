@@ -15,10 +15,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from tempograd._utils import validation
-from tempograd._utils.formatting import alike
-from tempograd._utils.io import reason
-from tempograd.errors import InputError, MissingExtraError, OutputError
+from tempograd.core import validation
+from tempograd.core.errors import InputError, MissingExtraError, OutputError
+from tempograd.core.formatting import alike
+from tempograd.core.io import reason
 from tempograd.explanation import Explanation
 from tempograd.explanation.targets import every, target_list
 from tempograd.views.drivers import drivers_of, spread_note

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from html import escape
 
-from tempograd._utils.formatting import alike, counted, with_error
+from tempograd.core.formatting import alike, counted, with_error
 from tempograd.explanation import Explanation
 from tempograd.html_report.content import MEANING, Content
 from tempograd.views.comparison import Cell, ScoreTable

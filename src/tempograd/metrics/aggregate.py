@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tempograd._utils import stats, validation
-from tempograd.errors import InputError
+from tempograd.core import stats, validation
+from tempograd.core.errors import InputError
 from tempograd.typing import ArrayLike
 
 

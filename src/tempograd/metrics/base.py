@@ -3,8 +3,8 @@
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
-from tempograd._utils import settings
-from tempograd._utils.registry import Registry
+from tempograd.core import settings
+from tempograd.core.registry import Registry
 from tempograd.typing import Rank, Setting
 
 KINDS = "a class under Faithfulness or Localisation of tempograd.metrics"

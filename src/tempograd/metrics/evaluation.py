@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd._utils import validation
+from tempograd.core import validation
+from tempograd.core.errors import InputError, SettingError, brief, warn
 from tempograd.core.series import Series
 from tempograd.engine import frozen
 from tempograd.engine.guesses import is_probability
 from tempograd.engine.outputs import PassCount, counting
 from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import FEW, Varying, generators_kept, look_again, outputs_differ, trust, trusted
-from tempograd.errors import InputError, SettingError, brief, warn
 from tempograd.explanation.core import Explanation, require, warn_of_another_model
 from tempograd.explanation.same import as_explained
 from tempograd.metrics.base import KINDS, METRICS, RANKS, MeasuredMetric, Metric

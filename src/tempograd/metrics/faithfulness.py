@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from tempograd._utils import settings
+from tempograd.core import settings
 from tempograd.metrics.base import METRICS, MeasuredMetric
 from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, n_removed
 

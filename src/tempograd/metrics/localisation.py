@@ -13,9 +13,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from tempograd._utils import settings, validation
+from tempograd.core import settings, validation
+from tempograd.core.errors import InputError
 from tempograd.engine import slices
-from tempograd.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.metrics.base import METRICS, MeasuredMetric
 from tempograd.metrics.removal import cell_importance

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from tempograd._utils import validation
-from tempograd._utils.rng import Stream, bits, keys
-from tempograd._utils.settings import check_amount
+from tempograd.core import validation
+from tempograd.core.errors import InputError, ModelError, brief, warn
+from tempograd.core.rng import Stream, bits, keys
+from tempograd.core.settings import check_amount
 from tempograd.engine import (
     Background,
     Batching,
@@ -33,7 +34,6 @@ from tempograd.engine import (
 from tempograd.engine.background import in_time_order, is_background
 from tempograd.engine.guesses import is_probability
 from tempograd.engine.inputs import is_several
-from tempograd.errors import InputError, ModelError, brief, warn
 from tempograd.explanation import Explanation
 from tempograd.explanation.same import other_series
 from tempograd.typing import Measured, Picker, Task

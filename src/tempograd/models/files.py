@@ -20,9 +20,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from tempograd._utils.io import MODEL, load, write_atomically
+from tempograd.core.errors import DataError, InputError, ModelError, one_line, short_path, warn
+from tempograd.core.io import MODEL, load, write_atomically
 from tempograd.engine.model import find_device
-from tempograd.errors import DataError, InputError, ModelError, one_line, short_path, warn
 from tempograd.models.networks import MODELS, Classifier
 
 # Before a model's file is opened: whether it is one, whether it is whole, and whether it is trusted.

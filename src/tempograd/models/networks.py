@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tempograd._utils.formatting import counted
-from tempograd._utils.registry import Registry
-from tempograd.errors import InputError, UnknownNameError, brief
+from tempograd.core.errors import InputError, UnknownNameError, brief
+from tempograd.core.formatting import counted
+from tempograd.core.registry import Registry
 
 # What every classifier shares: its configuration, its two kinds of output, and the table of names.
 

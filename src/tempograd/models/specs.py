@@ -21,12 +21,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from tempograd._utils.io import as_path, write_atomically
+from tempograd.core.errors import DataError, InputError, ModelError, brief, one_line, quote, warn
+from tempograd.core.io import as_path, write_atomically
 from tempograd.engine import Call, fingerprint, frozen, place
 from tempograd.engine.model import find_device
 from tempograd.engine.outputs import forward
 from tempograd.engine.tasks import DECLARED
-from tempograd.errors import DataError, InputError, ModelError, brief, one_line, quote, warn
 from tempograd.models.files import (
     SAID,
     give_weights,

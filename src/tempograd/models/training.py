@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tempograd._utils import settings, validation
-from tempograd._utils.optimisers import Adam
-from tempograd._utils.progress import Advance, progress_bar
+from tempograd.core import settings, validation
+from tempograd.core.errors import InputError, ModelError, UnknownNameError, brief
+from tempograd.core.optimisers import Adam
+from tempograd.core.progress import Advance, progress_bar
 from tempograd.core.series import Series
 from tempograd.data.base import Dataset
 from tempograd.engine import Call, Predictor, frozen
 from tempograd.engine.model import find_device, no_denormals, place
 from tempograd.engine.outputs import numbers_of
-from tempograd.errors import InputError, ModelError, UnknownNameError, brief
 from tempograd.models.networks import Classifier, build
 from tempograd.typing import RecipeOptions, Setting
 

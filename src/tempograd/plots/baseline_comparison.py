@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tempograd.errors import InputError, brief
+from tempograd.core.errors import InputError, brief
 from tempograd.metrics import summarise
 from tempograd.plots import style
 from tempograd.plots.parts import heading

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempograd._utils.formatting import alike, short_number
+from tempograd.core.formatting import alike, short_number
 from tempograd.explanation.core import Explanation
 from tempograd.plots import style
 from tempograd.plots.parts import cells, heading, left_out_text, scale_bar, value_ticks

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils import stats, validation
-from tempograd.errors import InputError
+from tempograd.core import stats, validation
+from tempograd.core.errors import InputError
 from tempograd.explanation.core import Explanation, require
 from tempograd.plots import style
 from tempograd.plots.parts import heading, left_out_text, value_ticks

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from tempograd._utils import stats
-from tempograd._utils.formatting import alike
+from tempograd.core import stats
+from tempograd.core.formatting import alike
 from tempograd.plots import style
 from tempograd.plots.parts import heading, value_ticks
 from tempograd.tuning import Ranking, Tuning

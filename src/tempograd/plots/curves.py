@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd._utils import stats
-from tempograd._utils.formatting import percent
-from tempograd.errors import InputError, one_line
+from tempograd.core import stats
+from tempograd.core.errors import InputError, one_line
+from tempograd.core.formatting import percent
 from tempograd.explanation import diagnostics
 from tempograd.metrics import removal_curve, summarise
 from tempograd.plots import style

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from tempograd._utils import validation
-from tempograd.errors import InputError
+from tempograd.core import validation
+from tempograd.core.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.plots import style
 from tempograd.plots.parts import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempograd._utils.formatting import short_number
+from tempograd.core.formatting import short_number
 from tempograd.plots import style
 from tempograd.views import labels, palette
 from tempograd.views.series import Flags, Floats, Scores

@@ -8,7 +8,7 @@ from matplotlib import rcParams
 from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
 
-from tempograd._utils.io import write_atomically
+from tempograd.core.io import write_atomically
 from tempograd.plots.style import house
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempograd._utils.formatting import alike
-from tempograd.errors import InputError, brief
+from tempograd.core.errors import InputError, brief
+from tempograd.core.formatting import alike
 from tempograd.plots import style
 from tempograd.plots.parts import heading, value_ticks
 from tempograd.views import labels, palette

@@ -7,7 +7,7 @@ from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from tempograd.errors import MissingExtraError
+from tempograd.core.errors import MissingExtraError
 from tempograd.views.palette import FRAME, INK, INPUT, METHODS, MUTED, STOPS
 
 if TYPE_CHECKING:

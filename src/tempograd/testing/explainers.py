@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tempograd.core.errors import InputError, ModelError, TempogradError
 from tempograd.core.series import Series
-from tempograd.errors import InputError, ModelError, TempogradError
 from tempograd.explainers import Explainer
 from tempograd.explanation import Explanation
 from tempograd.testing.rules import (

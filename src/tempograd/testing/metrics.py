@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tempograd.core.errors import InputError, TempogradError
 from tempograd.core.series import Series
 from tempograd.engine import Predictor
-from tempograd.errors import InputError, TempogradError
 from tempograd.explainers import Occlusion
 from tempograd.explanation import Explanation
 from tempograd.metrics import Metric, evaluate

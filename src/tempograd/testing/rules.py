@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tempograd.errors import TempogradError, TempogradWarning, UnknownNameError, one_line
+from tempograd.core.errors import TempogradError, TempogradWarning, UnknownNameError, one_line
 from tempograd.explainers import Explainer
 from tempograd.metrics import Metric
 

@@ -6,11 +6,11 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tempograd._utils import validation
-from tempograd._utils.formatting import alike, short_number, table, with_error
-from tempograd._utils.io import EXPLAINER, SETTINGS, as_path, reason, write_atomically
-from tempograd._utils.registry import joined
-from tempograd.errors import DataError, MissingExtraError, short_path
+from tempograd.core import validation
+from tempograd.core.errors import DataError, MissingExtraError, short_path
+from tempograd.core.formatting import alike, short_number, table, with_error
+from tempograd.core.io import EXPLAINER, SETTINGS, as_path, reason, write_atomically
+from tempograd.core.registry import joined
 from tempograd.explainers import EXPLAINERS, Explainer
 from tempograd.explainers.files import explainer_with
 from tempograd.typing import Setting

@@ -27,13 +27,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd._utils import validation
-from tempograd._utils.progress import Advance, part, progress_bar
+from tempograd.core import validation
+from tempograd.core.errors import InputError, SettingError, UnknownNameError, brief, listed
+from tempograd.core.progress import Advance, part, progress_bar
 from tempograd.core.question import asks, divided
 from tempograd.core.series import Series
 from tempograd.engine.outputs import PassesError
 from tempograd.engine.predictor import Predictor
-from tempograd.errors import InputError, SettingError, UnknownNameError, brief, listed
 from tempograd.explainers import EXPLAINERS, Explainer, Timing
 from tempograd.explainers.batches import nouns
 from tempograd.explainers.by_name import explainer_of

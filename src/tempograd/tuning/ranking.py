@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from torch import Tensor
 
-from tempograd._utils.formatting import alike, table, with_error
-from tempograd._utils.progress import part, progress_bar
-from tempograd._utils.registry import joined
+from tempograd.core.errors import InputError, UnknownNameError, brief, quote
+from tempograd.core.formatting import alike, table, with_error
+from tempograd.core.progress import part, progress_bar
 from tempograd.core.question import Asked, asks, divided
+from tempograd.core.registry import joined
 from tempograd.core.series import Series
 from tempograd.engine.predictor import Predictor
-from tempograd.errors import InputError, UnknownNameError, brief, quote
 from tempograd.explainers import EXPLAINERS, Explainer, Random
 from tempograd.explainers.batches import nouns
 from tempograd.explainers.by_name import keywords

@@ -8,14 +8,14 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from tempograd._utils import validation
+from tempograd.core import validation
+from tempograd.core.errors import InputError, brief, silenced
 from tempograd.core.question import Effort, Question
 from tempograd.core.series import Series
 from tempograd.engine.background import is_background
 from tempograd.engine.outputs import PassCount, counting
 from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import generators_kept
-from tempograd.errors import InputError, brief, silenced
 from tempograd.explainers import Explainer
 from tempograd.explainers.by_name import fitted
 from tempograd.explanation import Explanation

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils import validation
-from tempograd._utils.formatting import alike
-from tempograd._utils.registry import joined
+from tempograd.core import validation
+from tempograd.core.errors import InputError, TempogradWarning, brief
+from tempograd.core.formatting import alike
 from tempograd.core.question import asks
+from tempograd.core.registry import joined
 from tempograd.core.series import Series
 from tempograd.engine.background import is_background
 from tempograd.engine.predictor import Predictor
-from tempograd.errors import InputError, TempogradWarning, brief
 from tempograd.explainers import Explainer, explain
 from tempograd.explainers.batches import nouns
 from tempograd.explainers.by_name import explainer_of

@@ -20,9 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils import stats, validation
-from tempograd._utils.formatting import alike, counted, short_number, table
-from tempograd.errors import InputError, brief
+from tempograd.core import stats, validation
+from tempograd.core.errors import InputError, brief
+from tempograd.core.formatting import alike, counted, short_number, table
 from tempograd.explanation.answers import LISTED, Blocks, as_table, more_channels
 from tempograd.explanation.core import Explanation, require
 from tempograd.typing import ArrayLike, BlockSteps

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils import validation
-from tempograd.errors import InputError, brief, listed
+from tempograd.core import validation
+from tempograd.core.errors import InputError, brief, listed
 from tempograd.explanation import Explanation
 from tempograd.typing import Channels
 from tempograd.views.labels import channel_names

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from tempograd.errors import InputError
+from tempograd.core.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Difference, Summary, compare, summarise
 from tempograd.metrics.evaluation import measure

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tempograd._utils import stats, validation
-from tempograd._utils.formatting import LARGE, SMALL, alike, short_number
+from tempograd.core import stats, validation
+from tempograd.core.formatting import LARGE, SMALL, alike, short_number
 from tempograd.explanation.core import Explanation, require
 from tempograd.typing import ArrayLike, Model
 from tempograd.views import palette

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils import validation
-from tempograd._utils.formatting import counted
+from tempograd.core import validation
+from tempograd.core.errors import InputError, brief, printable
+from tempograd.core.formatting import counted
 from tempograd.engine import inputs
-from tempograd.errors import InputError, brief, printable
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.same import other_series, same_lengths, same_output
 

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils import validation
-from tempograd._utils.formatting import probability, short_number
+from tempograd.core import validation
+from tempograd.core.errors import InputError, brief
+from tempograd.core.formatting import probability, short_number
 from tempograd.engine import by_class, call_model, frozen, place, select_target
-from tempograd.errors import InputError, brief
 from tempograd.explanation import Explanation
 from tempograd.explanation.same import as_explained
 from tempograd.metrics.removal import (

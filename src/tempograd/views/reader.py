@@ -8,9 +8,9 @@ import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from tempograd._utils import validation
-from tempograd._utils.formatting import counted, percent
-from tempograd.errors import InputError
+from tempograd.core import validation
+from tempograd.core.errors import InputError
+from tempograd.core.formatting import counted, percent
 from tempograd.explanation import Explanation, diagnostics
 from tempograd.explanation.diagnostics import GOAL, MOST, SLACK, Errors
 from tempograd.explanation.targets import every

@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd._utils import validation
-from tempograd._utils.stamps import shared_times
+from tempograd.core import validation
+from tempograd.core.errors import InputError, brief, listed, printable, warn
+from tempograd.core.stamps import shared_times
 from tempograd.data import Series
-from tempograd.errors import InputError, brief, listed, printable, warn
 from tempograd.explanation.core import Explanation, InputExplanation, require
 from tempograd.metrics.removal import rankings
 from tempograd.typing import Array

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tempograd._utils.validation import lengths
+from tempograd.core.validation import lengths
 from tempograd.data import Series
 from tempograd.engine import select_target
 from tempograd.explanation import Explanation

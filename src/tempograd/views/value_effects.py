@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils import stats
-from tempograd.errors import InputError
+from tempograd.core import stats
+from tempograd.core.errors import InputError
 from tempograd.explanation import Explanation
 from tempograd.typing import Array
 from tempograd.views.channels import Effects, mean_and_error

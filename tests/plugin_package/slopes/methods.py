@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import tempograd as tg
+from tempograd.core.estimate import Estimate
 from tempograd.engine import Block, Request
-from tempograd.explainers.integration import Attribution, GradientPath, Points, Schedule, integrate
+from tempograd.sampling.integration import GradientPath, Points, Schedule, integrate
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class GradientTimesInput(tg.Explainer):
 
     factor: float = 1.0
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         schedule = Schedule((1,), random=False)  # one point, and no draw
         return integrate(request, schedule, self._path, label=f"explain with {self.name}")
 

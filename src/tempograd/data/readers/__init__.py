@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils import validation
-from tempograd._utils.io import as_path
+from tempograd.core import validation
+from tempograd.core.errors import DataError, InputError, quote, short_path
+from tempograd.core.io import as_path
 from tempograd.core.series import Series
 from tempograd.data.files import reading
 from tempograd.data.readers.array_file import from_arrays
@@ -18,7 +19,6 @@ from tempograd.data.readers.frame import FRAME, FrameTable, is_frame
 from tempograd.data.readers.parquet_file import ParquetTable
 from tempograd.data.readers.pivot import Arrays, ReadOptions, pivot_table
 from tempograd.data.readers.ts_file import from_ts
-from tempograd.errors import DataError, InputError, quote, short_path
 from tempograd.typing import Align, Frame, Missing, TableFormat
 
 WHOLE = re.compile("0|-?[1-9][0-9]{0,18}")  # as Python would write it back

@@ -16,14 +16,14 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd._utils import validation
-from tempograd._utils.stamps import check_times
+from tempograd.core import validation
+from tempograd.core.errors import DataError, InputError, TempogradError, listed, one_line, short_path, warn
 from tempograd.core.series import Series
+from tempograd.core.stamps import check_times
 from tempograd.data.files import reading, refuse_beyond_memory
 from tempograd.data.readers.columns import Text
 from tempograd.data.readers.pivot import ReadOptions, as_numbers
 from tempograd.engine.inputs import pack_inputs
-from tempograd.errors import DataError, InputError, TempogradError, listed, one_line, short_path, warn
 from tempograd.typing import Times
 
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}

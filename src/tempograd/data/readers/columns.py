@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.errors import DataError, one_line
+from tempograd.core.errors import DataError, one_line
 
 _Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]

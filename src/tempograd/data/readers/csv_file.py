@@ -12,7 +12,8 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd._utils.progress import progress_bar
+from tempograd.core.errors import DataError, one_line, quote, short_path
+from tempograd.core.progress import progress_bar
 from tempograd.data.files import lines, open_text, refuse_beyond_memory
 from tempograd.data.readers.columns import (
     FLAGS,
@@ -27,7 +28,6 @@ from tempograd.data.readers.columns import (
     refuse_large,
     unnamed,
 )
-from tempograd.errors import DataError, one_line, quote, short_path
 
 BLOCK = 500  # rows held as text at once; with more of them Python looks for garbage all the time
 CELLS = 500_000  # cells held as text at once, where rows are long

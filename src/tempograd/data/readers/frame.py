@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tempograd._utils.stamps import check_times
+from tempograd.core.errors import DataError, quote
+from tempograd.core.stamps import check_times
 from tempograd.data.readers.columns import NO_CHANNEL, Table, Text, _Floats, refuse_large, unnamed
-from tempograd.errors import DataError, quote
 
 FRAME = Path("The data frame")  # what messages call it
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tempograd.core.errors import DataError, InputError, MissingExtraError, one_line, quote, short_path
 from tempograd.data.files import reading, refuse_beyond_memory
 from tempograd.data.readers.columns import NO_CHANNEL, Table, Text, _Floats, refuse_large, unnamed
-from tempograd.errors import DataError, InputError, MissingExtraError, one_line, quote, short_path
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

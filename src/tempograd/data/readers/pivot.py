@@ -10,7 +10,17 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd._utils import validation
+from tempograd.core import validation
+from tempograd.core.errors import (
+    DataError,
+    InputError,
+    UnknownNameError,
+    listed,
+    one_line,
+    quote,
+    short_path,
+    warn,
+)
 from tempograd.data.files import gibibytes, refuse_beyond_memory
 from tempograd.data.readers.columns import (
     BEYOND,
@@ -24,7 +34,6 @@ from tempograd.data.readers.columns import (
     parse_whole,
     resembles_number,
 )
-from tempograd.errors import DataError, InputError, UnknownNameError, listed, one_line, quote, short_path, warn
 from tempograd.typing import Align, Missing, TableFormat, Times
 
 FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)

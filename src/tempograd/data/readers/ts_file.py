@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tempograd._utils.progress import progress_bar
+from tempograd.core.errors import DataError, quote, short_path
+from tempograd.core.progress import progress_bar
 from tempograd.data.files import lines, open_text
 from tempograd.data.readers.columns import LARGEST, Text, _Floats, missing, parse_number, parse_numbers
 from tempograd.data.readers.pivot import Arrays, Labels, ReadOptions, as_numbers, empty
-from tempograd.errors import DataError, quote, short_path
 
 
 class _Header(NamedTuple):

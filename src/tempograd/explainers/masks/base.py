@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from tempograd._utils import validation
-from tempograd._utils.optimisers import Adam
-from tempograd._utils.progress import Advance, progress_bar
+from tempograd.core import validation
+from tempograd.core.errors import InputError
+from tempograd.core.estimate import Estimate
+from tempograd.core.optimisers import Adam
+from tempograd.core.progress import Advance, progress_bar
 from tempograd.engine import Block, Request, accumulate, both_logits, require_path, slices
 from tempograd.engine.model import by_lists
-from tempograd.errors import InputError
 from tempograd.explainers.base import Explainer
-from tempograd.explainers.integration import Attribution
 from tempograd.typing import MaskPerturbation
 
 # How masks are learnt: clean outputs are read once, each series has one loss, Adam takes the steps
@@ -144,7 +144,7 @@ class LearntMask(Explainer):
         batch: int | None = None,
         *,
         empty: bool = False,
-    ) -> Attribution:
+    ) -> Estimate:
         """Fit all series at once, where they share a network; ``fit`` returns the maps batch by batch.
 
         Series are cut into batches that fit the device; if they do not, all starts again with smaller ones.
@@ -167,7 +167,7 @@ class LearntMask(Explainer):
                 values[one.block.rows] = found.detach().where(one.block.observed, 0).to(values)
 
         request.batching.run_rows(slice(0, 1), 1, work, lambda _: None)
-        return Attribution(values)
+        return Estimate(values)
 
 
 # What a mask does to a series: 1 keeps a value, 0 replaces it by what its surroundings suggest

@@ -8,11 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tempograd._utils import settings
-from tempograd._utils.progress import Advance, progress_bar
+from tempograd.core import settings
+from tempograd.core.estimate import Estimate
+from tempograd.core.progress import Advance, progress_bar
 from tempograd.engine import Request, slices
 from tempograd.explainers.base import EXPLAINERS
-from tempograd.explainers.integration import Attribution
 from tempograd.explainers.masks.base import LearntMask, LossTerm, MaskBatch, perturbation
 from tempograd.typing import MaskPerturbation, Setting
 
@@ -142,7 +142,7 @@ class Dynamask(LearntMask):
         """Return a few settings, since each is learnt: what takes the place of values, fewer cells, deletion."""
         return [{"perturbation": "blur"}, {"areas": (0.05, 0.1, 0.15, 0.2)}, {"deletion": True}]
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         values = torch.zeros(request.x.shape, device=request.x.device)
 
         def keep(rows: slice, masks: Tensor, errors: Tensor) -> None:
@@ -150,7 +150,7 @@ class Dynamask(LearntMask):
             values[rows] = masks[every, self._choose(errors)].to(values)
 
         self._learn(request, slice(0, len(values)), keep)
-        return Attribution(values)
+        return Estimate(values)
 
     def _learn(self, request: Request, series: slice, keep: Keep) -> None:
         """Learn the masks of some series, and hand them over block by block."""

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize, pad
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from tempograd._utils import settings
-from tempograd._utils.progress import Advance
-from tempograd._utils.rng import Stream, keys, normal, split
+from tempograd.core import settings
+from tempograd.core.estimate import Estimate
+from tempograd.core.progress import Advance
+from tempograd.core.rng import Stream, keys, normal, split
 from tempograd.engine import Request
 from tempograd.explainers.base import EXPLAINERS
-from tempograd.explainers.integration import Attribution
 from tempograd.explainers.masks.base import LearntMask, LossTerm, MaskBatch
 from tempograd.typing import Contrast, Setting
 
@@ -170,7 +170,7 @@ class ExtremalMask(LearntMask):
         """Return a few settings, since each is learnt: weights of the mask, and deletion."""
         return [{"mask_weight": 0.01}, {"mask_weight": 1.0}, {"deletion": True}]
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         return self._fit_jointly(
             request, partial(self._fit_masks, request), self.fit_batch_size, empty=self.deletion
         )
@@ -314,7 +314,7 @@ class ContraLSP(LearntMask):
         """Return a few settings, since each is learnt: weights of the mask, and the other loss."""
         return [{"mask_weight": 0.1}, {"mask_weight": 10.0}, {"contrastive": "triplet"}]
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         return self._fit_jointly(request, partial(self._fit_masks, request))
 
     def _fit_masks(self, request: Request, groups: list[list[MaskBatch]], advance: Advance) -> Iterable[Tensor]:

@@ -7,14 +7,14 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from tempograd._utils import validation
-from tempograd._utils.optimisers import Adam
-from tempograd._utils.progress import progress_bar
+from tempograd.core import validation
+from tempograd.core.errors import InputError, ModelError, brief
+from tempograd.core.estimate import Estimate
+from tempograd.core.optimisers import Adam
+from tempograd.core.progress import progress_bar
 from tempograd.engine import Model, Prefixes, Request, place, require_prefixes, slices
 from tempograd.engine.guesses import is_probability
-from tempograd.errors import InputError, ModelError, brief
 from tempograd.explainers.base import Explainer
-from tempograd.explainers.integration import Attribution
 from tempograd.models.training import batches
 
 
@@ -38,9 +38,7 @@ class PrefixExplainer(Explainer):
         require_prefixes(model, series)
         return series
 
-    def _over_prefixes(
-        self, request: Request, candidates: int, scores: Callable[[Prefixes], Tensor]
-    ) -> Attribution:
+    def _over_prefixes(self, request: Request, candidates: int, scores: Callable[[Prefixes], Tensor]) -> Estimate:
         """Score every series from its predictions at every step, which ``scores`` does for a block of series.
 
         For one series ``candidates`` windows per step go through the model.
@@ -64,7 +62,7 @@ class PrefixExplainer(Explainer):
             values[rows] = scores(prefixes).where(block.observed, 0).to(values)
 
         request.batching.run(len(request.x), candidates, work, f"explain with {self.name}")
-        return Attribution(values)
+        return Estimate(values)
 
     def _check_outputs(self, outputs: Tensor) -> None:
         if outputs.ndim != 3:

@@ -9,12 +9,12 @@ from typing import ClassVar, Self, cast
 import torch
 from torch import Tensor, nn
 
-from tempograd._utils import settings
-from tempograd._utils.rng import Stream, fold_in, keys, normal
+from tempograd.core import settings
+from tempograd.core.estimate import Estimate
+from tempograd.core.rng import Stream, fold_in, keys, normal
 from tempograd.engine import Prefixes, Request
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.files import LearntParts, network_of, parts_of_network
-from tempograd.explainers.integration import Attribution
 from tempograd.explainers.prefix.base import (
     FitSchedule,
     FitTask,
@@ -256,7 +256,7 @@ class Fit(PrefixExplainer):
         """Return what the generator learns."""
         return nearest_past(generator)
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         channels = request.x.shape[2]
         learnt = cast("Generator", self.generator)  # no call gets here before fit
         self._require_width(learnt.channels, request)

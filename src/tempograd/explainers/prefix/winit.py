@@ -8,13 +8,13 @@ from typing import ClassVar, Self, cast
 import torch
 from torch import Tensor, nn
 
-from tempograd._utils import settings, validation
-from tempograd._utils.rng import Stream, fold_in, keys, normal, randint
+from tempograd.core import settings, validation
+from tempograd.core.errors import InputError
+from tempograd.core.estimate import Estimate
+from tempograd.core.rng import Stream, fold_in, keys, normal, randint
 from tempograd.engine import Block, Prefixes, Request
-from tempograd.errors import InputError
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.files import LearntParts, inputs_of, network_of, parts_of_network
-from tempograd.explainers.integration import Attribution
 from tempograd.explainers.prefix.base import (
     FitSchedule,
     FitTask,
@@ -223,7 +223,7 @@ class WinIT(PrefixExplainer):
             return replace(self, source=network_of(parts, WindowGenerator))
         return replace(self, source=validation.check_series(inputs_of(parts)))
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         drawn = self._drawn(request)
 
         def scores(prefixes: Prefixes) -> Tensor:

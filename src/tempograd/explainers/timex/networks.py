@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tempograd.core.errors import InputError, ModelError
 from tempograd.engine import Model, owner, predict, spare
-from tempograd.errors import InputError, ModelError
 
 # The small networks of TimeX and TimeX++: which cells to keep, and what the kept cells become.
 

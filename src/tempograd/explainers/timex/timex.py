@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tempograd._utils import settings, validation
+from tempograd.core import settings, validation
+from tempograd.core.errors import InputError, brief
+from tempograd.core.estimate import Estimate
 from tempograd.engine import Batching, Block, Request, frozen, mutable_if_needed, place, predict
 from tempograd.engine.guesses import is_probability
-from tempograd.errors import InputError, brief
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.files import LearntParts, network_of, parts_of_network
-from tempograd.explainers.integration import Attribution
 from tempograd.explainers.timex.networks import (
     Conditioner,
     EmbeddingReader,
@@ -132,7 +132,7 @@ class MaskNetwork(Explainer):
         generator = network_of(parts, MaskGenerator)
         return replace(self, network=Learnt(generator, tuple(parts.facts["losses"]), parts.facts["epoch"]))
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         learnt = cast("Learnt", self.network)  # no call gets here before fit
         _check(request, self.name)
         generator = _at_home(learnt.generator, request)
@@ -144,7 +144,7 @@ class MaskNetwork(Explainer):
             values[rows] = self._masks(generator, block).where(block.observed, 0).to(values)
 
         self._batching(request).run(len(values), 1, work, f"explain with {self.name}")
-        return Attribution(values)
+        return Estimate(values)
 
     def _batching(self, request: Request) -> Batching:
         """Return how many series get their masks at once."""

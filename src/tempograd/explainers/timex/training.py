@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tempograd._utils.optimisers import AdamW
-from tempograd._utils.progress import progress_bar
+from tempograd.core.errors import ModelError
+from tempograd.core.optimisers import AdamW
+from tempograd.core.progress import progress_bar
 from tempograd.engine import Batching, Model, both_logits, call_model, differentiate, place, require_path
 from tempograd.engine.gradients import one_sentence
 from tempograd.engine.guesses import is_probability
 from tempograd.engine.model import by_lists
-from tempograd.errors import ModelError
 from tempograd.explainers.timex.networks import MaskGenerator, gate, one_vector
 from tempograd.models.training import batches
 

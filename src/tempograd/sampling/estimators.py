@@ -8,7 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd._utils.kernels import MANY, CellSums, available, over_cells, over_points
+from tempograd.core.estimate import UNSEEN, relative_error
+from tempograd.core.kernels import MANY, CellSums, available, over_cells, over_points
 from tempograd.engine.cuda import CELLS, Tensors, run_captured
 from tempograd.engine.model import Model, exact
 
@@ -18,14 +19,13 @@ BORROWED, IN_TAILS = 2, 4  # draws' worth of variance that a cell has from other
 FIRM = 4.0  # how much sooner than an error itself what it borrows grows with the tails
 NOISE = 2.5  # standard errors that the mean of a control may be from 0
 WIDER = 3.0  # standard errors per missing part
-UNSEEN = 3.0  # what n points have not met has a probability below 3 / n
 MEAN_SIZE = math.sqrt(2 / math.pi)  # mean of |z| for a standard normal z
 ROUNDED = 1e-5  # degrees of freedom that are none: a variance over as little is as large as it likes
 LITTLE = 0.5  # degrees of freedom of a series in which no cell has any
 TINY = 1e-30
 
 
-class Estimate(NamedTuple):
+class Means(NamedTuple):
     """Per cell: the mean, its standard error, how many points counted, and how many they are worth."""
 
     mean: Tensor
@@ -99,7 +99,7 @@ class WeightedMean:
         if self._errors:
             self._pair([p, v, *shifts])
 
-    def result(self) -> Estimate:
+    def result(self) -> Means:
         """Return the estimate; a cell no point counted for has mean 0 and an infinite error."""
         if self._single is not None:
             self._pairs.append(self._single)
@@ -114,7 +114,7 @@ class WeightedMean:
         spread = sum((_squares(residual) for residual in residuals), torch.zeros_like(mean))
         effective = weight * (weight / squares.clamp(min=torch.finfo(weight.dtype).tiny))
         error = (effective / (effective - 1).clamp(min=1e-6) * spread).sqrt() / weight
-        return Estimate(mean, error.masked_fill_(points < 2, torch.inf), points, effective)
+        return Means(mean, error.masked_fill_(points < 2, torch.inf), points, effective)
 
     def _pair(self, parts: list[Tensor]) -> None:
         """Take differences of neighbours; a point left over waits for the next batch."""
@@ -244,9 +244,9 @@ class ControlVariateMean:
             None if part is None else part[rows] for part in (self._unit, self._seen, self.change)
         )
 
-    def result(self) -> Estimate:
+    def result(self) -> Means:
         """Return the estimate; a cell no point counted for has mean 0 and an infinite error."""
-        return Estimate(*self._finished(None, judged=False))
+        return Means(*self._finished(None, judged=False))
 
     def judged(self, unmet: Tensor | None = None) -> Tensors:
         """Return the estimate, its errors :func:`with_unmet`, and behind it their :func:`relative_error`.
@@ -591,47 +591,3 @@ def _judged(estimate: Tensors, displacement: Tensor, unmet: Tensor | None) -> Te
 def with_unmet(error: Tensor, unmet: Tensor, displacement: Tensor) -> Tensor:
     """Widen errors by a change of the score, (series,), in which each cell may have its share."""
     return torch.hypot(error, unmet[:, None, None].to(error) * displacement.abs())
-
-
-def relative_error(
-    values: Tensor, error: Tensor, observed: Tensor | None = None, ess: Tensor | None = None
-) -> Tensor:
-    r"""Estimate how far each Monte-Carlo map is from the converged one, as one number per series.
-
-    .. math::
-
-        \frac{\mathbb{E}\lVert \hat A - A \rVert_1}{\lVert A \rVert_1}
-        \approx \sqrt{\tfrac{2}{\pi}} \; \frac{\sum_{t,d} s_{t,d}}{\sum_{t,d} |\hat A_{t,d}|},
-
-    since a normal error with standard deviation :math:`s` has the mean size :math:`s \sqrt{2/\pi}`. A cell with
-    fewer than two draws has no :math:`s`. It counts with the mean :math:`s` of its series plus a share of the
-    size of its value: that by which single draws of the other cells vary, told from their effective sample
-    sizes ``ess``, at most all of it; without ``ess`` all of it, and the largest :math:`s`.
-
-    Scores and their standard errors, infinite below two draws, are (series, time, channel); ``observed`` is True
-    for the cells that count. The result, (series,), is 0 where all scores are exactly 0 without error, infinite
-    where they are 0 with some. Nothing waits for the device.
-
-    Examples
-    --------
-    >>> values, error = torch.tensor([[[3.0], [-1.0]]]), torch.tensor([[[0.3], [0.1]]])
-    >>> relative_error(values, error)  # 0.4 / 4, times 0.798
-    tensor([0.0798])
-    """
-    size = values.abs()
-    if observed is not None:
-        size, error = size.where(observed, 0), error.where(observed, 0)
-    unknown = error.isinf()
-    known = error.masked_fill(unknown, 0)
-    if ess is None:
-        other = size + known.amax((1, 2), keepdim=True)
-    else:
-        seen = torch.ones_like(unknown) if observed is None else observed
-        count = (seen & ~unknown).sum((1, 2), keepdim=True).clamp(min=1)
-        moved = (known.square() * ess).sum((1, 2), keepdim=True)
-        share = (moved / size.masked_fill(unknown, 0).square().sum((1, 2), keepdim=True).clamp(min=TINY)).sqrt()
-        other = size * share.clamp(max=1) + known.sum((1, 2), keepdim=True) / count
-    missed = torch.where(unknown, other, known).sum((1, 2))
-    total = size.sum((1, 2))
-    nothing = torch.where((missed > 0) | unknown.any(2).any(1), torch.inf, torch.zeros_like(total))
-    return torch.where(total > 0, MEAN_SIZE * missed / total, nothing)

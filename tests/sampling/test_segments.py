@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from tempograd._utils.rng import fold_in, keys
-from tempograd.errors import SettingError
-from tempograd.explainers.timing.segments import (
+from tempograd.core.errors import SettingError
+from tempograd.core.rng import fold_in, keys
+from tempograd.sampling.segments import (
     BITS,
     Drawn,
     SegmentSampler,
@@ -129,7 +129,7 @@ def test_lengths_that_miss_an_anchor_are_weighted_as_starts_counted_one_by_one(t
 def test_anchored_masks_do_not_depend_on_how_many_are_redrawn_at_once(monkeypatch):
     setting = SegmentSettings(30, 2, 8, 3, 12)
     together = draw(setting, 40, anchor=31)
-    monkeypatch.setattr("tempograd.explainers.timing.segments.AT_ONCE", 25)
+    monkeypatch.setattr("tempograd.sampling.segments.AT_ONCE", 25)
     assert torch.equal(draw(setting, 40, anchor=31), together)
 
 

@@ -11,14 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd._utils import settings, validation
-from tempograd._utils.formatting import counted
-from tempograd._utils.rng import FAR, Stream, fold_in, keys, split
+from tempograd.core import settings, validation
+from tempograd.core.errors import SettingError
+from tempograd.core.estimate import Estimate
+from tempograd.core.formatting import counted
+from tempograd.core.rng import FAR, Stream, fold_in, keys, split
 from tempograd.engine import Background, Block, HostCopy, Region, Request
-from tempograd.errors import SettingError
 from tempograd.explainers.base import EXPLAINERS, Explainer
-from tempograd.explainers.integration import (
-    Attribution,
+from tempograd.explanation import Facts
+from tempograd.sampling.integration import (
     GradientPath,
     Points,
     Schedule,
@@ -28,7 +29,7 @@ from tempograd.explainers.integration import (
     masked_points,
     midpoints,
 )
-from tempograd.explainers.timing.segments import (
+from tempograd.sampling.segments import (
     RAREST,
     MaskSample,
     SegmentSampler,
@@ -41,7 +42,6 @@ from tempograd.explainers.timing.segments import (
     sample_masks,
     warn_of_rare_cells,
 )
-from tempograd.explanation import Facts
 from tempograd.typing import Setting, StopWhen
 
 SMALL = 2**20  # cells of all masks together, worth remembering between calls
@@ -221,10 +221,10 @@ class Timing(Explainer):
             geometric(self.n_samples, self._most), tolerance=self.tolerance, stop_when=self.stop_when or "error"
         )
 
-    def attribute(self, request: Request) -> Attribution:
+    def attribute(self, request: Request) -> Estimate:
         return self.attribute_all([request])[0]
 
-    def attribute_all(self, requests: Sequence[Request]) -> list[Attribution]:
+    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
         path = self.paths(requests[0])  # which no target changes
         return integrate_all(requests, self.schedule, path, label=f"explain with {self.name}")
 

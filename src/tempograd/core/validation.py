@@ -2,7 +2,7 @@
 
 :func:`as_tensor` is the one door for arrays, and :func:`check_numbers` the same for numbers and lists too: all
 that has cells passes through one of them, and what comes out is an ordinary tensor of real numbers. Settings have
-their door in :mod:`tempograd._utils.settings`.
+their door in :mod:`tempograd.core.settings`.
 """
 
 import math
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.errors import InputError, SettingError, brief
+from tempograd.core.errors import InputError, SettingError, brief
 from tempograd.typing import Layout
 
 ROWS = 4096  # series looked at at once, so that a memory-mapped array is never read whole
@@ -44,7 +44,7 @@ def as_tensor(value: Any, name: str) -> Tensor:
     >>> as_tensor(np.array(["a"]), "x")
     Traceback (most recent call last):
     ...
-    tempograd.errors.InputError: x must hold numbers, got text (<U1).
+    tempograd.core.errors.InputError: x must hold numbers, got text (<U1).
     """
     refuse_masked(value, name)
     if isinstance(value, Tensor):

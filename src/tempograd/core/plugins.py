@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from typing import Any, NamedTuple
 
-from tempograd.errors import one_line, warn
+from tempograd.core.errors import one_line, warn
 
 ENDINGS = (".dist-info", ".egg-info")
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.errors import SettingError
+from tempograd.core.errors import SettingError
 from tempograd.explainers import IntegratedGradients, Timing
-from tempograd.explainers.integration import WeightedSum, changed, geometric
+from tempograd.sampling.integration import WeightedSum, changed, geometric
 from tests.helpers.models import Recurrent, series, smooth
 
 SETTING = (6, 2, 6)

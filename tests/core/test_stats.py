@@ -2,7 +2,7 @@ import pytest
 import torch
 from scipy import stats
 
-from tempograd._utils.stats import t_quantile
+from tempograd.core.stats import t_quantile
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99])

@@ -16,16 +16,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tempograd.core.estimate import Estimate
 from tempograd.engine import Request, apply_link
 from tempograd.engine.second_look import realisation
 from tempograd.engine.tasks import AS_THEY_ARE
-from tempograd.explainers.integration import Attribution
 from tempograd.typing import Model
 
 
 def over_draws(
-    requests: Sequence[Request], attribute: Callable[[Sequence[Request]], list[Attribution]], draws: int
-) -> tuple[list[Attribution], list[Request]]:
+    requests: Sequence[Request], attribute: Callable[[Sequence[Request]], list[Estimate]], draws: int
+) -> tuple[list[Estimate], list[Request]]:
     """Explain ``draws`` realisations of the requested model, and average.
 
     The requests are those to the last of them, which know target and steps.
@@ -34,7 +34,7 @@ def over_draws(
     targets = [request.requested_target for request in requests]
     if targets == [None] and requests[0].told not in AS_THEY_ARE:
         targets = [_predicted(requests[0], [take(j) for j in range(draws)])]
-    parts: list[list[Attribution]] = []
+    parts: list[list[Estimate]] = []
     said: list[list[Tensor | None]] = []
     realised: list[Request] = []
     for j in range(draws):
@@ -73,7 +73,7 @@ def _predicted(request: Request, models: list[Model]) -> Tensor | None:
     return None if mean.shape[-1] == 1 else mean.argmax(-1)
 
 
-def _mean(parts: list[Attribution], mask: Tensor | None) -> Attribution:
+def _mean(parts: list[Estimate], mask: Tensor | None) -> Estimate:
     first, count = parts[0], len(parts)
     maps = torch.stack([part.values for part in parts]).double()
     between = maps.std(0) / count**0.5
@@ -94,7 +94,7 @@ def _mean(parts: list[Attribution], mask: Tensor | None) -> Attribution:
     if mask is not None:
         error, ess, draws_per_cell = (each.where(mask, 0) for each in (error, ess, draws_per_cell))
     delta = None if first.delta is None else _stacked([part.delta for part in parts]).mean(0)
-    return Attribution(
+    return Estimate(
         maps.mean(0).to(first.values),
         error.to(first.values),
         draws_per_cell,

@@ -7,8 +7,8 @@ from typing import Any, TypeGuard
 import numpy as np
 from torch import Tensor
 
-from tempograd._utils.validation import as_tensor, check_names, refuse_masked
-from tempograd.errors import InputError, brief
+from tempograd.core.errors import InputError, brief
+from tempograd.core.validation import as_tensor, check_names, refuse_masked
 from tempograd.typing import Times
 
 MIDNIGHT = "00:00:00"

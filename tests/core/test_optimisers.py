@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from tempograd._utils.optimisers import Adam, AdamW
+from tempograd.core.optimisers import Adam, AdamW
 
 LEARN = """
 import sys, torch

@@ -115,7 +115,7 @@ def on_paths(x: Tensor, difference: Tensor, active: Tensor, alpha: Tensor) -> Te
 
 
 def random_words(stream: Tensor, counter: Tensor) -> Tensor:
-    """Return words of 32 bits as int64, (…, counters), of streams (2, …); see :mod:`tempograd._utils.rng`."""
+    """Return words of 32 bits as int64, (…, counters), of streams (2, …); see :mod:`tempograd.core.rng`."""
     keys, counter = stream.flatten(1).contiguous(), counter.contiguous()
     rows, columns = keys.shape[1], counter.numel()
     words = torch.empty(rows, columns, dtype=torch.int64, device=stream.device)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tempograd._utils import rng
-from tempograd._utils.rng import bits, fold_in, keys, uniform
+from tempograd.core import rng
+from tempograd.core.rng import bits, fold_in, keys, uniform
 
 
 def mix(h: int) -> int:

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.engine import WeightedMean, relative_error
-from tempograd.engine.estimators import (
+from tempograd.core.estimate import relative_error
+from tempograd.sampling.estimators import (
     BORROWED,
     FIRM,
     IN_TAILS,
@@ -19,6 +19,7 @@ from tempograd.engine.estimators import (
     UNSEEN,
     WIDER,
     ControlVariateMean,
+    WeightedMean,
 )
 from tests.helpers.models import series
 

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.engine import Found, GradientCheck, hidden
+from tempograd.core.errors import InputError
+from tempograd.core.estimate import Found, GradientCheck, hidden
 from tempograd.engine.gradients import APART
-from tempograd.errors import InputError
 from tempograd.explainers import MaskingIG
 from tempograd.explanation.diagnostics import poor
 from tempograd.views.reader import reader_verdict

@@ -2,8 +2,8 @@ import io
 
 import pytest
 
-from tempograd._utils import progress as module
-from tempograd._utils.progress import muted, part, progress_bar, render, say
+from tempograd.core import progress as module
+from tempograd.core.progress import muted, part, progress_bar, render, say
 
 
 class Terminal(io.StringIO):

@@ -18,9 +18,9 @@ import safetensors
 from safetensors import SafetensorError
 from torch import Tensor
 
-from tempograd._utils.progress import uninterrupted
-from tempograd._utils.validation import unexpanded
-from tempograd.errors import DataError, InputError, OutputError, brief, short_path
+from tempograd.core.errors import DataError, InputError, OutputError, brief, short_path
+from tempograd.core.progress import uninterrupted
+from tempograd.core.validation import unexpanded
 
 try:
     import fcntl
@@ -118,7 +118,7 @@ def as_path(value: Any, name: str = "path") -> Path:
     >>> as_path(5)
     Traceback (most recent call last):
     ...
-    tempograd.errors.InputError: path must be the name of a file, as a text or a pathlib.Path, got 5.
+    tempograd.core.errors.InputError: path must be the name of a file, as a text or a pathlib.Path, got 5.
     """
     if isinstance(value, (str, PathLike)) and isinstance(text := fspath(value), str):
         return Path(text)
@@ -161,7 +161,7 @@ def check_output(
     >>> check_output(__file__, inputs=[__file__])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    tempograd.errors.OutputError: ...io.py is one of the inputs, which are never overwritten: name another file.
+    tempograd.core.errors.OutputError: ...io.py is one of the inputs, which are never overwritten: ...
     """
     path = as_path(path)
     target = _target(path, kind, force, inputs)
@@ -179,7 +179,7 @@ def writable(folder: str | Path) -> Path:
     >>> writable(__file__)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    tempograd.errors.OutputError: ...io.py is no folder that can be written to: File exists.
+    tempograd.core.errors.OutputError: ...io.py is no folder that can be written to: File exists.
     """
     return made(folder, tried=True)
 

@@ -10,30 +10,23 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd._utils import kernels
+from tempograd.core import kernels
+from tempograd.core.estimate import Estimate, relative_error
 from tempograd.engine import (
     Block,
-    ControlVariateMean,
-    DrawnSteps,
-    Estimate,
-    Evidence,
-    GradientCheck,
     Gradients,
     Prefetcher,
     Request,
-    WeightedMean,
     compute_gradients,
     each_gradient,
     even,
-    judge_gradients,
-    relative_error,
     resolution,
     slices,
     with_targets,
-    with_unmet,
 )
-from tempograd.engine.gradient_check import near_baseline
 from tempograd.engine.model import exact
+from tempograd.sampling.estimators import ControlVariateMean, DrawnSteps, Means, WeightedMean, with_unmet
+from tempograd.sampling.gradient_check import Evidence, judge_gradients, near_baseline
 
 # The schedule: how many points, in which stages, and when they are enough
 
@@ -161,31 +154,16 @@ class GradientPath(NamedTuple):
     controlled: bool = False  # whether positions and scores take noise out of the mean
 
 
-class Attribution(NamedTuple):
-    """What a method returns, each like x unless said otherwise; None where it means nothing."""
-
-    values: Tensor
-    standard_error: Tensor | None = None
-    n_draws: Tensor | None = None
-    ess: Tensor | None = None
-    signed: bool = True  # False where only magnitudes are left
-    n_evals: Tensor | None = None  # (series,)
-    delta: Tensor | None = None  # (series,)
-    curve_samples: Tensor | None = None  # (looks,)
-    curve_error: Tensor | None = None  # (series, looks)
-    gradient_check: GradientCheck | None = None
-
-
 def integrate(
     request: Request, schedule: Schedule, path: Callable[[Block, int], GradientPath], *, label: str
-) -> Attribution:
+) -> Estimate:
     """Average the gradient over each series' path; ``path`` makes those of a block in a stage of the schedule."""
     return integrate_all([request], schedule, path, label=label)[0]
 
 
 def integrate_all(
     requests: Sequence[Request], schedule: Schedule, path: Callable[[Block, int], GradientPath], *, label: str
-) -> list[Attribution]:
+) -> list[Estimate]:
     """Do the same for several targets of the same series, whose points go through the model together.
 
     With a tolerance each target stops elsewhere, so that they have no points in common: they run one by one.
@@ -273,14 +251,14 @@ class ResultBuffer:
         shape = (len(self._n_evals), totals.shape[1])
         self._evidence = self._written(self._evidence, shape, torch.float64, rows, totals)
 
-    def attribution(self) -> Attribution:
+    def attribution(self) -> Estimate:
         """Return everything, once it has been written."""
         check, parts = None, [part for part in self._parts if part is not None]
         if self._evidence is not None:
             check = judge_gradients(
                 self._evidence, parts[0], self._delta, self._unit, straight=self._straight, model=self._model
             )
-        found = Attribution(parts[0], n_evals=self._n_evals, delta=self._delta, gradient_check=check)
+        found = Estimate(parts[0], n_evals=self._n_evals, delta=self._delta, gradient_check=check)
         if not self._schedule.random:
             return found
         looks = torch.tensor(self._schedule.stages, dtype=torch.int32).cumsum(0, dtype=torch.int32)
@@ -523,7 +501,7 @@ class BlockRunner:
             yield each, scores
 
 
-def _finish(estimate: Estimate, scale: Tensor | None, observed: Tensor | None) -> tuple[Tensor, ...]:
+def _finish(estimate: Means, scale: Tensor | None, observed: Tensor | None) -> tuple[Tensor, ...]:
     """Turn means into scores; unobserved cells hold 0 everywhere."""
     mean, error, points, effective = estimate
     if scale is not None:

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils.rng import FAR, bits, fold_in, scale, split
-from tempograd.errors import SettingError, warn
+from tempograd.core.errors import SettingError, warn
+from tempograd.core.rng import FAR, bits, fold_in, scale, split
 
 # How often segments leave a cell active, in closed form, and settings that follow from it
 #

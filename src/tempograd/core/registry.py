@@ -4,8 +4,17 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, TypeVar
 
-from tempograd._utils.plugins import Offer, offers
-from tempograd.errors import InputError, TempogradError, UnknownNameError, brief, listed, one_line, quote, warn
+from tempograd.core.errors import (
+    InputError,
+    TempogradError,
+    UnknownNameError,
+    brief,
+    listed,
+    one_line,
+    quote,
+    warn,
+)
+from tempograd.core.plugins import Offer, offers
 
 T = TypeVar("T")
 
@@ -34,7 +43,7 @@ class Registry(Mapping[str, T]):
     >>> tools["hamer"]
     Traceback (most recent call last):
     ...
-    tempograd.errors.UnknownNameError: No tool is called 'hamer'. Did you mean 'hammer'? Known names: hammer.
+    tempograd.core.errors.UnknownNameError: No tool is called 'hamer'. Did you mean 'hammer'? Known names: hammer.
     """
 
     def __init__(

@@ -2,29 +2,24 @@
 
 import math
 from contextlib import nullcontext
-from dataclasses import dataclass
-from enum import IntEnum
 from functools import lru_cache
-from typing import Self
 
 import torch
 from torch import Tensor
 
-from tempograd._utils.kernels import CellSums
-from tempograd._utils.rng import Stream, bits, keys
+from tempograd.core.estimate import CURVED, LOOKED, Found, GradientCheck, hidden
+from tempograd.core.kernels import CellSums
+from tempograd.core.rng import Stream, bits, keys
 from tempograd.engine.batching import slices
 from tempograd.engine.cuda import CELLS, Tensors, run_captured
-from tempograd.engine.estimators import UNSEEN
 from tempograd.engine.model import Model, exact, resolution
 from tempograd.engine.request import Block, Request
-from tempograd.errors import InputError, brief
 
 STEP, SHORTER = 0.1, 0.03  # share of the displacement to one side, and how much shorter the step to the other is
 EDGE = 1e-5  # share of the path from the baseline within which nothing but a jump can happen
 FAR_ENDS, MOST_ENDS = 0.08, 4  # share of the points of a stage whose far ends are read, and their number
 CANDIDATES, SKIPPED = 2, (0.06, 3)  # points of which one is chosen, next to the baseline but for the first
 NOISE = 8.0  # times the resolution of numbers: rounding of a score
-CURVED = 0.5  # share of the difference of two slopes that counts as curvature, not as a gap
 TOGETHER = 100  # points that are compared with each other
 FEW = 4  # series of which products are taken pair by pair
 FROM = (0.5, 0.75)  # neighbours near x and nearest: from these positions on
@@ -41,7 +36,6 @@ NEARBY, PART = 0.5, 0.5  # the same nearby, where the slope is at least that par
 OFF = 0.1  # share of the change that may be missing along the path
 SURE, ENOUGH = 4.0, 10  # standard errors, and the points that it takes to have one
 STEEP = 5.0  # times the change per length of the path
-LOOKED = 25  # points below which a path was hardly looked at: then more of them come first
 JUMP = 0.05  # share of the change that may happen at once
 TINY = torch.finfo(torch.float64).tiny
 
@@ -266,24 +260,6 @@ class Evidence:
         return hidden(values, self.delta, self.totals()[:, NAMES.index("seen")], points)
 
 
-def hidden(values: Tensor, delta: Tensor, seen: Tensor, points: Tensor | int) -> Tensor:
-    r"""Return what a change that no draw has met may add to each map, as a share of it, (series,).
-
-    With :math:`n` draws that saw the score change by no more than :math:`s` of :math:`c`, the rest has met none of
-    them, so its probability is below :math:`3 / n` (the rule of three, 95 % sure), and it adds no more than
-    :math:`3 / n \cdot (|c| - s) / \sum |A|`.
-
-    Examples
-    --------
-    >>> values = torch.tensor([[[0.5], [-0.1]]])
-    >>> hidden(values, torch.tensor([1.0]), torch.tensor([0.9]), 50)  # 3/50 of 0.1, over 0.6
-    tensor([0.0100], dtype=torch.float64)
-    """
-    rest = (delta.double().abs() - seen.double()).clamp(min=0)
-    size = values.double().abs().sum((1, 2))
-    return torch.where(rest > 0, UNSEEN * rest / points / size.clamp(min=torch.finfo(torch.float64).tiny), 0)
-
-
 def _along(
     x: Tensor,
     clean: Tensor,
@@ -445,88 +421,6 @@ def _signs(seed: int, cells: int, device: torch.device, dtype: torch.dtype) -> T
     stream = keys(seed, torch.zeros(1, dtype=torch.int64), Stream.SIGNS)
     drawn = bits(stream, torch.arange(cells)) >> 31
     return (drawn * 4 - 2).to(device, dtype)
-
-
-class Found(IntEnum):
-    """What the check of a series found."""
-
-    UNKNOWN = 0
-    AGREES = 1
-    STEEP = 2
-    JUMPS = 3
-    WRONG = 4
-
-
-WORDS = tuple(found.name.lower() for found in Found)
-
-
-@dataclass(frozen=True, eq=False)
-class GradientCheck:
-    """Whether each series' gradient is that of the score, told from scores nearby and along the path.
-
-    Attributes
-    ----------
-    found : Tensor of shape (series,)
-        0 unknown: all differences are lost in rounding. 1 agrees, as far as these points can see. 2 steep: slopes
-        and scores along the path do not fit yet, but steep places were met, so more points help. 3 jumps: the
-        score changes where the gradient knows of nothing. 4 wrong: the gradient is not that of the score.
-    gap : Tensor of shape (series,)
-        Share of the change between neighbouring path points in the half next to x that neither of their gradients
-        explains.
-    nearby : Tensor of shape (series, 2)
-        Slope of the score over a tenth of a displacement to one side of a path point, three thousandths to the
-        other, minus the slope of the gradient, as a share of the slope. For a curved score they have different
-        signs or shrink with the step; for a wrong gradient both are alike. NaN where paths differ, so that
-        neighbours tell enough.
-    missing : Tensor of shape (series,)
-        Change of the score that slopes along the path miss, as a share of the change or, where that is larger, of
-        all scores; 0 where it could be noise.
-    jump : Tensor of shape (series,)
-        Change of the score within a hundred-thousandth of the path from the baseline.
-    seen : Tensor of shape (series,)
-        The largest change of the score that a path point saw.
-    """
-
-    found: Tensor
-    gap: Tensor
-    nearby: Tensor
-    missing: Tensor
-    jump: Tensor
-    seen: Tensor
-
-    def __len__(self) -> int:
-        return len(self.found)
-
-    def verify(self) -> None:
-        """Refuse parts, read from a file, that are not of the kind and size that they must have."""
-        count = len(self)
-        for name, part in vars(self).items():
-            shape = (count, 2) if name == "nearby" else (count,)
-            if part.shape != shape or part.is_floating_point() != (name != "found"):
-                raise InputError(f"gradient_check.{name} must have shape {shape}, got {brief(part)}.")
-        if bool(((self.found < 0) | (self.found >= len(WORDS))).any()):
-            raise InputError(f"gradient_check.found must lie in 0 … {len(WORDS) - 1}.")
-
-    def __getitem__(self, rows: slice | Tensor | list[int]) -> Self:
-        """Return the check of some of the series."""
-        return type(self)(*(part[rows] for part in vars(self).values()))
-
-    def __repr__(self) -> str:
-        counts = [(word, int((self.found == code).sum())) for code, word in enumerate(WORDS)]
-        told = [f"{word} in {count:,}" for word, count in counts if count]
-        return f"GradientCheck({', '.join(told) or 'nothing'} of {len(self):,} series)"
-
-    @property
-    def failed(self) -> Tensor:
-        """Return for which series the gradient is not that of the score, (series,)."""
-        return self.found >= Found.JUMPS
-
-    @property
-    def beyond(self) -> Tensor:
-        """Return how far the gradient lies outside the two slopes nearby, as a share of the slope, (series,)."""
-        ahead, back = self.nearby.unbind(1)
-        outside = torch.minimum(ahead.abs(), back.abs()) - CURVED * (ahead - back).abs()
-        return torch.where(ahead * back > 0, outside, 0).clamp(min=0)
 
 
 def judge_gradients(

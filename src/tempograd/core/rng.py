@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd._utils import kernels
+from tempograd.core import kernels
 
 FAR = 1 << 31  # counters from here on are free for other uses than the points of a path
 _MASK = 0xFFFFFFFF

@@ -12,8 +12,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from tempograd._utils import validation
-from tempograd.errors import InputError, SettingError, brief
+from tempograd.core import validation
+from tempograd.core.errors import InputError, SettingError, brief
 
 LARGEST = 10_000_000  # of counts: beyond, memory ends long before the work does
 LONGEST = 100  # characters of a text, which messages repeat

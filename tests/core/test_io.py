@@ -19,9 +19,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from tempograd._utils import io
-from tempograd._utils.io import EXPLANATION, Kind, check_output, made, writable, write_atomically
-from tempograd.errors import OutputError, TempogradError, short_path
+from tempograd.core import io
+from tempograd.core.errors import OutputError, TempogradError, short_path
+from tempograd.core.io import EXPLANATION, Kind, check_output, made, writable, write_atomically
 
 NOTE = Kind("note", lambda path: path.read_text().startswith("note"))
 
@@ -406,7 +406,7 @@ def test_messages_stay_short_and_in_one_line(tmp_path):
 
 HOLD = """
 import sys
-from tempograd._utils.io import scratch
+from tempograd.core.io import scratch
 with scratch(sys.argv[1]) as folder:
     (folder / "part").write_text("half")
     print(folder.name, flush=True)
@@ -527,7 +527,7 @@ def test_a_signal_waits_until_a_file_is_read(tmp_path, monkeypatch):
             read.append(name)
             return self.file.get_tensor(name)
 
-    monkeypatch.setattr("tempograd._utils.io.safetensors", SimpleNamespace(safe_open=Slow))
+    monkeypatch.setattr("tempograd.core.io.safetensors", SimpleNamespace(safe_open=Slow))
     with pytest.raises(KeyboardInterrupt):
         io.load(path)
     assert sorted(read) == ["a", "b"]

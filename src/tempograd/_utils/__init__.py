@@ -1,1 +1,0 @@
-"""What every room uses: random numbers, checks, files, words and progress. Private."""

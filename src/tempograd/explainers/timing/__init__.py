@@ -1,1 +1,0 @@
-"""TIMING: paths that leave random segments of the series untouched."""
