@@ -8,8 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from tempograd.core.question import Question
 from tempograd.core.rng import Stream, keys
-from tempograd.engine import Block, Request, compute_gradients, frozen
+from tempograd.engine import Ask, Block, compute_gradients, frozen
 from tempograd.explainers import Timing
 from tempograd.sampling.segments import SegmentSampler
 
@@ -30,7 +31,7 @@ class Points(NamedTuple):
 class Case:
     """Every series once per seed, on the model's device, its target known."""
 
-    request: Request
+    ask: Ask
     block: Block
     sampler: SegmentSampler
     stream: Tensor  # (2, rows)
@@ -55,7 +56,7 @@ class Case:
         for batch in torch.arange(masks.shape[1], device=x.device).split(max(1, self.limit // self.rows)):
             back = masks[:, batch] * (alpha[:, batch, None, None] - 1)
             z = torch.addcmul(x[:, None], back, difference[:, None])
-            gradient, score, _, _ = compute_gradients(self.request, z, self.block)
+            gradient, score, _, _ = compute_gradients(self.ask, z, self.block)
             effects.append(gradient * difference[:, None])
             scores.append(score)
         weight = torch.ones_like(alpha) if weight is None else weight
@@ -66,7 +67,7 @@ class Case:
         x, difference = self.block.x, self.block.x - self.block.baseline
         parts = masks.split(max(1, self.limit // self.rows), 1)
         return torch.cat(
-            [self.request.scores(x[:, None] - part * difference[:, None], self.block) for part in parts], 1
+            [self.ask.scores(x[:, None] - part * difference[:, None], self.block) for part in parts], 1
         )
 
 
@@ -83,17 +84,17 @@ def case(
     """Prepare a case; ``setting`` is segments, min_length and max_length."""
     repeats = len(seeds)
     with frozen(model):
-        request = Request.create(model, x, mask=mask, **call)
-        block = request.with_target(request.block(slice(0, len(x))))
-        clean = request.scores(block.x[:, None], block)[:, 0]
+        ask = Ask.create(model, x, Question(**call), mask=mask)
+        block = ask.with_target(ask.block(slice(0, len(x))))
+        clean = ask.scores(block.x[:, None], block)[:, 0]
         explainer = Timing(50, *setting, anchored=0.5)
-        sampler = SegmentSampler.table(
-            explainer.settings_by_length(request), request.x, request.device, torch.float32
-        ).of(block.lengths.repeat(repeats))
+        sampler = SegmentSampler.table(explainer.settings_by_length(ask), ask.x, ask.device, torch.float32).of(
+            block.lengths.repeat(repeats)
+        )
         stream = torch.cat([keys(seed, block.ids, Stream.SEGMENTS) for seed in seeds], 1)
         wide = {
             name: part.repeat(repeats, *[1] * (part.ndim - 1))
             for name, part in block._asdict().items()
             if isinstance(part, Tensor)
         }
-        yield Case(request, block._replace(**wide), sampler, stream, clean.repeat(repeats), limit)
+        yield Case(ask, block._replace(**wide), sampler, stream, clean.repeat(repeats), limit)

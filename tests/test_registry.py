@@ -29,8 +29,8 @@ class Flat(Explainer):
 
     height: float = 2.0
 
-    def attribute(self, request):
-        return Estimate(torch.full_like(request.x, self.height))
+    def attribute(self, ask):
+        return [Estimate(torch.full_like(ask.x, self.height))]
 
 def add_dance(commands):
     commands.add_parser("dance", help="dance").set_defaults(run=lambda args: print("danced"))

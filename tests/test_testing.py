@@ -23,52 +23,51 @@ class Method(tg.IntegratedGradients):
 
     n_steps: int = 8
 
-    def spoil(self, values, request):
+    def spoil(self, values, ask):
         return values
 
-    def attribute(self, request):
-        found = super().attribute(request)
-        return found._replace(values=self.spoil(found.values, request))
+    def attribute(self, ask):
+        return [one._replace(values=self.spoil(one.values, ask)) for one in super().attribute(ask)]
 
 
 @dataclass(frozen=True)
 class Company(Method):
-    def spoil(self, values, request):
+    def spoil(self, values, ask):
         return values - values.mean(0) * (values != 0)
 
 
 @dataclass(frozen=True)
 class Position(Method):
-    def spoil(self, values, request):
+    def spoil(self, values, ask):
         return values * (1 + torch.arange(len(values))[:, None, None])
 
 
 @dataclass(frozen=True)
 class ErrorOfCompany(Method):
-    def attribute(self, request):
-        found = super().attribute(request)
+    def attribute(self, ask):
+        (found,) = super().attribute(ask)
         error = torch.full_like(found.values, 1.0 / len(found.values))
-        return found._replace(standard_error=error if request.mask is None else error * request.mask)
+        return [found._replace(standard_error=error if ask.mask is None else error * ask.mask)]
 
 
 @dataclass(frozen=True)
 class BatchSize(Method):
-    def spoil(self, values, request):
-        return values * (1 if request.batch_size is None else 1 + 1e-3)
+    def spoil(self, values, ask):
+        return values * (1 if ask.batch_size is None else 1 + 1e-3)
 
 
 @dataclass(frozen=True)
 class TorchDraws(Method):
     deterministic: ClassVar[bool] = False
 
-    def spoil(self, values, request):
-        return values * (1 + torch.rand(()) * (1 + request.seed))
+    def spoil(self, values, ask):
+        return values * (1 + torch.rand(()) * (1 + ask.seed))
 
 
 @dataclass(frozen=True)
 class SecretDraws(Method):
-    def spoil(self, values, request):
-        return values * (1 + request.seed)
+    def spoil(self, values, ask):
+        return values * (1 + ask.seed)
 
 
 @dataclass(frozen=True)
@@ -78,37 +77,37 @@ class NoDraws(Method):
 
 @dataclass(frozen=True)
 class Shape(Method):
-    def spoil(self, values, request):
+    def spoil(self, values, ask):
         return values[:, :, :1].expand_as(values)[:, :-1]
 
 
 @dataclass(frozen=True)
 class NotFinite(Method):
-    def spoil(self, values, request):
+    def spoil(self, values, ask):
         return values / (values.shape[2] != 1)
 
 
 @dataclass(frozen=True)
 class AllAlike(Method):
-    def spoil(self, values, request):
+    def spoil(self, values, ask):
         return torch.full_like(values, 0.5)
 
 
 @dataclass(frozen=True)
 class Double(Method):
-    def spoil(self, values, request):
+    def spoil(self, values, ask):
         return values.double()
 
 
 @dataclass(frozen=True)
 class Unsigned(Method):
-    def spoil(self, values, request):
+    def spoil(self, values, ask):
         return values.abs()
 
 
 @dataclass(frozen=True)
 class Incomplete(Method):
-    def spoil(self, values, request):
+    def spoil(self, values, ask):
         return values * 0.9
 
 
@@ -116,8 +115,8 @@ class Incomplete(Method):
 class NotZero(Method):
     complete: ClassVar[bool] = False
 
-    def spoil(self, values, request):
-        return values + 1e-3 * (1 if request.mask is None else request.mask)
+    def spoil(self, values, ask):
+        return values + 1e-3 * (1 if ask.mask is None else ask.mask)
 
 
 @dataclass(frozen=True)
@@ -130,13 +129,10 @@ class Everything(Method):
 class AnyTarget(tg.Occlusion):
     """The mean effect on all classes, called targeted."""
 
-    def attribute(self, request):
-        parts = [super(AnyTarget, self).attribute(replace_target(request, each)) for each in range(2)]
-        return parts[0]._replace(values=parts[0].values * 2 - parts[1].values)
-
-
-def replace_target(request, target):
-    return replace(request, requested_target=target)
+    def attribute(self, ask):
+        ask.read_all()
+        parts = [super(AnyTarget, self).attribute(ask.replace(target=each))[0] for each in range(2)]
+        return [parts[0]._replace(values=parts[0].values * 2 - parts[1].values)]
 
 
 @dataclass(frozen=True)
@@ -163,56 +159,56 @@ class Probabilities(tg.Occlusion):
 class Unmasked(Method):
     complete: ClassVar[bool] = False
 
-    def attribute(self, request):
-        found = super().attribute(request)
-        return found._replace(values=found.values + request.x.float() * 1e-3 * (request.mask is not None))
+    def attribute(self, ask):
+        (found,) = super().attribute(ask)
+        return [found._replace(values=found.values + ask.x.float() * 1e-3 * (ask.mask is not None))]
 
 
 @dataclass(frozen=True)
 class Filled(tg.Occlusion):
     """Puts the baseline where nothing was observed."""
 
-    def attribute(self, request):
-        if request.mask is not None:
-            request = replace(request, x=torch.where(request.mask, request.x, request.baseline))
-        return super().attribute(request)
+    def attribute(self, ask):
+        if ask.mask is not None:
+            ask = replace(ask, x=torch.where(ask.mask, ask.x, ask.baseline))
+        return super().attribute(ask)
 
 
 @dataclass(frozen=True)
 class Length(Method):
     complete: ClassVar[bool] = False
 
-    def spoil(self, values, request):
+    def spoil(self, values, ask):
         return values / values.shape[1]
 
 
 @dataclass(frozen=True)
 class Weights(Method):
-    def spoil(self, values, request):
+    def spoil(self, values, ask):
         with torch.no_grad():
-            next(request.model.parameters()).mul_(1.001)
+            next(ask.model.parameters()).mul_(1.001)
         return values
 
 
 @dataclass(frozen=True)
 class Hooks(Method):
-    def spoil(self, values, request):
-        next(request.model.children()).register_forward_hook(lambda *_: None)
+    def spoil(self, values, ask):
+        next(ask.model.children()).register_forward_hook(lambda *_: None)
         return values
 
 
 @dataclass(frozen=True)
 class Grads(Method):
-    def spoil(self, values, request):
+    def spoil(self, values, ask):
         with torch.enable_grad():
-            request.model(request.x.to(next(request.model.parameters()).dtype)).sum().backward()
+            ask.model(ask.x.to(next(ask.model.parameters()).dtype)).sum().backward()
         return values
 
 
 @dataclass(frozen=True)
 class Series(Method):
-    def spoil(self, values, request):
-        request.x.mul_(1.5)
+    def spoil(self, values, ask):
+        ask.x.mul_(1.5)
         return values
 
 
@@ -248,10 +244,10 @@ class NaN(Method):
 
 @dataclass(frozen=True)
 class Steps(Method):
-    def attribute(self, request):
-        if request.requested_steps is not None:
+    def attribute(self, ask):
+        if ask.question.steps is not None:
             raise RuntimeError("no steps")
-        return super().attribute(request)
+        return super().attribute(ask)
 
 
 @dataclass(frozen=True)
@@ -286,7 +282,7 @@ class Learns(Method):
     def fit(self, model, x, *, seed=0):
         return replace(self, size=torch.as_tensor(x).abs().mean())
 
-    def spoil(self, values, request):
+    def spoil(self, values, ask):
         return values * self.size
 
 

@@ -69,7 +69,7 @@ def test_files_in_the_picture_exist():
         f"{path.name}/" for home in (LIBRARY, ROOT / "reproduction") for path in home.rglob("*") if path.is_dir()
     }
     assert shown - there - folders - {"reproduction/", "src/", "tempograd/"} == set()
-    assert {"by_name.py", "request.py", "core.py", "released/"} <= shown
+    assert {"by_name.py", "ask.py", "core.py", "released/"} <= shown
 
 
 def test_packages_of_the_library_are_all_in_the_picture_and_in_the_table():

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from tempograd.engine import Request
+from tempograd.core.question import Question
+from tempograd.engine import Ask
 from tempograd.engine.cuda import HostWriter, NotCapturableError, Prefetcher, plain_state
 from tempograd.engine.gradients import _gradient_pass, compute_gradients
 from tempograd.engine.guesses import findings
@@ -92,8 +93,8 @@ def test_the_pass_that_is_captured_picks_the_class_of_the_plain_one(columns, out
     model, x = smooth(4, 2, columns), series(3, 4, 2, dtype=torch.float64)
     z = torch.stack([0.3 * x, 0.9 * x], 1)
     target = torch.tensor(target) if isinstance(target, list) else target
-    request = Request.create(model, x, target=target, output=output)
-    expected = compute_gradients(request, z.clone(), request.block(slice(0, 3)))
+    ask = Ask.create(model, x, Question(target=target, output=output))
+    (expected,) = compute_gradients([ask], z.clone(), [ask.block(slice(0, 3))])
     asked = () if target is None else (torch.as_tensor(target).expand(3),)
     beside = torch.stack([0.1 * x, 0.2 * x, 0.4 * x], 1)
     rows = torch.cat([x, beside.flatten(0, 1)])
@@ -104,7 +105,7 @@ def test_the_pass_that_is_captured_picks_the_class_of_the_plain_one(columns, out
     torch.testing.assert_close(told, findings(model(x).detach()))
     assert torch.equal(chosen, expected.block.target)
     torch.testing.assert_close(score[:3], expected.block.clean_score)
-    torch.testing.assert_close(score[3:12].view(3, 3), request.scores(beside, expected.block))
+    torch.testing.assert_close(score[3:12].view(3, 3), ask.scores(beside, expected.block))
     torch.testing.assert_close(score[12:].view(3, 2), expected.score)
     torch.testing.assert_close(gradient.view_as(z), expected.gradient)
 

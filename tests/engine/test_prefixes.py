@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from tempograd.core.errors import ModelError
-from tempograd.engine import Prefixes, Request, frozen
+from tempograd.core.question import Question
+from tempograd.engine import Ask, Prefixes, frozen
 from tempograd.models import build
 from tests.helpers.models import Recurrent, linear, series
 
@@ -46,8 +47,8 @@ MODELS = {
 
 
 def prefixes(model, x, size=50, **options):
-    request = Request.create(model, x)
-    return Prefixes(request, request.with_target(request.block(slice(0, len(x)))), size, **options)
+    ask = Ask.create(model, x, Question())
+    return Prefixes(ask, ask.with_target(ask.block(slice(0, len(x)))), size, **options)
 
 
 def literal(model, x, t):

@@ -8,7 +8,8 @@ from torch import nn
 from torch.nn.functional import normalize
 
 from tempograd.core.errors import InputError, ModelError, SettingError
-from tempograd.engine import Request
+from tempograd.core.question import Question
+from tempograd.engine import Ask
 from tempograd.explainers import ContraLSP
 from tempograd.explainers.masks.replacements import Replacement, Trend, _Gates, contrast, seeded, two_means
 from tests.helpers.literal_methods import blind, first_network, literal_contralsp
@@ -19,9 +20,9 @@ DOUBLE = torch.float64
 
 def gates(settings, model=blind, x=None, seed=0):
     x = series(4, 6, 3, dtype=DOUBLE) if x is None else x
-    request = Request.create(model, x, output="raw", seed=seed)
-    networks = seeded(request, lambda: [Replacement(3), Trend(x.shape[1], 3)])
-    return _Gates(settings, request, settings._read(request, slice(0, len(x))), networks)
+    ask = Ask.create(model, x, Question(output="raw"), seed=seed)
+    networks = seeded(ask, lambda: [Replacement(3), Trend(x.shape[1], 3)])
+    return _Gates(settings, ask, settings._read(ask, slice(0, len(x))), networks)
 
 
 def flat(monkeypatch):

@@ -5,7 +5,8 @@ import torch
 from torch.nn.functional import normalize
 
 from tempograd.core.errors import InputError, ModelError, SettingError
-from tempograd.engine import Request
+from tempograd.core.question import Question
+from tempograd.engine import Ask
 from tempograd.explainers import ExtremalMask
 from tempograd.explainers.masks.replacements import Replacement, seeded
 from tests.helpers.literal_methods import blind, first_network, literal_extremal_mask
@@ -85,9 +86,9 @@ def test_the_backward_pass_in_time_does_not_start_in_the_padding():
 
 
 def test_the_seed_of_the_network_leaves_other_generators_alone():
-    request = Request.create(smooth(4, 2), series(2, 4, 2), seed=-(2**63))
+    ask = Ask.create(smooth(4, 2), series(2, 4, 2), Question(), seed=-(2**63))
     before = torch.get_rng_state()
-    (one,), (two,) = (seeded(request, lambda: [Replacement(2)]) for _ in range(2))
+    (one,), (two,) = (seeded(ask, lambda: [Replacement(2)]) for _ in range(2))
     assert torch.equal(before, torch.get_rng_state())
     assert torch.equal(one.head.weight, two.head.weight)
 

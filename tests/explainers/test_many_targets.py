@@ -9,7 +9,8 @@ from torch import nn
 import tempograd as tg
 from tempograd.core.errors import InputError
 from tempograd.core.estimate import Estimate
-from tempograd.engine import Request
+from tempograd.core.question import Question
+from tempograd.engine import Ask
 from tempograd.explainers import Timing
 
 SERIES, TIME, CHANNELS, OUTPUTS = 4, 9, 2, 12
@@ -164,9 +165,8 @@ def test_methods_without_a_way_of_their_own_take_several_targets(x):
 class Doubled(Timing):
     """A variant that overrides how one target is explained, and nothing else."""
 
-    def attribute(self, request: Request) -> Estimate:
-        found = super().attribute(request)
-        return found._replace(values=2 * found.values)
+    def attribute(self, ask: Ask) -> list[Estimate]:
+        return [each._replace(values=2 * each.values) for each in super().attribute(ask)]
 
 
 def test_a_variant_that_overrides_one_target_is_asked_for_each(model, x):
@@ -219,8 +219,8 @@ def test_a_model_that_works_in_place(x):
 
 
 def test_many_targets_leave_room_for_what_is_kept_of_each(model, x):
-    request = Request.create(model, x, output="raw")
-    one, few, many = (request.gradient_batching(targets) for targets in (1, 2, 2**17))
+    ask = Ask.create(model, x, Question(output="raw"))
+    one, few, many = (ask.gradient_batching(targets) for targets in (1, 2, 2**17))
     assert few.size == one.size
     assert many.size * 2**17 * x[0].numel() <= 2 * 2**26
 

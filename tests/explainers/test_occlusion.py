@@ -347,8 +347,8 @@ def test_remembered_states_make_no_difference(kind, batch_size, monkeypatch):
     used = []
 
     class Slow(Prefixes):
-        def __init__(self, request, block, size):
-            super().__init__(request, block, size, fast=False)
+        def __init__(self, ask, block, size):
+            super().__init__(ask, block, size, fast=False)
             used.append(self._stepper)
 
     monkeypatch.setattr(single_cells, "Prefixes", Slow)

@@ -34,14 +34,14 @@ class Linear(tg.Explainer):
     n_steps: Any = "auto"  # a setting of its own under a name that means something elsewhere
     share: float = 1.0
 
-    def attribute(self, request):
-        block = request.block(slice(None))
-        x = request.x.clone().requires_grad_()
-        scores = request.outputs(x[:, None], block).flatten(1)[:, 0]
+    def attribute(self, ask):
+        block = ask.block(slice(None))
+        x = ask.x.clone().requires_grad_()
+        scores = ask.outputs(x[:, None], block).flatten(1)[:, 0]
         (slope,) = torch.autograd.grad(scores.sum(), x)
-        values = self.share * slope * (request.x - request.baseline)
-        request.read_all()
-        return Estimate(values, delta=(slope * (request.x - request.baseline)).sum((1, 2)))
+        values = self.share * slope * (ask.x - ask.baseline)
+        ask.read_all()
+        return [Estimate(values, delta=(slope * (ask.x - ask.baseline)).sum((1, 2)))]
 
 
 def explained(**settings):

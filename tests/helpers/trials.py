@@ -8,8 +8,9 @@ import torch
 from tempograd.core import settings
 from tempograd.core.estimate import Estimate
 from tempograd.core.rng import Stream, keys, uniform
-from tempograd.engine import Request
+from tempograd.engine import Ask
 from tempograd.explainers import Explainer
+from tempograd.explainers.base import one_by_one
 from tempograd.metrics import METRICS
 
 WEIGHTS = torch.linspace(0.2, 3.0, 12).view(12, 1)
@@ -32,12 +33,13 @@ class Mixed(Explainer):
     quality: float = settings.real(0.0, high=1.0)
     stream: int = settings.integer(0, least=0)
 
-    def attribute(self, request: Request) -> Estimate:
-        request.read_all()
-        cell = torch.arange(request.x[0].numel())
-        streams = keys(request.seed + 1000 * self.stream, request.ids, Stream.SCORES)
-        noise = uniform(streams[..., None], cell).view(request.x.shape)
-        truth = (request.x * WEIGHTS.to(request.x)).abs()
+    @one_by_one
+    def attribute(self, ask: Ask) -> Estimate:
+        ask.read_all()
+        cell = torch.arange(ask.x[0].numel())
+        streams = keys(ask.seed + 1000 * self.stream, ask.ids, Stream.SCORES)
+        noise = uniform(streams[..., None], cell).view(ask.x.shape)
+        truth = (ask.x * WEIGHTS.to(ask.x)).abs()
         return Estimate(self.quality * truth + (1 - self.quality) * noise)
 
 

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, brief
+from tempograd.core.question import Question
 from tempograd.core.settings import rules
-from tempograd.engine import Model, Request, compute_gradients, frozen, slices
+from tempograd.engine import Ask, Model, compute_gradients, frozen, slices
 from tempograd.explainers import Timing
 from tempograd.explanation import Explanation
 from tempograd.plots import style
@@ -138,9 +139,9 @@ def timing_steps_record(
     whole = whole_series(explanation, x)
     explanation = completed(explanation, model, whole)
     with frozen(model):
-        request = _question(model, explanation, i, whole)
-        block = request.block(slice(0, 1))
-        paths, mean, drawn, done = timing.paths(request), WeightedMean(errors=False), [], 0
+        ask = _question(model, explanation, i, whole)
+        block = ask.block(slice(0, 1))
+        paths, mean, drawn, done = timing.paths(ask), WeightedMean(errors=False), [], 0
         used = timing.schedule.points if explanation.n_evals is None else int(explanation.n_evals[i])
         for stage, points in enumerate(timing.schedule.stages):
             if done == used:  # good enough before the last stage
@@ -149,7 +150,7 @@ def timing_steps_record(
             path = path.resample() or path
             for batch in slices(points, BATCH):
                 at = path.at(batch)
-                gradient, _, _, block = compute_gradients(request, at.z, block)
+                ((gradient, _, _, block),) = compute_gradients([ask], at.z, [block])
                 mean.add(gradient, at.weight, at.active)
                 active = torch.ones_like(at.z) if at.active is None else at.active
                 drawn.append(torch.stack([at.z[0, ..., d], gradient[0, ..., d], active[0, ..., d]]))
@@ -181,17 +182,19 @@ def _explainer(explanation: Explanation) -> Timing:
     return Timing(**{name: value for name, value in explanation.parameters.items() if name in rules(Timing)})
 
 
-def _question(model: Model, explanation: Explanation, i: int, x: Tensor) -> Request:
+def _question(model: Model, explanation: Explanation, i: int, x: Tensor) -> Ask:
     """Ask about one series what the explanation asked about it."""
     steps, target = explanation.steps, explanation.target
-    return Request.create(
+    return Ask.create(
         model,
         x[i : i + 1],
-        target=None if target is None else target[i : i + 1],
-        baseline=explanation.baseline[i : i + 1],
+        Question(
+            target=None if target is None else target[i : i + 1],
+            output=explanation.output,
+            steps=steps[i].nonzero().flatten().tolist() if isinstance(steps, Tensor) else steps,
+            baseline=explanation.baseline[i : i + 1],
+        ),
         mask=None if explanation.mask is None else explanation.mask[i : i + 1],
-        steps=steps[i].nonzero().flatten().tolist() if isinstance(steps, Tensor) else steps,
-        output=explanation.output,
         seed=explanation.seed,
         ids=explanation.ids[i : i + 1],
     )

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core.errors import InputError, SettingError, UnknownNameError, brief, listed
-from tempograd.engine import Request, one_logit
+from tempograd.engine import Ask, one_logit
 from tempograd.explainers import Explainer
 from tempograd_paper.labels import REAL, SYNTHETIC
 
@@ -96,28 +96,29 @@ class Released(Explainer):
         """Tell whether settings and results are examined: whoever asks for the faults knows."""
         return not self.quirks
 
-    def _request(self, request: Request) -> Request:
+    def question(self, ask: Ask) -> Ask:
         """A6: read the raw output. B6: explain the last step only. B7: keep each cell's effect on its own step."""
+        ask = super().question(ask)
         if not self.quirks:
-            return request
-        steps = request.requested_steps
+            return ask
+        steps = ask.question.steps
         if self.quirks & {"B6", "B7"}:
             steps = None  # where there is one output per series
             with torch.no_grad():
-                block = request.block(slice(0, 1))
-                answer = request.forward(block.x, block.index)
+                block = ask.block(slice(0, 1))
+                answer = ask.forward(block.x, block.index)
             if answer.ndim == 3:
-                last = torch.arange(answer.shape[1]) == request.lengths.cpu()[:, None] - 1
+                last = torch.arange(answer.shape[1]) == ask.lengths.cpu()[:, None] - 1
                 steps = "own" if "B7" in self.quirks else last
-        return request.replace(output="raw" if "A6" in self.quirks else request.output, requested_steps=steps)
+        return ask.replace(output="raw" if "A6" in self.quirks else ask.output, steps=steps)
 
-    def _explained(self, request: Request, output: str) -> Tensor | None:
+    def _explained(self, ask: Ask, output: str) -> Tensor | None:
         """A6 reads a single logit as it is, as output 0; it is still that of class 1 of two."""
-        target = request.target if isinstance(request.target, Tensor) else None
-        columns = request.columns
-        if target is None or columns is None or request.output == output or not one_logit(columns, output):
+        resolved = ask.resolved
+        target = resolved.target if isinstance(resolved.target, Tensor) else None
+        if target is None or resolved.output == output or not one_logit(resolved.columns, output):
             return target
-        if request.requested_target is not None:
+        if ask.question.target is not None:
             raise InputError(
                 "As the released code does it (A6) the model's only output is read as it is, so no class of two "
                 "can be asked for: leave target out."

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from tempograd.core.estimate import Estimate
-from tempograd.engine import Request, slices
+from tempograd.engine import Ask, slices
 from tempograd.explainers import Dynamask
+from tempograd.explainers.base import one_by_one
 from tempograd.explainers.masks.base import Groups
 from tempograd.explainers.masks.dynamask import Keep
 from tempograd_paper.labels import REAL
@@ -70,36 +71,37 @@ class ReleasedDynamask(ReleasedMask, Dynamask):
             return replace(plain, areas=(0.25, 0.3), quirks=plain.quirks | {"B6"})
         return replace(plain, areas=tuple(round(0.25 + 0.01 * i, 2) for i in range(10)), epochs=1000)
 
-    def attribute(self, request: Request) -> Estimate:
+    @one_by_one
+    def attribute(self, ask: Ask) -> Estimate:
         if "B5" in self.quirks and (self.size_weight or self.time_weight):
-            return replace(self, size_weight=0.0, time_weight=0.0).attribute(request)
+            return replace(self, size_weight=0.0, time_weight=0.0).attribute(ask)[0]
         if "4.2" not in self.quirks:
-            return super().attribute(request)
-        stored, like = [], torch.zeros((), device=request.x.device)
+            return super().attribute(ask)[0]
+        stored, like = [], torch.zeros((), device=ask.x.device)
 
         def keep(_: slice, masks: Tensor, errors: Tensor) -> None:
             stored.append((masks.to(like), errors.to(like)))
 
-        self._learn(request, slice(0, len(request.x)), keep)
+        self._learn(ask, slice(0, len(ask.x)), keep)
         masks, errors = (torch.cat(parts) for parts in zip(*stored, strict=True))
         return Estimate(misread(masks, errors, BATCH))
 
-    def _learn(self, request: Request, series: slice, keep: Keep) -> None:
+    def _learn(self, ask: Ask, series: slice, keep: Keep) -> None:
         def keep_turned(rows: slice, masks: Tensor, errors: Tensor) -> None:  # 4.3
-            keep(rows, (1 - masks).where(request.block(rows).observed[:, None], 0), errors)
+            keep(rows, (1 - masks).where(ask.block(rows).observed[:, None], 0), errors)
 
         kept = keep_turned if self.deletion and "4.3" in self.quirks else keep
-        for batch in slices(len(request.x), BATCH) if "0.3.5" in self.quirks else [series]:
-            super()._learn(request, batch, kept)
+        for batch in slices(len(ask.x), BATCH) if "0.3.5" in self.quirks else [series]:
+            super()._learn(ask, batch, kept)
 
     def _aim(self, errors: Tensor) -> Tensor:
         return errors if "B5" in self.quirks else super()._aim(errors)
 
-    def _steps(self, request: Request, groups: Groups, leaves: Sequence[Tensor]) -> Groups:
+    def _steps(self, ask: Ask, groups: Groups, leaves: Sequence[Tensor]) -> Groups:
         if "0.3.5" not in self.quirks:
             return groups
         ((problem,),) = groups
-        batches = list(slices(len(request.x), BATCH))
+        batches = list(slices(len(ask.x), BATCH))
         own = problem.rows.start // BATCH
         weighed = mean_losses([problem], len(self.areas) * (batches[own].stop - batches[own].start))
         return [[still(leaves), *(weighed if index == own else [])] for index in range(len(batches))]

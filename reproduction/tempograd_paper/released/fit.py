@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tempograd.core import settings
 from tempograd.core.estimate import Estimate
-from tempograd.engine import Request
+from tempograd.engine import Ask
 from tempograd.explainers import Fit
 from tempograd.explainers.prefix.base import FitSchedule, FitTask
 from tempograd.explainers.prefix.fit import Generator
@@ -37,9 +37,9 @@ class Scrambled(Released):
 
     faults: ClassVar[Mapping[str, str]] = {"B2": "scores laid out by channel are read as if laid out by step"}
 
-    def attribute(self, request: Request) -> Estimate:
-        found: Estimate = super().attribute(request)  # type: ignore[safe-super]  # that of the method
-        return found._replace(values=scrambled(found.values)) if "B2" in self.quirks else found
+    def attribute(self, ask: Ask) -> list[Estimate]:
+        found: list[Estimate] = super().attribute(ask)  # type: ignore[safe-super]  # that of the method
+        return [one._replace(values=scrambled(one.values)) for one in found] if "B2" in self.quirks else found
 
 
 def random_step(generator: Generator) -> Callable[[Tensor, torch.Generator], Iterator[Tensor]]:

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from tempograd.core import settings
 from tempograd.core.rng import FAR, randint, uniform
-from tempograd.engine import Block, Request
+from tempograd.engine import Ask, Block
 from tempograd.explainers import GradientShap
-from tempograd.typing import Inputs
 from tempograd_paper.labels import SYNTHETIC
 from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, Released
 
@@ -45,9 +44,8 @@ class ReleasedGradientShap(Released, GradientShap):
         batch = {"state": 50, "switch_feature": None}.get(dataset, 10)
         return cls(50, 1e-4, batch=batch, quirks=frozenset(cls.faults if dataset in SYNTHETIC else {"9"}))
 
-    def _put_pool(self, request: Request, pool: Inputs) -> None:
-        if "9" not in self.quirks:  # else the baseline is that of the call
-            super()._put_pool(request, pool)
+    def _pool(self, ask: Ask) -> Tensor | None:
+        return None if "9" in self.quirks else super()._pool(ask)  # then the baseline is that of the call
 
     def _series_positions(self, block: Block, stream: Tensor) -> Tensor:
         if "9" not in self.quirks:
@@ -55,10 +53,10 @@ class ReleasedGradientShap(Released, GradientShap):
         order = torch.arange(self.n_samples, device=block.x.device)
         return uniform(stream[..., None], FAR + self.n_samples + order, block.x.dtype)
 
-    def _baselines(self, block: Block, stream: Tensor, request: Request) -> Callable[[slice], Tensor] | None:
+    def _baselines(self, block: Block, stream: Tensor, ask: Ask) -> Callable[[slice], Tensor] | None:
         if "9" not in self.quirks:
-            return super()._baselines(block, stream, request)
-        total = len(request.x)
+            return super()._baselines(block, stream, ask)
+        total = len(ask.x)
         size = self.batch or total
         counter = FAR + torch.arange(self.n_samples, device=block.x.device)
         first = torch.arange(block.rows.start, block.rows.stop, device=block.x.device)[:, None] // size * size
@@ -68,7 +66,7 @@ class ReleasedGradientShap(Released, GradientShap):
 
         def baselines(points: slice) -> Tensor:
             some = rows[:, points]
-            others = request.x[some.clamp(min=0).to(request.x.device)].to(block.x)
+            others = ask.x[some.clamp(min=0).to(ask.x.device)].to(block.x)
             return torch.where((some < 0)[..., None, None], block.baseline[:, None], others)
 
         return baselines

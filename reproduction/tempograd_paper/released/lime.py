@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd.engine import Block, Request, at_every_step, default_class, select_target
+from tempograd.engine import Ask, Block, at_every_step, default_class, select_target
 from tempograd.explainers import Lime
 from tempograd.explainers.lime import LassoFit
 from tempograd_paper.labels import SYNTHETIC
@@ -40,22 +40,22 @@ class ReleasedLime(Released, Lime):
     def _on_prefixes(self) -> bool:
         return bool(self.quirks & {"B7", "B8"})
 
-    def _scores(self, requests: Sequence[Request], z: Tensor, blocks: Sequence[Block]) -> list[Tensor]:
+    def _scores(self, asks: Sequence[Ask], z: Tensor, blocks: Sequence[Block]) -> list[Tensor]:
         if not self._on_prefixes:
-            return super()._scores(requests, z, blocks)
-        pairs = zip(requests, blocks, strict=True)
-        return [self._prefix_scores(request, z, block) for request, block in pairs]
+            return super()._scores(asks, z, blocks)
+        pairs = zip(asks, blocks, strict=True)
+        return [self._prefix_scores(ask, z, block) for ask, block in pairs]
 
     @torch.no_grad()
-    def _prefix_scores(self, request: Request, z: Tensor, block: Block) -> Tensor:
+    def _prefix_scores(self, ask: Ask, z: Tensor, block: Block) -> Tensor:
         """Return the score at the end of every prefix, of the class predicted there unless one was asked for."""
-        answer = at_every_step(request, block, torch.cat([block.x, z.flatten(0, 1)]))
-        clean, answer = answer[: len(block.x)], request.apply_link(answer[len(block.x) :])
+        answer = at_every_step(ask, block, torch.cat([block.x, z.flatten(0, 1)]))
+        clean, answer = answer[: len(block.x)], ask.apply_link(answer[len(block.x) :])
         target = block.target
         if isinstance(target, Tensor):
             asked = target if target.ndim == 2 else target[:, None].expand(clean.shape[:2])
-            if request.requested_target is None:
-                asked = default_class(clean, request.output)
+            if ask.question.target is None:
+                asked = default_class(clean, ask.output)
             return select_target(answer, asked.repeat_interleave(z.shape[1], 0)).view(*z.shape[:2], -1).double()
         ends = [select_target(answer[:, end], target).view(z.shape[:2]) for end in range(z.shape[2])]  # type: ignore[arg-type]
         return torch.stack(ends, -1).double()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tempograd.engine import Request, apply_link, both_logits
+from tempograd.engine import Ask, apply_link, both_logits
 from tempograd.explainers.masks.base import Error, Groups, LearntMask, LossTerm, over_steps
 from tempograd_paper.released.base import Released
 
@@ -35,7 +35,7 @@ class ReleasedMask(Released, LearntMask):
         known = hard_label_error if "0.3.6" in self.quirks else super()._distance
         return known(clean, output, steps)
 
-    def _steps(self, request: Request, groups: Groups, leaves: Sequence[Tensor]) -> Groups:
+    def _steps(self, ask: Ask, groups: Groups, leaves: Sequence[Tensor]) -> Groups:
         if "0.3.5" not in self.quirks:
             return groups
         return [[still(leaves), *mean_losses(group, _series(group))] for group in groups]

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from tempograd.core.estimate import Estimate
-from tempograd.engine import Block, Prefixes, Request, one_logit
+from tempograd.engine import Ask, Block, Prefixes, one_logit
 from tempograd.explainers import Occlusion
+from tempograd.explainers.base import one_by_one
 from tempograd.explainers.occlusion import CellReplacement
 from tempograd_paper.labels import SYNTHETIC
 from tempograd_paper.released.base import OWN_STEPS, RAW_OUTPUT, Released
@@ -23,13 +24,13 @@ PREFIXES = {
 class JudgedByPrefixes(Released, CellReplacement):
     """Replacement of single cells with the fault B8."""
 
-    def _at_own_step(self, request: Request) -> bool:
-        return "B8" in self.quirks or super()._at_own_step(request)
+    def _at_own_step(self, ask: Ask) -> bool:
+        return "B8" in self.quirks or super()._at_own_step(ask)
 
     def _own_target(self, block: Block, prefixes: Prefixes) -> Tensor:
         if isinstance(block.steps, str):
             return super()._own_target(block, prefixes)
-        target, single = block.target, one_logit(prefixes.columns, prefixes.request.output)
+        target, single = block.target, one_logit(prefixes.columns, prefixes.ask.output)
         if not isinstance(target, Tensor) or not single:
             return prefixes.default
         return target if target.ndim == 2 else target[:, None].expand(prefixes.default.shape)
@@ -60,11 +61,11 @@ class ReleasedOcclusion(JudgedByPrefixes, Occlusion):
         quirks = frozenset({"A6", "B7"} if dataset in SYNTHETIC else {"B1", "B8"})
         return cls(absolute=True, n_samples=None, quirks=quirks)
 
-    def attribute(self, request: Request) -> Estimate:
+    @one_by_one
+    def attribute(self, ask: Ask) -> Estimate:
         if "B1" not in self.quirks:
-            return super().attribute(request)
-        self._put_means(request)
-        values = torch.zeros(request.x.shape, device=request.x.device)
+            return super().attribute(ask)[0]
+        values = torch.zeros(ask.x.shape, device=ask.x.device)
 
         def finish(_: int, block: Block, falls: Tensor) -> None:
             maps = falls[:, :, :, 0].movedim(-1, 1)  # one per output, all of them in a row
@@ -72,7 +73,7 @@ class ReleasedOcclusion(JudgedByPrefixes, Occlusion):
             place = values[first : first + maps.shape[0] * maps.shape[1]]
             place.copy_(maps.flatten(0, 1)[: len(place)])
 
-        self._replace_cells([request], 1, lambda block: block.baseline[..., None], finish, every=True)
-        if request.mask is not None:
-            values *= request.mask
+        self._replace_cells([ask], 1, lambda block: block.baseline[..., None], finish, every=True)
+        if ask.mask is not None:
+            values *= ask.mask
         return self._signed(values)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.core import settings
-from tempograd.engine import Batching, Block, Model, Request, frozen, owner
+from tempograd.engine import Ask, Batching, Block, Model, frozen, owner
 from tempograd.explainers import TimeX
 from tempograd.explainers.timex.networks import MaskGenerator, copied
 from tempograd.explainers.timex.timex import MaskNetwork
@@ -141,8 +141,8 @@ class ReleasedMaskNetwork(Released, MaskNetwork):  # as a dataclass it would bri
     ) -> Training:
         return ReleasedTraining(objective, data, self, random, owner(model))
 
-    def _batching(self, request: Request) -> Batching:
-        batching = super()._batching(request)
+    def _batching(self, ask: Ask) -> Batching:
+        batching = super()._batching(ask)
         if "B3" in self.quirks:
             batching.size, batching.together = max(TEST_BATCH, batching.size), TEST_BATCH
         return batching

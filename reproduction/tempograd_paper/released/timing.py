@@ -2,17 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 import torch
 from torch import Tensor
 
 from tempograd.core.errors import SettingError
 from tempograd.core.estimate import Estimate
+from tempograd.core.question import Question
 from tempograd.core.rng import scale
-from tempograd.engine import Request
+from tempograd.engine import Ask
 from tempograd.explainers import Timing
 from tempograd.sampling.segments import SegmentSampler, paint, placement_bits, sample_segments
+from tempograd.typing import Output
 from tempograd_paper.labels import SYNTHETIC
 from tempograd_paper.released.base import RAW_OUTPUT, Released
 
@@ -73,33 +75,35 @@ class ReleasedTiming(Released, Timing):
         """Return whether scores and positions take noise out of the mean."""
         return super().controlled and not self.quirks
 
-    def attribute(self, request: Request) -> Estimate:
+    def attribute(self, ask: Ask) -> list[Estimate]:
         if "1.4" in self.quirks:
-            return self._sum_over_prefixes(request)
-        return super().attribute(request)
+            return [self._sum_over_prefixes(one) for one in ask.each()]
+        return super().attribute(ask)
 
-    def _sum_over_prefixes(self, request: Request) -> Estimate:
+    def _sum_over_prefixes(self, ask: Ask) -> Estimate:
         """1.4: explain the last prediction of every prefix and add up the magnitudes.
 
         The target is the class predicted at the end of each prefix. A sum of magnitudes has no useful error.
         """
-        request.read_all()
-        total = torch.zeros(request.x.shape, device=request.x.device)
-        for end in range(1, request.x.shape[1] + 1):
-            part = Request.create(
-                request.model,
-                request.x[:, :end],
-                baseline=request.baseline[:, :end],
-                mask=None if request.mask is None else request.mask[:, :end],
-                steps=None if request.steps is None else end - 1,
-                output=request.output,
-                seed=request.seed + (end << 32),  # each prefix has its own masks
-                ids=request.ids,
-                batch_size=request.batch_size,
+        ask.read_all()
+        total = torch.zeros(ask.x.shape, device=ask.x.device)
+        for end in range(1, ask.x.shape[1] + 1):
+            part = Ask.create(
+                ask.model,
+                ask.x[:, :end],
+                Question(
+                    output=cast("Output", ask.output),
+                    steps=None if ask.resolved.steps is None else end - 1,
+                    baseline=ask.baseline[:, :end],
+                ),
+                mask=None if ask.mask is None else ask.mask[:, :end],
+                seed=ask.seed + (end << 32),  # each prefix has its own masks
+                ids=ask.ids,
+                batch_size=ask.batch_size,
             )
             low, high = (min(length or end, end) for length in (self.min_length, self.max_length))
             short = replace(self, min_length=low, max_length=high, quirks=self.quirks - {"1.4"})
-            total[:, :end] += short.attribute(part).values.abs()
+            total[:, :end] += short.attribute(part)[0].values.abs()
         return Estimate(total)
 
     def _sample_masks(self, streams: Tensor, sampler: SegmentSampler) -> Tensor:

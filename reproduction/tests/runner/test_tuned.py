@@ -58,11 +58,11 @@ class OneChannel(tg.Explainer):
     def grid(cls, shape):
         return [{"channel": 0}, {"channel": 1}]
 
-    def attribute(self, request):
-        request.read_all()
-        values = torch.zeros(request.x.shape)
+    def attribute(self, ask):
+        ask.read_all()
+        values = torch.zeros(ask.x.shape)
         values[..., self.channel] = 1
-        return Estimate(values)
+        return [Estimate(values)]
 
 
 class Sum(torch.nn.Module):
@@ -297,7 +297,7 @@ def test_settings_that_are_chosen_for_two_baselines_are_explained_once(tmp_path,
     """AFO compares with no baseline, but is tuned for each."""
     kind = tg.EXPLAINERS["augmented_occlusion"]
     names = {"any": kind().over, "all": "all"}
-    sizes = counted(monkeypatch, kind, "attribute_all")
+    sizes = counted(monkeypatch, kind, "attribute")
 
     def chosen(cell, model, series, baseline):
         value = names[over[BASELINES.index(baseline)]]

@@ -3,6 +3,7 @@
 Experimental: authors of methods may build on it, and its names may still change with each minor release.
 """
 
+from tempograd.engine.ask import Ask, Block, all_scores, score_delta, with_targets
 from tempograd.engine.background import Background, pooled
 from tempograd.engine.batching import Batching, even, slices
 from tempograd.engine.calls import Call, FixedInputs, require_torch, told_by
@@ -15,7 +16,6 @@ from tempograd.engine.gradients import (
     compute_gradients,
     differentiate,
     differentiate_each,
-    each_gradient,
     require_graph,
     require_path,
 )
@@ -36,6 +36,7 @@ from tempograd.engine.outputs import (
     by_class,
     class_count,
     default_class,
+    forward_resumed,
     nested,
     one_logit,
     predict,
@@ -45,9 +46,9 @@ from tempograd.engine.outputs import (
 )
 from tempograd.engine.predictor import Predictor
 from tempograd.engine.prefixes import Prefixes, at_every_step, require_prefixes
-from tempograd.engine.request import Block, Request, all_scores, call_model, score_delta, with_targets
 
 __all__ = [
+    "Ask",
     "Background",
     "Batching",
     "Block",
@@ -63,7 +64,6 @@ __all__ = [
     "Prefetcher",
     "Prefixes",
     "Region",
-    "Request",
     "accumulate",
     "all_scores",
     "apply_link",
@@ -71,16 +71,15 @@ __all__ = [
     "at_every_step",
     "both_logits",
     "by_class",
-    "call_model",
     "class_count",
     "compute_gradients",
     "computing",
     "default_class",
     "differentiate",
     "differentiate_each",
-    "each_gradient",
     "even",
     "fingerprint",
+    "forward_resumed",
     "frozen",
     "is_several",
     "mutable_if_needed",

@@ -29,7 +29,7 @@ from tempograd.engine.inputs import is_several, pack_inputs
 from tempograd.typing import Array, Inputs
 
 if TYPE_CHECKING:
-    from tempograd.engine.request import Block
+    from tempograd.engine.ask import Block
 
 BACKGROUND = "background"
 FINE = 22  # bits of a place within a part: with the part and the row, no product leaves 64 bits

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from tempograd.core.errors import ModelError
+from tempograd.engine.ask import Ask, Block, Reading
 from tempograd.engine.cuda import CELLS, NotCapturableError, Tensors, run_captured
 from tempograd.engine.guesses import findings
 from tempograd.engine.model import Model
 from tempograd.engine.outputs import by_class, class_count, default_class, forward, select_target
-from tempograd.engine.request import Block, Reading, Request
 
 NO_GRAPH = (
     "The model's output does not depend on its input in a way autograd can see: it may run under no_grad, detach "
@@ -42,48 +42,42 @@ class Gradients(NamedTuple):
     block: Block  # its target now known
 
 
-def compute_gradients(request: Request, z: Tensor, block: Block, beside: Tensor | None = None) -> Gradients:
-    """Differentiate the explained score at ``z``, (series, points, time, channel).
-
-    If the target of the block is not known yet, the clean series are read in the same pass, and so is ``beside``,
-    (series, rows, time, channel), without a gradient.
-    """
-    known = _captured_gradients(request, z, block, beside)
-    if known is not None:
-        return known
-    (found,) = each_gradient([request], z, [block], beside)
-    return found
-
-
-def each_gradient(
-    requests: Sequence[Request], z: Tensor, blocks: Sequence[Block], beside: Tensor | None = None
+def compute_gradients(
+    asks: Sequence[Ask], z: Tensor, blocks: Sequence[Block], beside: Tensor | None = None
 ) -> Iterator[Gradients]:
-    """Do the same for several targets of the same series: one forward pass, and a backward pass for each.
+    """Differentiate the explained score at ``z``, (series, points, time, channel), for each of some targets.
 
-    The graph stays until the last one was taken, and no gradient is kept here.
+    There is one forward pass, and a backward pass for each target. If the target of the blocks is not known yet,
+    the clean series are read in the same pass, and so is ``beside``, (series, rows, time, channel), without a
+    gradient. The graph stays until the last gradient was taken, and none is kept here.
     """
+    captured = _captured_gradients(asks[0], z, blocks[0], beside) if len(asks) == 1 and z.is_cuda else None
+    if captured is not None:
+        yield captured
+        return
     series, points = z.shape[:2]
     flat = z.flatten(0, 1).requires_grad_()
-    extra, index = _extra(blocks[0], beside), blocks[0].index
-    rows = index.repeat_interleave(points)
-    others = None if extra is None else _rows(blocks[0], len(extra))
-    if extra is None or others is None or (len(extra) >= APART and not (z.is_cuda and z.numel() <= CELLS)):
-        first = None if extra is None or others is None else _raw_alone(requests[0], extra, others)
-        raw = requests[0].with_axis(forward(requests[0].at(rows), flat))
+    extra, rows = _extra(blocks[0], beside), blocks[0].index.repeat_interleave(points)
+    first = None
+    if extra is not None and (len(extra.z) < APART or (z.is_cuda and z.numel() <= CELLS)):
+        raw = asks[0].forward(torch.cat([extra.z, flat]), torch.cat([extra.rows, rows]))
+        first, raw = raw[: len(extra.z)], raw[len(extra.z) :]
     else:
-        raw = requests[0].forward(torch.cat([extra, flat]), torch.cat([others, rows]))
-        first, raw = raw[: len(extra)], raw[len(extra) :]
-    for place, (request, block) in enumerate(zip(requests, blocks, strict=True), 1):
+        if extra is not None:
+            with torch.no_grad():
+                first = asks[0].forward(extra.z, extra.rows)
+        raw = asks[0].with_axis(forward(asks[0].at(rows), flat))
+    for place, (ask, block) in enumerate(zip(asks, blocks, strict=True), 1):
         known, read = (block, None)
         if first is not None and extra is not None:
-            known, read = _read_both(request, block, first, extra)
-        score = request.score(request.apply_link(raw), known, points, flat)
+            known, read = _read_both(ask, block, first, extra.z)
+        score = ask.score(ask.apply_link(raw), known, points, flat)
         require_graph(score)
         here = score.detach().view(series, points, *score.shape[1:])
         if isinstance(known.steps, str):
             yield Gradients(own_steps(score, flat).view_as(z), here, read, known)
             continue
-        gradient = differentiate(score.sum(), flat, again=place < len(requests))
+        gradient = differentiate(score.sum(), flat, again=place < len(asks))
         if gradient is None:  # it reached the weights of the model, and not the series
             raise ModelError(NO_GRAPH)
         # recurrent layers give it step by step: laid out once, where all that reads it is not fast in any order
@@ -91,46 +85,45 @@ def each_gradient(
         yield Gradients(gradient if z.is_cuda else gradient.contiguous(), here, read, known)
 
 
-@torch.no_grad()
-def _raw_alone(request: Request, z: Tensor, rows: Tensor) -> Tensor:
-    return request.forward(z, rows)
+class _Extra(NamedTuple):
+    """Series that are read beside path points, and which they are."""
+
+    z: Tensor
+    rows: Tensor
 
 
-def _extra(block: Block, beside: Tensor | None) -> Tensor | None:
+def _extra(block: Block, beside: Tensor | None) -> _Extra | None:
     """Return what is read beside the path points: the clean series if nobody has, and behind them the rest."""
-    rows = [block.x] if block.target is None else []
-    rows += [] if beside is None else [beside.flatten(0, 1)]
-    return torch.cat(rows) if rows else None
+    parts = [(block.x, block.index)] if block.target is None else []
+    if beside is not None:
+        parts.append((beside.flatten(0, 1), block.index.repeat_interleave(beside.shape[1])))
+    return _Extra(*map(torch.cat, zip(*parts, strict=True))) if parts else None
 
 
-def _rows(block: Block, count: int) -> Tensor:
-    """Return which series the rows of :func:`_extra` are."""
-    clean = [block.index] if block.target is None else []
-    each = (count - len(clean) * len(block.index)) // len(block.index)
-    return torch.cat([*clean, block.index.repeat_interleave(each)])
-
-
-def _captured_gradients(request: Request, z: Tensor, block: Block, beside: Tensor | None) -> Gradients | None:
+def _captured_gradients(ask: Ask, z: Tensor, block: Block, beside: Tensor | None) -> Gradients | None:
     """Do the same with the captured graph of an earlier pass: only the plainest pass has one.
 
     That is one output per series, and a target that is known or is the predicted class.
     """
-    if not z.is_cuda or z.numel() > CELLS or request.requested_steps is not None or block.steps is not None:
+    if z.numel() > CELLS or ask.question.steps is not None or block.steps is not None:
         return None
-    if request.call.by_row:
+    if ask.call.by_row:
         return None
-    target = _plain_target(request, block.rows) if block.target is None else block.target
+    target = _plain_target(ask, block.rows) if block.target is None else block.target
     chosen = target if isinstance(target, Tensor) else None
-    if chosen is None and (block.target is not None or request.requested_target is not None):
+    if chosen is None and (block.target is not None or ask.question.target is not None):
         return None
-    if request.told == "per_step" or (chosen is None and request.told == "forecast"):  # whose mean is explained
+    if ask.task == "per_step" or (chosen is None and ask.task == "forecast"):  # whose mean is explained
         return None
     points, extra = z.shape[1], _extra(block, beside)
     reads = block.target is None
-    work = _gradient_pass(request.model, request.output, points, clean=extra is not None, reads=reads)
-    kind = (request.output, points, extra is None, chosen is None, reads)
-    inputs = (z.flatten(0, 1), *(part for part in (extra, chosen) if part is not None))
-    found = run_captured(request.model, kind, work, inputs)
+    work = _gradient_pass(ask.model, ask.output, points, clean=extra is not None, reads=reads)
+    kind = (ask.output, points, extra is None, chosen is None, reads)
+    inputs = (
+        z.flatten(0, 1),
+        *(part for part in (None if extra is None else extra.z, chosen) if part is not None),
+    )
+    found = run_captured(ask.model, kind, work, inputs)
     if found is None:
         return None
     raw, told, target, all_scores, gradient = found
@@ -138,7 +131,7 @@ def _captured_gradients(request: Request, z: Tensor, block: Block, beside: Tenso
     if extra is not None:
         series, scores = len(block.x), all_scores[: len(raw)]
         if block.target is None:
-            block = request.read(block, raw[:series], Reading(told, target, scores[:series]))
+            block = ask.read(block, raw[:series], Reading(told, target, scores[:series]))
             scores = scores[series:]
         read = scores.view(series, -1) if len(scores) else None
     return Gradients(gradient.view(z.shape), score, read, block)
@@ -149,7 +142,7 @@ def _gradient_pass(
 ) -> Callable[..., Tensors]:
     """Return the work to capture: of points, rows that are read too, and a target, cut where out of range.
 
-    Whoever requests a target must refuse one that is out of range when the output is there. If this ``reads`` the
+    Whoever asks a target must refuse one that is out of range when the output is there. If this ``reads`` the
     clean series, they are the first of the rows. Returned are the outputs of all rows, the findings of the first
     of them, the target, the scores of the rows and of the points, and the gradient.
     """
@@ -179,27 +172,27 @@ def _gradient_pass(
     return work
 
 
-def _read_both(request: Request, block: Block, raw: Tensor, z: Tensor) -> tuple[Block, Tensor | None]:
+def _read_both(ask: Ask, block: Block, raw: Tensor, z: Tensor) -> tuple[Block, Tensor | None]:
     """Take the outputs of the clean series, if their target is not known yet, and of what was read with them."""
     series = len(block.x)
     if block.target is None:
-        block = request.read(block, raw[:series])
+        block = ask.read(block, raw[:series])
         raw, z = raw[series:], z[series:]
     if len(raw) == 0:
         return block, None
     rows = len(raw) // series
-    score = request.score(request.apply_link(raw.detach()), block, rows, z)
+    score = ask.score(ask.apply_link(raw.detach()), block, rows, z)
     return block, score.view(series, rows, *score.shape[1:])
 
 
-def _plain_target(request: Request, rows: slice) -> Tensor | None:
+def _plain_target(ask: Ask, rows: slice) -> Tensor | None:
     """Return the requested classes before the model ran, if only their range is left to be checked."""
-    requested = request.requested_target
+    requested = ask.question.target
     if type(requested) is int and requested >= 0:
-        return torch.full((rows.stop - rows.start,), requested, device=request.device)
-    if not isinstance(requested, Tensor) or requested.dtype != torch.int64 or requested.shape != request.ids.shape:
+        return torch.full((rows.stop - rows.start,), requested, device=ask.device)
+    if not isinstance(requested, Tensor) or requested.dtype != torch.int64 or requested.shape != ask.ids.shape:
         return None
-    return None if bool((requested < 0).any()) else requested[rows].to(request.device)
+    return None if bool((requested < 0).any()) else requested[rows].to(ask.device)
 
 
 def require_graph(score: Tensor) -> None:

@@ -71,6 +71,7 @@ def _fault(raw: Tensor, z: Tensor, who: str) -> str:
     return f"{who} must return {least} per series: {rows} series gave shape {shape}{hint}."
 
 
+FAILURES = (RuntimeError, ValueError, AssertionError, IndexError, TypeError)  # assertions by exported programs
 OUTPUTS: tuple[Output, ...] = get_args(Output)
 ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two precisions
     r"tensors to be on the same device|not at the same device|not on the expected device|same dtype"
@@ -188,31 +189,36 @@ def counting(count: PassCount) -> Iterator[None]:
         _counted.reset(token)
 
 
-def forward(model: Model, z: Tensor) -> Tensor:
+def forward(model: Model, z: Tensor, shape: Sequence[int] | None = None) -> Tensor:
     """Call the model and check that it returned one row per series.
 
-    It gets a copy, which it may work on in place, and never the memory of the caller.
+    It gets a copy, which it may work on in place, and never the memory of the caller. Where it cannot take series,
+    one sentence says so, with the ``shape`` of all of them, if that is given.
     """
     count = _counted.get()
     if count is not None:
         count.add(len(z))
     try:
         with running():
-            raw = as_model(model)(z.clone())
-    except RuntimeError as error:
-        message = _plain(str(error), z)
+            raw = numbers_of(as_model(model)(z.clone()), z)
+    except FAILURES as error:
+        message = _failed(error, z) or (None if shape is None else misfit(error, shape))
         if message is None:
             raise
         raise ModelError(message) from error
-    except TypeError as error:
-        if not ARITY.search(str(error)) or _deep(error):
-            raise
-        raise ModelError(
-            f"The model cannot be called with series alone ({_first(str(error))}): pass the rest as "
-            "fixed={'name': …}, or in x={'name': …} what is to be explained too."
-        ) from error
-    raw = numbers_of(raw, z)
     return raw[:, None] if raw.ndim == 1 else raw
+
+
+def _failed(error: Exception, z: Tensor) -> str | None:
+    """Return one sentence for a model that cannot be called with series ``z`` alone, or computes elsewhere."""
+    if isinstance(error, RuntimeError):
+        return _plain(str(error), z)
+    if not isinstance(error, TypeError) or not ARITY.search(str(error)) or _deep(error):
+        return None
+    return (
+        f"The model cannot be called with series alone ({_first(str(error))}): pass the rest as "
+        "fixed={'name': …}, or in x={'name': …} what is to be explained too."
+    )
 
 
 def _deep(error: Exception) -> bool:
@@ -265,7 +271,7 @@ def misfit(error: Exception, shape: Sequence[int]) -> str | None:
     The model cannot take x of shape (5, 4, 9), read as (batch, time, channel)
     Wrong size; Series(layout=) is the order of the axes of x, Predictor(layout=) that of the model.
     """
-    if isinstance(error, TempogradError) or out_of_memory(error) or not SIZES.search(str(error)):
+    if isinstance(error, TempogradError | TypeError) or out_of_memory(error) or not SIZES.search(str(error)):
         return None
     return (
         f"The model cannot take x of shape {tuple(shape)}, read as (batch, time, channel): {_first(str(error))}; "
@@ -331,15 +337,17 @@ def spans(time: int) -> list[slice]:
     return [slice(first, min(first + SPAN, time)) for first in range(0, time, SPAN)]
 
 
-def forward_resumed(model: Model, z: Tensor, alike: Tensor | None = None) -> Tensor:
+def forward_resumed(
+    model: Model, z: Tensor, alike: Tensor | None = None, shape: Sequence[int] | None = None
+) -> Tensor:
     """Call the model with ``z``, (series, time, channel), without a gradient where the caller wants none.
 
     Series with the same number in column s of ``alike``, (series, spans), are equal from the first step to the end
     of span s.
     """
     if torch.is_grad_enabled() or z.device.type != "cpu" or not resumes(model):
-        return forward(model, z)
-    return forward(lambda z: _along(model, z, alike), z)
+        return forward(model, z, shape)
+    return forward(lambda z: _along(model, z, alike), z, shape)
 
 
 def _along(model: Resumable, z: Tensor, alike: Tensor | None) -> Tensor:

@@ -15,9 +15,9 @@ from torch.nn.functional import linear
 from torch.utils.hooks import RemovableHandle
 
 from tempograd.core.errors import ModelError, TempogradError
+from tempograd.engine.ask import Ask, Block
 from tempograd.engine.model import Model, frozen, owner, place
 from tempograd.engine.outputs import default_class, forward
-from tempograd.engine.request import Block, Request
 
 Parts = tuple[Tensor, ...]  # what one recurrent layer remembers: tensors (depth, rows, size), two for an LSTM
 State = list[Parts]
@@ -42,17 +42,17 @@ class Prefixes:
         How many the model returns; one may stand for two classes.
     """
 
-    def __init__(self, request: Request, block: Block, size: int, *, fast: bool = True) -> None:
-        self.request, self.block, self.size = request, block, size
-        self._per_step = request.per_step
-        self._stepper = _find_stepper(request, block) if fast else None
+    def __init__(self, ask: Ask, block: Block, size: int, *, fast: bool = True) -> None:
+        self.ask, self.block, self.size = ask, block, size
+        self._per_step = ask.resolved.per_step
+        self._stepper = _find_stepper(ask, block) if fast else None
         self._states: State = []
         with torch.no_grad():
             raw = self._read()
-            self.outputs, self.columns = request.apply_link(raw), raw.shape[2:].numel()
+            self.outputs, self.columns = ask.apply_link(raw), raw.shape[2:].numel()
         self._shape = raw.shape[2:]
-        picked = callable(request.requested_target)  # from the model's own columns
-        self.default = raw.argmax(-1) if picked else default_class(request.as_columns(raw), request.output)
+        picked = callable(ask.resolved.target)  # from the model's own columns
+        self.default = raw.argmax(-1) if picked else default_class(ask.as_columns(raw), ask.resolved.output)
 
     def starts(self, candidates: int, length: int) -> Iterator[slice]:
         """Cut the steps into runs for which all ``candidates`` windows of all series fit through the model."""
@@ -76,7 +76,7 @@ class Prefixes:
             raw = self._whole(starts, windows)
         else:
             raw = self._prefix_by_prefix(starts, windows)
-        raw = self.request.apply_link(raw.reshape(*shape, *self._shape))
+        raw = self.ask.apply_link(raw.reshape(*shape, *self._shape))
         reached = torch.arange(starts.start, starts.stop)[:, None] + torch.arange(shape[3])
         inside = (reached < self.block.x.shape[1]).to(raw.device)
         return raw * inside[:, None, :, None]
@@ -97,11 +97,11 @@ class Prefixes:
             )
 
     def _forward(self, z: Tensor) -> Tensor:
-        return self.request.with_axis(forward(self.request.model, z))
+        return self.ask.with_axis(forward(self.ask.model, z))
 
     def _read(self) -> Tensor:
         if self._stepper is None:
-            return _read_plainly(self.request, self.block.x)
+            return _read_plainly(self.ask, self.block.x)
         outputs, self._states = self._stepper.run_with_states(self.block.x)
         return outputs
 
@@ -137,33 +137,33 @@ class Prefixes:
             past = x[:, None, :start].expand(-1, candidates, -1, -1)
             for step in range(min(length, time - start)):
                 z = torch.cat([past, windows[:, i, :, : step + 1]], 2).flatten(0, 1)
-                outputs[:, i, :, step] = _last(self.request, z).view(series, candidates, -1)
+                outputs[:, i, :, step] = _last(self.ask, z).view(series, candidates, -1)
         return outputs
 
 
 @torch.no_grad()
-def at_every_step(request: Request, block: Block, z: Tensor) -> Tensor:
+def at_every_step(ask: Ask, block: Block, z: Tensor) -> Tensor:
     """Return the raw prediction at every step of series like the block's, (rows, time, column)."""
-    found = _find_stepper(request, block)
-    return _read_plainly(request, z) if found is None else found.outputs(z)
+    found = _find_stepper(ask, block)
+    return _read_plainly(ask, z) if found is None else found.outputs(z)
 
 
-def _read_plainly(request: Request, z: Tensor, times: list[int] | None = None) -> Tensor:
+def _read_plainly(ask: Ask, z: Tensor, times: list[int] | None = None) -> Tensor:
     """Return the raw prediction at every step, or at some, without a shortcut, (rows, time, column)."""
-    if request.per_step:
-        raw = request.with_axis(forward(request.model, z))
+    if ask.resolved.per_step:
+        raw = ask.with_axis(forward(ask.model, z))
         return raw if times is None else raw[:, times]
-    return torch.stack([_last(request, z[:, : t + 1]) for t in times or range(z.shape[1])], 1)
+    return torch.stack([_last(ask, z[:, : t + 1]) for t in times or range(z.shape[1])], 1)
 
 
-def _last(request: Request, z: Tensor) -> Tensor:
+def _last(ask: Ask, z: Tensor) -> Tensor:
     """Return the raw output for prefixes, (rows, class)."""
     try:
-        return forward(request.model, z)
+        return forward(ask.model, z)
     except REJECTIONS as error:
-        if z.shape[1] == request.x.shape[1] or isinstance(error, (torch.OutOfMemoryError, TempogradError)):
+        if z.shape[1] == ask.x.shape[1] or isinstance(error, (torch.OutOfMemoryError, TempogradError)):
             raise
-        raise _rejected(z.shape[1], request.x.shape[1], error) from error
+        raise _rejected(z.shape[1], ask.x.shape[1], error) from error
 
 
 def require_prefixes(model: Model, x: Tensor) -> None:
@@ -325,13 +325,13 @@ def _parts(state: Tensor | Parts) -> Parts:
     return state if isinstance(state, tuple) else (state,)
 
 
-def _find_stepper(request: Request, block: Block) -> Stepper | None:
-    """Try once per request whether the model can go on from remembered states."""
-    if "stepper" not in request.shortcuts:
+def _find_stepper(ask: Ask, block: Block) -> Stepper | None:
+    """Try once per ask whether the model can go on from remembered states."""
+    if "stepper" not in ask.shortcuts:
         x, time = block.x[:PROBES], block.x.shape[1]
         times = sorted({0, min(1, time - 1), time // 2, time - 1})
         with torch.no_grad():
-            expected = _read_plainly(request, x, times)
-            request.shortcuts["stepper"] = stepper(request.model, x, expected, times)
-    found: Stepper | None = request.shortcuts["stepper"]
+            expected = _read_plainly(ask, x, times)
+            ask.shortcuts["stepper"] = stepper(ask.model, x, expected, times)
+    found: Stepper | None = ask.shortcuts["stepper"]
     return found

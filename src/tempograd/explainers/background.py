@@ -9,7 +9,7 @@ from torch import Tensor
 from tempograd.core.errors import InputError
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series
-from tempograd.engine import Background, Request, is_several
+from tempograd.engine import Ask, Background, is_several
 from tempograd.engine.background import in_time_order, is_background
 from tempograd.typing import InputBaselines, Inputs
 
@@ -90,7 +90,7 @@ def _mean(pool: Any) -> Tensor:
     return mean
 
 
-def laid_ready(request: Request, pool: Inputs) -> Background:
-    """Lay a pool ready for the series of a request."""
-    where = request.device, request.dtype
-    return Background.of(pool, request.x, request.call, request.seed, where, Stream.BACKGROUND)
+def laid_ready(ask: Ask, pool: Inputs) -> Background:
+    """Lay a pool ready for the series of an ask."""
+    where = ask.device, ask.dtype
+    return Background.of(pool, ask.x, ask.call, ask.seed, where, Stream.BACKGROUND)

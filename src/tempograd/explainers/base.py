@@ -3,8 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 from torch import Tensor
@@ -12,11 +13,12 @@ from torch import Tensor
 from tempograd.core import settings, validation
 from tempograd.core.errors import DataError, InputError, short_path, silenced, warn
 from tempograd.core.estimate import Estimate
+from tempograd.core.question import Question
 from tempograd.core.registry import Registry
 from tempograd.core.series import Series
 from tempograd.engine import (
+    Ask,
     Call,
-    Request,
     computing,
     fingerprint,
     frozen,
@@ -51,7 +53,7 @@ from tempograd.explainers.files import (
     read_explainer,
     write_explainer,
 )
-from tempograd.explainers.many_targets import check_targets, common_task, requests_of, shares_passes, together
+from tempograd.explainers.many_targets import asks_of, check_targets, common_task, together
 from tempograd.explanation import Explanation, Facts
 from tempograd.sampling.realisations import over_draws
 from tempograd.targets import in_words
@@ -85,32 +87,35 @@ BY_ITSELF = (
 )
 
 
-def warn_of_doubts(request: Request, look: SecondLook | None) -> None:
+def warn_of_doubts(ask: Ask, look: SecondLook | None) -> None:
     """Warn of what was assumed of the outputs, and of a sigmoid that was applied twice."""
-    outputs, sigmoid = request.first_outputs(), look is not None and look.sigmoid
-    guessed = request.guessed and request.output == "probability"
-    if outputs is not None and guessed and not sigmoid and (request.classes is None or request.columns != 1):
-        picked, chosen = callable(request.requested_target), request.requested_steps is not None
-        message = assumption(outputs.shape[1:], request.time, picked=picked, chosen=chosen)
+    outputs, sigmoid = ask.first_outputs(), look is not None and look.sigmoid
+    asked, resolved = ask.question, ask.resolved
+    guessed = asked.output is None and ask.task is None and resolved.output == "probability"
+    if outputs is not None and guessed and not sigmoid and (ask.classes is None or resolved.columns != 1):
+        picked, chosen = callable(asked.target), asked.steps is not None
+        message = assumption(outputs.shape[1:], ask.time, picked=picked, chosen=chosen)
         if message is not None:
             warn(message)
-    if sigmoid and (guessed or (request.by_task and request.output != "raw")):
+    by_task = asked.output is None and ask.task is not None
+    if sigmoid and (guessed or (by_task and resolved.output != "raw")):
         warn(ALREADY)
-    if request.averaged:
-        warn(averaged(request.averaged))
+    if resolved.averaged:
+        warn(averaged(resolved.averaged))
 
 
-def varied(request: Request, look: SecondLook | None, caller: str) -> Varying:
+def varied(ask: Ask, look: SecondLook | None, caller: str) -> Varying:
     """Tell whether the model's outputs for the same series differ, and why."""
-    outputs = request.first_outputs()
+    outputs = ask.first_outputs()
     if outputs is None or look is None:
         return ""
-    differ = outputs_differ(request.model, look, outputs, request.at)
+    differ = outputs_differ(ask.model, look, outputs, ask.at)
     if not differ:
-        trust(request.model, look, caller)
+        trust(ask.model, look, caller)
     return differ
 
 
+Method = TypeVar("Method", bound="Explainer")
 TRIES = 8  # that a model gets to show that it draws, which it may do rarely
 
 EXPLAINERS: Registry[type["Explainer"]] = Registry(
@@ -139,22 +144,21 @@ class Explainer(ABC):
     What a subclass may override, here and in the families of methods; names and arguments change with a minor
     release at most:
 
-    - :meth:`attribute`, the method itself: a request to an attribution. Every explainer has its own.
-    - :meth:`attribute_all`, the same for several targets, to share the passes of the model between them.
+    - :meth:`attribute`, the method itself: an ask to a list of estimates, one for each target.
     - :meth:`grid`, the settings that are worth trying for a model.
     - ``_learnt_parts()`` and ``_with_learnt(parts)``, what :meth:`fit` learnt as a file holds it; for what is no
       series.
-    - ``_request(request)``, the request that is explained: of a variant that changes series, baseline or output.
+    - ``question(ask)``, what is asked: of a method or variant that changes baseline, steps or output.
     - ``_examined``, whether settings and results are examined and doubts are said.
     - ``_positions(points, like)`` of TIMING and RandIG, where points lie on the path, (points,);
       ``_series_positions(block, stream)`` of GradientSHAP, the same for each series, (series or 1, points).
     - ``_sample_masks(streams, sampler)`` of TIMING, independent masks, True where a cell is active.
     - ``_scale(difference, masks)`` of TIMING, what the mean gradient of each cell is multiplied by.
-    - ``_baselines(block, stream, request)`` of GradientSHAP, what looks up the baselines of some points.
+    - ``_baselines(block, stream, ask)`` of GradientSHAP, what looks up the baselines of some points.
     - ``_distance(clean, output, steps)`` of learnt masks, how far outputs are from the clean ones, and
-      ``_steps(request, groups, leaves)``, the loss terms of each step of an epoch.
+      ``_steps(ask, groups, leaves)``, the loss terms of each step of an epoch.
     - ``_fit_schedule()`` and ``_task(generator)`` of FIT, how and by which loss its generator learns.
-    - ``_batching(request)`` of TimeX and TimeX++, how many series go through the mask generator at once.
+    - ``_batching(ask)`` of TimeX and TimeX++, how many series go through the mask generator at once.
     """
 
     signed: ClassVar[bool] = True
@@ -372,15 +376,12 @@ class Explainer(ABC):
         output, task, classes = told_by(adapted, output, predictor.task, predictor.classes)
         told = common_task(target, wanted, lambda each: told_task(task, predictor.model, each, output))
         with generators_kept(bare), frozen(bare) as restore_buffers:
-            request = Request.create(
+            ask = Ask.create(
                 adapted,
                 one.x,
-                target=target,
-                baseline=one.baseline,
+                Question(target, None, output, steps, one.baseline),
                 mask=one.mask,
                 empty=series.fill,
-                steps=steps,
-                output=output,
                 seed=seed,
                 ids=series.keys,
                 batch_size=batch_size,
@@ -388,42 +389,37 @@ class Explainer(ABC):
                 classes=classes,
                 call=one.call,
                 named_baseline=baseline is not None,
+                checked=gradient_check and self._examined and not isinstance(steps, str),
             )
-            request.background = None if pool is None else laid_ready(request, pool)
-            raw = validation.check_raw(one.raw, request.x, request.mask)
-            request.checked = gradient_check and self._examined and not isinstance(steps, str)
-            requests, variant = self._requests(request, wanted, classes)
-            with computing(precision, request.device):
-                ran = self._run(bare, adapted, requests, draws, restore_buffers)
+            if pool is not None:
+                ask = ask.replace(background=laid_ready(ask, pool))
+            raw = validation.check_raw(one.raw, ask.x, ask.mask)
+            asks, variant = self._asks(ask, wanted, classes)
+            with computing(precision, ask.device):
+                ran = self._run(bare, adapted, asks, draws, restore_buffers)
             restore_buffers()
         if ran.varies and ran.draws == 1:
             warn(NOISE if ran.varies == "drawn" else BY_ITSELF if ran.by_itself else IN_COMPANY)
         names = series.ids if isinstance(series.ids, tuple) else None
-        known = ran.told() | one.labels | {"names": names, "classes": request.classes, "raw": raw}
+        known = ran.told() | one.labels | {"names": names, "classes": ask.classes, "raw": raw}
         return together(
             [
                 self._explanation(result, each, _asked(output, each, variant=variant), known)
-                for result, each in zip(ran.results, ran.requests, strict=True)
+                for result, each in zip(ran.results, ran.asks, strict=True)
             ]
         )
 
-    def _requests(
-        self, request: Request, wanted: Any, classes: Sequence[str] | None
-    ) -> tuple[list[Request], bool]:
-        """Return a request for each target, and whether the method is a variant that counts outputs otherwise."""
-        linked = request.output
-        requests = [request] if wanted is None else requests_of(request, wanted, classes)
-        requests = [self._request(each) for each in requests]
-        variant = requests[0].output != linked
-        for each in requests if variant else []:
-            each.classes = None
-        return requests, variant
+    def _asks(self, ask: Ask, wanted: Any, classes: Sequence[str] | None) -> tuple[list[Ask], bool]:
+        """Return an ask for each target, and whether the method is a variant that counts outputs otherwise."""
+        asks = [self.question(one) for one in ([ask] if wanted is None else asks_of(ask, wanted, classes))]
+        variant = asks[0].output != ask.output
+        return [one.replace(classes=None) for one in asks] if variant else asks, variant
 
     def _run(
         self,
         model: Model,
         adapted: Model,
-        requests: list[Request],
+        asks: list[Ask],
         draws: int,
         restore_buffers: Callable[[], None],
     ) -> "_Ran":
@@ -431,58 +427,58 @@ class Explainer(ABC):
 
         Where series cannot be run together, they are explained once more, each by itself.
         """
-        single = [each.replace(batch_size=1) for each in requests]  # as they are before anything was read
-        results, requests, draws = self._over_draws(requests, draws)
-        request = requests[0]
-        few = _few(request)
-        look = None if trusted(adapted, few[0], self.name) else look_again(adapted, *few, request.at)
+        single = [each.replace(batch_size=1) for each in asks]  # as they are before anything was read
+        results, asks, draws = self._over_draws(asks, draws)
+        ask = asks[0]
+        few = _few(ask)
+        look = None if trusted(adapted, few[0], self.name) else look_again(adapted, *few, ask.at)
         restore_buffers()  # where a forward keeps state
         mark = fingerprint(model)  # while the device is busy
-        for each, result in zip(requests, results, strict=True):
+        for each, result in zip(asks, results, strict=True):
             each.verify(result.values)
-        varies: Varying = "drawn" if draws > 1 else varied(request, look, self.name)
-        warn_of_doubts(request, look)
+        varies: Varying = "drawn" if draws > 1 else varied(ask, look, self.name)
+        warn_of_doubts(ask, look)
         can = look is not None and look.alone and not self.needs_module
-        by_itself = varies == "batch" and request.batch_size is None and can
+        by_itself = varies == "batch" and ask.batch_size is None and can
         if by_itself:
             with silenced():  # what there is to say was said
-                requests, results = single, self._attributions(single)
+                asks, results = single, self._attributions(single)
             restore_buffers()
-            for each, result in zip(requests, results, strict=True):
+            for each, result in zip(asks, results, strict=True):
                 each.verify(result.values)
-        return _Ran(results, requests, draws, varies, by_itself, mark)
+        return _Ran(results, asks, draws, varies, by_itself, mark)
 
-    def _explanation(self, result: Estimate, request: Request, output: str, told: dict[str, Any]) -> Explanation:
-        """Put the result together with the request, and with what else the call ``told``."""
-        picker = request.requested_target if callable(request.requested_target) else None
+    def _explanation(self, result: Estimate, ask: Ask, output: str, told: dict[str, Any]) -> Explanation:
+        """Put the result together with the ask, and with what else the call ``told``."""
+        picker = ask.resolved.target if callable(ask.resolved.target) else None
         found = result._asdict() | {"signed": self.signed and result.signed}
         return Explanation(
             **found,
             **told,
-            target=self._explained(request, output),
-            prediction=_prediction(request, output),
+            target=self._explained(ask, output),
+            prediction=_prediction(ask, output),
             output=cast("Output", str(output)),
-            steps=request.steps,
-            baseline=request.baseline,
-            mask=request.mask,
-            x=request.shown,
-            call=request.call,
-            ids=request.ids,
-            seed=request.seed,
+            steps=ask.resolved.steps,
+            baseline=ask.baseline,
+            mask=ask.mask,
+            x=ask.shown,
+            call=ask.call,
+            ids=ask.ids,
+            seed=ask.seed,
             method=self.name,
             parameters=self.parameters,
-            columns=request.columns,
-            facts=self._facts_of(request),
-            background=None if request.background is None else request.background.fingerprint,
-            task=cast("Task | None", request.task),
-            output_shape=request.output_shape,
+            columns=ask.resolved.columns,
+            facts=self._facts_of(ask),
+            background=None if ask.background is None else ask.background.fingerprint,
+            task=cast("Task | None", ask.resolved.task),
+            output_shape=ask.resolved.shape,
             picker=picker,
             target_text="" if picker is None else in_words(picker),
         )
 
-    def _facts_of(self, request: Request) -> Facts:
+    def _facts_of(self, ask: Ask) -> Facts:
         """Return the facts of one explanation: against drawn series nothing is exact or the same for all seeds."""
-        if request.background is None or not self.takes_background:
+        if ask.background is None or not self.takes_background:
             return self.facts
         return replace(self.facts, complete=False, deterministic=False)
 
@@ -491,43 +487,45 @@ class Explainer(ABC):
         """Tell whether settings and results are examined: rarely seen cells, gradients, scores that are all 0."""
         return True
 
-    def _request(self, request: Request) -> Request:
-        """Return the request to explain; a variant of a method may change the one that the call made."""
-        return request
+    def question(self, ask: Ask) -> Ask:
+        """Return what is asked; a method may put another baseline there, a variant another output."""
+        return ask
 
-    def _explained(self, request: Request, output: str) -> Tensor | None:
+    def _explained(self, ask: Ask, output: str) -> Tensor | None:
         """Return the explained class in terms of the requested ``output``; None if a function picked it."""
-        return request.target if isinstance(request.target, Tensor) else None
+        target = ask.resolved.target
+        return target if isinstance(target, Tensor) else None
 
-    def _over_draws(self, requests: Sequence[Request], draws: int) -> tuple[list[Estimate], list[Request], int]:
+    def _over_draws(self, asks: Sequence[Ask], draws: int) -> tuple[list[Estimate], list[Ask], int]:
         """Explain the model, or as many realisations of it as were requested, if there is more than one."""
         if draws > 1:
             if self.needs_module:
                 raise InputError(f"{self.name} reads the layers of the model, which draws= cannot repeat.")
-            if any(_draws(requests[0]) for _ in range(TRIES)):
-                return *over_draws(requests, self._attributions, draws), draws
+            if any(_draws(asks[0]) for _ in range(TRIES)):
+                return *over_draws(asks, self._attributions, draws), draws
             warn(f"draws={draws} makes no difference: the model answers the same series the same each time.")
-        return self._attributions(requests), list(requests), 1
+        return self._attributions(asks), list(asks), 1
 
-    def _attributions(self, requests: Sequence[Request]) -> list[Estimate]:
-        found = mutable_if_needed(lambda: self._explain_all(requests))
-        return [self._with_delta(request, each) for request, each in zip(requests, found, strict=True)]
+    def _attributions(self, asks: Sequence[Ask]) -> list[Estimate]:
+        ask = asks[0] if len(asks) == 1 else asks[0].replace(several=tuple(asks))
+        estimates = mutable_if_needed(lambda: self.attribute(ask))
+        if not isinstance(estimates, list) or len(estimates) != len(asks):
+            raise TypeError(f"{type(self).__name__}.attribute must return one Estimate per target in a list.")
+        for one in asks:
+            if one.progress.resolved is None:  # by a method that has no use for the predictions
+                one.read_all()
+        return [self._with_delta(one, each) for one, each in zip(asks, estimates, strict=True)]
 
-    def _explain_all(self, requests: Sequence[Request]) -> list[Estimate]:
-        if len(requests) > 1 and shares_passes(type(self)):
-            return self.attribute_all(requests)
-        return Explainer.attribute_all(self, requests)
-
-    def _with_delta(self, request: Request, found: Estimate) -> Estimate:
+    def _with_delta(self, ask: Ask, found: Estimate) -> Estimate:
         if found.delta is not None or not self.targeted or not self._examined:
             return found
         blank = ~found.values.flatten(1).any(1)
-        if request.mask is not None:
-            blank &= request.mask.flatten(1).any(1)
-        drawn = request.background is not None and self.takes_background and self.needs_gradient
+        if ask.mask is not None:
+            blank &= ask.mask.flatten(1).any(1)
+        drawn = ask.background is not None and self.takes_background and self.needs_gradient
         if not drawn and not bool(blank.any()):
             return found
-        return found._replace(delta=score_delta(request))  # which a map of zeros may have to explain
+        return found._replace(delta=score_delta(ask))  # which a map of zeros may have to explain
 
     def _check_call(self, target: Any, wanted: Any, batch_size: Any, gradient_check: Any) -> None:
         validation.check_flag(gradient_check, "gradient_check")
@@ -554,16 +552,20 @@ class Explainer(ABC):
             raise InputError(f"steps='own' is for {what}: pass the steps to explain.")
 
     @abstractmethod
-    def attribute(self, request: Request) -> Estimate:
-        """Compute the scores; :meth:`Explainer.__call__` has checked and completed the arguments."""
+    def attribute(self, ask: Ask) -> list[Estimate]:
+        """Compute the scores, one estimate for each target: ``ask.each()`` has an ask for each of them."""
 
-    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
-        """Compute the scores of several targets, whose requests differ in nothing else.
 
-        By default one after the other. A method that overrides this lets them share the passes of the model, and
-        has ``attribute`` return ``self.attribute_all([request])[0]``.
-        """
-        return [self.attribute(request) for request in requests]
+def one_by_one(
+    attribute: Callable[[Method, Ask], Estimate],
+) -> Callable[[Method, Ask], list[Estimate]]:
+    """Let a method that explains one target explain several, one after the other."""
+
+    @wraps(attribute)
+    def attribute_each(self: Method, ask: Ask) -> list[Estimate]:
+        return [attribute(self, one) for one in ask.each()]
+
+    return attribute_each
 
 
 def check_pool(x: Inputs, name: str) -> Inputs:
@@ -574,9 +576,9 @@ def check_pool(x: Inputs, name: str) -> Inputs:
     return x
 
 
-def check_training(shape: Sequence[int], request: Request) -> None:
+def check_training(shape: Sequence[int], ask: Ask) -> None:
     """Refuse training series whose shape, the last two of these numbers, is not that of the explained ones."""
-    fitted, explained = tuple(shape[-2:]), tuple(request.x.shape[1:])
+    fitted, explained = tuple(shape[-2:]), tuple(ask.x.shape[1:])
     if fitted != explained:
         raise InputError(
             f"The training series have shape {fitted}, x has {explained}: fit with series of the same length and "
@@ -584,17 +586,17 @@ def check_training(shape: Sequence[int], request: Request) -> None:
         )
 
 
-def _asked(output: str | None, request: Request, *, variant: bool) -> str:
+def _asked(output: str | None, ask: Ask, *, variant: bool) -> str:
     """Return what was requested as the output, completed by the task."""
-    if output is None and request.task in AS_THEY_ARE and not variant:
+    if output is None and ask.resolved.task in AS_THEY_ARE and not variant:
         return "raw"
     return output or "probability"
 
 
-def _prediction(request: Request, output: str) -> Tensor | None:
+def _prediction(ask: Ask, output: str) -> Tensor | None:
     """Return the explained score of each series; None where it was not read, or is of another output."""
-    said = request.prediction
-    same = request.output == ("sigmoid" if output != "raw" and request.task == "multilabel" else output)
+    said, resolved = ask.progress.prediction, ask.resolved
+    same = resolved.output == ("sigmoid" if output != "raw" and resolved.task == "multilabel" else output)
     return said if said is not None and same and bool(said.isfinite().all()) else None
 
 
@@ -602,7 +604,7 @@ class _Ran(NamedTuple):
     """What a run gave, for each target, and what it told about the model."""
 
     results: list[Estimate]
-    requests: list[Request]
+    asks: list[Ask]
     draws: int
     varies: Varying
     by_itself: bool  # whether each series was run alone, since batches mix them
@@ -617,13 +619,13 @@ class _Ran(NamedTuple):
         return {"fingerprint": self.fingerprint(), "draws": self.draws} | varies
 
 
-def _few(request: Request) -> tuple[Tensor, Tensor | None]:
+def _few(ask: Ask) -> tuple[Tensor, Tensor | None]:
     """Return some series that go through the model at once, and their baselines, unless each runs by itself."""
-    count = min(FEW, request.batch_size or FEW, len(request.x))
-    count -= count > 1 and count == request.x.shape[1]  # as many as steps would hide which axis is which
-    block = request.block(slice(0, count))
-    return block.x, None if request.batch_size == 1 else block.baseline
+    count = min(FEW, ask.batch_size or FEW, len(ask.x))
+    count -= count > 1 and count == ask.x.shape[1]  # as many as steps would hide which axis is which
+    block = ask.block(slice(0, count))
+    return block.x, None if ask.batch_size == 1 else block.baseline
 
 
-def _draws(request: Request) -> bool:
-    return run_twice(request.model, *_few(request), request.at) == "drawn"
+def _draws(ask: Ask) -> bool:
+    return run_twice(ask.model, *_few(ask), ask.at) == "drawn"

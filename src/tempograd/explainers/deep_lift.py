@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from tempograd.core.errors import MissingExtraError, ModelError, warn
 from tempograd.core.estimate import Estimate
-from tempograd.engine import Block, Model, Request, differentiate, owner, require_path, select_target
+from tempograd.engine import Ask, Block, Model, differentiate, owner, require_path, select_target
 from tempograd.engine.gradients import one_sentence
 from tempograd.engine.outputs import forward
-from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.base import EXPLAINERS, Explainer, one_by_one
 from tempograd.explainers.path import nodes
 
 NODES = 50  # of the slope of softmax between two outputs, which costs no pass of the model
@@ -66,20 +66,21 @@ class DeepLift(Explainer):
     needs_module: ClassVar[bool] = True
     caveat: ClassVar[str] = "The scores of deep_lift leave"
 
-    def attribute(self, request: Request) -> Estimate:
+    @one_by_one
+    def attribute(self, ask: Ask) -> Estimate:
         method = _import_captum()
-        part = _module(request.model)
-        values = torch.zeros(request.x.shape, device=request.x.device)
+        part = _module(ask.model)
+        values = torch.zeros(ask.x.shape, device=ask.x.device)
         sums: list[Tensor] = []
 
         def work(rows: slice, _: int) -> None:
-            block = request.block(rows)
-            found, delta = self._attribute(request, part, block, method)
+            block = ask.block(rows)
+            found, delta = self._attribute(ask, part, block, method)
             values[rows] = found.where(block.observed, 0).to(values)
             if delta is not None:
                 sums.append(torch.stack([(found.flatten(1).sum(1) - delta).abs().sum(), delta.abs().sum()]))
 
-        batching = request.batching
+        batching = ask.batching
         if any(type(layer) in MIXING for layer in part.modules()):
             batching.size = 1
         batching.run(len(values), 2, work, f"explain with {self.name}")
@@ -88,14 +89,14 @@ class DeepLift(Explainer):
         return Estimate(values)
 
     def _attribute(
-        self, request: Request, part: nn.Module, block: Block, method: Callable[[nn.Module], Any]
+        self, ask: Ask, part: nn.Module, block: Block, method: Callable[[nn.Module], Any]
     ) -> tuple[Tensor, Tensor | None]:
         """Return the scores of a block and the change they should sum to, None for own steps."""
         with torch.no_grad(), _once(part):
-            raw, start = request.raw_outputs(torch.stack([block.x, block.baseline], 1), block).unbind(1)
-        block = request.read(block, raw)
-        slopes, delta = self._slopes(request, block, raw, start)
-        explained = _Explained(request.model, part)
+            raw, start = ask.raw_outputs(torch.stack([block.x, block.baseline], 1), block).unbind(1)
+        block = ask.read(block, raw)
+        slopes, delta = self._slopes(ask, block, raw, start)
+        explained = _Explained(ask.model, part)
         with _tidy(part):
             if not isinstance(block.steps, str):
                 explained.slopes = slopes
@@ -111,7 +112,7 @@ class DeepLift(Explainer):
         """Return where between both outputs the slope of softmax is taken, 1 at x, with weights that sum to 1."""
         return nodes(NODES, "gauss-legendre")
 
-    def _slopes(self, request: Request, block: Block, raw: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+    def _slopes(self, ask: Ask, block: Block, raw: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         """Return the slope of the score with respect to the model's output, and the score's change.
 
         The mean gradient on the straight line is the one slope that sums to the change for any smooth score.
@@ -121,7 +122,7 @@ class DeepLift(Explainer):
             raise RuntimeError("The target is not known yet: the block must be read first.")
 
         def score(output: Tensor) -> Tensor:
-            picked = select_target(request.apply_link(output), target)
+            picked = select_target(ask.apply_link(output), target)
             picked = picked * block.steps if isinstance(block.steps, Tensor) else picked
             return picked.flatten(1).sum(1) if picked.ndim > 1 else picked
 

@@ -11,7 +11,7 @@ from tempograd.core import settings
 from tempograd.core.errors import warn
 from tempograd.core.estimate import Estimate
 from tempograd.core.rng import Stream, bits, fold_in, keys
-from tempograd.engine import Batching, Block, Request, all_scores, mutable_if_needed, slices, with_targets
+from tempograd.engine import Ask, Batching, Block, all_scores, slices, with_targets
 from tempograd.engine.background import Starts
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.typing import LimeDistance, Setting
@@ -399,78 +399,69 @@ class Lime(Explainer):
         pairs = ((alpha, width) for alpha in (0.001, 0.01, 0.1) for width in (0.1, 0.25, 1.0))
         return [{"alpha": alpha, "width": width} for alpha, width in pairs]
 
-    def attribute(self, request: Request) -> Estimate:
-        return self.attribute_all([request])[0]
+    def attribute(self, ask: Ask) -> list[Estimate]:
+        samples = self._count(ask)
+        scores = self._masked_scores(ask.each(), int(samples.max()))
+        return [self._fitted(ask, samples, each) for each in scores]
 
-    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
-        request = requests[0]
-        samples = self._count(request)
-        scores = self._masked_scores(requests, int(samples.max()))
-        return [self._fitted(request, samples, each) for each in scores]
-
-    def _attributions(self, requests: Sequence[Request]) -> list[Estimate]:
-        # sums in double precision need no unit of their own, and a penalty that is not relative has one
-        found = mutable_if_needed(lambda: self._explain_all(requests))
-        return [self._with_delta(request, each) for request, each in zip(requests, found, strict=True)]
-
-    def _fitted(self, request: Request, samples: Tensor, scores: Tensor) -> Estimate:
+    def _fitted(self, ask: Ask, samples: Tensor, scores: Tensor) -> Estimate:
         """Return the scores of one target; fitted together, the steps of one would change digits of another."""
-        values, error, ess = (torch.zeros(request.x.shape, device=request.x.device) for _ in range(3))
-        cells = request.x[0].numel()
+        values, error, ess = (torch.zeros(ask.x.shape, device=ask.x.device) for _ in range(3))
+        cells = ask.x[0].numel()
         n_evals = samples.to(values.device, torch.int32)
 
         def work(rows: slice, _: int) -> None:
-            block = request.block(rows)
-            keep = self._masks(request, block, slice(0, scores.shape[1]))
+            block = ask.block(rows)
+            keep = self._masks(ask, block, slice(0, scores.shape[1]))
             counted = torch.arange(scores.shape[1]) < samples[rows, None]
             found = self._solve(block, keep, scores[rows], counted.to(block.x.device))
             values[rows] = found.beta.to(values)
             error[rows] = found.error.where(block.observed, 0).to(error)
             ess[rows] = (found.freedom + 1).where(block.observed, 0).to(ess)
 
-        room = Batching(request.device, COPIES * scores.shape[1] * max(cells, scores.shape[2]))
+        room = Batching(ask.device, COPIES * scores.shape[1] * max(cells, scores.shape[2]))
         room.run(len(values), 1, work, f"fit {self.name}")
         draws = n_evals[:, None, None].repeat(1, *values.shape[1:])
-        if request.mask is not None:
-            draws = draws.where(request.mask.to(draws.device), 0)
+        if ask.mask is not None:
+            draws = draws.where(ask.mask.to(draws.device), 0)
         return Estimate(values, error, draws, ess, n_evals=n_evals)
 
-    def _count(self, request: Request) -> Tensor:
+    def _count(self, ask: Ask) -> Tensor:
         """Masks of each series, (series,)."""
         if self.n_samples is not None:
-            return torch.full((len(request.x),), self.n_samples)
-        return (2 * request.observed_cells).clamp(LEAST, MOST)
+            return torch.full((len(ask.x),), self.n_samples)
+        return (2 * ask.observed_cells).clamp(LEAST, MOST)
 
-    def _masks(self, request: Request, block: Block, batch: slice) -> Tensor:
+    def _masks(self, ask: Ask, block: Block, batch: slice) -> Tensor:
         """Return which cells are kept, (series, samples, time, channel); unobserved ones always are."""
-        stream = fold_in(keys(request.seed, block.ids, Stream.PERTURBATIONS), batch.stop)[:, :, batch]
+        stream = fold_in(keys(ask.seed, block.ids, Stream.PERTURBATIONS), batch.stop)[:, :, batch]
         cell = torch.arange(block.x[0].numel(), device=block.x.device)
         word = bits(stream[..., None], torch.arange(len(cell) // 32 + 1, device=cell.device))
         kept = ((word[..., cell // 32] >> (cell % 32)) & 1).bool()  # each bit of a word is one cell
         return kept.view(len(block.x), -1, *block.x.shape[1:]) | ~block.observed[:, None]
 
-    def _masked_scores(self, requests: Sequence[Request], samples: int) -> list[Tensor]:
-        """Return the scores of all masked series, (series, samples, problems) for each request, on the device."""
-        request = requests[0]
+    def _masked_scores(self, asks: Sequence[Ask], samples: int) -> list[Tensor]:
+        """Return the scores of all masked series, (series, samples, problems) for each ask, on the device."""
+        ask = asks[0]
         parts: list[list[Tensor]] = []
 
         def work(rows: slice, size: int) -> None:
-            blocks = with_targets(requests, request.block(rows))
+            blocks = with_targets(asks, ask.block(rows))
             block, scores = blocks[0], []
             absent = _absent(block, samples)
             for batch in slices(samples, max(1, size // len(block.x))):
-                keep = self._masks(request, block, batch)
+                keep = self._masks(ask, block, batch)
                 z = torch.where(keep, block.x[:, None], absent(batch))
-                scores.append(self._scores(requests, z, blocks))
+                scores.append(self._scores(asks, z, blocks))
             parts.append([torch.cat(each, 1) for each in zip(*scores, strict=True)])
-            request.verify_once()
+            ask.verify_once()
 
-        request.batching.run(len(request.x), samples, work, f"explain with {self.name}")
+        ask.batching.run(len(ask.x), samples, work, f"explain with {self.name}")
         return [torch.cat(each) for each in zip(*parts, strict=True)]
 
-    def _scores(self, requests: Sequence[Request], z: Tensor, blocks: Sequence[Block]) -> list[Tensor]:
+    def _scores(self, asks: Sequence[Ask], z: Tensor, blocks: Sequence[Block]) -> list[Tensor]:
         """Return the explained scores of masked series, (series, samples, problems): one, or one per step."""
-        scores = [score.double() for score in all_scores(requests, z, blocks)]
+        scores = [score.double() for score in all_scores(asks, z, blocks)]
         return [score if score.ndim == 3 else score[..., None] for score in scores]
 
     def _solve(self, block: Block, keep: Tensor, scores: Tensor, counted: Tensor) -> LassoFit:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core.errors import InputError, are_counted, brief, warn
-from tempograd.engine import Request, class_count, with_targets
+from tempograd.engine import Ask, class_count, with_targets
 from tempograd.engine.tasks import named_target
 from tempograd.explanation import Explanation
 from tempograd.explanation.messages import wrong_gradient
@@ -63,43 +63,42 @@ def common_task(target: Any, wanted: Sequence[Any] | None, told: Callable[[Any],
     return tasks[0] if tasks else None
 
 
-def requests_of(request: Request, wanted: Sequence[Any], classes: Sequence[str] | None) -> list[Request]:
-    """Return a request for each target; one series is read to see how many there are, or that all differ."""
+def asks_of(ask: Ask, wanted: Sequence[Any], classes: Sequence[str] | None) -> list[Ask]:
+    """Return an ask for each target; one series is read to see how many there are, or that all differ."""
     wanted = [named_target(each, classes) for each in wanted]
     _refuse_twice(wanted)
     if not wanted:
-        wanted = _every_output(request)
+        wanted = _every_output(ask)
     elif not all(type(each) is int or callable(each) for each in wanted):
-        _refuse_same([request.of_target(each) for each in wanted])
-    return [request.of_target(each) for each in wanted]
+        _refuse_same([ask.replace(target=each) for each in wanted])
+    return [ask.replace(target=each) for each in wanted]
 
 
-def _every_output(request: Request) -> list[Any]:
+def _every_output(ask: Ask) -> list[Any]:
     """Return all outputs: by their numbers or, of an output with several axes, by their addresses."""
-    first = request.block(slice(0, 1))
+    first = ask.block(slice(0, 1))
     with torch.no_grad():
-        raw = request.forward(first.x, first.index)
-    known = request.replace(requested_target=lambda output: output.flatten(1)[:, 0], requested_steps=None)
+        raw = ask.forward(first.x, first.index)
+    known = ask.replace(target=lambda output: output.flatten(1)[:, 0], steps=None)
     known.read(first, raw)  # tells whether there is one output per step
-    probe = request.of_target(0 if raw.ndim == 2 or known.per_step else (0,) * (raw.ndim - 1))
+    probe = ask.replace(target=0 if raw.ndim == 2 or known.resolved.per_step else (0,) * (raw.ndim - 1))
     probe.read(first, raw)
-    if probe.output_shape:
-        return list(np.ndindex(probe.output_shape))
-    return list(range(class_count(probe.columns or 1, probe.output)))
+    found = probe.resolved
+    return list(np.ndindex(found.shape)) if found.shape else list(range(class_count(found.columns, found.output)))
 
 
-def _refuse_same(probes: Sequence[Request]) -> None:
+def _refuse_same(probes: Sequence[Ask]) -> None:
     """Refuse targets that are written differently and are the same output."""
     with_targets(probes, probes[0].block(slice(0, 1)))
     for place, probe in enumerate(probes):
         twin = next((other for other in probes[:place] if _same_target(probe, other)), None)
         if twin is not None:
-            both = f"{brief(twin.requested_target)} and {brief(probe.requested_target)}"
+            both = f"{brief(twin.question.target)} and {brief(probe.question.target)}"
             raise InputError(f"targets= holds the same target twice, {both}: name each target once.")
 
 
-def _same_target(one: Request, other: Request) -> bool:
-    parts = one.target, other.target
+def _same_target(one: Ask, other: Ask) -> bool:
+    parts = one.resolved.target, other.resolved.target
     return all(isinstance(part, Tensor) for part in parts) and torch.equal(*parts)  # type: ignore[arg-type]  # tensors
 
 
@@ -113,15 +112,3 @@ def together(explanations: Sequence[Explanation]) -> Explanation:
     if wrong and not are_counted():
         warn(f"{wrong[:1].upper()}{wrong[1:]}.")
     return replace(first, siblings=tuple(others)) if others else first
-
-
-def shares_passes(explainer: type) -> bool:
-    """Tell whether a class explains several targets together in the way in which it explains one.
-
-    One that overrides ``attribute`` alone, below one that has both, must explain several by its own ``attribute``.
-    """
-    one, several = (
-        next(place for place, kind in enumerate(explainer.__mro__) if name in vars(kind))
-        for name in ("attribute", "attribute_all")
-    )
-    return several <= one

@@ -12,7 +12,7 @@ from tempograd.core import settings, validation
 from tempograd.core.errors import ModelError, SettingError
 from tempograd.core.estimate import Estimate
 from tempograd.core.rng import Stream, fold_in, keys, randint
-from tempograd.engine import Block, Prefixes, Request, slices, spans, wider, with_targets
+from tempograd.engine import Ask, Block, Prefixes, slices, spans, wider, with_targets
 from tempograd.engine.batching import CELLS
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.files import LearntParts, inputs_of
@@ -23,7 +23,7 @@ MISSED = 10.0  # times by which draws that missed far values widen an error at m
 SERIES = 10  # that values come from where nobody says how many
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
 _Replace = Callable[[Block], Tensor]  # new values, (series, time, channel, draws)
-# takes the place of a request and the falls of its target, (series, time, channel, draws, outputs)
+# takes the place of an ask and the falls of its target, (series, time, channel, draws, outputs)
 Finish = Callable[[int, Block, Tensor], None]
 
 
@@ -36,7 +36,7 @@ class CellReplacement(Explainer):
 
     def _replace_cells(
         self,
-        requests: Sequence[Request],
+        asks: Sequence[Ask],
         draws: int,
         replacement: _Replace,
         finish: Finish,
@@ -46,32 +46,32 @@ class CellReplacement(Explainer):
         """Replace each observed cell alone, ``draws`` times, and hand over by how much the prediction falls.
 
         ``finish`` takes what the prediction of the clean series is above that of the changed one, 0 where nothing
-        was observed: that of the target of each request or, with ``every``, each output.
+        was observed: that of the target of each ask or, with ``every``, each output.
         """
-        request = requests[0]
-        with_targets(requests, request.block(slice(0, 1)))  # tells whether there is one output per step
-        own = self._at_own_step(request)
+        ask = asks[0]
+        with_targets(asks, ask.block(slice(0, 1)))  # tells whether there is one output per step
+        own = self._at_own_step(ask)
 
         def work(rows: slice, size: int) -> None:
-            request.verify_once()
-            blocks = with_targets(requests, request.block(rows))
+            ask.verify_once()
+            blocks = with_targets(asks, ask.block(rows))
             compute = self._in_prefixes if own else _in_whole_series
-            found = compute(requests, blocks, size, replacement(blocks[0]), every)
+            found = compute(asks, blocks, size, replacement(blocks[0]), every)
             for place, (block, falls) in enumerate(zip(blocks, found, strict=True)):
                 if not bool(falls.isfinite().all()):
                     raise ModelError(
                         "The model returned NaN or infinity when one value of a series was replaced: replace by "
                         "values within the range of the data."
                     )
-                finish(place, block, falls.to(request.precision))
+                finish(place, block, falls.to(ask.precision))
 
-        cells = request.x.shape[2] if own else max(1, int(request.observed_cells.max()))
-        batching = request.batching if own else wider(request.batching, request.model)
-        batching.run(len(request.x), cells * draws + 1, work, f"explain with {self.name}")
+        cells = ask.x.shape[2] if own else max(1, int(ask.observed_cells.max()))
+        batching = ask.batching if own else wider(ask.batching, ask.model)
+        batching.run(len(ask.x), cells * draws + 1, work, f"explain with {self.name}")
 
-    def _at_own_step(self, request: Request) -> bool:
+    def _at_own_step(self, ask: Ask) -> bool:
         """Tell whether a value is judged by the prediction at its own step, from the series up to it."""
-        return isinstance(request.steps, str)
+        return isinstance(ask.resolved.steps, str)
 
     def _own_target(self, block: Block, prefixes: Prefixes) -> Tensor:
         """Return the class that each step is then judged by, (series, time)."""
@@ -80,17 +80,17 @@ class CellReplacement(Explainer):
         return block.target
 
     def _in_prefixes(
-        self, requests: Sequence[Request], blocks: Sequence[Block], size: int, values: Tensor, every: bool
+        self, asks: Sequence[Ask], blocks: Sequence[Block], size: int, values: Tensor, every: bool
     ) -> list[Tensor]:
         """Read the prediction at each cell's own step, from the series up to it."""
         series, time, channels, draws = values.shape
         block = blocks[0]
-        prefixes = Prefixes(requests[0], block, size)
+        prefixes = Prefixes(asks[0], block, size)
         targets = [self._own_target(each, prefixes) for each in blocks]
         values = torch.where(block.observed[..., None], values, block.x[..., None]).flatten(2)
         channel = torch.arange(channels, device=values.device).repeat_interleave(draws)
         width = prefixes.outputs.shape[-1] if every else 1
-        falls = [prefixes.outputs.new_zeros(series, time, channels * draws, width) for _ in requests]
+        falls = [prefixes.outputs.new_zeros(series, time, channels * draws, width) for _ in asks]
         for batch in slices(channels * draws, max(1, size // series - 1)):
             changed = batch.stop - batch.start
             for starts in prefixes.starts(changed + 1, 1):
@@ -107,7 +107,7 @@ class CellReplacement(Explainer):
 
 
 def _in_whole_series(
-    requests: Sequence[Request], blocks: Sequence[Block], size: int, values: Tensor, every: bool
+    asks: Sequence[Ask], blocks: Sequence[Block], size: int, values: Tensor, every: bool
 ) -> list[Tensor]:
     """Run the series once for each observed cell and draw, beside the clean series.
 
@@ -120,7 +120,7 @@ def _in_whole_series(
     new = values.flatten(0, 2)[places].flatten()
     clean = torch.arange(series, device=places.device)
     even = EVEN if size >= EVEN else 1
-    falls: list[list[Tensor]] = [[] for _ in requests]
+    falls: list[list[Tensor]] = [[] for _ in asks]
     for batch in slices(len(new), max(1, size - size % even - series)):
         place = places[torch.arange(batch.start, batch.stop, device=places.device) // draws]
         more = place.new_zeros(-(series + len(place)) % even)
@@ -131,7 +131,7 @@ def _in_whole_series(
         z[row, when, place % z.shape[2]] = new[batch]
         alike = _alike(owner, changed, when, z.shape[1])
         parts = [
-            _read(requests, z[part], [_of(each, owner[part]) for each in blocks], alike[part], every)
+            _read(asks, z[part], [_of(each, owner[part]) for each in blocks], alike[part], every)
             for part in slices(len(z), size)
         ]
         for fall, each in zip(falls, zip(*parts, strict=True), strict=True):
@@ -167,15 +167,13 @@ def _alike(owner: Tensor, changed: slice, when: Tensor, time: int) -> Tensor:
 
 
 @torch.no_grad()
-def _read(
-    requests: Sequence[Request], z: Tensor, blocks: Sequence[Block], alike: Tensor, every: bool
-) -> list[Tensor]:
-    """Return the explained score of each row, or all its outputs, (rows, outputs), for each request."""
-    raw, found = requests[0].forward(z, blocks[0].index, alike), []
-    for request, block in zip(requests, blocks, strict=True):
-        outputs = request.apply_link(raw)
+def _read(asks: Sequence[Ask], z: Tensor, blocks: Sequence[Block], alike: Tensor, every: bool) -> list[Tensor]:
+    """Return the explained score of each row, or all its outputs, (rows, outputs), for each ask."""
+    raw, found = asks[0].forward(z, blocks[0].index, alike), []
+    for ask, block in zip(asks, blocks, strict=True):
+        outputs = ask.apply_link(raw)
         if not every:
-            found.append(request.score(outputs, block, 1, z)[:, None])
+            found.append(ask.score(outputs, block, 1, z)[:, None])
             continue
         if isinstance(block.steps, Tensor):
             outputs = (outputs * block.steps[..., None]).sum(1)
@@ -253,38 +251,34 @@ class Occlusion(CellReplacement):
             self, means=validation.check_series(x, name="the training series").mean(0, dtype=torch.float64)
         )
 
-    def attribute(self, request: Request) -> Estimate:
-        return self.attribute_all([request])[0]
-
-    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
-        if requests[0].background is not None:
-            return self._against_others(requests, self.n_samples or SERIES)
+    def attribute(self, ask: Ask) -> list[Estimate]:
+        asks = ask.each()
+        if asks[0].background is not None:
+            return self._against_others(asks, self.n_samples or SERIES)
         if self.n_samples is not None:
             raise SettingError(
                 f"n_samples={self.n_samples} makes no difference without baseline='background': leave it out."
             )
-        for request in requests:
-            self._put_means(request)
-        values = [torch.zeros(request.x.shape, device=request.x.device) for request in requests]
+        values = [torch.zeros(ask.x.shape, device=ask.x.device) for _ in asks]
 
         def finish(place: int, block: Block, falls: Tensor) -> None:
             values[place][block.rows] = falls[..., 0, 0].to(values[place])
 
-        self._replace_cells(requests, 1, lambda block: block.baseline[..., None], finish)
+        self._replace_cells(asks, 1, lambda block: block.baseline[..., None], finish)
         return [self._signed(each) for each in values]
 
-    def _against_others(self, requests: Sequence[Request], samples: int) -> list[Estimate]:
+    def _against_others(self, asks: Sequence[Ask], samples: int) -> list[Estimate]:
         """Replace each value by those of drawn series at the same place."""
-        shape, device = requests[0].x.shape, requests[0].x.device
-        values, error = ([torch.zeros(shape, device=device) for _ in requests] for _ in range(2))
-        seen = torch.ones(shape, device=device) if requests[0].mask is None else requests[0].mask.to(values[0])
+        shape, device = asks[0].x.shape, asks[0].x.device
+        values, error = ([torch.zeros(shape, device=device) for _ in asks] for _ in range(2))
+        seen = torch.ones(shape, device=device) if asks[0].mask is None else asks[0].mask.to(values[0])
 
         def finish(place: int, block: Block, falls: Tensor) -> None:
             mean, own = regressed(block, falls[..., 0].double(), _drawn_values(block, samples).double())
             values[place][block.rows] = mean.to(values[place])
             error[place][block.rows] = own.where(block.observed, 0).to(error[place])
 
-        self._replace_cells(requests, samples, partial(_drawn_values, samples=samples), finish)
+        self._replace_cells(asks, samples, partial(_drawn_values, samples=samples), finish)
         count, evals = seen * samples, torch.full(shape[:1], samples, dtype=torch.int32, device=device)
         found = [self._signed(each) for each in values]
         return [
@@ -292,12 +286,15 @@ class Occlusion(CellReplacement):
             for each, own in zip(found, error, strict=True)
         ]
 
-    def _put_means(self, request: Request) -> None:
-        if self.means is not None and not request.named_baseline:
-            means = request.pooled(self.means, "The training series")
-            means = means[0] if request.call.packing is not None else means
-            check_training(means.shape, request)
-            request.baseline = means.to(request.x).expand_as(request.x)  # and the explanation says so
+    def question(self, ask: Ask) -> Ask:
+        """Put the learnt means in the place of a baseline that nobody named."""
+        ask = super().question(ask)
+        if self.means is None or ask.named_baseline or ask.background is not None:
+            return ask
+        means = ask.pooled(self.means, "The training series")
+        means = means[0] if ask.call.packing is not None else means
+        check_training(means.shape, ask)
+        return ask.replace(baseline=means.to(ask.x).expand_as(ask.x))
 
     def _signed(self, values: Tensor) -> Estimate:
         return Estimate(values.abs_() if self.absolute else values, signed=not self.absolute)
@@ -457,19 +454,16 @@ class AugmentedOcclusion(CellReplacement):
         """Return where values come from, and what moves."""
         return [{"marginal": "pooled"}, {"over": "all"}, {"marginal": "pooled", "over": "all"}]
 
-    def attribute(self, request: Request) -> Estimate:
-        return self.attribute_all([request])[0]
-
-    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
-        request, pool = requests[0], cast("Tensor", self.rows)  # no call gets here before fit
-        check_training(pool.shape, request)
+    def attribute(self, ask: Ask) -> list[Estimate]:
+        asks, pool = ask.each(), cast("Tensor", self.rows)  # no call gets here before fit
+        check_training(pool.shape, ask)
         if pool.numel() <= CELLS:  # a larger one stays where it is
-            pool = pool.to(request.device)
-        values = [torch.zeros(request.x.shape, device=request.x.device) for _ in requests]
+            pool = pool.to(ask.device)
+        values = [torch.zeros(ask.x.shape, device=ask.x.device) for _ in asks]
         error = [torch.zeros_like(each) for each in values]
-        seen = torch.ones_like(values[0]) if request.mask is None else request.mask.to(values[0])
+        seen = torch.ones_like(values[0]) if ask.mask is None else ask.mask.to(values[0])
 
-        drawn = partial(self._drawn, pool=pool, seed=request.seed)
+        drawn = partial(self._drawn, pool=pool, seed=ask.seed)
         distances = PoolDistances(self._table(pool)) if self.n_samples > 1 else None
 
         def finish(place: int, block: Block, falls: Tensor) -> None:
@@ -479,7 +473,7 @@ class AugmentedOcclusion(CellReplacement):
                 spread = self._spread(block, moves, drawn(block), distances)
                 error[place][block.rows] = (spread / self.n_samples**0.5).to(error[place])
 
-        self._replace_cells(requests, self.n_samples, drawn, finish, every=self.over == "all")
+        self._replace_cells(asks, self.n_samples, drawn, finish, every=self.over == "all")
         if self.n_samples == 1:
             error = [each.masked_fill_(seen > 0, torch.inf) for each in error]
         count = seen * self.n_samples

@@ -1,6 +1,6 @@
 """Methods that integrate gradients along paths from a baseline to the series."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import ClassVar, Self
@@ -13,10 +13,10 @@ from tempograd.core import settings, validation
 from tempograd.core.errors import InputError, SettingError, warn
 from tempograd.core.estimate import Estimate
 from tempograd.core.rng import FAR, Stream, bits, fold_in, keys, normal, randint
-from tempograd.engine import Block, Request
+from tempograd.engine import Ask, Block
 from tempograd.engine.background import Starts
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_pool, check_training
-from tempograd.sampling.integration import GradientPath, Points, Schedule, in_units, integrate_all, midpoints
+from tempograd.sampling.integration import GradientPath, Points, Schedule, in_units, integrate, midpoints
 from tempograd.typing import ArrayLike, Inputs, Model, QuadratureRule, Setting
 
 # Integrated gradients, of all cells or of those of a mask
@@ -66,12 +66,9 @@ class IntegratedGradients(Explainer):
         super().__post_init__()
         check_nodes(self.n_steps, self.rule)
 
-    def attribute(self, request: Request) -> Estimate:
-        return self.attribute_all([request])[0]
-
-    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
-        schedule = Schedule((self.n_steps,), random=requests[0].background is not None)
-        return integrate_all(requests, schedule, self._path, label=f"explain with {self.name}")
+    def attribute(self, ask: Ask) -> list[Estimate]:
+        schedule = Schedule((self.n_steps,), random=ask.background is not None)
+        return integrate(ask, schedule, self._path, label=f"explain with {self.name}")
 
     def _path(self, block: Block, stage: int) -> GradientPath:
         if block.background is None:
@@ -119,11 +116,8 @@ class MaskingIG(Explainer):
         super().__post_init__()
         check_nodes(self.n_steps, self.rule)
 
-    def attribute(self, request: Request) -> Estimate:
-        return self.attribute_all([request])[0]
-
-    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
-        x = requests[0].x
+    def attribute(self, ask: Ask) -> list[Estimate]:
+        x = ask.x
         active = validation.check_numbers(self.active, "active").to(x.device).bool()
         try:
             active = active.expand_as(x)
@@ -135,7 +129,7 @@ class MaskingIG(Explainer):
             return straight(block, torch.where(mask, block.baseline, block.x), self.n_steps, self.rule)
 
         schedule = Schedule((self.n_steps,), random=False)
-        return integrate_all(requests, schedule, path, label="explain with masking IG")
+        return integrate(ask, schedule, path, label="explain with masking IG")
 
 
 def straight(block: Block, start: Tensor, points: int, rule: str) -> GradientPath:
@@ -235,18 +229,15 @@ class RandIG(Explainer):
         """Return the probability that a cell moves."""
         return self.p
 
-    def attribute(self, request: Request) -> Estimate:
-        return self.attribute_all([request])[0]
-
-    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
+    def attribute(self, ask: Ask) -> list[Estimate]:
         if self.moves * self.n_samples < 2 and self._examined:
             warn(
                 f"A cell moves in only {self.moves * self.n_samples:.2g} of {self.n_samples} samples on average: "
                 f"use n_samples={int(2 / self.moves) + 1} or a larger p."
             )
 
-        path = partial(self._path, requests[0].seed)
-        return integrate_all(requests, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")
+        path = partial(self._path, ask.seed)
+        return integrate(ask, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")
 
     def _positions(self, points: int, like: Tensor) -> Tensor:
         """Return where points lie on the path, (points,), from 0 at the baseline to 1 at the series."""
@@ -333,33 +324,36 @@ class GradientShap(Explainer):
         """Return noise, in the units of standardised series."""
         return [{"noise": size} for size in (0.1, 0.3, 1.0)]
 
-    def attribute(self, request: Request) -> Estimate:
-        return self.attribute_all([request])[0]
-
-    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
-        drawn = requests[0].background is not None
-        if self.pool is not None and not drawn and not requests[0].named_baseline:
-            for request in requests:
-                self._put_pool(request, self.pool)
-        elif not self.noise and self._examined and not drawn:
+    def attribute(self, ask: Ask) -> list[Estimate]:
+        drawn = ask.background is not None
+        if not self.noise and self._examined and not drawn and self._pool(ask) is None:
             instead = "call fit(model, series), or pass background= to tempograd.explain"
             instead = instead if self.pool is None else "leave baseline= out, and it draws from the background"
             warn(f"{self.caveat}, so its scores are those of integrated_gradients: {instead}.")
 
-        path = partial(self._path, requests[0])
-        return integrate_all(requests, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")
+        path = partial(self._path, ask)
+        return integrate(ask, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")
 
-    def _put_pool(self, request: Request, pool: Inputs) -> None:
-        request.shortcuts["pool"] = laid = request.pooled(pool, "The baselines")
-        check_training(laid.shape, request)
-        mean = laid.mean(0, dtype=torch.float64).to(request.x)
-        request.baseline = mean.expand_as(request.x)  # and the explanation says so
+    def question(self, ask: Ask) -> Ask:
+        """Put the mean of the pool in the place of a baseline that nobody named."""
+        ask = super().question(ask)
+        pool = self._pool(ask)
+        if pool is None:
+            return ask
+        check_training(pool.shape, ask)
+        return ask.replace(baseline=pool.mean(0, dtype=torch.float64).to(ask.x).expand_as(ask.x))
 
-    def _path(self, request: Request, block: Block, stage: int) -> GradientPath:
-        stream = keys(request.seed, block.ids, Stream.BASELINES)
+    def _pool(self, ask: Ask) -> Tensor | None:
+        """Return the series that baselines are drawn from, laid out as the explained ones are."""
+        if self.pool is None or ask.named_baseline or ask.background is not None:
+            return None
+        return ask.pooled(self.pool, "The baselines")
+
+    def _path(self, ask: Ask, block: Block, stage: int) -> GradientPath:
+        stream = keys(ask.seed, block.ids, Stream.BASELINES)
         alpha = self._series_positions(block, stream)
         noise = fold_in(stream, self.n_samples)
-        baselines = self._baselines(block, stream, request)
+        baselines = self._baselines(block, stream, ask)
         mean_step = None if block.background is None else block.background.mean_step(block)
 
         def at(batch: slice) -> Points:
@@ -385,13 +379,13 @@ class GradientShap(Explainer):
         """Return where the points of each series lie on the path, (series or 1, points)."""
         return midpoints(self.n_samples, block.x)[None]
 
-    def _baselines(self, block: Block, stream: Tensor, request: Request) -> Callable[[slice], Tensor] | None:
+    def _baselines(self, block: Block, stream: Tensor, ask: Ask) -> Callable[[slice], Tensor] | None:
         """Draw a baseline for each point and return what looks up those of some; None for the call's own."""
         if block.background is not None:
             return block.background.starts(block, self.n_samples)
-        if "pool" not in request.shortcuts:
+        pool = self._pool(ask)
+        if pool is None:
             return None
-        pool: Tensor = request.shortcuts["pool"]
         counter = FAR + torch.arange(self.n_samples, device=block.x.device)
         rows = randint(stream[..., None], counter, len(pool)).to(pool.device)
         return lambda batch: pool[rows[:, batch]].to(block.x)

@@ -7,8 +7,8 @@ import torch
 
 from tempograd.core.estimate import Estimate
 from tempograd.core.rng import Stream, keys, uniform
-from tempograd.engine import Request
-from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.engine import Ask
+from tempograd.explainers.base import EXPLAINERS, Explainer, one_by_one
 
 
 @EXPLAINERS.register("random")
@@ -29,10 +29,10 @@ class Random(Explainer):
     uses_baseline: ClassVar[bool] = False
     takes_inputs: ClassVar[bool] = True
 
-    def attribute(self, request: Request) -> Estimate:
-        request.read_all()
-        stream = keys(request.seed, request.ids, Stream.SCORES)
-        cell = torch.arange(request.x[0].numel())
+    @one_by_one
+    def attribute(self, ask: Ask) -> Estimate:
+        stream = keys(ask.seed, ask.ids, Stream.SCORES)
+        cell = torch.arange(ask.x[0].numel())
         scores = uniform(stream[..., None], cell)
-        values = scores.view(request.x.shape).to(request.x.device)
-        return Estimate(values if request.mask is None else values * request.mask)
+        values = scores.view(ask.x.shape).to(ask.x.device)
+        return Estimate(values if ask.mask is None else values * ask.mask)

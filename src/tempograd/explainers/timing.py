@@ -1,7 +1,7 @@
 """TIMING: integrated gradients along paths that leave random segments untouched."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ from tempograd.core.errors import SettingError
 from tempograd.core.estimate import Estimate
 from tempograd.core.formatting import counted
 from tempograd.core.rng import FAR, Stream, fold_in, keys, split
-from tempograd.engine import Background, Block, HostCopy, Region, Request
+from tempograd.engine import Ask, Background, Block, HostCopy, Region
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explanation import Facts
 from tempograd.sampling.integration import (
@@ -25,7 +25,7 @@ from tempograd.sampling.integration import (
     Schedule,
     geometric,
     in_units,
-    integrate_all,
+    integrate,
     masked_points,
     midpoints,
 )
@@ -221,42 +221,39 @@ class Timing(Explainer):
             geometric(self.n_samples, self._most), tolerance=self.tolerance, stop_when=self.stop_when or "error"
         )
 
-    def attribute(self, request: Request) -> Estimate:
-        return self.attribute_all([request])[0]
+    def attribute(self, ask: Ask) -> list[Estimate]:
+        path = self.paths(ask)  # which no target changes
+        return integrate(ask, self.schedule, path, label=f"explain with {self.name}")
 
-    def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
-        path = self.paths(requests[0])  # which no target changes
-        return integrate_all(requests, self.schedule, path, label=f"explain with {self.name}")
-
-    def paths(self, request: Request) -> Callable[[Block, int], GradientPath]:
+    def paths(self, ask: Ask) -> Callable[[Block, int], GradientPath]:
         """Return what draws the masks of a block of series in a stage and makes the paths that they leave."""
-        if request.regions is not None:
-            return self._paths_by_region(request, request.regions)
-        by_length = self.settings_by_length(request)
+        if ask.regions is not None:
+            return self._paths_by_region(ask, ask.regions)
+        by_length = self.settings_by_length(ask)
         if self._examined:
             warn_of_rare_cells(list(by_length.values()), self.schedule.points)
-        table = cache(lambda: SegmentSampler.table(by_length, request.x, request.device, request.dtype))
+        table = cache(lambda: SegmentSampler.table(by_length, ask.x, ask.device, ask.dtype))
 
         def large(block: Block, stage: int) -> GradientPath:
-            return self._large_path(table(), request.seed, block, stage)
+            return self._large_path(table(), ask.seed, block, stage)
 
-        if request.mask is not None or len(request.x) * self.schedule.stages[0] * request.x[0].numel() > SMALL:
+        if ask.mask is not None or len(ask.x) * self.schedule.stages[0] * ask.x[0].numel() > SMALL:
             return large
         (setting,) = by_length.values()
-        ids = tuple(request.ids.tolist())
+        ids = tuple(ask.ids.tolist())
 
         def small(block: Block, stage: int) -> GradientPath:
             if stage > 0:
                 return large(block, stage)
-            drawn = _small_draw(self, setting, ids, request.seed, request.device, request.dtype)
+            drawn = _small_draw(self, setting, ids, ask.seed, ask.device, ask.dtype)
             weights = None if drawn.weights is None else drawn.weights[block.rows]
             return self._path(block, drawn._replace(masks=drawn.masks[block.rows], weights=weights))
 
         return small
 
-    def settings_by_length(self, request: Request) -> dict[int, SegmentSettings]:
+    def settings_by_length(self, ask: Ask) -> dict[int, SegmentSettings]:
         """Complete the setting for every length of the requested series."""
-        return self._by_length(request.x, request.lengths, request.mask)
+        return self._by_length(ask.x, ask.lengths, ask.mask)
 
     def _by_length(self, x: Tensor, lengths: Tensor, mask: Tensor | None) -> dict[int, SegmentSettings]:
         _, longest, channels = x.shape
@@ -269,9 +266,9 @@ class Timing(Explainer):
             by_length[length] = self.segment_settings(length, channels, longest, watched)
         return by_length
 
-    def _paths_by_region(self, request: Request, regions: list[Region]) -> Callable[[Block, int], GradientPath]:
+    def _paths_by_region(self, ask: Ask, regions: list[Region]) -> Callable[[Block, int], GradientPath]:
         """Return what draws masks for each region by itself; their densities, and so their weights, multiply."""
-        draws = [_RegionDraw.of(self, request, region, number) for number, region in enumerate(regions)]
+        draws = [_RegionDraw.of(self, ask, region, number) for number, region in enumerate(regions)]
         if self._examined:
             warn_of_rare_cells([each for draw in draws for each in draw.settings], self.schedule.points)
 
@@ -433,18 +430,18 @@ class _RegionDraw:
     settings: tuple[SegmentSettings, ...]
 
     @classmethod
-    def of(cls, explainer: Timing, request: Request, region: Region, number: int) -> "_RegionDraw":
+    def of(cls, explainer: Timing, ask: Ask, region: Region, number: int) -> "_RegionDraw":
         """Complete the setting for a region: single cells of static values, however long segments are."""
         if region.is_static:
             count = 0 if explainer.segments == 0 else None
             explainer = replace(explainer, segments=count, min_length=None, max_length=None)
-        x = region.of(request.x)
-        mask = None if request.mask is None else region.of(request.mask)
+        x = region.of(ask.x)
+        mask = None if ask.mask is None else region.of(ask.mask)
         lengths = validation.lengths(mask, x)
         by_length = explainer._by_length(x, lengths, mask)
-        table = SegmentSampler.table(by_length, x, request.device, request.dtype)
-        here = lengths.to(request.device)
-        return cls(explainer, region, number, request.seed, here, table, tuple(by_length.values()))
+        table = SegmentSampler.table(by_length, x, ask.device, ask.dtype)
+        here = lengths.to(ask.device)
+        return cls(explainer, region, number, ask.seed, here, table, tuple(by_length.values()))
 
     def sample(self, block: Block, stage: int) -> MaskSample:
         """Draw the masks of a block; the first region has those that a model of it alone would have."""

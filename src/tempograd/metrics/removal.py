@@ -21,8 +21,8 @@ from tempograd.engine import (
     apply_link,
     both_logits,
     by_class,
-    call_model,
     class_count,
+    forward_resumed,
     nested,
     one_logit,
     pack_inputs,
@@ -670,7 +670,7 @@ def _run_states(
         z = torch.where(gone, baseline[row], x[row])
         with torch.no_grad():
             alike = nested(gone, row, 2 * ranking + (first > 0))
-            raw = call_model(evaluated.at(row + rows.start), z, alike, shape=explanation.values.shape)
+            raw = forward_resumed(evaluated.at(row + rows.start), z, alike, shape=explanation.values.shape)
             raw = with_axis(explanation, raw.to(torch.promote_types(raw.dtype, torch.float32)))
             if evaluated.picker is not None:
                 picked.append(picked_score(explanation, evaluated.picker, raw, z, row + rows.start))

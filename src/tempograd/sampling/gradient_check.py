@@ -10,10 +10,10 @@ from torch import Tensor
 from tempograd.core.estimate import CURVED, LOOKED, Found, GradientCheck, hidden
 from tempograd.core.kernels import CellSums
 from tempograd.core.rng import Stream, bits, keys
+from tempograd.engine.ask import Ask, Block
 from tempograd.engine.batching import slices
 from tempograd.engine.cuda import CELLS, Tensors, run_captured
 from tempograd.engine.model import Model, exact, resolution
-from tempograd.engine.request import Block, Request
 
 STEP, SHORTER = 0.1, 0.03  # share of the displacement to one side, and how much shorter the step to the other is
 EDGE = 1e-5  # share of the path from the baseline within which nothing but a jump can happen
@@ -80,8 +80,8 @@ class Evidence:
     *What was seen.* No point saw the score change by more than :math:`\max_i |F(x) - F_i|`.
     """
 
-    def __init__(self, request: Request, points: int) -> None:
-        self._request, self._middle = request, points // 2
+    def __init__(self, ask: Ask, points: int) -> None:
+        self._ask, self._middle = ask, points // 2
         self._parts: list[Tensor] = []
         self._edge, self._probes, self._straight = False, False, False  # which rows wait for their scores
         self._ends: Tensor | None = None  # and whose far ends, (series, ends), of the newest stage
@@ -127,7 +127,7 @@ class Evidence:
 
     def _displacement(self, block: Block, z: Tensor) -> Tensor:
         """Return the displacement of active cells, twice what is left in the middle, with random signs."""
-        return (block.x - z) * _signs(self._request.seed, z[0].numel(), z.device, z.dtype).view(z.shape[1:])
+        return (block.x - z) * _signs(self._ask.seed, z[0].numel(), z.device, z.dtype).view(z.shape[1:])
 
     def add(
         self,
@@ -146,7 +146,7 @@ class Evidence:
         :meth:`far_ends`; ``cells`` effects that somebody has summed up.
         """
         if block.clean_score is None:
-            raise RuntimeError("The score of the series is not known yet: call Request.with_target first.")
+            raise RuntimeError("The score of the series is not known yet: call Ask.with_target first.")
         for run in slices(z.shape[1], TOGETHER):
             first = [block.x, block.clean_score, z[:, run].detach(), gradient[:, run], score[:, run]]
             place = None if position is None else position[..., run]
@@ -169,17 +169,17 @@ class Evidence:
         effects: tuple[Tensor, Tensor, Tensor] | None,
     ) -> None:
         """Compare a run of points with each other; the work on a few series is captured, as their passes are."""
-        request, edge = self._request, self._edge and len(beside) > 1
+        ask, edge = self._ask, self._edge and len(beside) > 1
         ends = self._ends if beside and self._at_once(first[2]) else None
         slight = STRAIGHT if self._straight else SLIGHT
-        unit, placed = resolution(request.device, request.dtype), position is not None
+        unit, placed = resolution(ask.device, ask.dtype), position is not None
         read = beside[: 2 * edge + (0 if ends is None else ends.shape[1])]
         given = (position, ends, torch.stack(read, 1).double() if read else None)
         inputs = (*first, *(part for part in given if part is not None))
-        rounded = request.device.type == "cuda" or torch.is_autocast_enabled(request.device.type)
+        rounded = ask.device.type == "cuda" or torch.is_autocast_enabled(ask.device.type)
 
         def work(*given: Tensor) -> Tensors:
-            with exact(request.device) if rounded else nullcontext():
+            with exact(ask.device) if rounded else nullcontext():
                 jump = (given[-1][:, 1] - given[-1][:, 0]).abs() if edge else None
                 far = None if ends is None else (given[-2], given[-1][:, 2 * edge :])
                 return (
@@ -188,7 +188,7 @@ class Evidence:
 
         kind = ("evidence", placed, edge, ends is not None, unit, slight)
         captured = (
-            run_captured(request.model, kind, work, inputs, uses_model=False)
+            run_captured(ask.model, kind, work, inputs, uses_model=False)
             if first[2].numel() <= CELLS and effects is None
             else None
         )
@@ -223,14 +223,14 @@ class Evidence:
             for name in ("slope", "level")
         )
         near = torch.cat(self._near, 1).gather(1, self._ends[..., None].expand(-1, -1, 4))
-        unit = resolution(self._request.device, self._request.dtype)
+        unit = resolution(self._ask.device, self._ask.dtype)
         self.unmet = _before(near.unbind(2), self._far, largest, NOISE * unit * level)
 
     def _probe(
         self, block: Block, z: Tensor, gradient: Tensor, score: Tensor, place: int, read: list[Tensor]
     ) -> None:
         """Compare one gradient with the scores on both sides of it."""
-        here, unit = z[:, place].detach(), resolution(self._request.device, self._request.dtype)
+        here, unit = z[:, place].detach(), resolution(self._ask.device, self._ask.dtype)
         far, back = read
         found = _nearby(
             here, gradient[:, place], score[:, place], self._displacement(block, here), far, back, unit

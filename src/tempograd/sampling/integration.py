@@ -13,12 +13,12 @@ from torch import Tensor
 from tempograd.core import kernels
 from tempograd.core.estimate import Estimate, relative_error
 from tempograd.engine import (
+    Ask,
+    Batching,
     Block,
     Gradients,
     Prefetcher,
-    Request,
     compute_gradients,
-    each_gradient,
     even,
     resolution,
     slices,
@@ -155,63 +155,38 @@ class GradientPath(NamedTuple):
 
 
 def integrate(
-    request: Request, schedule: Schedule, path: Callable[[Block, int], GradientPath], *, label: str
-) -> Estimate:
-    """Average the gradient over each series' path; ``path`` makes those of a block in a stage of the schedule."""
-    return integrate_all([request], schedule, path, label=label)[0]
-
-
-def integrate_all(
-    requests: Sequence[Request], schedule: Schedule, path: Callable[[Block, int], GradientPath], *, label: str
+    ask: Ask, schedule: Schedule, path: Callable[[Block, int], GradientPath], *, label: str
 ) -> list[Estimate]:
-    """Do the same for several targets of the same series, whose points go through the model together.
+    """Average the gradient over each series' path; ``path`` makes those of a block in a stage of the schedule.
 
-    With a tolerance each target stops elsewhere, so that they have no points in common: they run one by one.
+    Several targets have their points in common. With a tolerance each stops elsewhere, so they run one by one.
     """
-    if len(requests) > 1 and schedule.tolerance is not None:
-        return [integrate(request, schedule, path, label=label) for request in requests]
-    buffers = [ResultBuffer(request, schedule) for request in requests]
-    request = requests[0]
-    prefetcher: Prefetcher[tuple[Block, GradientPath]] = Prefetcher(request.device)
-    batching, total, per_series = request.gradient_batching(len(requests)), len(request.x), schedule.together
-
-    def prepare(rows: slice) -> tuple[Block, GradientPath]:
-        block = request.block(rows)
-        return block, path(block, 0)
-
-    def work(rows: slice, size: int) -> None:
-        block, paths = prefetcher.take((rows.start, rows.stop), lambda: prepare(rows))
-        paths = paths.resample() or paths
-        if rows.start > 0:
-            request.verify_once()
-        BlockRunner(requests, schedule, path, size, buffers).run(block, paths)
-        following = batching.next_rows(rows.stop, total, per_series)
-        if following.start < total:  # while the device is busy with this block
-            prefetcher.prepare((following.start, following.stop), lambda: prepare(following))
-        for each in requests:
-            each.host_writer.flush(earlier=True)
-
-    batching.run(total, per_series, work, label)
-    for each in requests:
-        each.host_writer.flush()
-    return [buffer.attribution() for buffer in buffers]
+    asks = ask.each()
+    if len(asks) > 1 and schedule.tolerance is not None:
+        return [estimate for one in asks for estimate in integrate(one, schedule, path, label=label)]
+    buffers = [ResultBuffer(one, schedule) for one in asks]
+    runner = BlockRunner(asks, schedule, path, buffers, ask.gradient_batching(len(asks)))
+    runner.batching.run(len(ask.x), schedule.together, runner.run, label)
+    for one in asks:
+        one.progress.host_writer.flush()
+    return [buffer.estimate() for buffer in buffers]
 
 
 class ResultBuffer:
     """The results of all series, written there while the next are computed."""
 
-    def __init__(self, request: Request, schedule: Schedule) -> None:
-        series, device = len(request.x), request.x.device
+    def __init__(self, ask: Ask, schedule: Schedule) -> None:
+        series, device = len(ask.x), ask.x.device
         kinds = (torch.float32, torch.float32, torch.int32, torch.float32)[: 4 if schedule.random else 1]
-        self._schedule, self._host_writer = schedule, request.host_writer
-        self._shape, self._kinds = request.x.shape, kinds
+        self._schedule, self._host_writer = schedule, ask.progress.host_writer
+        self._shape, self._kinds = ask.x.shape, kinds
         self._parts: list[Tensor | None] = [None] * len(kinds)
         self._n_evals = torch.zeros(series, dtype=torch.int32, device=device)
         self._curve = torch.full((series, len(schedule.stages)), torch.nan, device=device)
         self._delta: Tensor | None = None
         self._evidence: Tensor | None = None
         self._straight = False
-        self._unit, self._model = resolution(request.device, request.dtype), request.model
+        self._unit, self._model = resolution(ask.device, ask.dtype), ask.model
 
     def look(self, rows: slice | Tensor, stage: int, error: Tensor) -> None:
         """Note the error of some series after a stage."""
@@ -251,7 +226,7 @@ class ResultBuffer:
         shape = (len(self._n_evals), totals.shape[1])
         self._evidence = self._written(self._evidence, shape, torch.float64, rows, totals)
 
-    def attribution(self) -> Estimate:
+    def estimate(self) -> Estimate:
         """Return everything, once it has been written."""
         check, parts = None, [part for part in self._parts if part is not None]
         if self._evidence is not None:
@@ -307,12 +282,12 @@ class WeightedSum:
 class TargetRun:
     """One target of a block of series: its mean over the points, and what they tell about its gradient."""
 
-    def __init__(self, request: Request, schedule: Schedule, buffer: ResultBuffer, paths: GradientPath) -> None:
-        self.request, self._schedule, self._buffer = request, schedule, buffer
-        self.evidence = Evidence(request, schedule.stages[0]) if request.checked else None
+    def __init__(self, ask: Ask, schedule: Schedule, buffer: ResultBuffer, paths: GradientPath) -> None:
+        self.ask, self._schedule, self._buffer = ask, schedule, buffer
+        self.evidence = Evidence(ask, schedule.stages[0]) if ask.checked else None
         self._mean: ControlVariateMean | WeightedMean | WeightedSum | None = None  # by what the points are
         if paths.controlled:
-            self._mean = ControlVariateMean(paths.scale.to(request.precision), request.model)
+            self._mean = ControlVariateMean(paths.scale.to(ask.precision), ask.model)
         self._before: Tensor | None = None
         self._parts: tuple[Tensor, ...] = ()
 
@@ -323,10 +298,10 @@ class TargetRun:
             delta = block.clean_score - scores[0]
             self._buffer.delta(block.rows, delta)
             if isinstance(self._mean, ControlVariateMean):
-                self._mean.change = delta.to(self.request.precision)
+                self._mean.change = delta.to(self.ask.precision)
             if self.evidence is not None:
                 self.evidence.delta = delta
-        precision = self.request.precision
+        precision = self.ask.precision
         cells = None
         if isinstance(self._mean, ControlVariateMean) and at.active is not None and at.step is None:
             cells = self._mean.over_cells(gradient, at.active)
@@ -354,7 +329,7 @@ class TargetRun:
     ) -> Tensor | None:
         """Estimate after a stage, and tell for each series whether it is good enough; None if all go on."""
         self._before = self._parts[0] if self._parts else None
-        observed = None if self.request.mask is None else block.observed
+        observed = None if self.ask.mask is None else block.observed
         if isinstance(self._mean, WeightedSum):
             values = paths.scale * self._mean.mean(paths.scale.shape)
             self._parts = (values if observed is None else values.where(observed, 0),)
@@ -404,28 +379,50 @@ def _steps(at: Points, precision: torch.dtype) -> DrawnSteps | None:
     return DrawnSteps(at.step.to(precision), at.mean_step.to(precision))
 
 
-@dataclass(frozen=True)
 class BlockRunner:
-    """A block of series that goes through the stages of a schedule, for one target or several."""
+    """Takes series, block by block, through the stages of a schedule, for one target or several."""
 
-    requests: Sequence[Request]
-    schedule: Schedule
-    path: Callable[[Block, int], GradientPath]
-    size: int  # sequences per pass
-    buffers: Sequence[ResultBuffer]
+    def __init__(
+        self,
+        asks: Sequence[Ask],
+        schedule: Schedule,
+        path: Callable[[Block, int], GradientPath],
+        buffers: Sequence[ResultBuffer],
+        batching: Batching,
+    ) -> None:
+        self.asks, self.schedule, self.path, self.buffers, self.batching = asks, schedule, path, buffers, batching
+        self._prefetcher: Prefetcher[tuple[Block, GradientPath]] = Prefetcher(asks[0].device)
 
-    def run(self, block: Block, paths: GradientPath) -> None:
-        """Go through the stages; series that are good enough stay behind."""
-        pairs = zip(self.requests, self.buffers, strict=True)
-        runs = [TargetRun(request, self.schedule, buffer, paths) for request, buffer in pairs]
+    def _prepared(self, rows: slice) -> tuple[Block, GradientPath]:
+        block = self.asks[0].block(rows)
+        return block, self.path(block, 0)
+
+    def run(self, rows: slice, size: int) -> None:
+        """Explain some series, at most ``size`` sequences a pass, and prepare the next while the device works."""
+        block, paths = self._prefetcher.take((rows.start, rows.stop), lambda: self._prepared(rows))
+        paths = paths.resample() or paths
+        if rows.start > 0:
+            self.asks[0].verify_once()
+        self._through_stages(block, paths, size)
+        total = len(self.asks[0].x)
+        following = self.batching.next_rows(rows.stop, total, self.schedule.together)
+        if following.start < total:
+            self._prefetcher.prepare((following.start, following.stop), lambda: self._prepared(following))
+        for ask in self.asks:
+            ask.progress.host_writer.flush(earlier=True)
+
+    def _through_stages(self, block: Block, paths: GradientPath, size: int) -> None:
+        """Go through the stages, ``size`` sequences a pass; series that are good enough stay behind."""
+        pairs = zip(self.asks, self.buffers, strict=True)
+        runs = [TargetRun(ask, self.schedule, buffer, paths) for ask, buffer in pairs]
         blocks = [block] * len(runs)
-        if self._room(block) <= 1:  # no place beside a path point
-            blocks = with_targets(self.requests, block)
+        if size // len(block.x) <= 1:  # no place beside a path point
+            blocks = with_targets(self.asks, block)
         rows: slice | Tensor = block.rows
         n_evals = 0
         for stage, points in enumerate(self.schedule.stages):
             paths = paths if stage == 0 else self.path(blocks[0], stage)
-            blocks = self._add(runs, blocks, paths, stage)
+            blocks = self._add(runs, blocks, paths, stage, size // len(blocks[0].x))
             n_evals += points
             looks = [run.look(rows, each, paths, stage, n_evals) for run, each in zip(runs, blocks, strict=True)]
             done = looks[0]  # of a single target: several have no tolerance
@@ -439,16 +436,12 @@ class BlockRunner:
                 runs[0].leave(everyone, ready, others, n_evals)
                 rows, blocks = everyone[others.cpu()], [blocks[0].take(others)]
 
-    def _room(self, block: Block) -> int:
-        """Return how many sequences of each series go through the model at once."""
-        return self.size // len(block.x)
-
     def _add(
-        self, runs: Sequence[TargetRun], blocks: Sequence[Block], paths: GradientPath, stage: int
+        self, runs: Sequence[TargetRun], blocks: Sequence[Block], paths: GradientPath, stage: int, room: int
     ) -> list[Block]:
         """Add the points of a stage, and return the blocks, their targets now known."""
         blocks, points = list(blocks), self.schedule.stages[stage]
-        for batch in slices(points, even(points, max(1, self._room(blocks[0])))):
+        for batch in slices(points, even(points, max(1, room))):
             at = paths.at(batch)
             start = paths.start if stage == 0 and batch.start == 0 else None
             rows = [] if start is None else [start]
@@ -458,7 +451,7 @@ class BlockRunner:
                 if run.evidence is not None:
                     extra = run.evidence.extra_points(blocks[0], at.z, batch, start, straight=paths.straight)
                     ends = run.evidence.far_ends(blocks[0], moving, batch, points)
-            found = self._differentiate(at.z, blocks, [*rows, *extra], ends)
+            found = self._differentiate(at.z, blocks, [*rows, *extra], ends, room)
             for place, (run, (gradients, scores)) in enumerate(zip(runs, found, strict=True)):
                 run.add(gradients, at, batch, scores, starts=start is not None)
                 blocks[place] = gradients.block
@@ -466,38 +459,34 @@ class BlockRunner:
 
     def _moving(self, paths: GradientPath, at: Points, batch: slice, points: int) -> Tensor | None:
         """Return what moves in the first points of a stage, however few of them the first pass takes."""
-        if batch.start > 0 or paths.straight or paths.start is None or not self.requests[0].checked:
+        if batch.start > 0 or paths.straight or paths.start is None or not self.asks[0].checked:
             return None
         near = near_baseline(points)
         return at.active if batch.stop >= near else paths.at(slice(0, near)).active
 
     def _differentiate(
-        self, z: Tensor, blocks: Sequence[Block], rows: list[Tensor], ends: Tensor | None
+        self, z: Tensor, blocks: Sequence[Block], rows: list[Tensor], ends: Tensor | None, room: int
     ) -> Iterator[tuple[Gradients, list[Tensor]]]:
         """Return for each target gradients and scores of path points, and the scores of some more rows per series.
 
         They ride along where there is room for them, and so do ``ends``, (series, rows, time, channel); many of
         them together are read without a gradient.
         """
-        room = self._room(blocks[0])
         if ends is not None and room >= ROOM:
             rows, ends = [*rows, *ends.unbind(1)], None
         riding = rows if room >= ROOM else rows[: 1 if room > 1 and blocks[0].target is None else 0]
         together = torch.stack(riding, 1) if riding else None
-        if len(blocks) == 1:
-            found = iter([compute_gradients(self.requests[0], z, blocks[0], together)])
-        else:
-            found = each_gradient(self.requests, z, blocks, together)
+        found = compute_gradients(self.asks, z, blocks, together)
         later = [row[:, None] for row in rows[len(riding) :]]
         later += [] if ends is None else torch.split(ends, max(1, room), 1)
         late: list[Tensor] | None = None  # outputs of these
-        for request, each in zip(self.requests, found, strict=True):
+        for ask, each in zip(self.asks, found, strict=True):
             scores = [] if each.beside is None else list(each.beside.unbind(1))
             with torch.no_grad():
                 if late is None:
-                    late = [request.raw_outputs(row, blocks[0]) for row in later]
+                    late = [ask.raw_outputs(row, blocks[0]) for row in later]
                 for raw, row in zip(late, later, strict=True):
-                    scores += request.scores_of(raw, each.block, row).unbind(1)
+                    scores += ask.scores_of(raw, each.block, row).unbind(1)
             yield each, scores
 
 

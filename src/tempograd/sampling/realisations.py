@@ -17,56 +17,56 @@ import torch
 from torch import Tensor
 
 from tempograd.core.estimate import Estimate
-from tempograd.engine import Request, apply_link
+from tempograd.engine import Ask, apply_link
 from tempograd.engine.second_look import realisation
 from tempograd.engine.tasks import AS_THEY_ARE
 from tempograd.typing import Model
 
 
 def over_draws(
-    requests: Sequence[Request], attribute: Callable[[Sequence[Request]], list[Estimate]], draws: int
-) -> tuple[list[Estimate], list[Request]]:
+    asks: Sequence[Ask], attribute: Callable[[Sequence[Ask]], list[Estimate]], draws: int
+) -> tuple[list[Estimate], list[Ask]]:
     """Explain ``draws`` realisations of the requested model, and average.
 
-    The requests are those to the last of them, which know target and steps.
+    The asks are those to the last of them, which know target and steps.
     """
-    take = realisation(requests[0].model, requests[0].seed)
-    targets = [request.requested_target for request in requests]
-    if targets == [None] and requests[0].told not in AS_THEY_ARE:
-        targets = [_predicted(requests[0], [take(j) for j in range(draws)])]
+    take = realisation(asks[0].model, asks[0].seed)
+    targets = [ask.question.target for ask in asks]
+    if targets == [None] and asks[0].task not in AS_THEY_ARE:
+        targets = [_predicted(asks[0], [take(j) for j in range(draws)])]
     parts: list[list[Estimate]] = []
     said: list[list[Tensor | None]] = []
-    realised: list[Request] = []
+    realised: list[Ask] = []
     for j in range(draws):
         model, shortcuts = take(j), dict[str, Any]()
         realised = [
-            request.replace(model=model, requested_target=target, shortcuts=shortcuts)
-            for request, target in zip(requests, targets, strict=True)
+            ask.replace(model=model, target=target, shortcuts=shortcuts)
+            for ask, target in zip(asks, targets, strict=True)
         ]
         parts.append(attribute(realised))
-        for request, part in zip(realised, parts[-1], strict=True):
-            request.verify(part.values)
-        said.append([request.prediction for request in realised])
-    for request, each in zip(realised, zip(*said, strict=True), strict=True):
-        request.prediction = None if None in each else _stacked(list(each)).mean(0)
-    return [_mean(list(each), requests[0].mask) for each in zip(*parts, strict=True)], realised
+        for ask, part in zip(realised, parts[-1], strict=True):
+            ask.verify(part.values)
+        said.append([ask.progress.prediction for ask in realised])
+    for ask, each in zip(realised, zip(*said, strict=True), strict=True):
+        ask.progress.prediction = None if None in each else _stacked(list(each)).mean(0)
+    return [_mean(list(each), asks[0].mask) for each in zip(*parts, strict=True)], realised
 
 
-def _predicted(request: Request, models: list[Model]) -> Tensor | None:
+def _predicted(ask: Ask, models: list[Model]) -> Tensor | None:
     """Return the class that the mean output predicts; None where there is one output only."""
     parts: dict[int, Tensor] = {}
 
     @torch.no_grad()
     def work(rows: slice, _: int) -> None:
-        block = request.block(rows)
-        realised = [request.replace(model=model) for model in models]
+        block = ask.block(rows)
+        realised = [ask.replace(model=model) for model in models]
         linked = [apply_link(each.forward(block.x, block.index), each.output).double() for each in realised]
         parts[rows.start] = torch.stack(linked).sum(0)
 
-    request.batching.run(len(request.x), 1, work, "read the predictions")
+    ask.batching.run(len(ask.x), 1, work, "read the predictions")
     mean = torch.cat([parts[start] for start in sorted(parts)])
-    shape, time = tuple(mean.shape[1:]), request.time
-    if request.told == "multilabel":
+    shape, time = tuple(mean.shape[1:]), ask.time
+    if ask.task == "multilabel":
         return mean.flatten(1).argmax(-1)
     if len(shape) > 1 and (shape[0] != time or len(shape) > 2):  # a forecast has no predicted class
         return None

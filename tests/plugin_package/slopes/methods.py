@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import tempograd as tg
 from tempograd.core.estimate import Estimate
-from tempograd.engine import Block, Request
+from tempograd.engine import Ask, Block
 from tempograd.sampling.integration import GradientPath, Points, Schedule, integrate
 
 
@@ -24,9 +24,9 @@ class GradientTimesInput(tg.Explainer):
 
     factor: float = 1.0
 
-    def attribute(self, request: Request) -> Estimate:
+    def attribute(self, ask: Ask) -> list[Estimate]:
         schedule = Schedule((1,), random=False)  # one point, and no draw
-        return integrate(request, schedule, self._path, label=f"explain with {self.name}")
+        return integrate(ask, schedule, self._path, label=f"explain with {self.name}")
 
     def _path(self, block: Block, stage: int) -> GradientPath:
         return GradientPath(self.factor * (block.x - block.baseline), lambda batch: Points(block.x[:, None]))

@@ -13,7 +13,7 @@ from tempograd.core.errors import InputError
 from tempograd.core.estimate import Estimate
 from tempograd.core.optimisers import Adam
 from tempograd.core.progress import Advance, progress_bar
-from tempograd.engine import Block, Request, accumulate, both_logits, require_path, slices
+from tempograd.engine import Ask, Block, accumulate, both_logits, require_path, slices
 from tempograd.engine.model import by_lists
 from tempograd.explainers.base import Explainer
 from tempograd.typing import MaskPerturbation
@@ -80,13 +80,13 @@ class LearntMask(Explainer):
 
         return apart
 
-    def _steps(self, request: Request, groups: Groups, leaves: Sequence[Tensor]) -> Groups:
+    def _steps(self, ask: Ask, groups: Groups, leaves: Sequence[Tensor]) -> Groups:
         """Return the loss terms of each step of an epoch; one without any moves nothing."""
         return groups
 
     def _optimize(
         self,
-        request: Request,
+        ask: Ask,
         groups: Groups,
         masks: Sequence[Tensor],
         networks: Iterable[Tensor] = (),
@@ -100,7 +100,7 @@ class LearntMask(Explainer):
         group does not use rests during its step.
         """
         leaves = [*masks, *networks]
-        groups = self._steps(request, groups, leaves)
+        groups = self._steps(ask, groups, leaves)
         optimiser = Adam(leaves, lr=self.lr, foreach=by_lists(), fused=by_lists() is None)
         for epoch in range(self.epochs):
             for group in groups:
@@ -113,33 +113,33 @@ class LearntMask(Explainer):
                         mask.detach().clamp_(0, 1)
             done()
 
-    def _read(self, request: Request, rows: slice, *, empty: bool = False) -> MaskBatch:
+    def _read(self, ask: Ask, rows: slice, *, empty: bool = False) -> MaskBatch:
         """Read some series in a pass of their own; ``empty`` compares with the outputs of the baseline instead."""
-        block = request.block(rows)
+        block = ask.block(rows)
         with torch.no_grad():
-            raw = request.raw_outputs(block.x[:, None], block)[:, 0]
-            block = request.read(block, raw)
+            raw = ask.raw_outputs(block.x[:, None], block)[:, 0]
+            block = ask.read(block, raw)
             if empty:
-                raw = request.raw_outputs(block.baseline[:, None], block)[:, 0]
+                raw = ask.raw_outputs(block.baseline[:, None], block)[:, 0]
         if isinstance(block.steps, str):
             raise InputError(
                 "steps='own' asks for each step by itself, but this method explains all chosen steps together: "
                 "pass steps=None or a list of steps."
             )
-        apart = self._distance(raw.to(request.precision), request.output, block.steps)
+        apart = self._distance(raw.to(ask.precision), ask.output, block.steps)
 
         def error(z: Tensor) -> Tensor:
-            raw = request.raw_outputs(z.to(request.dtype), block)
-            if torch.is_grad_enabled() and "differentiable" not in request.shortcuts:
+            raw = ask.raw_outputs(z.to(ask.dtype), block)
+            if torch.is_grad_enabled() and "differentiable" not in ask.shortcuts:
                 require_path(raw, z)
-                request.shortcuts["differentiable"] = True
-            return apart(raw.to(request.precision))
+                ask.shortcuts["differentiable"] = True
+            return apart(raw.to(ask.precision))
 
         return MaskBatch(block, error)
 
     def _fit_jointly(
         self,
-        request: Request,
+        ask: Ask,
         fit: Callable[[list[list[MaskBatch]], Advance], Iterable[Tensor]],
         batch: int | None = None,
         *,
@@ -149,24 +149,24 @@ class LearntMask(Explainer):
 
         Series are cut into batches that fit the device; if they do not, all starts again with smaller ones.
         """
-        values = torch.zeros(request.x.shape, device=request.x.device)
-        total = len(request.x)
+        values = torch.zeros(ask.x.shape, device=ask.x.device)
+        total = len(ask.x)
 
         def work(_: slice, size: int) -> None:
             groups = [
                 [
-                    self._read(request, slice(part.start + own.start, part.start + own.stop), empty=empty)
+                    self._read(ask, slice(part.start + own.start, part.start + own.stop), empty=empty)
                     for own in slices(part.stop - part.start, size)
                 ]
                 for part in slices(total, batch or total)
             ]
-            request.verify_once()
+            ask.verify_once()
             with progress_bar(self.epochs, f"explain with {self.name}") as advance:
                 maps = fit(groups, advance)
             for one, found in zip((one for group in groups for one in group), maps, strict=True):
                 values[one.block.rows] = found.detach().where(one.block.observed, 0).to(values)
 
-        request.batching.run_rows(slice(0, 1), 1, work, lambda _: None)
+        ask.batching.run_rows(slice(0, 1), 1, work, lambda _: None)
         return Estimate(values)
 
 

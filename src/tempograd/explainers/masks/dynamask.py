@@ -11,8 +11,8 @@ from torch import Tensor
 from tempograd.core import settings
 from tempograd.core.estimate import Estimate
 from tempograd.core.progress import Advance, progress_bar
-from tempograd.engine import Request, slices
-from tempograd.explainers.base import EXPLAINERS
+from tempograd.engine import Ask, slices
+from tempograd.explainers.base import EXPLAINERS, one_by_one
 from tempograd.explainers.masks.base import LearntMask, LossTerm, MaskBatch, perturbation
 from tempograd.typing import MaskPerturbation, Setting
 
@@ -142,38 +142,39 @@ class Dynamask(LearntMask):
         """Return a few settings, since each is learnt: what takes the place of values, fewer cells, deletion."""
         return [{"perturbation": "blur"}, {"areas": (0.05, 0.1, 0.15, 0.2)}, {"deletion": True}]
 
-    def attribute(self, request: Request) -> Estimate:
-        values = torch.zeros(request.x.shape, device=request.x.device)
+    @one_by_one
+    def attribute(self, ask: Ask) -> Estimate:
+        values = torch.zeros(ask.x.shape, device=ask.x.device)
 
         def keep(rows: slice, masks: Tensor, errors: Tensor) -> None:
             every = torch.arange(len(masks), device=masks.device)
             values[rows] = masks[every, self._choose(errors)].to(values)
 
-        self._learn(request, slice(0, len(values)), keep)
+        self._learn(ask, slice(0, len(values)), keep)
         return Estimate(values)
 
-    def _learn(self, request: Request, series: slice, keep: Keep) -> None:
+    def _learn(self, ask: Ask, series: slice, keep: Keep) -> None:
         """Learn the masks of some series, and hand them over block by block."""
         areas = len(self._learnt)
         total = (series.stop - series.start) * areas * self.epochs
         with progress_bar(total, f"explain with {self.name}") as advance:
 
             def work(rows: slice, size: int) -> None:
-                keep(rows, *self._fit_masks(request, rows, size, advance))
+                keep(rows, *self._fit_masks(ask, rows, size, advance))
 
-            request.batching.run_rows(series, areas, work, lambda _: None)
+            ask.batching.run_rows(series, areas, work, lambda _: None)
 
-    def _fit_masks(self, request: Request, rows: slice, size: int, advance: Advance) -> tuple[Tensor, Tensor]:
+    def _fit_masks(self, ask: Ask, rows: slice, size: int, advance: Advance) -> tuple[Tensor, Tensor]:
         """Return masks (series, area, time, channel) and their errors (series, area)."""
-        batch = self._read(request, rows)
-        request.verify_once()
+        batch = self._read(ask, rows)
+        ask.verify_once()
         found = []
         for part in slices(len(self._learnt), max(1, size // len(batch.block.x))):
             shape = (len(batch.block.x), part.stop - part.start, *batch.block.x.shape[1:])
-            mask = batch.block.x.new_full(shape, 0.5, dtype=request.precision, requires_grad=True)
+            mask = batch.block.x.new_full(shape, 0.5, dtype=ask.precision, requires_grad=True)
             problem, error = self._problem(batch, mask, self._learnt[part])
             done = partial(advance, shape[0] * shape[1])
-            self._optimize(request, [[problem]], [mask], done=done, bounded=True)
+            self._optimize(ask, [[problem]], [mask], done=done, bounded=True)
             with torch.no_grad():
                 found.append((mask.where(batch.block.observed[:, None], 0), error()))
         masks, errors = (torch.cat(parts, 1) for parts in zip(*found, strict=True))

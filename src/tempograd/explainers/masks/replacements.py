@@ -16,8 +16,8 @@ from tempograd.core import settings
 from tempograd.core.estimate import Estimate
 from tempograd.core.progress import Advance
 from tempograd.core.rng import Stream, keys, normal, split
-from tempograd.engine import Request
-from tempograd.explainers.base import EXPLAINERS
+from tempograd.engine import Ask
+from tempograd.explainers.base import EXPLAINERS, one_by_one
 from tempograd.explainers.masks.base import LearntMask, LossTerm, MaskBatch
 from tempograd.typing import Contrast, Setting
 
@@ -68,11 +68,11 @@ def _uniform(inputs: int, *shape: int) -> nn.Parameter:
     return nn.Parameter(torch.empty(shape).uniform_(-(inputs**-0.5), inputs**-0.5))
 
 
-def seeded(request: Request, make: Callable[[], list[nn.Module]]) -> nn.ModuleList:
+def seeded(ask: Ask, make: Callable[[], list[nn.Module]]) -> nn.ModuleList:
     """Make networks whose first weights depend on the seed alone, on the model's device."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(request.seed & 0x7FFFFFFFFFFFFFFF)
-        return nn.ModuleList(make()).to(request.device, request.precision)
+        torch.default_generator.manual_seed(ask.seed & 0x7FFFFFFFFFFFFFFF)
+        return nn.ModuleList(make()).to(ask.device, ask.precision)
 
 
 class _Part:
@@ -80,13 +80,13 @@ class _Part:
 
     settings: "ExtremalMask | ContraLSP"
 
-    def __init__(self, settings: LearntMask, request: Request, batch: MaskBatch, networks: nn.ModuleList) -> None:
+    def __init__(self, settings: LearntMask, ask: Ask, batch: MaskBatch, networks: nn.ModuleList) -> None:
         self.settings = settings  # type: ignore[assignment]  # that of the subclass
         self.batch, self.networks, self.replacement = batch, networks, networks[0]
-        block, dtype = batch.block, request.precision
+        block, dtype = batch.block, ask.precision
         self.x, self.observed = block.x.to(dtype), block.observed
-        lengths = request.lengths[block.rows]
-        self.lengths = None if bool((lengths == request.x.shape[1]).all()) else lengths.clamp(min=1)
+        lengths = ask.lengths[block.rows]
+        self.lengths = None if bool((lengths == ask.x.shape[1]).all()) else lengths.clamp(min=1)
         self.centred = self.x - block.baseline.to(dtype)
         self.cells = self.observed.flatten(1).sum(1).clamp(min=1)
         self.learnt = torch.full_like(self.x, 0.5, requires_grad=True)
@@ -170,17 +170,16 @@ class ExtremalMask(LearntMask):
         """Return a few settings, since each is learnt: weights of the mask, and deletion."""
         return [{"mask_weight": 0.01}, {"mask_weight": 1.0}, {"deletion": True}]
 
-    def attribute(self, request: Request) -> Estimate:
-        return self._fit_jointly(
-            request, partial(self._fit_masks, request), self.fit_batch_size, empty=self.deletion
-        )
+    @one_by_one
+    def attribute(self, ask: Ask) -> Estimate:
+        return self._fit_jointly(ask, partial(self._fit_masks, ask), self.fit_batch_size, empty=self.deletion)
 
-    def _fit_masks(self, request: Request, groups: list[list[MaskBatch]], advance: Advance) -> Iterable[Tensor]:
-        networks = seeded(request, lambda: [Replacement(request.x.shape[2])])
-        parts = [[_Masks(self, request, batch, networks) for batch in group] for group in groups]
+    def _fit_masks(self, ask: Ask, groups: list[list[MaskBatch]], advance: Advance) -> Iterable[Tensor]:
+        networks = seeded(ask, lambda: [Replacement(ask.x.shape[2])])
+        parts = [[_Masks(self, ask, batch, networks) for batch in group] for group in groups]
         masks = [part.learnt for group in parts for part in group]
         steps = [[part.problem for part in group] for group in parts]
-        self._optimize(request, steps, masks, networks.parameters(), done=advance)
+        self._optimize(ask, steps, masks, networks.parameters(), done=advance)
         return (mask.clamp(0, 1) for mask in masks)
 
 
@@ -314,18 +313,19 @@ class ContraLSP(LearntMask):
         """Return a few settings, since each is learnt: weights of the mask, and the other loss."""
         return [{"mask_weight": 0.1}, {"mask_weight": 10.0}, {"contrastive": "triplet"}]
 
-    def attribute(self, request: Request) -> Estimate:
-        return self._fit_jointly(request, partial(self._fit_masks, request))
+    @one_by_one
+    def attribute(self, ask: Ask) -> Estimate:
+        return self._fit_jointly(ask, partial(self._fit_masks, ask))
 
-    def _fit_masks(self, request: Request, groups: list[list[MaskBatch]], advance: Advance) -> Iterable[Tensor]:
-        channels, longest = request.x.shape[2], max(1, int(request.lengths.max()))
-        networks = seeded(request, lambda: [Replacement(channels), Trend(longest, channels)])
-        parts = [_Gates(self, request, batch, networks) for batch in groups[0]]
+    def _fit_masks(self, ask: Ask, groups: list[list[MaskBatch]], advance: Advance) -> Iterable[Tensor]:
+        channels, longest = ask.x.shape[2], max(1, int(ask.lengths.max()))
+        networks = seeded(ask, lambda: [Replacement(channels), Trend(longest, channels)])
+        parts = [_Gates(self, ask, batch, networks) for batch in groups[0]]
         problems = [part.problem for part in parts]
-        if self.contrastive == "triplet" and len(request.x) > 1:
+        if self.contrastive == "triplet" and len(ask.x) > 1:
             problems.append(self._contrast(parts))
         gates = [part.learnt for part in parts]
-        self._optimize(request, [problems], gates, networks.parameters(), done=advance)
+        self._optimize(ask, [problems], gates, networks.parameters(), done=advance)
         with torch.no_grad():
             return [part.mask(part.learnt + 0.5, part.trend()).clamp(0, 1) for part in parts]
 
@@ -344,9 +344,9 @@ class _Gates(_Part):
 
     settings: ContraLSP
 
-    def __init__(self, settings: ContraLSP, request: Request, batch: MaskBatch, networks: nn.ModuleList) -> None:
-        super().__init__(settings, request, batch, networks)
-        self.stream = keys(request.seed, batch.block.ids, Stream.GATES)
+    def __init__(self, settings: ContraLSP, ask: Ask, batch: MaskBatch, networks: nn.ModuleList) -> None:
+        super().__init__(settings, ask, batch, networks)
+        self.stream = keys(ask.seed, batch.block.ids, Stream.GATES)
         self.places = torch.arange(self.x[0].numel(), device=self.x.device)
 
     def trend(self) -> Tensor:

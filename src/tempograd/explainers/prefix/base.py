@@ -12,7 +12,7 @@ from tempograd.core.errors import InputError, ModelError, brief
 from tempograd.core.estimate import Estimate
 from tempograd.core.optimisers import Adam
 from tempograd.core.progress import progress_bar
-from tempograd.engine import Model, Prefixes, Request, place, require_prefixes, slices
+from tempograd.engine import Ask, Model, Prefixes, place, require_prefixes, slices
 from tempograd.engine.guesses import is_probability
 from tempograd.explainers.base import Explainer
 from tempograd.models.training import batches
@@ -38,30 +38,30 @@ class PrefixExplainer(Explainer):
         require_prefixes(model, series)
         return series
 
-    def _over_prefixes(self, request: Request, candidates: int, scores: Callable[[Prefixes], Tensor]) -> Estimate:
+    def _over_prefixes(self, ask: Ask, candidates: int, scores: Callable[[Prefixes], Tensor]) -> Estimate:
         """Score every series from its predictions at every step, which ``scores`` does for a block of series.
 
         For one series ``candidates`` windows per step go through the model.
         """
-        steps = request.requested_steps
+        steps = ask.question.steps
         if steps is not None and not (isinstance(steps, str) and steps == "own"):
             raise InputError(
                 f"{self.name} scores a value by the predictions from its own step on, got steps={brief(steps)}: "
                 "leave steps out, or use integrated_gradients."
             )
-        values = torch.zeros(request.x.shape, device=request.x.device)
+        values = torch.zeros(ask.x.shape, device=ask.x.device)
 
         @torch.no_grad()
         def work(rows: slice, size: int) -> None:
-            block = request.with_target(request.block(rows))
-            request.verify_once()
-            prefixes = Prefixes(request, block, size)
+            block = ask.with_target(ask.block(rows))
+            ask.verify_once()
+            prefixes = Prefixes(ask, block, size)
             self._check_outputs(prefixes.outputs)
             if rows.start == 0:
                 prefixes.require_past(self.name)
             values[rows] = scores(prefixes).where(block.observed, 0).to(values)
 
-        request.batching.run(len(request.x), candidates, work, f"explain with {self.name}")
+        ask.batching.run(len(ask.x), candidates, work, f"explain with {self.name}")
         return Estimate(values)
 
     def _check_outputs(self, outputs: Tensor) -> None:
@@ -78,22 +78,22 @@ class PrefixExplainer(Explainer):
 
     def _require_probabilities(self, prefixes: Prefixes) -> None:
         """Refuse raw outputs that are no probabilities, and those of several labels, which sum to anything."""
-        if prefixes.request.output == "sigmoid":
+        if prefixes.ask.output == "sigmoid":
             raise InputError(
                 f"{self.name} compares probabilities of classes, one of which holds, and several labels can hold "
                 "at once: use winit with distance='pd', or occlusion."
             )
-        if prefixes.request.output == "raw" and not is_probability(distributions(prefixes.outputs)):
+        if prefixes.ask.output == "raw" and not is_probability(distributions(prefixes.outputs)):
             raise InputError(
                 f"{self.name} compares probabilities, but with output='raw' the model's rows are none: leave "
                 "output out if softmax belongs there, and use winit or occlusion for regression."
             )
 
-    def _require_width(self, learnt: int, request: Request) -> None:
+    def _require_width(self, learnt: int, ask: Ask) -> None:
         """Refuse series with other channels than those learnt from."""
-        if learnt != request.x.shape[2]:
+        if learnt != ask.x.shape[2]:
             raise InputError(
-                f"{self.name} learnt from series with {learnt} channels, x has {request.x.shape[2]}: "
+                f"{self.name} learnt from series with {learnt} channels, x has {ask.x.shape[2]}: "
                 "fit with series that have the same channels."
             )
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from tempograd.core import settings
 from tempograd.core.estimate import Estimate
 from tempograd.core.rng import Stream, fold_in, keys, normal
-from tempograd.engine import Prefixes, Request
-from tempograd.explainers.base import EXPLAINERS
+from tempograd.engine import Ask, Prefixes
+from tempograd.explainers.base import EXPLAINERS, one_by_one
 from tempograd.explainers.files import LearntParts, network_of, parts_of_network
 from tempograd.explainers.prefix.base import (
     FitSchedule,
@@ -256,12 +256,13 @@ class Fit(PrefixExplainer):
         """Return what the generator learns."""
         return nearest_past(generator)
 
-    def attribute(self, request: Request) -> Estimate:
-        channels = request.x.shape[2]
+    @one_by_one
+    def attribute(self, ask: Ask) -> Estimate:
+        channels = ask.x.shape[2]
         learnt = cast("Generator", self.generator)  # no call gets here before fit
-        self._require_width(learnt.channels, request)
+        self._require_width(learnt.channels, ask)
         # draws given a value that is nearly certain magnify rounding, which depends on a series' company
-        generator = deepcopy(learnt).to(request.device, torch.float64)
+        generator = deepcopy(learnt).to(ask.device, torch.float64)
 
         def scores(prefixes: Prefixes) -> Tensor:
             self._require_probabilities(prefixes)
@@ -271,7 +272,7 @@ class Fit(PrefixExplainer):
             return torch.nn.functional.pad(2 * torch.sigmoid(5 * delta) - 1, (0, 0, 1, 0))
 
         candidates = channels * self.n_samples if channels > 1 else 1
-        return self._over_prefixes(request, candidates, scores)
+        return self._over_prefixes(ask, candidates, scores)
 
     def _left(self, prefixes: Prefixes, p: Tensor, generator: Generator) -> Tensor:
         """Return the shift that is left when one value is known, (series, time, channel)."""
@@ -279,7 +280,7 @@ class Fit(PrefixExplainer):
         x = block.x.double()
         left, past = torch.zeros_like(x), generator.past(x)
         for at in prefixes.starts(channels * self.n_samples, 1):
-            drawn = generator.candidates(x, past, at, block.ids, prefixes.request.seed, self.n_samples).to(block.x)
+            drawn = generator.candidates(x, past, at, block.ids, prefixes.ask.seed, self.n_samples).to(block.x)
             drawn = drawn.where(block.observed[:, at, None, None], block.x[:, at, None, None]).flatten(2, 3)
             outputs = distributions(replaced(prefixes, at, drawn[:, :, :, None])[..., 0, :])
             shift = divergence(p[:, at, None], outputs)

@@ -12,8 +12,8 @@ from tempograd.core import settings, validation
 from tempograd.core.errors import InputError
 from tempograd.core.estimate import Estimate
 from tempograd.core.rng import Stream, fold_in, keys, normal, randint
-from tempograd.engine import Block, Prefixes, Request
-from tempograd.explainers.base import EXPLAINERS
+from tempograd.engine import Ask, Block, Prefixes
+from tempograd.explainers.base import EXPLAINERS, one_by_one
 from tempograd.explainers.files import LearntParts, inputs_of, network_of, parts_of_network
 from tempograd.explainers.prefix.base import (
     FitSchedule,
@@ -223,19 +223,20 @@ class WinIT(PrefixExplainer):
             return replace(self, source=network_of(parts, WindowGenerator))
         return replace(self, source=validation.check_series(inputs_of(parts)))
 
-    def attribute(self, request: Request) -> Estimate:
-        drawn = self._drawn(request)
+    @one_by_one
+    def attribute(self, ask: Ask) -> Estimate:
+        drawn = self._drawn(ask)
 
         def scores(prefixes: Prefixes) -> Tensor:
             if self.distance != "pd":
                 self._require_probabilities(prefixes)
             return self._aggregated(self._changes(prefixes, drawn(prefixes.block)), prefixes.block.lengths)
 
-        return self._over_prefixes(request, request.x.shape[2] * self.n_samples, scores)
+        return self._over_prefixes(ask, ask.x.shape[2] * self.n_samples, scores)
 
     def _changes(self, prefixes: Prefixes, draw: _Sampler) -> Tensor:
         """Return i(f, n, u + n), the change by a window from u on, as (series, time u, channel f, window n)."""
-        block, raw = prefixes.block, prefixes.request.output != "probability" and self.distance == "pd"
+        block, raw = prefixes.block, prefixes.ask.output != "probability" and self.distance == "pd"
         (series, time, channels), samples = block.x.shape, self.n_samples
         compared = (lambda outputs: outputs) if raw else distributions
         clean = windows_of(compared(prefixes.outputs), self.window).movedim(-1, 2)  # (series, time, window, class)
@@ -275,19 +276,19 @@ class WinIT(PrefixExplainer):
         started = torch.arange(time, device=lengths.device) > 0  # the first step is never replaced
         return result.where(inside.any(-1) & started[:, None], 0)
 
-    def _drawn(self, request: Request) -> Callable[[Block], _Sampler]:
+    def _drawn(self, ask: Ask) -> Callable[[Block], _Sampler]:
         """Return what makes the replacements of a block."""
         source = cast("Tensor | WindowGenerator", self.source)  # no call gets here before fit
-        seed = request.seed
+        seed = ask.seed
         if isinstance(source, Tensor) != (self.sampler == "marginal") or (
             isinstance(source, WindowGenerator) and source.window != self.window
         ):
             raise InputError(f"{self.name} was fitted with another sampler or window: fit it again.")
         if isinstance(source, Tensor):
-            self._require_width(source.shape[2], request)
+            self._require_width(source.shape[2], ask)
             return lambda block: self._from_pool(block, source, seed)
-        self._require_width(source.channels, request)
-        generator = deepcopy(source).to(request.device, request.dtype)
+        self._require_width(source.channels, ask)
+        generator = deepcopy(source).to(ask.device, ask.dtype)
         return lambda block: self._from_generator(block, generator, seed)
 
     def _from_pool(self, block: Block, pool: Tensor, seed: int) -> _Sampler:

@@ -13,9 +13,9 @@ from torch.nn import functional
 from tempograd.core import settings, validation
 from tempograd.core.errors import InputError, brief
 from tempograd.core.estimate import Estimate
-from tempograd.engine import Batching, Block, Request, frozen, mutable_if_needed, place, predict
+from tempograd.engine import Ask, Batching, Block, frozen, mutable_if_needed, place, predict
 from tempograd.engine.guesses import is_probability
-from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
+from tempograd.explainers.base import EXPLAINERS, Explainer, check_training, one_by_one
 from tempograd.explainers.files import LearntParts, network_of, parts_of_network
 from tempograd.explainers.timex.networks import (
     Conditioner,
@@ -132,23 +132,24 @@ class MaskNetwork(Explainer):
         generator = network_of(parts, MaskGenerator)
         return replace(self, network=Learnt(generator, tuple(parts.facts["losses"]), parts.facts["epoch"]))
 
-    def attribute(self, request: Request) -> Estimate:
+    @one_by_one
+    def attribute(self, ask: Ask) -> Estimate:
         learnt = cast("Learnt", self.network)  # no call gets here before fit
-        _check(request, self.name)
-        generator = _at_home(learnt.generator, request)
-        values = torch.zeros(request.x.shape, device=request.x.device)
+        _check(ask, self.name)
+        generator = _at_home(learnt.generator, ask)
+        values = torch.zeros(ask.x.shape, device=ask.x.device)
 
         @torch.no_grad()
         def work(rows: slice, _: int) -> None:
-            block = request.with_target(request.block(rows))
+            block = ask.with_target(ask.block(rows))
             values[rows] = self._masks(generator, block).where(block.observed, 0).to(values)
 
-        self._batching(request).run(len(values), 1, work, f"explain with {self.name}")
+        self._batching(ask).run(len(values), 1, work, f"explain with {self.name}")
         return Estimate(values)
 
-    def _batching(self, request: Request) -> Batching:
+    def _batching(self, ask: Ask) -> Batching:
         """Return how many series get their masks at once."""
-        return request.batching
+        return ask.batching
 
     def _masks(self, generator: MaskGenerator, block: Block) -> Tensor:
         """Return the soft masks of some series."""
@@ -156,21 +157,21 @@ class MaskNetwork(Explainer):
         return masks
 
 
-def _check(request: Request, method: str) -> None:
-    """Refuse requests about other outputs than the ones the generator was learnt for."""
-    if request.requested_steps is not None:
+def _check(ask: Ask, method: str) -> None:
+    """Refuse asks about other outputs than the ones the generator was learnt for."""
+    if ask.question.steps is not None:
         raise InputError(
-            f"{method} explains all steps together, got steps={brief(request.requested_steps)}: leave steps out."
+            f"{method} explains all steps together, got steps={brief(ask.question.steps)}: leave steps out."
         )
-    if request.output == "sigmoid":
+    if ask.output == "sigmoid":
         raise InputError(
             f"{method} is for classifiers, and task='multilabel' has no classes: use occlusion or "
             "integrated_gradients."
         )
-    if request.output == "raw":
-        block = request.block(slice(0, 2))
+    if ask.output == "raw":
+        block = ask.block(slice(0, 2))
         with torch.no_grad():
-            raw = request.outputs(block.x[:, None], block)
+            raw = ask.forward(block.x, block.index)
         if not is_probability(raw):
             raise InputError(
                 f"{method} is for classifiers: with output='raw' the model's rows are no probabilities; leave "
@@ -178,12 +179,12 @@ def _check(request: Request, method: str) -> None:
             )
 
 
-def _at_home(generator: MaskGenerator, request: Request) -> MaskGenerator:
+def _at_home(generator: MaskGenerator, ask: Ask) -> MaskGenerator:
     """Return the generator on the model's device, after a check that it knows such series."""
-    check_training((generator.time, generator.channels), request)
-    if generator.code.device == request.device:
+    check_training((generator.time, generator.channels), ask)
+    if generator.code.device == ask.device:
         return generator
-    return copy.deepcopy(generator).to(request.device)
+    return copy.deepcopy(generator).to(ask.device)
 
 
 def _padding(lengths: Tensor, time: int) -> Tensor | None:

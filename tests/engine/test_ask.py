@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from tempograd.engine import Request
+from tempograd.core.question import Question
+from tempograd.engine import Ask
 from tests.helpers.models import linear, series
 
 GIVEN = {
@@ -18,7 +19,7 @@ GIVEN = {
 @pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
 def test_baselines_arrive_as_they_were_given(given):
     x = series(4, 5, 2)
-    request = Request.create(linear(5, 2), x, baseline=given)
+    ask = Ask.create(linear(5, 2), x, Question(baseline=given))
     if given is None:
         expected = torch.zeros_like(x)
     elif isinstance(given, str):
@@ -26,4 +27,4 @@ def test_baselines_arrive_as_they_were_given(given):
     else:
         expected = torch.as_tensor(given).expand_as(x)
     for rows in (slice(0, 3), slice(3, 4)):
-        torch.testing.assert_close(request.block(rows).baseline, expected[rows])
+        torch.testing.assert_close(ask.block(rows).baseline, expected[rows])

@@ -1,4 +1,4 @@
-"""One request to one model: which prediction, for which series, against which baseline."""
+"""What is asked of a model: series and a question about them, checked, in blocks on the device."""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError
+from tempograd.core.question import Question
 from tempograd.engine.background import LOOKED, LOOKS, Background, pooled
 from tempograd.engine.batching import DEFAULT, Batching, suits_cpu
 from tempograd.engine.calls import Call
@@ -26,7 +27,6 @@ from tempograd.engine.outputs import (
     class_count,
     default_class,
     forward_resumed,
-    misfit,
     resolve_steps,
     resolve_target,
     select_target,
@@ -71,9 +71,34 @@ class Reading(NamedTuple):
     score: Tensor  # (series,)
 
 
-@dataclass
-class Request:
-    """Everything an explainer needs to know, checked and completed.
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """What the first output of the model tells, and the question that it completes."""
+
+    task: str | None
+    output: str  # what is applied to raw outputs
+    shape: tuple[int, ...]  # of one output with several axes, whose cells are then the columns
+    columns: int  # numbers per series, or step
+    per_step: bool
+    target: Tensor | Picker  # the predicted classes are written there, block by block
+    steps: Tensor | Literal["own"] | None
+    averaged: tuple[int, ...] = ()  # shape of an output whose mean is explained, since no target was asked for
+
+
+@dataclass(eq=False)
+class Progress:
+    """What passes have told so far."""
+
+    resolved: Resolved | None = None
+    prediction: Tensor | None = None  # (series,), the explained score of each as it is; NaN before it was read
+    fits: bool = False  # whether the model took several series at once
+    findings: Findings = field(default_factory=Findings)
+    host_writer: HostWriter = field(default_factory=HostWriter)
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """A model, series and a question about one target, or about several, checked.
 
     The target is fixed on the clean series, which are read together with the first path points: a pass
     of their own would double the waiting time for a single series.
@@ -85,64 +110,48 @@ class Request:
     mask: Tensor | None
     lengths: Tensor
     ids: Tensor
-    requested_target: Any
-    requested_steps: Any
-    output: str
+    question: Question  # names of outputs are numbers here
+    output: str  # what is applied to the model's raw outputs
     seed: int
     device: torch.device
     dtype: torch.dtype
     batch_size: int | None = None
-    told: str | None = None  # what the output is, where somebody said it
-    task: str | None = None  # what it is, known once a series was read
-    output_shape: tuple[int, ...] = ()  # of one output with several axes, whose cells are then the columns
+    task: str | None = None  # what the output is, where somebody said it
     call: Call = field(default_factory=Call)
-    fits: bool = False  # whether the model took several series at once
     named_baseline: bool = False  # whether the caller chose the baseline, which no learnt one replaces then
-    guessed: bool = False  # whether nobody said what the output is
     classes: tuple[str, ...] | None = None  # names of the outputs, whose number is checked once it is known
-    by_task: bool = False  # whether a task that was told decides on softmax and sigmoid
-    columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
-    averaged: tuple[int, ...] = ()  # shape of an output whose mean is explained, since no target was requested
     checked: bool = False  # whether the gradient is compared with differences of the score
-    target: Tensor | Picker | None = None
-    steps: Tensor | Literal["own"] | None = None
-    prediction: Tensor | None = None  # (series,), the explained score of each as it is; NaN before it was read
-    per_step: bool = False  # whether the model has one output per step, known once a series was read
-    shortcuts: dict[str, Any] = field(default_factory=dict)  # what was found out about the model
-    host_writer: HostWriter = field(default_factory=HostWriter)
     background: Background | None = None  # other series that are the baseline, whose mean is then ``baseline``
-    _findings: Findings = field(default_factory=Findings)
+    several: tuple["Ask", ...] = ()  # one for each target, where there are several
+    shortcuts: dict[str, Any] = field(default_factory=dict)  # what was found out about the model
+    progress: Progress = field(default_factory=Progress)
 
     @classmethod
     def create(
         cls,
         model: Model,
         x: Any,
+        question: Question,
         *,
-        target: Any = None,
-        baseline: Any = None,
         mask: Any = None,
         empty: float | None = 0,
-        steps: Any = None,
-        output: str | None = None,
         seed: int = 0,
         ids: Any = None,
-        batch_size: int | None = None,
         task: str | None = None,
         classes: Sequence[str] | None = None,
         call: Call | None = None,
-        named_baseline: bool = False,
+        **more: Any,
     ) -> Self:
-        """Check the arguments of a call; the model must already be frozen."""
-        if output is not None:
-            validation.check_choice(output, "output", OUTPUTS)
-        check_steps(steps, task)
+        """Check a question about series; the model must already be frozen."""
+        if question.output is not None:
+            validation.check_choice(question.output, "output", OUTPUTS)
+        check_steps(question.steps, task)
         called = validation.check_classes(classes, None)
-        target = named_target(target, called)
-        _check_steps(target, steps)
+        question = replace(question, target=named_target(question.target, called))
+        _check_steps(question)
         x = validation.check_series(x, gaps=mask is not None)
         observed = validation.check_mask(mask, x)
-        x, observed, absent = validation.without_gaps(x, observed, baseline, "baseline", empty)
+        x, observed, absent = validation.without_gaps(x, observed, question.baseline, "baseline", empty)
         device, dtype = place(model, x)
         call = call or Call()
         return cls(
@@ -152,30 +161,34 @@ class Request:
             mask=observed,
             lengths=_lengths(call, observed, x),
             ids=validation.check_ids(ids, len(x)),
-            requested_target=target,
-            requested_steps=steps,
-            output=link_for(output, task),
-            guessed=output is None and task is None,
-            by_task=output is None and task is not None,
+            question=question,
+            output=link_for(question.output, task),
             seed=validation.check_seed(seed),
             device=device,
             dtype=dtype,
-            batch_size=batch_size,
-            told=task,
+            task=task,
             call=call,
-            named_baseline=named_baseline,
             classes=called,
+            **more,
         )
 
     def replace(self, **changes: Any) -> Self:
-        """Return a fresh request that differs in some of its parts."""
-        fresh: dict[str, Any] = dict.fromkeys(("target", "steps", "prediction"))
-        return replace(self, **fresh, _findings=Findings(), host_writer=HostWriter(), **changes)
+        """Return a fresh ask that differs in some of its parts, or in its question's."""
+        asked = {name: changes.pop(name) for name in ("target", "steps") if name in changes}
+        question = replace(self.question, **asked)
+        _check_steps(question)
+        return replace(self, question=question, progress=Progress(), **changes)
 
-    def of_target(self, target: Any) -> Self:
-        """Return a fresh request for another target of the same series."""
-        _check_steps(target, self.requested_steps)
-        return self.replace(requested_target=target)
+    def each(self) -> list["Ask"]:
+        """Return an ask for each target; they differ in nothing else, so one pass of the model serves all."""
+        return list(self.several) or [self]
+
+    @property
+    def resolved(self) -> Resolved:
+        """Return what the first pass told."""
+        if self.progress.resolved is None:
+            raise RuntimeError("Nothing was read yet: call Ask.with_target first.")
+        return self.progress.resolved
 
     @property
     def time(self) -> int:
@@ -250,14 +263,15 @@ class Request:
 
         ``known`` is what a captured pass, which has one output per series, has already told of it.
         """
-        if self.target is None:
-            self._learn(raw)
+        progress = self.progress
+        if progress.resolved is None:
+            progress.resolved = self._resolve(raw)
         raw = raw.detach()
-        self._findings.add(raw, block.rows.start, None if known is None else known.findings)
-        target, steps = self.target, self.steps
-        if isinstance(target, Tensor) and self.requested_target is None:
-            chosen = default_class(self.as_columns(raw), self.output) if known is None else known.target
-            self.host_writer.write(target, block.rows, chosen)
+        progress.findings.add(raw, block.rows.start, None if known is None else known.findings)
+        target, steps, output = progress.resolved.target, progress.resolved.steps, progress.resolved.output
+        if isinstance(target, Tensor) and self.question.target is None:
+            chosen = default_class(self.as_columns(raw), output) if known is None else known.target
+            progress.host_writer.write(target, block.rows, chosen)
             target = chosen
         elif isinstance(target, Tensor):
             target = target[block.rows].to(self.device)
@@ -266,16 +280,12 @@ class Request:
         block = block._replace(target=target, steps=steps)
         score = self.score(self.apply_link(raw), block, 1, block.x) if known is None else known.score
         if callable(target):
-            self._findings.add_picked(score)
+            progress.findings.add_picked(score)
         if score.ndim == 1:
-            self._keep(block.rows, score)
+            if progress.prediction is None:
+                progress.prediction = torch.full((len(self.x),), torch.nan, device=self.x.device)
+            progress.host_writer.write(progress.prediction, block.rows, score.detach())
         return block._replace(clean_score=score)
-
-    def _keep(self, rows: slice, score: Tensor) -> None:
-        """Keep what the model says about some series, for people."""
-        if self.prediction is None:
-            self.prediction = torch.full((len(self.x),), torch.nan, device=self.x.device)
-        self.host_writer.write(self.prediction, rows, score.detach())
 
     def read_all(self) -> None:
         """Read all clean series, for methods that have no use for their own passes."""
@@ -284,7 +294,7 @@ class Request:
             self.with_target(self.block(rows))
 
         self.batching.run(len(self.x), 1, work, "read the predictions")
-        self.host_writer.flush()
+        self.progress.host_writer.flush()
 
     def with_target(self, block: Block) -> Block:
         """Return a block with its target known: read its clean series in a pass of their own."""
@@ -292,20 +302,20 @@ class Request:
 
     def first_outputs(self) -> Tensor | None:
         """Return the model's raw outputs for the first clean series, on the host; None if there are none."""
-        return self._findings.kept()
+        return self.progress.findings.kept()
 
     def verify_once(self) -> None:
         """Verify the first block's outputs, so that a long run fails early; waits for no later work."""
-        self._findings.verify_once(self.output, self.x.shape[1:])
+        self.progress.findings.verify_once(self.output, self.x.shape[1:])
 
     def verify(self, values: Tensor | None = None) -> None:
         """Refuse NaN and probabilities among the clean outputs, and NaN among the results.
 
         This waits for the device, so it comes after all other work has been sent to it.
         """
-        self.host_writer.flush()
+        self.progress.host_writer.flush()
         total = None if values is None else values.sum(dtype=torch.float64)
-        self._findings.verify(self.output, self.x.shape[1:])
+        self.progress.findings.verify(self.output, self.x.shape[1:])
         if total is not None and not math.isfinite(total):
             raise ModelError("The model's gradient is NaN or infinite on the path from the baseline to x.")
 
@@ -315,13 +325,15 @@ class Request:
 
     def apply_link(self, raw: Tensor) -> Tensor:
         """Return one number per class from raw outputs; a function gets the model's own columns to pick from."""
-        if callable(self.requested_target):
-            return apply_link(raw, self.output)
-        return by_class(self.as_columns(raw), self.output)
+        resolved = self.resolved
+        if callable(resolved.target):
+            return apply_link(raw, resolved.output)
+        return by_class(raw.flatten(-len(resolved.shape)) if resolved.shape else raw, resolved.output)
 
     def as_columns(self, raw: Tensor) -> Tensor:
         """Return raw outputs, (…, column), of which those with several axes have one column for each cell."""
-        return raw.flatten(-len(self.output_shape)) if self.output_shape else raw
+        shape = self.resolved.shape
+        return raw.flatten(-len(shape)) if shape else raw
 
     def raw_outputs(self, z: Tensor, block: Block) -> Tensor:
         """Return the same before softmax or sigmoid, for losses that need the logarithm of a probability."""
@@ -347,7 +359,7 @@ class Request:
         ``z`` are the points, (series · points, time, channel), for scores that depend on them too.
         """
         if block.target is None:
-            raise RuntimeError("The target is not known yet: call Request.with_target first.")
+            raise RuntimeError("The target is not known yet: call Ask.with_target first.")
         observed = None
         if z is not None and getattr(block.target, "takes_input", False):
             z, observed = self.call.series_of(z), self.call.series_of(_repeat(block.observed, points))
@@ -368,57 +380,59 @@ class Request:
 
         ``alike`` tells which series begin alike, see :func:`~tempograd.engine.outputs.forward_resumed`.
         """
-        if self.fits:
-            return self.with_axis(forward_resumed(self.at(rows), z, alike))
-        raw = self.with_axis(call_model(self.at(rows), z, alike, shape=self.x.shape))
-        self.fits = len(z) > 1
+        progress = self.progress
+        raw = forward_resumed(self.at(rows), z, alike, None if progress.fits else self.x.shape)
+        progress.fits = progress.fits or len(z) > 1
+        raw = self.with_axis(raw)
+        if progress.resolved is None:
+            progress.resolved = self._resolve(raw)
         return raw
 
     def with_axis(self, raw: Tensor) -> Tensor:
         """Give one number per step, (rows, time), an axis for its only column."""
-        return raw[..., None] if self.told == "per_step" and raw.ndim == 2 else raw
+        return raw[..., None] if self.task == "per_step" and raw.ndim == 2 else raw
 
-    def _learn(self, raw: Tensor) -> None:
+    def _resolve(self, raw: Tensor) -> Resolved:
         """Find out from the first output what kind of output the model has, and complete target and steps."""
-        whole, time = tuple(raw.shape[1:]), self.time
-        picked = callable(self.requested_target)
-        if self.guessed and len(whole) > 1 and (len(whole) > 2 or whole[0] != time) and not picked:
-            self.output = "raw"  # there is no axis of classes
-        self.task = found_task(self.told, whole, time, self.output, picked=picked)
-        self.per_step = len(whole) == 2 and whole[0] == time and self.told in {None, "per_step"}
-        if not picked and not self.per_step and len(whole) > 1:
-            self.output_shape = whole
-        rows = self.per_step or self.output == "probability"  # of columns, whose last axis is theirs
-        self.columns = whole[-1] if rows else math.prod(whole)
-        validation.check_classes(self.classes, class_count(self.columns, self.output))
-        self._complete_target(whole)
-        shape = (len(self.x), *([] if self.output_shape else whole[:-1]))
-        chosen = resolve_target(self.requested_target, shape, self.columns, self.output, self.output_shape)
-        self.target = torch.zeros(shape, dtype=torch.int64, device=self.x.device) if chosen is None else chosen
-        if not callable(self.requested_target):
-            self.steps = resolve_steps(
-                self.requested_steps, self.lengths, self.as_columns(raw), shown=self.call.lengths
-            )
-
-    def _complete_target(self, whole: tuple[int, ...]) -> None:
-        """Put the mean of a forecast where no target was requested; refuse to choose one of several numbers."""
-        columns = self.columns or 1
-        if self.requested_target is not None or columns == 1:
-            return
-        if self.task == "regression":
-            raise InputError(
-                f"The model returns {columns} numbers per series, and task='regression' has no predicted "
-                f"class to choose one by: pass target=, {'an address such as ' if len(whole) > 1 else ''}"
-                f"{tuple(0 for _ in whole) if len(whole) > 1 else f'0 to {columns - 1}'}."
-            )
-        if self.task == "forecast":
-            self.requested_target = mean()
-            self.averaged = whole
-            self.output_shape = ()
+        whole, time, asked, output = tuple(raw.shape[1:]), self.time, self.question, self.output
+        picked, guessed = callable(asked.target), asked.output is None and self.task is None
+        if guessed and len(whole) > 1 and (len(whole) > 2 or whole[0] != time) and not picked:
+            output = "raw"  # there is no axis of classes
+        task = found_task(self.task, whole, time, output, picked=picked)
+        per_step = len(whole) == 2 and whole[0] == time and self.task in {None, "per_step"}
+        axes = () if picked or per_step or len(whole) == 1 else whole
+        # of columns, whose last axis is theirs
+        columns = whole[-1] if per_step or output == "probability" else math.prod(whole)
+        validation.check_classes(self.classes, class_count(columns, output))
+        averaged = _averaged(asked.target, task, whole, columns)
+        target = mean() if averaged else asked.target
+        axes = () if averaged else axes
+        shape = (len(self.x), *([] if axes else whole[:-1]))
+        chosen = resolve_target(target, shape, columns, output, axes)
+        steps = None
+        if not callable(target):
+            laid = raw.flatten(-len(axes)) if axes else raw
+            steps = resolve_steps(asked.steps, self.lengths, laid, shown=self.call.lengths)
+        if chosen is None:
+            chosen = torch.zeros(shape, dtype=torch.int64, device=self.x.device)
+        return Resolved(task, output, axes, columns, per_step, chosen, steps, averaged)
 
 
-def _check_steps(target: Any, steps: Any) -> None:
-    if callable(target) and steps is not None:
+def _averaged(target: Any, task: str | None, whole: tuple[int, ...], columns: int) -> tuple[int, ...]:
+    """Return the shape of a forecast of which no target was asked for; refuse to choose one of several numbers."""
+    if target is not None or columns == 1:
+        return ()
+    if task == "regression":
+        raise InputError(
+            f"The model returns {columns} numbers per series, and task='regression' has no predicted "
+            f"class to choose one by: pass target=, {'an address such as ' if len(whole) > 1 else ''}"
+            f"{tuple(0 for _ in whole) if len(whole) > 1 else f'0 to {columns - 1}'}."
+        )
+    return whole if task == "forecast" else ()
+
+
+def _check_steps(question: Question) -> None:
+    if callable(question.target) and question.steps is not None:
         raise InputError("steps= cannot be combined with a function as target: pick the steps in the function.")
 
 
@@ -435,59 +449,42 @@ def _repeat(part: Any, points: int) -> Any:
     return part.repeat_interleave(points, 0) if isinstance(part, Tensor) else part
 
 
-def call_model(model: Model, z: Tensor, alike: Tensor | None = None, *, shape: Sequence[int]) -> Tensor:
-    """Call the model with ``z``, (series, time, channel); where it does not fit, say so in one sentence.
-
-    That names the ``shape`` of all the series that the caller has. ``alike`` tells which of them begin alike, see
-    :func:`~tempograd.engine.outputs.forward_resumed`.
-    """
-    try:
-        return forward_resumed(model, z, alike)
-    except (RuntimeError, ValueError, AssertionError, IndexError) as error:  # assertions by exported programs
-        message = misfit(error, shape)
-        if message is None:
-            raise
-        raise ModelError(message) from error
-
-
-# Several targets of the same series: their requests differ in nothing else, so one pass of the model serves all
+# Several targets of the same series: their asks differ in nothing else, so one pass of the model serves all
 
 
 @torch.no_grad()
-def with_targets(requests: Sequence[Request], block: Block) -> list[Block]:
-    """Return a block for each request, its target known: the clean series are read once."""
-    raw = requests[0].forward(block.x, block.index)
-    return [request.read(block, raw) for request in requests]
+def with_targets(asks: Sequence[Ask], block: Block) -> list[Block]:
+    """Return a block for each ask, its target known: the clean series are read once."""
+    raw = asks[0].forward(block.x, block.index)
+    return [ask.read(block, raw) for ask in asks]
 
 
 @torch.no_grad()
-def all_scores(requests: Sequence[Request], z: Tensor, blocks: Sequence[Block]) -> list[Tensor]:
-    """Return for each request what :meth:`Request.scores` returns, from one pass."""
-    raw = requests[0].raw_outputs(z, blocks[0])
-    return [request.scores_of(raw, block, z) for request, block in zip(requests, blocks, strict=True)]
+def all_scores(asks: Sequence[Ask], z: Tensor, blocks: Sequence[Block]) -> list[Tensor]:
+    """Return for each ask what :meth:`Ask.scores` returns, from one pass."""
+    raw = asks[0].raw_outputs(z, blocks[0])
+    return [ask.scores_of(raw, block, z) for ask, block in zip(asks, blocks, strict=True)]
 
 
-def score_delta(request: Request) -> Tensor | None:
+def score_delta(ask: Ask) -> Tensor | None:
     """Return the score of each series minus that of its baseline, (series,), for methods that do not read it.
 
     Where other series are the baseline, that is the mean score of a few of them.
 
     None for ``steps="own"``, where no one number is it.
     """
-    if isinstance(request.steps, str):
-        return None
-    found = torch.zeros(len(request.x), device=request.x.device)
+    found = torch.zeros(len(ask.x), device=ask.x.device)
 
     def work(rows: slice, _: int) -> None:
-        block = request.with_target(request.block(rows))
+        block = ask.with_target(ask.block(rows))
         if block.clean_score is not None and block.clean_score.ndim == 1:
             starts = block.baseline[:, None]
             if block.background is not None:
                 starts = block.background.starts(block, LOOKS, LOOKED)(slice(0, LOOKS))
-            first = request.scores(starts, block).mean(1)
-            request.host_writer.write(found, rows, block.clean_score - first)
+            first = ask.scores(starts, block).mean(1)
+            ask.progress.host_writer.write(found, rows, block.clean_score - first)
 
-    looks = 1 if request.background is None else LOOKS
-    request.batching.run(len(found), looks, work, "read the change of the prediction")
-    request.host_writer.flush()
-    return None if isinstance(request.steps, str) else found
+    looks = 1 if ask.background is None else LOOKS
+    ask.batching.run(len(found), looks, work, "read the change of the prediction")
+    ask.progress.host_writer.flush()
+    return None if isinstance(ask.resolved.steps, str) else found
