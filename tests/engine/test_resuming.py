@@ -6,7 +6,7 @@ from torch import nn
 
 import tempograd as tg
 import tempograd.engine.outputs as module
-from tempograd.engine.outputs import forward_resumed, resumes, spans
+from tempograd.engine.outputs import forward, resumed, resumes, spans
 from tempograd.explainers import AugmentedOcclusion, Occlusion
 from tempograd.metrics import METRICS, evaluate, removal_curve
 from tempograd.models import MODELS, build
@@ -60,16 +60,16 @@ def test_series_that_begin_alike_share_their_beginnings(model, rows):
     own, owner = torch.arange(60), torch.arange(60) // 3 + 100
     alike = torch.stack([owner, torch.where(own % 3 == 0, own, owner), torch.where(own % 3 == 2, owner, own)], 1)
     with torch.no_grad():
-        close(forward_resumed(model, x, alike), model(x))
+        close(forward(resumed(model, x, alike), x), model(x))
         assert rows == [32, 48, 64]  # 20, 40 and 60, each filled up to a multiple of 16
-        close(forward_resumed(model, x), model(x))
+        close(forward(resumed(model, x), x), model(x))
 
 
 def test_wrong_groups_are_seen():
     """What the test above compares is not always the same."""
     model, x = build("gru", 3, 2, per_step=True, hidden=12).eval(), series(4, TIME, 3)
     with torch.no_grad():
-        wrong = forward_resumed(model, x, torch.zeros(4, len(spans(TIME)), dtype=torch.long))
+        wrong = forward(resumed(model, x, torch.zeros(4, len(spans(TIME)), dtype=torch.long)), x)
         assert (wrong - model(x)).abs().max() > 1e-3
 
 
@@ -110,7 +110,8 @@ def test_whoever_changes_the_model_is_answered_by_the_whole_model(changed, rows)
     model = changed()
     assert not resumes(model)
     with torch.no_grad():
-        answer, expected = forward_resumed(model, series(2, TIME, 3)), None
+        x = series(2, TIME, 3)
+        answer, expected = forward(resumed(model, x), x), None
         if not getattr(model, "training", False):
             expected = model(series(2, TIME, 3))
     assert rows == []
@@ -120,7 +121,7 @@ def test_whoever_changes_the_model_is_answered_by_the_whole_model(changed, rows)
 
 def test_gradients_go_through_the_whole_model(model, rows):
     x = series(2, TIME, 3).requires_grad_()
-    torch.autograd.grad(forward_resumed(model, x).sum(), x)
+    torch.autograd.grad(forward(resumed(model, x), x).sum(), x)
     assert rows == []
 
 

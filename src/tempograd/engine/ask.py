@@ -26,9 +26,10 @@ from tempograd.engine.outputs import (
     by_class,
     class_count,
     default_class,
-    forward_resumed,
+    forward,
     resolve_steps,
     resolve_target,
+    resumed,
     select_target,
 )
 from tempograd.engine.tasks import check_steps, found_task, link_for, named_target
@@ -378,10 +379,10 @@ class Ask:
 
         One series that did fit says nothing of several.
 
-        ``alike`` tells which series begin alike, see :func:`~tempograd.engine.outputs.forward_resumed`.
+        ``alike`` tells which series begin alike, see :func:`~tempograd.engine.outputs.resumed`.
         """
         progress = self.progress
-        raw = forward_resumed(self.at(rows), z, alike, None if progress.fits else self.x.shape)
+        raw = forward(resumed(self.at(rows), z, alike), z, None if progress.fits else self.x.shape)
         progress.fits = progress.fits or len(z) > 1
         raw = self.with_axis(raw)
         if progress.resolved is None:

@@ -3,6 +3,7 @@
 import gc
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -41,23 +42,28 @@ class Batching:
         usual = max(1, min(_most(device, on_cpu), _most_cells(device) // cells))
         self.size = min(usual, self._memory.get(self._kind, usual)) if size is None else size
 
-    def run(self, series: int, per_series: int, work: Work, label: str) -> None:
+    def run(self, series: int | slice, per_series: int, work: Work, label: str = "") -> None:
         """Call ``work(rows, size)`` until all ``series`` are done, ``per_series`` sequences for each.
 
         ``work`` sends at most ``size`` sequences at a time; one series with more of them than that
-        splits them itself (see :func:`slices`).
+        splits them itself (see :func:`slices`). With a ``label`` progress is shown.
         """
-        with progress_bar(series, label) as advance:
-            self.run_rows(slice(0, series), per_series, work, advance)
-
-    def run_rows(self, series: slice, per_series: int, work: Work, done: Callable[[int], None]) -> None:
-        """Do the same for a run of series, and report the number of those finished to ``done``."""
-        start = series.start
-        while start < series.stop:
-            rows = self.next_rows(start, series.stop, per_series)
-            if self._fits(work, rows):
-                done(rows.stop - rows.start)
-                start = rows.stop
+        start, stop = (0, series) if isinstance(series, int) else (series.start, series.stop)
+        with progress_bar(stop - start, label) if label else nullcontext(lambda _: None) as advance:
+            while start < stop:
+                rows = self.next_rows(start, stop, per_series)
+                try:
+                    work(rows, int(self.size * SLACK))
+                except (RuntimeError, MemoryError) as error:
+                    self._halve(error)
+                else:
+                    advance(rows.stop - rows.start)
+                    start = rows.stop
+                    continue
+                # outside the handler, where the error no longer holds on to the tensors of the failed pass
+                gc.collect()
+                if torch.cuda.is_available():
+                    torch.cuda.empty_cache()
 
     def next_rows(self, start: int, series: int, per_series: int) -> slice:
         """Return the series that come next, from ``start`` on: as many as later, so that no pass is small."""
@@ -67,26 +73,17 @@ class Batching:
             count = min(math.ceil(count / self.together), max(1, most // self.together)) * self.together
         return slice(start, min(start + count, series))
 
-    def _fits(self, work: Work, rows: slice) -> bool:
-        try:
-            work(rows, int(self.size * SLACK))
-        except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error):
-                raise
-            if self.size == 1:
-                raise ModelError(
-                    "One sequence at a time does not fit into the memory of the device: use a smaller model, "
-                    "shorter series or a larger device."
-                ) from error
-            self.size //= 2
-            self._memory[self._kind] = self.size
-        else:
-            return True
-        # outside the handler, where the error no longer holds on to the tensors of the failed pass
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        return False
+    def _halve(self, error: Exception) -> None:
+        """Go on with batches of half the size after memory ran out; raise any other error."""
+        if not out_of_memory(error):
+            raise error
+        if self.size == 1:
+            raise ModelError(
+                "One sequence at a time does not fit into the memory of the device: use a smaller model, "
+                "shorter series or a larger device."
+            ) from error
+        self.size //= 2
+        self._memory[self._kind] = self.size
 
 
 def _most(device: torch.device, on_cpu: int) -> int:

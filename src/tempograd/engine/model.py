@@ -1,5 +1,6 @@
 """A model as it is found and left: frozen while it is explained; its device, precision and fingerprint."""
 
+import inspect
 import re
 import threading
 import types
@@ -23,9 +24,7 @@ from tempograd.typing import Model as Model  # noqa: PLC0414  # also for those w
 from tempograd.typing import Precision
 
 Restore = Callable[[], object]  # puts something back
-DEEP = 6  # function in function in container …
-MANY = 2000  # objects looked at, so that a function that holds a data set costs nothing
-CONTAINERS = (list, tuple, set, frozenset)
+MANY = 100  # parts of a list that are looked at, so that a function that holds a data set costs nothing
 NO_NUMBERS = (
     "The model has weights on the device meta, which holds no numbers: load them with "
     "model.load_state_dict(state, assign=True)."
@@ -113,7 +112,7 @@ class _Call:
 
     def __init__(self) -> None:
         self.changes = SharedChanges()
-        self._buffers: list[_Buffer] = []
+        self._buffers: list[_Buffer | _Attributes] = []
         self._weights: list[tuple[nn.Module, list[nn.Parameter], Bits | None, list[int]]] = []
         self._touched: set[int] = set()
 
@@ -134,7 +133,7 @@ class _Call:
         self._touched.update(map(id, parts.modules))
         self._snapshot_weights(module, parts.parameters)
         kept = [_Buffer(buffer) for buffer in parts.buffers]
-        self._buffers += kept
+        self._buffers += [*kept, *(_Attributes(part) for part in parts.modules)]
         self.changes.make_all(
             chain(
                 ((("module", id(part)), partial(_eval_mode, part)) for part in parts.modules),
@@ -148,6 +147,7 @@ class _Call:
     def leave(self) -> str:
         """Put everything back, and say in a sentence if the model changed its own weights."""
         try:
+            self.restore_buffers()
             return self._changed_weights()
         finally:
             self.changes.undo()
@@ -196,6 +196,22 @@ class _Buffer:
 
     def restoring(self) -> Restore:
         return self.restore
+
+
+class _Attributes:
+    """The tensors that a module keeps as plain attributes, where a forward may put others."""
+
+    def __init__(self, part: nn.Module) -> None:
+        self._held = part.__dict__
+        self._kept = {name: _Buffer(value) for name, value in self._held.items() if isinstance(value, Tensor)}
+
+    def restore(self) -> None:
+        for name in [name for name, value in self._held.items() if isinstance(value, Tensor)]:
+            if name not in self._kept:
+                del self._held[name]
+        for name, kept in self._kept.items():
+            kept.restore()
+            self._held[name] = kept.buffer
 
 
 def _eval_mode(part: nn.Module) -> Restore:
@@ -320,8 +336,8 @@ def _itself(thing: Any) -> Any:
 def modules_of(model: Model) -> list[nn.Module]:
     """Return the modules that can be found behind a model, those that its code names first.
 
-    A function is searched: what it closes over, its defaults, the globals and attributes that it names, what a
-    ``partial`` or a method holds, and what lies in containers there. One inside another is not listed.
+    A function is searched (:func:`reached`); others say ``Predictor(function, modules=[net])``. One inside another
+    is not listed.
 
     Examples
     --------
@@ -333,7 +349,7 @@ def modules_of(model: Model) -> list[nn.Module]:
     module = owner(model)
     if module is not None:
         return [module]
-    found = [part for part in reached(model) if isinstance(part, nn.Module)]
+    found = list(dict.fromkeys(part for part in reached(model) if isinstance(part, nn.Module)))
     inside = {id(part) for module in found for part in module.modules() if part is not module}
     return [module for module in found if id(module) not in inside]
 
@@ -419,73 +435,32 @@ def require_numbers(parts: ModuleParts) -> None:
             raise ModelError(NO_NUMBERS)
 
 
-def reached(model: Any) -> Iterator[Any]:
-    """Yield the objects that a function can reach, itself first, each once."""
-    seen: set[int] = set()
-    waiting = [(model, 0)]
-    for _ in range(MANY):
-        if not waiting:
-            return
-        thing, depth = waiting.pop(0)
-        thing = _itself(thing)
-        if id(thing) in seen:
-            continue
-        seen.add(id(thing))
-        yield thing
-        if depth < DEEP and not isinstance(thing, (nn.Module, *OPAQUE)):
-            waiting += [(part, depth + 1) for part in _inside(thing)]
+def reached(model: Any, deep: int = 3) -> Iterator[Any]:
+    """Yield a function and what it holds: its closure, globals and defaults, a method's object, a partial's parts.
+
+    So with each of them, as ``deep`` as that.
+    """
+    thing = _itself(model)
+    yield thing
+    if deep and not isinstance(thing, (nn.Module, types.ModuleType, *OPAQUE)):
+        for part in _held(thing):
+            yield from reached(part, deep - 1)
 
 
-def _inside(thing: Any) -> Iterable[Any]:
-    """Return what an object holds, as far as calling it could reach that."""
-    found: Iterable[Any] = ()
+def _held(thing: Any) -> Iterable[Any]:
     if isinstance(thing, types.FunctionType):
-        found = _named(thing)
-    elif isinstance(thing, types.MethodType):
-        found = [*_attributes(thing.__self__, _names(thing.__func__.__code__)), thing.__func__, thing.__self__]
-    elif isinstance(thing, partial):
-        found = [thing.func, *thing.args, *thing.keywords.values()]
-    elif isinstance(thing, dict):
-        found = islice(thing.values(), MANY)
-    elif isinstance(thing, CONTAINERS):
-        found = islice(thing, MANY)
-    elif hasattr(thing, "__dict__") and not isinstance(thing, types.ModuleType):
-        call = type(thing).__dict__.get("__call__")
-        names = _names(call.__code__) if isinstance(call, types.FunctionType) else ()
-        found = [*_attributes(thing, names), call, *vars(thing).values()]
-    return found
-
-
-def _named(function: types.FunctionType) -> list[Any]:
-    """Return what a function closes over, its defaults, and the globals that its code names."""
-    found: list[Any] = []
-    for cell in function.__closure__ or ():
         try:
-            found.append(cell.cell_contents)
-        except ValueError:  # not filled yet
-            continue
-    names = _names(function.__code__)
-    found += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    for name in names:
-        thing = function.__globals__.get(name)
-        if isinstance(thing, types.ModuleType):  # mynets.net: only what is named there
-            found += _attributes(thing, names)
-        else:
-            found.append(thing)
-    found = [_itself(part) for part in found]
-    held = [part for part in found if hasattr(part, "__dict__") and not callable(part)]
-    found += chain.from_iterable(_attributes(part, names) for part in held)
-    return [*found, *vars(function).values()]
-
-
-def _names(code: types.CodeType) -> tuple[str, ...]:
-    inner = (part for part in code.co_consts if isinstance(part, types.CodeType))
-    return (*code.co_names, *chain.from_iterable(map(_names, inner)))
-
-
-def _attributes(thing: Any, names: Iterable[str]) -> list[Any]:
-    held = getattr(thing, "__dict__", {})
-    return [held[name] for name in names if name in held]
+            named = inspect.getclosurevars(thing)
+        except ValueError:  # a name that is not bound yet
+            return ()
+        return (*named.nonlocals.values(), *(thing.__defaults__ or ()), *named.globals.values())
+    if isinstance(thing, types.MethodType):
+        return (thing.__self__, thing.__func__)
+    if isinstance(thing, partial):
+        return (thing.func, *thing.args, *thing.keywords.values())
+    if isinstance(thing, (dict, list, tuple)):
+        return islice(thing.values() if isinstance(thing, dict) else thing, MANY)
+    return vars(thing).values() if hasattr(thing, "__dict__") else ()
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Literal, Protocol, TypeGuard, get_args, runtime_checkable
 
 import numpy as np
@@ -337,20 +338,18 @@ def spans(time: int) -> list[slice]:
     return [slice(first, min(first + SPAN, time)) for first in range(0, time, SPAN)]
 
 
-def forward_resumed(
-    model: Model, z: Tensor, alike: Tensor | None = None, shape: Sequence[int] | None = None
-) -> Tensor:
-    """Call the model with ``z``, (series, time, channel), without a gradient where the caller wants none.
+def resumed(model: Model, z: Tensor, alike: Tensor | None = None) -> Model:
+    """Return what runs the model on ``z``, (series, time, channel), without a gradient where nobody wants one.
 
     Series with the same number in column s of ``alike``, (series, spans), are equal from the first step to the end
     of span s.
     """
     if torch.is_grad_enabled() or z.device.type != "cpu" or not resumes(model):
-        return forward(model, z, shape)
-    return forward(lambda z: _along(model, z, alike), z, shape)
+        return model
+    return partial(_along, model, alike=alike)
 
 
-def _along(model: Resumable, z: Tensor, alike: Tensor | None) -> Tensor:
+def _along(model: Resumable, z: Tensor, *, alike: Tensor | None) -> Tensor:
     outputs: list[Tensor] = []
     state, member = None, torch.arange(len(z))  # of which group each series is
     for column, span in enumerate(spans(z.shape[1])):

@@ -22,11 +22,12 @@ from tempograd.engine import (
     both_logits,
     by_class,
     class_count,
-    forward_resumed,
+    forward,
     nested,
     one_logit,
     pack_inputs,
     place,
+    resumed,
     select_target,
     slices,
     wider,
@@ -670,7 +671,7 @@ def _run_states(
         z = torch.where(gone, baseline[row], x[row])
         with torch.no_grad():
             alike = nested(gone, row, 2 * ranking + (first > 0))
-            raw = forward_resumed(evaluated.at(row + rows.start), z, alike, shape=explanation.values.shape)
+            raw = forward(resumed(evaluated.at(row + rows.start), z, alike), z, explanation.values.shape)
             raw = with_axis(explanation, raw.to(torch.promote_types(raw.dtype, torch.float32)))
             if evaluated.picker is not None:
                 picked.append(picked_score(explanation, evaluated.picker, raw, z, row + rows.start))

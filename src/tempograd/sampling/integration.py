@@ -398,43 +398,42 @@ class BlockRunner:
         return block, self.path(block, 0)
 
     def run(self, rows: slice, size: int) -> None:
-        """Explain some series, at most ``size`` sequences a pass, and prepare the next while the device works."""
+        """Take some series through the stages, ``size`` sequences a pass; whatever is good enough stays behind."""
         block, paths = self._prefetcher.take((rows.start, rows.stop), lambda: self._prepared(rows))
         paths = paths.resample() or paths
         if rows.start > 0:
             self.asks[0].verify_once()
-        self._through_stages(block, paths, size)
+        pairs = zip(self.asks, self.buffers, strict=True)
+        runs = [TargetRun(ask, self.schedule, buffer, paths) for ask, buffer in pairs]
+        blocks = [block] * len(runs)
+        if size // len(block.x) <= 1:  # no place beside a path point
+            blocks = with_targets(self.asks, block)
+        left, n_evals = torch.arange(rows.start, rows.stop), 0  # which series go on, and points so far
+        for stage, points in enumerate(self.schedule.stages):
+            paths = paths if stage == 0 else self.path(blocks[0], stage)
+            blocks = self._add(runs, blocks, paths, stage, size // len(blocks[0].x))
+            n_evals += points
+            here = rows if len(left) == len(block.x) else left
+            looks = [run.look(here, each, paths, stage, n_evals) for run, each in zip(runs, blocks, strict=True)]
+            done = looks[0]  # of a single target: several have no tolerance
+            if n_evals == self.schedule.points or (done is not None and bool(done.all())):
+                for run in runs:
+                    run.finish(here, n_evals, straight=paths.straight)
+                break
+            if done is not None and paths.controlled and bool(done.any()):
+                ready, others = done.nonzero()[:, 0], (~done).nonzero()[:, 0]
+                runs[0].leave(left, ready, others, n_evals)
+                left, blocks = left[others.cpu()], [blocks[0].take(others)]
+        self._prepare_next(rows)
+
+    def _prepare_next(self, rows: slice) -> None:
+        """Lay the next series ready while the device is busy with these ``rows``."""
         total = len(self.asks[0].x)
         following = self.batching.next_rows(rows.stop, total, self.schedule.together)
         if following.start < total:
             self._prefetcher.prepare((following.start, following.stop), lambda: self._prepared(following))
         for ask in self.asks:
             ask.progress.host_writer.flush(earlier=True)
-
-    def _through_stages(self, block: Block, paths: GradientPath, size: int) -> None:
-        """Go through the stages, ``size`` sequences a pass; series that are good enough stay behind."""
-        pairs = zip(self.asks, self.buffers, strict=True)
-        runs = [TargetRun(ask, self.schedule, buffer, paths) for ask, buffer in pairs]
-        blocks = [block] * len(runs)
-        if size // len(block.x) <= 1:  # no place beside a path point
-            blocks = with_targets(self.asks, block)
-        rows: slice | Tensor = block.rows
-        n_evals = 0
-        for stage, points in enumerate(self.schedule.stages):
-            paths = paths if stage == 0 else self.path(blocks[0], stage)
-            blocks = self._add(runs, blocks, paths, stage, size // len(blocks[0].x))
-            n_evals += points
-            looks = [run.look(rows, each, paths, stage, n_evals) for run, each in zip(runs, blocks, strict=True)]
-            done = looks[0]  # of a single target: several have no tolerance
-            if n_evals == self.schedule.points or (done is not None and bool(done.all())):
-                for run in runs:
-                    run.finish(rows, n_evals, straight=paths.straight)
-                return
-            if done is not None and paths.controlled and bool(done.any()):
-                everyone = torch.arange(block.rows.start, block.rows.stop) if isinstance(rows, slice) else rows
-                ready, others = done.nonzero()[:, 0], (~done).nonzero()[:, 0]
-                runs[0].leave(everyone, ready, others, n_evals)
-                rows, blocks = everyone[others.cpu()], [blocks[0].take(others)]
 
     def _add(
         self, runs: Sequence[TargetRun], blocks: Sequence[Block], paths: GradientPath, stage: int, room: int

@@ -11,7 +11,7 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.core.errors import InputError, brief
 from tempograd.core.formatting import probability, short_number
-from tempograd.engine import by_class, forward_resumed, frozen, place, select_target
+from tempograd.engine import by_class, forward, frozen, place, resumed, select_target
 from tempograd.explanation import Explanation
 from tempograd.explanation.same import as_explained
 from tempograd.metrics.removal import (
@@ -45,7 +45,8 @@ def raw_outputs(model: Model, explanation: Explanation, x: Tensor) -> Tensor:
         for start in range(0, len(x), BATCH):
             rows = torch.arange(start, min(start + BATCH, len(x)))
             asked = call.at(adapted, rows.to(device))
-            parts.append(forward_resumed(asked, x[rows.to(x.device)].to(device, dtype), shape=x.shape))
+            z = x[rows.to(x.device)].to(device, dtype)
+            parts.append(forward(resumed(asked, z), z, x.shape))
         return torch.cat([with_axis(explanation, part).cpu() for part in parts])
 
 

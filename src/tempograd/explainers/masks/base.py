@@ -166,7 +166,7 @@ class LearntMask(Explainer):
             for one, found in zip((one for group in groups for one in group), maps, strict=True):
                 values[one.block.rows] = found.detach().where(one.block.observed, 0).to(values)
 
-        ask.batching.run_rows(slice(0, 1), 1, work, lambda _: None)
+        ask.batching.run(1, 1, work)
         return Estimate(values)
 
 

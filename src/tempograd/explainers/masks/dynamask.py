@@ -162,7 +162,7 @@ class Dynamask(LearntMask):
             def work(rows: slice, size: int) -> None:
                 keep(rows, *self._fit_masks(ask, rows, size, advance))
 
-            ask.batching.run_rows(series, areas, work, lambda _: None)
+            ask.batching.run(series, areas, work)
 
     def _fit_masks(self, ask: Ask, rows: slice, size: int, advance: Advance) -> tuple[Tensor, Tensor]:
         """Return masks (series, area, time, channel) and their errors (series, area)."""

@@ -11,7 +11,7 @@ from torch.nn import functional
 from tempograd.core.errors import ModelError
 from tempograd.core.optimisers import AdamW
 from tempograd.core.progress import progress_bar
-from tempograd.engine import Batching, Model, both_logits, differentiate, forward_resumed, place, require_path
+from tempograd.engine import Batching, Model, both_logits, differentiate, forward, place, require_path, resumed
 from tempograd.engine.gradients import one_sentence
 from tempograd.engine.guesses import is_probability
 from tempograd.engine.model import by_lists
@@ -190,7 +190,7 @@ class TrainingSet:
 def require_gradient(model: Model, x: Tensor) -> None:
     """Refuse a model that cannot be differentiated with respect to its input, by the first of some series."""
     z = x[:1].to(*place(model, x)).clone().requires_grad_()
-    raw = forward_resumed(model, z, shape=z.shape)
+    raw = forward(resumed(model, z), z, z.shape)
     require_path(raw, z)
     differentiate(raw.sum(), z)
 
