@@ -6,7 +6,7 @@ the model, on a path, in a perturbation, in another order: whoever asks the mode
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Self
 
 import torch
@@ -16,19 +16,18 @@ from tempograd.core.errors import InputError, ModelError, brief
 from tempograd.core.series import has_rows
 from tempograd.engine.conventions import (
     NO_GRADIENT,
-    Called,
-    Convention,
     Estimator,
     OfArrays,
     as_model,
     as_output,
-    at_rows,
-    bound,
+    batch_first,
     in_model_layout,
+    picked,
 )
 from tempograd.engine.inputs import Packing
-from tempograd.engine.model import Model
+from tempograd.engine.model import Model, owner
 from tempograd.engine.outputs import several_misfit
+from tempograd.engine.predictor import check_call
 from tempograd.typing import Output, Task
 
 
@@ -154,9 +153,6 @@ class Call:
 
     _known: list[bool] = field(default_factory=list, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        Convention(self.model_layout, self.pick)  # which checks them
-
     @cached_property
     def _lengths(self) -> Tensor:
         return torch.tensor(self.lengths or ())
@@ -184,7 +180,7 @@ class Call:
         model = as_model(model)
         if self.is_plain:
             return model
-        return bound(self._run if self.has_companions else self._convention, model)
+        return Adapted(self, model)
 
     def reading(self, x: Tensor) -> tuple[Self, Tensor]:
         """Return the call of a model that reads NaN where ``x`` holds it, and ``x`` with 0 there."""
@@ -195,13 +191,9 @@ class Call:
 
     def at(self, adapted: Model, rows: Tensor) -> Model:
         """Return an adapted model as a function of series that are these ``rows`` of all."""
-        return at_rows(adapted, rows) if self.by_row else adapted
+        return adapted.at(rows) if self.by_row else adapted  # type: ignore[union-attr]  # Adapted, or a realisation
 
-    @property
-    def _convention(self) -> Convention:
-        return Convention(self.model_layout, self.pick)
-
-    def _run(self, model: Model, z: Tensor, rows: Tensor | None = None) -> Any:
+    def run(self, model: Model, z: Tensor, rows: Tensor | None = None) -> Any:
         """Call the model with the inputs that lie in ``z`` and what goes with its rows."""
         if self.gaps is not None and rows is not None:
             z = z.masked_fill(self.gaps.to(z.device)[rows], torch.nan)
@@ -210,7 +202,17 @@ class Call:
         return self._ask(model, z, rows)
 
     def _ask(self, model: Model, z: Tensor, rows: Tensor | None) -> Any:
-        return self._convention.read(partial(self._answer, model, rows), z)
+        """Return the output for series (batch, time, channel), one row per series."""
+        time_first = self.model_layout == "TBD"
+
+        def output(z: Tensor) -> Any:
+            return picked(self._answer(model, rows, z), self.pick, len(z), time_first=time_first)
+
+        raw = output(z)
+        if not time_first:
+            return raw
+        raw = as_output(raw, z)
+        return batch_first(raw, len(z), lambda: as_output(output(torch.cat([z, z[-1:]]).detach()), z))
 
     def _at_own_length(self, model: Model, z: Tensor, rows: Tensor) -> Tensor:
         """Ask about the series of each length by itself; outputs that have a time axis are padded with 0."""
@@ -245,6 +247,8 @@ class Call:
         return self._known[0]
 
     def _answer(self, model: Model, rows: Tensor | None, z: Tensor) -> Any:
+        if not self.has_companions:
+            return as_model(model)(in_model_layout(z, self.model_layout))
         inputs = {"": z} if self.packing is None else self.packing.unpack(z)
         several = len({part.shape[1:] for part in inputs.values()}) > 1
         laid = {name: self._laid_out(part, several=several) for name, part in inputs.items()}
@@ -318,6 +322,7 @@ class Call:
     def from_plain(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor], count: int) -> Self:
         """Return the call that a file of ``count`` series tells of; what it does not know is as usual."""
         usual = {name: plain[name] for name in ("pick", "model_layout") if name in plain}
+        check_call(usual.get("pick"), usual.get("model_layout", "BTD"), "model_layout")
         packing = Packing.from_plain(plain["inputs"], plain.get("by_name")) if "inputs" in plain else None
         fixed = None
         if "fixed" in plain:
@@ -329,6 +334,30 @@ class Call:
                 raise InputError(f"the lengths of its series must be {count} numbers.")
             lengths = tuple(lengths)
         return cls(packing, fixed, **usual, lengths=lengths)
+
+
+@dataclass(frozen=True, eq=False)
+class Adapted:
+    """A model as a function of series (batch, time, channel) alone, or of those that are some rows of all."""
+
+    call: Call
+    model: Model
+    rows: Tensor | None = None
+
+    def __call__(self, z: Tensor) -> Any:
+        return self.call.run(self.model, z, self.rows)
+
+    def at(self, rows: Tensor) -> "Adapted":
+        """Return the same as a function of series that are these ``rows`` of all."""
+        return Adapted(self.call, self.model, rows)
+
+    @property
+    def __self__(self) -> object:  # as a method has it, so that the module is found behind both
+        return owner(self.model) or self.model
+
+    @property
+    def __func__(self) -> object:  # what else decides what a pass computes
+        return self.call, getattr(self.model, "__func__", None)
 
 
 def _until(raw: Tensor, length: int, time: int, grows: bool) -> Tensor:
@@ -347,7 +376,7 @@ def require_torch(model: Model) -> None:
 
 
 def _innermost(model: Model) -> Model:
-    return model.model if isinstance(model, Called) else model
+    return model.model if isinstance(model, Adapted) else model
 
 
 def told_by(

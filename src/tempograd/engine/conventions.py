@@ -2,16 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from types import MethodType
 from typing import Any, get_args
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, brief
-from tempograd.engine.model import Model, owner
 from tempograd.typing import ModelLayout, Task
 
 LAYOUTS: tuple[ModelLayout, ...] = get_args(ModelLayout)
@@ -198,101 +196,6 @@ def _shape(part: Any, rows: int) -> str:
         return "(nested)"
     sizes = ["batch" if place == 0 and size == rows else str(size) for place, size in enumerate(part.shape)]
     return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
-
-
-# A model that is called so
-
-
-@dataclass(frozen=True)
-class Convention:
-    """In which order of axes a model takes series, and which part of its answer is the output.
-
-    Attributes
-    ----------
-    model_layout : str
-        Order of the axes.
-    pick : str or int, optional
-        Name or place of the part; None for an answer with one output.
-    """
-
-    model_layout: str = "BTD"
-    pick: str | int | None = None
-
-    def __post_init__(self) -> None:
-        validation.check_choice(self.model_layout, "model_layout", LAYOUTS)
-        if self.pick is not None and (isinstance(self.pick, bool) or not isinstance(self.pick, (str, int))):
-            raise InputError(f"pick must be a name or a place in what the model returns, got {brief(self.pick)}.")
-
-    def __call__(self, model: Model, z: Tensor) -> Any:
-        """Call a model with series (batch, time, channel)."""
-        return self.read(lambda z: as_model(model)(in_model_layout(z, self.model_layout)), z)
-
-    def read(self, answer: Callable[[Tensor], Any], z: Tensor) -> Any:
-        """Return the output from a model's answer to series (batch, time, channel), one row per series."""
-        time_first = self.model_layout == "TBD"
-
-        def output(z: Tensor) -> Any:
-            return picked(answer(z), self.pick, len(z), time_first=time_first)
-
-        raw = output(z)
-        if not time_first:
-            return raw
-        raw = as_output(raw, z)
-        return batch_first(raw, len(z), lambda: as_output(output(torch.cat([z, z[-1:]]).detach()), z))
-
-
-@dataclass(frozen=True)
-class _AtRows:
-    """Calls a model with series whose rows are known."""
-
-    run: Callable[..., Any]
-    rows: Tensor
-
-    def __call__(self, model: Model, z: Tensor) -> Any:
-        return self.run(model, z, self.rows)
-
-
-def at_rows(model: Any, rows: Tensor) -> Model:
-    """Return a model that was bound to a call as a function of series which are these ``rows`` of all."""
-    if isinstance(model, MethodType):
-        return MethodType(_AtRows(model.__func__, rows), model.__self__)
-    if isinstance(model, Called):
-        return Called(_AtRows(model.run, rows), model.model)
-    found: Model = model.at(rows)  # one realisation of a model that draws
-    return found
-
-
-def bound(run: Callable[..., Any], model: Model) -> Model:
-    """Return a model that ``run(model, z)`` calls, behind which its module is found as behind a method of it."""
-    module = owner(model)
-    if module is None:
-        return Called(run, model)
-    if module is model:
-        return MethodType(run, module)
-    method: Any = model
-    return MethodType(_OfMethod(run, method.__func__), module)
-
-
-@dataclass(frozen=True)
-class _OfMethod:
-    """Calls a method of a module, which may be a copy of the one it was found on."""
-
-    run: Callable[..., Any]
-    function: Callable[..., Any]
-
-    def __call__(self, module: nn.Module, z: Tensor, *rows: Tensor) -> Any:
-        return self.run(MethodType(self.function, module), z, *rows)
-
-
-@dataclass(frozen=True, eq=False)
-class Called:
-    """A function, or an estimator, that ``run`` calls."""
-
-    run: Callable[..., Any]
-    model: Model
-
-    def __call__(self, z: Tensor) -> Any:
-        return self.run(self.model, z)
 
 
 # Functions of numpy arrays

@@ -31,7 +31,7 @@ class Predictor:
         The modules that a function runs, where it hides them: series are sent to their device, and they are
         frozen while they are explained.
     reset : callable, optional
-        WithModules before every pass, for models that keep state between calls.
+        Called before every pass, for models that keep state between calls.
 
     Examples
     --------
@@ -70,9 +70,7 @@ class Predictor:
         validation.check_model(self.model)
         if self.task is not None:
             validation.check_choice(self.task, "task", get_args(Task))
-        validation.check_choice(self.layout, "layout", get_args(ModelLayout))
-        if self.pick is not None and (isinstance(self.pick, bool) or not isinstance(self.pick, (str, int))):
-            raise InputError(f"pick must be a name or a place in what the model returns, got {brief(self.pick)}.")
+        check_call(self.pick, self.layout)
         object.__setattr__(self, "classes", validation.check_classes(self.classes, None))
         if self.modules is not None:
             modules = tuple(self.modules)
@@ -95,6 +93,13 @@ class Predictor:
         if self.modules is None and self.reset is None:
             return self.model
         return WithModules(self.model, self.modules or (), self.reset)
+
+
+def check_call(pick: Any, layout: Any, name: str = "layout") -> None:
+    """Refuse an order of axes that there is none, and parts of an output that are no name or place."""
+    validation.check_choice(layout, name, get_args(ModelLayout))
+    if pick is not None and (isinstance(pick, bool) or not isinstance(pick, (str, int))):
+        raise InputError(f"pick must be a name or a place in what the model returns, got {brief(pick)}.")
 
 
 class WithModules(nn.Module):

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.core.errors import InputError
-from tempograd.engine.conventions import at_rows
 from tempograd.engine.cuda import NotCapturableError, plain_state
 from tempograd.engine.model import (
     Model,
@@ -314,7 +313,8 @@ class Realisation:
             _reseed(generator, self._number)
 
     def _single(self, row: Tensor, place: Tensor | None) -> Tensor:
-        model = self._model if place is None else at_rows(self._model, place[None])
+        model: Any = self._model
+        model = model if place is None else model.at(place[None])
         return forward(model, row[None])[0]
 
     def _one_by_one(self, z: Tensor, rows: Tensor | None) -> Tensor:

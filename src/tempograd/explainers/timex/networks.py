@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from tempograd.core.errors import InputError, ModelError
 from tempograd.engine import Model, owner, predict, spare
+from tempograd.engine.calls import Adapted
 
 # The small networks of TimeX and TimeX++: which cells to keep, and what the kept cells become.
 
@@ -125,6 +126,12 @@ def copied(model: Model) -> Model:
         if isinstance(part, nn.RNNBase):
             part.flatten_parameters()  # cuDNN warns about weights that lie apart, as copied ones do
     spare(twin)
+    if isinstance(model, Adapted):
+        return replace(model, model=_of_twin(model.model, twin))
+    return _of_twin(model, twin)
+
+
+def _of_twin(model: Model, twin: nn.Module) -> Model:
     return MethodType(model.__func__, twin) if isinstance(model, MethodType) else twin
 
 
