@@ -197,7 +197,6 @@ REFUSED: dict[str, Form] = {
     "numpy durations": lambda a: a.astype(np.int64).astype("m8[s]"),
     "numpy complex": lambda a: a.astype(np.complex64),
     "numpy masked": lambda a: np.ma.masked_greater(a, 0.6),
-    "numpy long double that loses": lambda a: np.nextafter(a.astype(np.longdouble), 9),
     "numpy NaN": lambda a: np.where(a == a.flat[0], np.nan, a),
     "numpy infinity": lambda a: np.where(a == a.flat[0], np.inf, a),
     "torch complex": lambda a: torch.from_numpy(a).to(torch.complex64),
@@ -209,7 +208,126 @@ REFUSED: dict[str, Form] = {
     "torch fake": lambda a: FakeTensorMode(allow_non_fake_inputs=True).from_tensor(torch.from_numpy(a).float()),
     "torch quantised": lambda a: torch.quantize_per_tensor(torch.from_numpy(a).float(), 0.5, 8, torch.quint8),
     "torch masked": lambda a: torch.masked.as_masked_tensor(torch.from_numpy(a), torch.from_numpy(a) > 0),
-    "torch bits": lambda a: torch.from_numpy(a).float().view(torch.uint8).view(torch.bits8),
+    "pandas objects": lambda a: pd.Series(["a"] * len(np.atleast_1d(a))),
+    "pandas nothing": lambda a: pd.array([1, None] * len(np.atleast_1d(a)), dtype="Int64"),
+    "a part is masked": lambda a: [np.ma.masked, *[0.0] * (len(np.atleast_1d(a)) - 1)],
+}
+NOT_WHOLE}.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield Odd(name, form(given.astype(np.float64)), None)
+
+
+def of_nothing() -> Iterator[Odd]:
+    """Yield what is no array at all."""
+    endless: list[Any] = []
+    endless.append(endless)
+    deep: list[Any] = [1.0]
+    for _ in range(2000):
+        deep = [deep]
+    things = {
+        "text": "abc",
+        "long text": "line\n" * 1000,
+        "bytes": b"abc",
+        "dict": {"a": 1},
+        "set": {1, 2},
+        "generator": (part for part in (1, 2)),
+        "ellipsis": ...,
+        "function": len,
+        "class": torch.Tensor,
+        "module": torch,
+        "object": object(),
+        "raises": Raises(),
+        "decimal": decimal.Decimal(1),
+        "complex": 1j,
+        "endless list": endless,
+        "deep list": deep,
+        "ragged list": [[1.0, 2.0], [3.0]],
+        "list of texts": ["a", "b"],
+        "list of nothing": [None, None],
+        "list of lists": [[[[[1.0]]]]],
+        "huge integer": 10**400,
+        "list of huge integers": [10**400, 1],
+        "NaT": np.datetime64("NaT"),
+        "wrong array": Cube("abc"),
+        "wrong to_numpy": Foreign,
+    }
+    for name, value in things.items():
+        yield Odd(name, value, None)
+
+
+Form = Callable[[np.ndarray], Any]
+
+
+def _unaligned(given: np.ndarray) -> np.ndarray:
+    records = np.zeros(given.shape, dtype=[("flag", "u1"), ("x", "f8")])
+    records["x"] = given
+    return records["x"]
+
+
+def _read_only(given: np.ndarray) -> np.ndarray:
+    given = given.copy()
+    given.flags.writeable = False
+    return given
+
+
+NUMPY_FLOATS: dict[str, Form] = {
+    **{f"numpy {kind}": lambda a, kind=kind: a.astype(kind) for kind in ("f2", "f4", "f8", ">f2", ">f4", ">f8")},
+    "numpy backwards": lambda a: a[::-1].copy()[::-1],
+    "numpy last axis backwards": lambda a: a[..., ::-1].astype("f4")[..., ::-1],
+    "numpy backwards, other order": lambda a: a[::-1].astype(">f4")[::-1],
+    "numpy Fortran": np.asfortranarray,
+    "numpy every other": lambda a: np.repeat(a, 2, -1)[..., ::2],
+    "numpy unaligned": _unaligned,
+    "numpy long double": lambda a: a.astype(np.longdouble),
+    "numpy read-only": _read_only,
+    "numpy subclass": lambda a: a.view(Array),
+    "numpy broadcast": lambda a: np.broadcast_to(a, a.shape),
+}
+TORCH_FLOATS: dict[str, Form] = {
+    **{
+        f"torch {kind}": lambda a, kind=kind: torch.from_numpy(a).to(getattr(torch, kind))
+        for kind in ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2")
+    },
+    "torch with gradient": lambda a: torch.from_numpy(a).float().requires_grad_(),
+    "torch parameter": lambda a: torch.nn.Parameter(torch.from_numpy(a).float()),
+    "torch inside a graph": lambda a: torch.from_numpy(a).float().requires_grad_() * 1,
+    "torch subclass": lambda a: torch.from_numpy(a).float().as_subclass(Subclass),
+    "torch transposed": lambda a: torch.from_numpy(a.T.copy()).float().permute(*range(a.ndim - 1, -1, -1)),
+    "torch negative view": lambda a: torch.complex(torch.zeros(a.shape), -torch.from_numpy(a).float()).conj().imag,
+}
+OTHERS: dict[str, Form] = {
+    "foreign": Foreign,
+    "labelled": Cube,
+    "foreign float16": lambda a: Foreign(a.astype("f2")),
+}
+LISTS: dict[str, Form] = {
+    "list": lambda a: a.tolist(),
+    "tuple": lambda a: tuple(a.tolist()),
+    "list of arrays": list,
+    "list of tensors": lambda a: list(torch.from_numpy(a)),
+}
+LOSING: dict[str, Form] = {"pandas": lambda a: pd.DataFrame(a.reshape(len(a), -1))}
+REFUSED: dict[str, Form] = {
+    "numpy object": lambda a: a.astype(object),
+    "numpy text": lambda a: a.astype(str),
+    "numpy bytes": lambda a: a.astype("S5"),
+    "numpy records": lambda a: np.zeros(a.shape, dtype=[("a", "f4"), ("b", "f4")]),
+    "numpy dates": lambda a: a.astype(np.int64).astype("M8[s]"),
+    "numpy durations": lambda a: a.astype(np.int64).astype("m8[s]"),
+    "numpy complex": lambda a: a.astype(np.complex64),
+    "numpy masked": lambda a: np.ma.masked_greater(a, 0.6),
+    "numpy NaN": lambda a: np.where(a == a.flat[0], np.nan, a),
+    "numpy infinity": lambda a: np.where(a == a.flat[0], np.inf, a),
+    "torch complex": lambda a: torch.from_numpy(a).to(torch.complex64),
+    "torch sparse": lambda a: torch.from_numpy(a).float().to_sparse(),
+    "torch sparse rows": lambda a: torch.from_numpy(a.reshape(len(a), -1)).float().to_sparse_csr(),
+    "torch nested": lambda a: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    "torch ragged": lambda a: torch.nested.nested_tensor([torch.ones(2, 2)] * 2, layout=torch.jagged),
+    "torch meta": lambda a: torch.from_numpy(a).float().to("meta"),
+    "torch fake": lambda a: FakeTensorMode(allow_non_fake_inputs=True).from_tensor(torch.from_numpy(a).float()),
+    "torch quantised": lambda a: torch.quantize_per_tensor(torch.from_numpy(a).float(), 0.5, 8, torch.quint8),
+    "torch masked": lambda a: torch.masked.as_masked_tensor(torch.from_numpy(a), torch.from_numpy(a) > 0),
     "pandas objects": lambda a: pd.Series(["a"] * len(np.atleast_1d(a))),
     "pandas nothing": lambda a: pd.array([1, None] * len(np.atleast_1d(a)), dtype="Int64"),
     "a part is masked": lambda a: [np.ma.masked, *[0.0] * (len(np.atleast_1d(a)) - 1)],
