@@ -84,7 +84,7 @@ def test_ids_and_targets_beyond_64_bits_are_refused(kind):
         tg.TempogradError, match=r"ids holds integers beyond 9223372036854775807|ids must be integers"
     ):
         explained(ids=large)
-    with pytest.raises(tg.TempogradError, match=r"target (holds integers beyond 9223372036854775807|must be)"):
+    with pytest.raises(tg.TempogradError, match=r"target (holds integers beyond|must hold integers)"):
         explained(target=large)
 
 
