@@ -216,10 +216,10 @@ def refuse_masked(value: Any, name: str) -> None:
     """Refuse arrays that carry a mask of their own, which would be lost."""
     parts = value if isinstance(value, (list, tuple)) else (value,)
     if any(isinstance(part, np.ma.MaskedArray) for part in parts):
-        unmasked = "what its method filled(…) returns, with a number for the masked cells"
-        if name == "x":
-            unmasked = "x.filled(0), and mask=~np.ma.getmaskarray(x)"
-        raise InputError(f"{name} is a numpy masked array, whose mask would be lost: pass {unmasked}.")
+        marked = ", and mask=~np.ma.getmaskarray(x)" if name == "x" else ""
+        raise InputError(
+            f"{name} is a numpy masked array, whose mask would be lost: pass {name}.filled(0){marked}."
+        )
 
 
 def check_ids(ids: Any, count: int) -> Tensor:
