@@ -9,14 +9,13 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence, Sized
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tempograd.core.errors import InputError, SettingError, brief
-from tempograd.typing import Layout
 
 ROWS = 4096  # series looked at at once, so that a memory-mapped array is never read whole
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
@@ -148,7 +147,6 @@ def check_series(
         few = f"write {name}[None] for a single series, {name}[..., None] for a single channel"
         advice = few if tensor.ndim < 3 else f"write {name}.flatten(2) if all further axes are channels"
         raise InputError(f"{name} must be (batch, time, channel), got {tuple(tensor.shape)}: {advice}.")
-    check_choice(layout, "layout", get_args(Layout))
     if tensor.numel() == 0:
         raise InputError(
             f"{name} is empty, its shape is {tuple(tensor.shape)}: pass at least one series, step and channel."
@@ -347,10 +345,7 @@ def check_float(value: Any, name: str) -> float:
     """Return a real number."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{name} must be a number, got {brief(value)}.")
-    try:
-        return float(value)
-    except OverflowError:
-        raise InputError(f"{name} must be a number that float64 can hold, got {brief(value)}.") from None
+    return float(value)
 
 
 def check_share(value: Any, name: str) -> float:
