@@ -4,7 +4,6 @@ import gc
 import os
 import signal
 import sys
-import tempfile
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: idle threads that spin slow busy cores down
@@ -105,11 +104,3 @@ def write(tmp_path):
         return path
 
     return to
-
-
-@pytest.fixture
-def spare(tmp_path_factory, monkeypatch):
-    """An empty folder in the place of the system's for temporary files, where results end that had no other."""
-    folder = tmp_path_factory.mktemp("spare")
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder

@@ -2,7 +2,6 @@
 
 import re
 import sys
-import zipfile
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +11,6 @@ import torch
 import tempograd as tg
 from tempograd.cli import main
 from tempograd.cli.commands import describe
-from tempograd.core.plugins import offers
 from tempograd.core.registry import Registry
 from tempograd.data import loading
 
@@ -221,21 +219,12 @@ def test_a_command_that_cannot_say_its_arguments(install, commands, capsys):
     )
 
 
-def test_a_list_that_cannot_be_read_spoils_no_other(install, tools):
-    install("broken", "", [("tempograd.tools", "saw", "broken:saw")])
-    install("whole", "axe = 5", [("tempograd.tools", "axe", "whole:axe")])
-    install.write("broken-1.0.dist-info/entry_points.txt", "[tempograd.tools]\nsaw\n")
-    with pytest.warns(tg.TempogradWarning) as warned:
-        assert dict(tools) == {"hammer": int, "axe": 5}
-    assert [str(each.message) for each in warned] == [
-        "The entry points of the package broken cannot be read: 'saw' is no entry."
-    ]
-
-
 def test_a_name_that_is_taken_here_is_refused_in_words(install, tools):
     install("other", "mine = 5", [("tempograd.tools", "hammer", "other:mine")])
+    assert tools["hammer"] is int
+    assert tools._offers is None  # nobody was asked
     with pytest.warns(tg.TempogradWarning) as warned:
-        assert tools["hammer"] is int
+        assert dict(tools) == {"hammer": int}
     assert [str(each.message) for each in warned] == [
         "The package other offers a tool called 'hammer', a name that is already taken: it is left out."
     ]
@@ -312,78 +301,6 @@ def test_of_two_versions_on_the_path_the_first_counts(install, tools, tmp_path, 
     monkeypatch.syspath_prepend(first.parent)
     assert set(tools) == {"hammer", "axe"}
     assert (tools["axe"], tools.origin("axe"), tools.origin("hammer")) == (5, "Flatland 2.0", "builtins")
-
-
-class Strict(dict):
-    """Metadata as the importlib_metadata package has it: what lacks is an error."""
-
-    def get(self, name, default=None):
-        return self[name]
-
-
-class Listed:
-    """A package that somebody's finder knows, as importlib_metadata's does for all of them."""
-
-    def __init__(self, fields, points=""):
-        self.metadata, self.points = None if fields is None else Strict(fields), points
-
-    @property
-    def version(self):
-        return self.metadata["Version"]
-
-    def read_text(self, _name):
-        return self.points
-
-
-class Finder:
-    """A finder of packages beside Python's own."""
-
-    def __init__(self, *packages):
-        self.packages = packages
-
-    def find_spec(self, *_):
-        return None
-
-    def find_distributions(self, _context):
-        return iter(self.packages)
-
-
-def test_what_a_package_does_not_say_of_itself_is_left_empty(monkeypatch):
-    """Where importlib_metadata is loaded, as Ray and others do; a package without a name was half removed."""
-    points = "[tempograd.tools]\nsaw = wood:Saw\n"
-    packages = (Listed(None), Listed({"Version": "1"}, points), Listed({"Name": "wood"}, points))
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder(*packages)])
-    assert offers("tempograd.tools") == [("saw", "wood:Saw", "wood", "", "")]
-    broken = Listed({"Name": "stone", "Summary": "Hard."}, "[tempograd.tools]\nno entry\n")
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder(broken)])
-    with pytest.warns(tg.TempogradWarning, match="The entry points of the package stone cannot be read"):
-        assert len(offers("tempograd.tools")) == 1
-
-
-def test_packages_in_archives_are_found_too(install, tools, tmp_path, monkeypatch):
-    """What lies in a zip file is left to ``importlib.metadata``."""
-    install("plain", "mine = 4", [("tempograd.tools", "axe", "plain:mine")])
-    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
-        archive.writestr("packed.py", "mine = 5")
-        archive.writestr("packed-3.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: packed\nVersion: 3.0\n")
-        archive.writestr("packed-3.0.dist-info/entry_points.txt", "[tempograd.tools]\nsaw = packed:mine\n")
-    monkeypatch.syspath_prepend(tmp_path / "packed.zip")
-    assert (tools["saw"], tools.origin("saw"), tools["axe"]) == (5, "packed 3.0", 4)
-    sys.modules.pop("packed")
-
-
-def test_what_is_read_here_is_what_importlib_reads():
-    """For everything that is installed, in every group that anybody has."""
-    from importlib.metadata import distributions
-
-    theirs = {}
-    for part in distributions():
-        for point in part.entry_points:
-            entry = (point.name, re.sub(r"[ \[].*", "", point.value), part.name, part.version)
-            theirs.setdefault(point.group, set()).add(entry)
-    assert "tempograd.datasets" in theirs
-    for group, expected in theirs.items():
-        assert {(each.name, each.value, each.package, each.version) for each in offers(group)} == expected
 
 
 def test_a_package_may_register_its_own_in_both_ways(install, monkeypatch):

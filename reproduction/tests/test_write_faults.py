@@ -46,40 +46,35 @@ def write_archive(path, seed):
 
 
 WRITERS = {
-    "table": (write_table, Path.read_text, True),
+    "table": (write_table, Path.read_text),
     "record": (
         lambda path, seed: record(seed).save(path),
         lambda path: load_file(path)["ids"].tolist(),
-        False,
     ),
     "archive": (
         write_archive,
         lambda path: archive.read_archive(path)[CELL.key].ids.tolist(),
-        False,
     ),
     "prepared": (
         lambda path, seed: save_prepared(tg.Dataset(f"toy{seed}", DATA, None, DATA, 2, ("a",)), path),
         lambda path: load_prepared(path).name,
-        False,
     ),
 }
 
 
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("there", [True, False], ids=["replaced", "new"])
-def test_a_fault_at_any_step_of_a_writer(tmp_path, monkeypatch, spare, name, there):
-    write, read, kept = WRITERS[name]
-    fails_at_every_step(write, read, tmp_path / "here", spare, monkeypatch, there=there, kept=kept)
+def test_a_fault_at_any_step_of_a_writer(tmp_path, monkeypatch, name, there):
+    write, read = WRITERS[name]
+    fails_at_every_step(write, read, tmp_path / "here", monkeypatch, there=there)
 
 
-@pytest.mark.usefixtures("spare")
 @pytest.mark.parametrize("name", ["record", "prepared"])
 def test_a_real_limit_halfway_through_a_file(tmp_path, name):
-    write, read, _ = WRITERS[name]
+    write, read = WRITERS[name]
     stops_halfway(write, read, tmp_path)
 
 
-@pytest.mark.usefixtures("spare")
 def test_a_fault_at_any_step_of_what_a_cell_leaves(tmp_path, monkeypatch):
     """Where an explanation is, its facts are."""
     found = tg.explain(lambda x: x.sum(1), torch.ones(2, 3, 2), "random", output="raw", target=0)

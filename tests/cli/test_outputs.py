@@ -34,7 +34,7 @@ class Net(torch.nn.Module):
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch, spare):
+def here(tmp_path, monkeypatch):
     """A folder with everything that commands read, which is the current one."""
     monkeypatch.chdir(tmp_path)
     x = torch.randn(3, 5, 2, generator=torch.Generator().manual_seed(0))
@@ -193,8 +193,8 @@ def no_work(monkeypatch):
         ("typo/deep/out", "The folder typo/deep does not exist"),
         (".", "is a folder"),
         ("", "is a folder"),
-        ("letter.txt/out", "a part of its path is a file"),
-        ("n" * 300, "its name is too long"),
+        ("letter.txt/out", "Not a directory"),
+        ("n" * 300, "File name too long"),
         ("pipe", "is a device or a pipe"),
     ],
 )
@@ -213,34 +213,12 @@ def test_a_full_or_read_only_disk_is_found_before_the_work(capsys, no_work, monk
 
     monkeypatch.setattr(io, "_try_out", full)
     said = fails(capsys, *{**WORK, "demo": ["demo"]}[command], "--out", "new")
-    assert io.REASONS[number] in said
+    assert os.strerror(number) in said
     assert re.search(r"cannot be written:|is no folder that can be written to:", said)
     assert not Path("new").is_file()
 
 
-@pytest.mark.parametrize(
-    ("command", "read"),
-    [
-        ("explain", lambda path: tg.Explanation.load(path).values.isfinite().all()),
-        ("train", lambda path: isinstance(load_model(path), torch.nn.Module)),
-        ("report", lambda path: path.read_text().endswith("</html>\n")),
-    ],
-)
-def test_a_disk_that_is_full_in_the_end_loses_nothing(capsys, monkeypatch, command, read):
-    put = io._put
-
-    def full(target, write):
-        if target.name == "out":
-            raise OSError(errno.ENOSPC, "x")
-        put(target, write)
-
-    monkeypatch.setattr(io, "_put", full)
-    said = fails(capsys, *WORK[command], "--out", "out")
-    assert "out cannot be written: the disk is full." in said
-    assert read(Path(re.search(r"The result is in (.*)\.$", said)[1]))
-
-
-def test_a_file_that_appears_during_the_work_is_not_overwritten_and_the_result_kept(capsys, monkeypatch):
+def test_a_file_that_appears_during_the_work_is_not_overwritten(capsys, monkeypatch):
     explain = tg.explain
 
     def slow(*args, **options):
@@ -251,7 +229,6 @@ def test_a_file_that_appears_during_the_work_is_not_overwritten_and_the_result_k
     said = fails(capsys, *STORED, "--out", "out")
     assert "out exists and is no explanation" in said
     assert Path("out").read_text() == "mine"
-    assert len(tg.Explanation.load(re.search(r"The result is in (.*)\.$", said)[1])) == 3
 
 
 # what is printed

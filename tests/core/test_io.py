@@ -2,13 +2,11 @@
 
 import errno
 import os
-import re
 import signal
 import socket
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,17 +19,9 @@ from safetensors.torch import save_file
 
 from tempograd.core import io
 from tempograd.core.errors import OutputError, TempogradError, short_path
-from tempograd.core.io import EXPLANATION, Kind, check_output, made, writable, write_atomically
+from tempograd.core.io import Kind, check_output, made, writable, write_atomically
 
 NOTE = Kind("note", lambda path: path.read_text().startswith("note"))
-
-
-@pytest.fixture(autouse=True)
-def spare(tmp_path_factory, monkeypatch):
-    """The system's temporary folder, where results are kept that cannot go where they should."""
-    folder = tmp_path_factory.mktemp("spare")
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
 
 
 def note(text="note new"):
@@ -107,26 +97,6 @@ def test_nobody_else_reads_a_private_file_while_it_is_written(tmp_path):
     assert seen == [0o700]
 
 
-def test_owner_and_group_are_handed_down_where_that_is_allowed(tmp_path, monkeypatch):
-    new = tmp_path / "new"
-    new.write_text("")
-    mine = new.stat()
-    theirs = os.stat_result((*mine[:4], mine.st_uid + 1, mine.st_gid + 1, *mine[6:]))
-    asked = []
-    monkeypatch.setattr(os, "chown", lambda path, owner, group: asked.append((path, owner, group)))
-    io._give(new, theirs)
-    assert asked[0] == (new, mine.st_uid + 1, mine.st_gid + 1)
-
-
-def test_rights_of_a_group_do_not_go_to_another_one(tmp_path, monkeypatch):
-    target = tmp_path / "note"
-    target.write_text("old")
-    target.chmod(0o660)
-    monkeypatch.setattr(io, "_give", lambda new, old: False)
-    write_atomically(target, note())
-    assert stat.S_IMODE(target.stat().st_mode) == 0o600
-
-
 def test_a_file_is_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
     done, sync, replace = [], os.fsync, os.replace
 
@@ -174,8 +144,8 @@ def test_links_are_followed_and_stay(tmp_path, there):
 def test_links_in_a_circle_are_refused(tmp_path):
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    assert "its links lead in a circle" in refused(check_output, tmp_path / "a")
-    assert "its links lead in a circle" in refused(write_atomically, tmp_path / "a", note())
+    assert "Too many levels of symbolic links" in refused(check_output, tmp_path / "a")
+    assert "Too many levels of symbolic links" in refused(write_atomically, tmp_path / "a", note())
     assert (tmp_path / "a").is_symlink()
 
 
@@ -204,17 +174,10 @@ def test_pipes_and_sockets_are_refused_and_stay(tmp_path, make, linked, monkeypa
     assert (tmp_path / "odd").lstat() == before
 
 
-@pytest.mark.parametrize("path", ["/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/new", "link"])
-def test_what_the_system_opened_is_refused(tmp_path, path, monkeypatch):
+def test_a_device_is_refused(monkeypatch):
     """Only the check is called, and it may not try anything out: a fault here must not harm the machine."""
     monkeypatch.setattr(io, "_try_out", None)
-    (tmp_path / "link").symlink_to("/dev/stdout")  # which may lead to a file that is open
-    assert "is a device or a pipe" in refused(check_output, tmp_path / "link" if path == "link" else path)
-
-
-def test_the_last_word_on_a_device_is_that_of_the_writer_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(io, "_put", None)
-    assert "is a device or a pipe" in refused(write_atomically, "/dev/stdout", note())
+    assert "is a device or a pipe" in refused(check_output, "/dev/null")
 
 
 # what is refused before anything is written
@@ -225,20 +188,19 @@ def bad_places(folder):
     return {
         "The folder": folder / "typo" / "deep" / "note",
         "is a folder": folder,
-        "a part of its path is a file": folder / "file" / "below",
-        "its name is too long": folder / ("n" * 256),
-        "this is no name that a file can have": folder / "n\0te",
+        "Not a directory": folder / "file" / "below",
+        "File name too long": folder / ("n" * 256),
+        "embedded null byte": folder / "n\0te",
     }
 
 
 @pytest.mark.parametrize("place", range(5))
-def test_places_that_cannot_be_written_are_known_beforehand(tmp_path, place, spare):
+def test_places_that_cannot_be_written_are_known_beforehand(tmp_path, place):
     said, path = list(bad_places(tmp_path).items())[place]
     assert said in refused(check_output, path, NOTE)
     assert said in refused(write_atomically, path, note(), kind=NOTE)
     assert names(tmp_path) == ["file"]
     assert (tmp_path / "file").read_text() == "mine"
-    assert [kept.read_text() for kept in spare.glob("*/*")] == ["note new"]
 
 
 def test_an_empty_name_is_a_folder(tmp_path, monkeypatch):
@@ -253,27 +215,25 @@ def test_a_name_of_255_bytes_can_be_written(tmp_path):
     assert write_atomically(path, note()).read_text() == "note new"
 
 
-@pytest.mark.parametrize(
-    ("number", "said"),
-    [
-        (errno.ENOSPC, "the disk is full"),
-        (errno.EROFS, "the file system is read-only"),
-        (errno.EACCES, "you may not write there"),
-        (errno.EDQUOT, "your share of the disk is used up"),
-        (errno.EIO, os.strerror(errno.EIO)),
-    ],
-)
 @pytest.mark.parametrize("step", ["mkdir", "fsync"])
-def test_a_disk_that_takes_nothing_is_known_beforehand(tmp_path, monkeypatch, number, said, step):
+def test_a_disk_that_takes_nothing_is_known_beforehand(tmp_path, monkeypatch, step):
     def fail(*_args, **_options):
-        raise OSError(number, os.strerror(number))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, step, fail)
-    assert (
-        refused(check_output, tmp_path / "note") == f"{short_path(tmp_path / 'note')} cannot be written: {said}."
-    )
-    assert f"is no folder that can be written to: {said}." in refused(writable, tmp_path)
+    expected = f"{short_path(tmp_path / 'note')} cannot be written: No space left on device."
+    assert refused(check_output, tmp_path / "note") == expected
+    assert "is no folder that can be written to: No space left on device." in refused(writable, tmp_path)
     monkeypatch.undo()
+    assert names(tmp_path) == []
+
+
+def test_what_safetensors_says_of_a_full_disk_is_passed_on(tmp_path):
+    def write(path):
+        path.write_text("half")
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    assert "No space left on device" in refused(write_atomically, tmp_path / "note", write)
     assert names(tmp_path) == []
 
 
@@ -349,53 +309,6 @@ def test_an_empty_file_has_nothing_to_lose(tmp_path):
     assert write_atomically(tmp_path / "note", note(), kind=NOTE).read_text() == "note new"
 
 
-# what cannot go where it should
-
-
-@pytest.mark.parametrize(
-    "error", [OSError(errno.ENOSPC, "x"), SafetensorError("Error: No space left on device (os error 28)")]
-)
-def test_a_result_that_finds_no_room_is_kept_and_its_place_is_told(tmp_path, spare, error):
-    def write(path):
-        path.write_text("note, long")
-        if path.is_relative_to(tmp_path):
-            raise error
-
-    said = refused(write_atomically, tmp_path / "note.txt", write, kind=NOTE)
-    assert "cannot be written: the disk is full. The result is in " in said
-    kept = Path(re.search(r"The result is in (.*)\.$", said)[1])
-    assert (kept.name, kept.read_text()) == ("note.txt", "note, long")
-    assert kept.parent.parent == spare
-    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
-    assert names(tmp_path) == []
-
-
-def test_the_home_folder_is_the_second_place(tmp_path, spare, monkeypatch):
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-
-    def write(path):
-        path.write_text("note")
-        if not path.is_relative_to(home):
-            raise OSError(errno.ENOSPC, "x")
-
-    assert f"The result is in {home}" in refused(write_atomically, tmp_path / "note", write, kind=NOTE)
-    assert [path.read_text() for path in home.glob("*/*")] == ["note"]
-    assert names(spare) == []
-
-
-def test_a_result_that_finds_no_room_at_all_leaves_no_half_of_itself(tmp_path, spare, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    def write(path):
-        path.write_text("no")
-        raise OSError(errno.ENOSPC, "x")
-
-    assert "The result is lost" in refused(write_atomically, tmp_path / "note", write, kind=NOTE)
-    assert names(tmp_path) == names(spare) == []
-
-
 def test_messages_stay_short_and_in_one_line(tmp_path):
     path = tmp_path / ("deep" * 40) / ("line\n\x1b[31m" + "n" * 200)
     refused(check_output, path)
@@ -460,43 +373,29 @@ def test_only_what_the_library_left_is_swept(tmp_path):
     assert names(tmp_path) == sorted([*mine, ".tempograd-aaaaaaaa", ".tempograd-bbbbbbbb"])
 
 
-@pytest.mark.parametrize("without", ["flock", "fcntl"])
-def test_where_folders_cannot_be_locked_only_old_ones_are_swept(tmp_path, monkeypatch, without):
-    def unsupported(*_):
-        raise OSError(errno.ENOLCK, "no locks")
-
-    if without == "flock":
-        monkeypatch.setattr(io.fcntl, "flock", unsupported)
-    else:
-        monkeypatch.setattr(io, "fcntl", None)
-    young, old = tmp_path / ".tempograd-aaaaaaaa", tmp_path / ".tempograd-bbbbbbbb"
-    for folder in (young, old):
-        folder.mkdir()
-    long_ago = old.stat().st_mtime - io.OLD - 60
-    os.utime(old, (long_ago, long_ago))
-    write_atomically(tmp_path / "note", note())
-    assert names(tmp_path) == [young.name, "note"]
-
-
 def test_a_sweeper_that_is_faster_than_the_lock_does_no_harm(tmp_path, monkeypatch):
     """It removes the new folder before its maker has locked it; the maker takes another."""
-    locked, times = io._locked, []
+    opened, lock, times = os.open, io.fcntl.flock, []
 
-    def slow(folder):
-        times.append(folder)
-        if len(times) == 1:
-            folder.rmdir()
+    def slow_open(path, *flags, **options):
+        if (folder := Path(path)).parent == tmp_path and folder.is_dir():
+            times.append(folder)
+            if len(times) == 1:
+                folder.rmdir()
+        return opened(path, *flags, **options)
+
+    def slow_lock(handle, how):
         if len(times) == 2:
             raise BlockingIOError
-        handle = locked(folder)
+        lock(handle, how)
         if len(times) == 3:
-            folder.rmdir()
-        return handle
+            times[-1].rmdir()
 
-    monkeypatch.setattr(io, "_locked", slow)
+    monkeypatch.setattr(os, "open", slow_open)
+    monkeypatch.setattr(io.fcntl, "flock", slow_lock)
     with io.scratch(tmp_path) as folder:
         assert folder.exists()
-        assert len(times) == 4
+        assert (len(times), folder) == (4, times[-1])
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -531,9 +430,3 @@ def test_a_signal_waits_until_a_file_is_read(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         io.load(path)
     assert sorted(read) == ["a", "b"]
-
-
-def test_a_name_that_is_no_unicode_is_refused(tmp_path):
-    with pytest.raises(OutputError, match="this is no name that a file can have"):
-        write_atomically(tmp_path / os.fsdecode(b"\xff.safetensors"), note(), kind=EXPLANATION)
-    assert names(tmp_path) == []

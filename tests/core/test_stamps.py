@@ -75,10 +75,10 @@ def test_equal_stamps_are_shared():
     ("wrong", "message"),
     [
         ([["a", "b"]], "times must hold 2 texts, or 2 for each of the 3 series, got 1 rows."),
-        (np.zeros((3, 4)), "times must hold 2 texts, or 2 for each of the 3 series, got a row of 4."),
+        (np.zeros((3, 4)), "times must have 2 entries, got 4."),
         (
             [["a", "b"], ["a", "b"], "ab"],
-            "times must hold 2 texts, or 2 for each of the 3 series, got 'ab' among them.",
+            "times must be a list of 2 names, got 'ab'.",
         ),
         (["a"], "times must have 2 entries, got 1."),
         ("ab", "times must be a list of 2 names, got 'ab'."),

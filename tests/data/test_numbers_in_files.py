@@ -146,7 +146,7 @@ def test_classes_beyond_64_bits_in_other_files(tmp_path):
     with pytest.raises(tg.TempogradError, match=r"b\.parquet, row 2: the label is 18446744073709551615"):
         tg.read_series(path)
     np.savez(tmp_path / "b.npz", x=np.ones((2, 3, 1)), y=np.array([0, 2**63], np.uint64))
-    with pytest.raises(tg.TempogradError, match="y holds 9223372036854775808, but integers end at"):
+    with pytest.raises(tg.TempogradError, match="y holds integers beyond 9223372036854775807"):
         tg.read_series(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", x=np.ones((2, 3, 1)), y=np.array([0, 2**53 + 1], np.uint64))
     assert tg.read_series(tmp_path / "c.npz").y.tolist() == [0, 2**53 + 1]
@@ -194,5 +194,5 @@ def test_columns_that_are_steps_are_counted_in_plain_digits(write):
 def test_ids_of_a_split_without_a_sign():
     x, y = torch.ones(2, 3, 1), torch.zeros(2, dtype=torch.int64)
     assert tg.Series(x, y, ids=torch.tensor([3, 1], dtype=torch.uint64)).ids.tolist() == [3, 1]
-    with pytest.raises(tg.TempogradError, match="ids holds 18446744073709551615"):
+    with pytest.raises(tg.TempogradError, match="ids holds integers beyond"):
         tg.Series(x, y, ids=torch.tensor([2**64 - 1, 1], dtype=torch.uint64))

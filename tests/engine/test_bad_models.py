@@ -192,16 +192,3 @@ def test_inside_a_transform_of_torch(transform, calls):
 
         refused("inside a transform of torch.func .*outside of it", transform(inside), torch.ones(1))
     assert torch.equal(tg.explain(base, X).values, calls["timing"](base).values)
-
-
-def test_with_meta_as_the_default_device(calls):
-    expected = calls["timing"](base).values
-    for call in calls.values():
-        try:
-            torch.set_default_device("meta")
-            refused("torch's default device is meta, which holds no numbers", call, base)
-        finally:
-            torch.set_default_device(None)
-        with torch.device("meta"):
-            refused("torch's default device is meta", call, base)
-    assert torch.equal(calls["timing"](base).values, expected)

@@ -69,7 +69,7 @@ def explained_one(x):
 def test_masked_tensors_are_refused():
     with pytest.warns(UserWarning, match="prototype"):
         masked = torch.masked.as_masked_tensor(X, X < 1)
-    with pytest.raises(tg.TempogradError, match=r"to_tensor\(0\) returns, and mask=x\.get_mask\(\)"):
+    with pytest.raises(tg.TempogradError, match=r"x is a MaskedTensor: pass an ordinary, dense tensor\."):
         tg.explain(MODEL, masked)
 
 
@@ -80,9 +80,11 @@ def test_ids_and_targets_beyond_64_bits_are_refused(kind):
         "torch": torch.tensor([2**64 - 1, 1, 2, 3], dtype=torch.uint64),
         "python": [2**64 - 1, 1, 2, 3],
     }[kind]
-    with pytest.raises(tg.TempogradError, match=r"ids holds .*9223372036854775807"):
+    with pytest.raises(
+        tg.TempogradError, match=r"ids holds integers beyond 9223372036854775807|ids must be integers"
+    ):
         explained(ids=large)
-    with pytest.raises(tg.TempogradError, match=r"target holds .*9223372036854775807"):
+    with pytest.raises(tg.TempogradError, match=r"target (holds integers beyond|must hold integers)"):
         explained(target=large)
 
 

@@ -197,7 +197,6 @@ REFUSED: dict[str, Form] = {
     "numpy durations": lambda a: a.astype(np.int64).astype("m8[s]"),
     "numpy complex": lambda a: a.astype(np.complex64),
     "numpy masked": lambda a: np.ma.masked_greater(a, 0.6),
-    "numpy long double that loses": lambda a: np.nextafter(a.astype(np.longdouble), 9),
     "numpy NaN": lambda a: np.where(a == a.flat[0], np.nan, a),
     "numpy infinity": lambda a: np.where(a == a.flat[0], np.inf, a),
     "torch complex": lambda a: torch.from_numpy(a).to(torch.complex64),
@@ -209,13 +208,10 @@ REFUSED: dict[str, Form] = {
     "torch fake": lambda a: FakeTensorMode(allow_non_fake_inputs=True).from_tensor(torch.from_numpy(a).float()),
     "torch quantised": lambda a: torch.quantize_per_tensor(torch.from_numpy(a).float(), 0.5, 8, torch.quint8),
     "torch masked": lambda a: torch.masked.as_masked_tensor(torch.from_numpy(a), torch.from_numpy(a) > 0),
-    "torch bits": lambda a: torch.from_numpy(a).float().view(torch.uint8).view(torch.bits8),
     "pandas objects": lambda a: pd.Series(["a"] * len(np.atleast_1d(a))),
     "pandas nothing": lambda a: pd.array([1, None] * len(np.atleast_1d(a)), dtype="Int64"),
     "a part is masked": lambda a: [np.ma.masked, *[0.0] * (len(np.atleast_1d(a)) - 1)],
 }
-if np.dtype(np.longdouble).itemsize == 8:  # where it is a float64
-    del REFUSED["numpy long double that loses"]
 NOT_WHOLE: dict[str, Form] = {
     "floats": lambda a: a,
     "float list": lambda a: a.tolist(),

@@ -18,7 +18,7 @@ from tempograd.cli.holding import holding_warnings, release
 from tempograd.cli.wording import as_typed
 from tempograd.core.errors import LONGEST, OutputError, TempogradError, closest, listed, one_line, quote, warn
 from tempograd.core.progress import last_words, stoppable
-from tempograd.core.registry import Registry
+from tempograd.core.registry import Registry, about, package
 from tempograd.version import __version__
 
 __all__ = ["main"]
@@ -236,7 +236,7 @@ def make_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser of all commands that this package and others bring.
 
     With the ``words`` of a command line only the command that they name is loaded, and it is an error if it cannot
-    be; all others have one line each, which :attr:`tempograd.core.plugins.Offer.about` finds in other packages.
+    be; all others have one line each, which :func:`tempograd.core.registry.about` finds in other packages.
     """
     parser, parts = start_parser("tempograd", ABOUT, PATH)
     wanted = next((word for word in words or () if not word.startswith("-")), None)
@@ -245,7 +245,7 @@ def make_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
             COMMANDS[name](parts)
         else:
             parts.add_parser(name, help=line)
-    if words is None or words[:1] != ["--version"]:  # which needs no other package
+    if words is None or (wanted not in OWN and words[:1] != ["--version"]):  # which need no other package
         _add_offered(parts, wanted, everything=words is None)
     return parser
 
@@ -261,8 +261,8 @@ def _add_offered(parts: Any, wanted: str | None, *, everything: bool) -> None:
             if name == wanted:
                 raise
             warn(str(error))
-        many = f"offered by several packages: {listed(point.package for point in points)}"
-        line = points[0].about if len(points) == 1 else many
+        many = f"offered by several packages: {listed(map(package, points))}"
+        line = about(points[0]) if len(points) == 1 else many
         parts.add_parser(name, help=line.replace("%", "%%"))
 
 
@@ -271,10 +271,9 @@ def _add(name: str, parts: Any) -> None:
     try:
         add(parts)
     except Exception as error:  # whatever happens in another package
-        package, reason = COMMANDS.offers[name][0].package, one_line(str(error), 120)
         raise TempogradError(
-            f"The command {quote(name)} of the package {one_line(package)} cannot be added: "
-            f"{type(error).__name__}: {reason}"
+            f"The command {quote(name)} of the package {package(COMMANDS.offers[name][0])} cannot be added: "
+            f"{type(error).__name__}: {one_line(str(error), 120)}"
         ) from error
 
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import FrameType
-from typing import NoReturn, Protocol, TextIO
+from typing import NoReturn, Protocol, TextIO, TypeVar
 
+T = TypeVar("T")
 DELAY = 1.0  # work that ends sooner needs no bar
 PERIOD = 0.1
 
@@ -35,14 +36,13 @@ def progress_bar(total: float | None, label: str, stream: TextIO | None = None) 
     """
     whole = _whole.get()
     if whole is not None:
-        yield _Stretch(whole, total).advance
+        yield whole.stretch(total)
         return
     line = _Line(total, label, sys.stderr if stream is None else stream)
-    token = _drawn.set(line)
     try:
-        yield line.advance
+        with _set(_drawn, line):
+            yield line.advance
     finally:
-        _drawn.reset(token)
         line.clear()
 
 
@@ -53,13 +53,10 @@ def part(advance: Advance, amount: float, note: str = "") -> Iterator[None]:
     How many stretches of work follow one another inside is not known: each moves through half of what is left.
     """
     whole = _Part(advance, amount, note)
-    token = _whole.set(whole)
-    try:
+    with _set(_whole, whole):
         whole.move(0)
         yield
         whole.move(amount)
-    finally:
-        _whole.reset(token)
 
 
 def say(text: str) -> None:
@@ -72,14 +69,9 @@ def say(text: str) -> None:
         line.draw(shown)
 
 
-@contextmanager
-def before_drawing(call: Callable[[], None]) -> Iterator[None]:
+def before_drawing(call: Callable[[], None]) -> AbstractContextManager[None]:
     """Call a function when work inside the block turns out to take long, before a line shows how far it is."""
-    token = _before.set(call)
-    try:
-        yield
-    finally:
-        _before.reset(token)
+    return _set(_before, call)
 
 
 def muted() -> AbstractContextManager[None]:
@@ -134,18 +126,27 @@ class _Part:
         self.left -= amount
         self.advance(amount, self.note)
 
+    def stretch(self, total: float | None) -> Advance:
+        """Return how work inside reports; it never moves through more than half of what is left now."""
+        left = self.left / 2
+        unit = left / total if total else 0.0
 
-class _Stretch:
-    """Work inside a part; it never moves through more than half of what was left of the part."""
+        def advance(amount: float = 1, note: str = "") -> None:  # the whole has its own note
+            nonlocal left
+            amount = min(amount * unit, left)
+            left -= amount
+            self.move(amount)
 
-    def __init__(self, whole: _Part, total: float | None) -> None:
-        self.whole, self.left = whole, whole.left / 2
-        self.unit = self.left / total if total else 0.0
+        return advance
 
-    def advance(self, amount: float = 1, note: str = "") -> None:  # the whole has its own note
-        amount = min(amount * self.unit, self.left)
-        self.left -= amount
-        self.whole.move(amount)
+
+@contextmanager
+def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 def render(label: str, done: float, total: float | None, elapsed: float, note: str = "", cells: int = 24) -> str:

@@ -1,8 +1,10 @@
 """Names for what other rooms and packages bring: registries, and functions of upper rooms."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Any, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tempograd.core.errors import (
     InputError,
@@ -14,7 +16,9 @@ from tempograd.core.errors import (
     quote,
     warn,
 )
-from tempograd.core.plugins import Offer, offers
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -27,9 +31,10 @@ class Registry(Mapping[str, T]):
     kind : str
         What a thing is called in messages.
     group : str, optional
-        Entry points of this group belong to it. They are found at the first look, and each is loaded when it is
-        asked for; what it points to is taken, unless loading it registers something under its name. A name that
-        several packages offer is nobody's: asking for it is an error that names them.
+        Entry points of this group belong to it. They are found when a name is not known without them, or all are
+        listed, and each is loaded when it is asked for; what it points to is taken, unless loading it registers
+        something under its name. A name that several packages offer is nobody's: asking for it is an error that
+        names them.
     accepts : callable, optional
         Tells whether a thing is of this kind.
     wanted : str
@@ -53,7 +58,7 @@ class Registry(Mapping[str, T]):
         self._accepts, self._wanted = accepts, wanted
         self._entries: dict[str, T] = {}
         self.short: dict[str, str] = {}  # what people call a name, for hints only
-        self._offers: dict[str, list[Offer]] | None = None if group else {}
+        self._offers: dict[str, list[EntryPoint]] | None = None if group else {}
 
     def register(self, name: str, *short: str) -> Callable[[T], T]:
         """Decorate a class or function to make it available under ``name``.
@@ -62,7 +67,7 @@ class Registry(Mapping[str, T]):
         """
 
         def add(entry: T) -> T:
-            others = [point.value for point in (self._offers or {}).get(name, ()) if not point.is_of(entry)]
+            others = [point.value for point in (self._offers or {}).get(name, ()) if not _brings(point, entry)]
             others = [str(self._entries[name])] if name in self._entries else others
             if others:
                 raise ValueError(f"Two {self.kind}s called {name!r}: {others[0]} and {entry}.")
@@ -76,14 +81,16 @@ class Registry(Mapping[str, T]):
         return add
 
     @property
-    def offers(self) -> Mapping[str, list[Offer]]:
+    def offers(self) -> Mapping[str, "list[EntryPoint]"]:
         """What installed packages offer, by name; a name that is taken here is left out, with a warning."""
         if self._offers is None:
+            from importlib.metadata import entry_points  # noqa: PLC0415  # slow, and few need it
+
             self._offers = {}
-            for point in offers(str(self._group)):
-                if point.name in self._entries and not point.is_of(self._entries[point.name]):
+            for point in sorted(entry_points(group=str(self._group)), key=lambda point: point.value):
+                if point.name in self._entries and not _brings(point, self._entries[point.name]):
                     warn(
-                        f"The package {one_line(point.package)} offers a {self.kind} called {quote(point.name)}, "
+                        f"The package {package(point)} offers a {self.kind} called {quote(point.name)}, "
                         "a name that is already taken: it is left out."
                     )
                 else:
@@ -93,16 +100,16 @@ class Registry(Mapping[str, T]):
     def name_of(self, thing: T) -> str | None:
         """Return the name of a thing, if it has one; nothing is loaded for it."""
         known = (name for name, entry in self._entries.items() if entry is thing)
-        offered = (name for name, points in self.offers.items() if any(point.points_to(thing) for point in points))
-        return next(known, next(offered, None))
+        offered = (name for name, points in self.offers.items() if thing in map(_loaded, points))
+        return next(chain(known, offered), None)
 
     def origin(self, name: str) -> str:
         """Return which package brings a name, with the version of an installed one; empty for this library."""
-        points = self.offers.get(name)
-        if points:
-            return ", ".join(one_line(f"{point.package} {point.version}") for point in points)
-        root = str(getattr(self._entries[name], "__module__", "")).partition(".")[0]
-        return "" if root == __name__.partition(".")[0] else root
+        root = str(getattr(self._entries.get(name), "__module__", "")).partition(".")[0]
+        if root == __name__.partition(".")[0]:
+            return ""
+        points = self.offers.get(name, ())
+        return ", ".join(f"{package(point)} {one_line(_distribution(point).version)}" for point in points) or root
 
     def working(self) -> dict[str, T]:
         """Load everything; what cannot be loaded is left out, with a warning."""
@@ -117,19 +124,18 @@ class Registry(Mapping[str, T]):
     def __getitem__(self, name: str) -> T:
         if name not in self:
             raise UnknownNameError(self.kind, name, self, short=self.short)
-        points = self.offers.get(name, [])
-        if len(points) > 1:
-            packages = listed(point.package for point in points)
-            raise TempogradError(
-                f"The packages {packages} each offer a {self.kind} called {quote(name)}: uninstall all but one of "
-                "them."
-            )
         if name not in self._entries:
-            self._entries[name] = self._load(points[0])
+            first, *more = self.offers[name]
+            if more:
+                raise TempogradError(
+                    f"The packages {listed(map(package, (first, *more)))} each offer a {self.kind} called "
+                    f"{quote(name)}: uninstall all but one of them."
+                )
+            self._entries[name] = self._load(first)
         return self._entries[name]
 
-    def _load(self, point: Offer) -> T:
-        start = f"The {self.kind} {quote(point.name)} of the package {one_line(point.package)} cannot be"
+    def _load(self, point: "EntryPoint") -> T:
+        start = f"The {self.kind} {quote(point.name)} of the package {package(point)} cannot be"
         try:
             found: T = point.load()
         except (Exception, SystemExit) as error:  # whatever happens while another package is imported
@@ -141,13 +147,59 @@ class Registry(Mapping[str, T]):
         return found
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name in self.offers or name in self._entries)
+        return isinstance(name, str) and (name in self._entries or name in self.offers)
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys((*self._entries, *self.offers)))
 
     def __len__(self) -> int:
         return len({*self._entries, *self.offers})
+
+
+def package(point: "EntryPoint") -> str:
+    """Return the name of the package that an entry point belongs to."""
+    return one_line(_distribution(point).name)
+
+
+def _distribution(point: "EntryPoint") -> Any:
+    return point.dist
+
+
+def about(point: "EntryPoint") -> str:
+    """Return one line about what an entry point points to, as lines of a command's help are; it is not imported.
+
+    It is the first line of the docstring, read from the source, or, where that is not found, the summary of the
+    package.
+    """
+    import ast  # noqa: PLC0415  # for the few who have such a package
+    from importlib.machinery import PathFinder  # noqa: PLC0415
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    root, *inner = point.module.split(".")
+    try:
+        spec: Any = find_spec(root)
+        for name in inner:  # find_spec of the whole name would import its packages
+            spec = PathFinder.find_spec(f"{spec.name}.{name}", spec.submodule_search_locations)
+        tree: Any = ast.parse(spec.loader.get_source(spec.name))
+        node = next(node for node in tree.body if getattr(node, "name", None) == point.attr)
+        line = (ast.get_docstring(node) or "").splitlines()[0]
+    except Exception:  # whatever is odd about another package's files is said when somebody wants to use it
+        line = _distribution(point).metadata.get("Summary", "")
+    line = line[:1].lower() + line[1:] if line[1:2].islower() else line
+    return one_line(line.removesuffix("."), 120)
+
+
+def _loaded(point: "EntryPoint") -> object:
+    """Return what an entry point points to, None as long as its module is not loaded."""
+    place: object = sys.modules.get(point.module)
+    for name in point.attr.split("."):
+        place = getattr(place, name, None)
+    return place
+
+
+def _brings(point: "EntryPoint", thing: object) -> bool:
+    """Tell whether a thing comes from the package of an entry point."""
+    return str(getattr(thing, "__module__", "")).partition(".")[0] == point.module.partition(".")[0]
 
 
 # What lower rooms call of upper ones, such as the drawing of an explanation.

@@ -9,33 +9,25 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence, Sized
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tempograd.core.errors import InputError, SettingError, brief
-from tempograd.typing import Layout
 
 ROWS = 4096  # series looked at at once, so that a memory-mapped array is never read whole
-DEEPEST = 4  # lists within lists
-PLAIN = frozenset(
-    {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
-    | {torch.float16, torch.bfloat16, torch.float32, torch.float64}
-)
-UNSIGNED = frozenset({torch.uint16, torch.uint32, torch.uint64})
+UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 PREDICTS = ("predict_proba", "decision_function", "predict")  # methods of estimators, the most telling first
-# of numpy arrays that hold no numbers
-KINDS = {"O": "Python objects", "V": "records", "M": "dates", "m": "durations"} | dict.fromkeys("UST", "text")
 
 
 def as_tensor(value: Any, name: str) -> Tensor:
     """Return an array as an ordinary tensor of real numbers, without copying it where that can be.
 
     numpy arrays in the other byte order or with steps backwards are copied; so are 8-bit floats, which become
-    float32, and long doubles that lose nothing as float64. A read-only memory map is fine, since nothing writes
-    to it. Anything with ``to_numpy`` or ``__array__``, as frames and arrays of other libraries have, is an array.
+    float32, and long doubles, which become float64. A read-only memory map is fine, since nothing writes to it.
+    Anything with ``to_numpy`` or ``__array__``, as frames and arrays of other libraries have, is an array.
 
     Examples
     --------
@@ -44,7 +36,7 @@ def as_tensor(value: Any, name: str) -> Tensor:
     >>> as_tensor(np.array(["a"]), "x")
     Traceback (most recent call last):
     ...
-    tempograd.core.errors.InputError: x must hold numbers, got text (<U1).
+    tempograd.core.errors.InputError: x must hold real numbers, got <U1.
     """
     refuse_masked(value, name)
     if isinstance(value, Tensor):
@@ -60,80 +52,51 @@ def as_tensor(value: Any, name: str) -> Tensor:
         raise InputError(
             f"{name}, {brief(value)}, cannot be turned into a numpy array: {brief(error)}."
         ) from error
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"{name}, {brief(value)}, turned into {brief(array)}: pass a tensor or a numpy array.")
     refuse_masked(array, name)
     return _from_numpy(np.asarray(array), name)
 
 
 def _plain(tensor: Tensor, name: str) -> Tensor:
-    """Return a tensor of any kind as an ordinary one, or say what kind it is and what to pass."""
-    advice = _unusual(tensor)
-    if advice:
-        raise InputError(f"{name} is {advice}.")
+    """Return a tensor of any kind as an ordinary one."""
+    unusual = {
+        "nested": tensor.is_nested,
+        "quantised": tensor.is_quantized,
+        "sparse": tensor.layout != torch.strided,
+        "on the meta device, where tensors hold no numbers": tensor.is_meta,
+        f"a {type(tensor).__name__}": type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__,
+    }
+    for kind in (kind for kind, holds in unusual.items() if holds):
+        raise InputError(f"{name} is {kind}: pass an ordinary, dense tensor.")
     if tensor.is_complex():
         raise InputError(f"{name} must hold real numbers, got {tensor.dtype}: pass its real part, or its size.")
-    if type(tensor) is not Tensor:
-        tensor = tensor.as_subclass(Tensor)
-    tensor = tensor.detach()
-    if tensor.dtype in PLAIN:
+    tensor = tensor.as_subclass(Tensor).detach()
+    if tensor.is_floating_point() and tensor.dtype.itemsize == 1:
+        return tensor.float()
+    return _with_sign(tensor, name)
+
+
+def _with_sign(tensor: Tensor, name: str) -> Tensor:
+    """Return unsigned integers as int64, and anything else as it is: beyond 2^63 they would turn negative."""
+    if tensor.dtype not in UNSIGNED:
         return tensor
-    if tensor.dtype in UNSIGNED:
-        return with_sign(tensor, name)
-    try:
-        return tensor.to(torch.float32)  # 8-bit floats lose nothing
-    except (RuntimeError, TypeError):
-        raise InputError(f"{name} must hold numbers, got {tensor.dtype}: pass float32.") from None
-
-
-def _unusual(tensor: Tensor) -> str:
-    """Say what is unusual about a tensor and what to pass instead; nothing where it holds its numbers as usual."""
-    kind = type(tensor).__name__
-    found: tuple[tuple[Any, str], ...] = (
-        (tensor.is_nested, "a nested tensor: pad it with its method to_padded_tensor(0.0), and pass mask="),
-        (tensor.is_quantized, "quantised: pass what its method dequantize() returns"),
-        (tensor.layout != torch.strided, "sparse: pass what its method to_dense() returns"),
-        (tensor.is_meta, "on the meta device, where tensors hold no numbers: pass it on a device that does"),
-        (
-            type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__,
-            f"a {kind}, which keeps its numbers elsewhere: pass an ordinary tensor",
-        ),
-        (
-            torch._C._functorch.is_functorch_wrapped_tensor(tensor),
-            "inside torch.func or vmap: explain outside, with ordinary tensors",
-        ),
-    )
-    return next((advice for holds, advice in found if holds), "")
+    tensor = tensor.to(torch.int64)
+    if bool((tensor < 0).any()):
+        raise InputError(f"{name} holds integers beyond {2**63 - 1}, where int64 ends.")
+    return tensor
 
 
 def _from_numpy(array: "np.ndarray[Any, Any]", name: str) -> Tensor:
-    if array.dtype.kind in KINDS:
-        raise InputError(f"{name} must hold numbers, got {KINDS[array.dtype.kind]} ({str(array.dtype)[:40]}).")
-    if array.dtype.kind == "c":
-        raise InputError(f"{name} must hold real numbers, got {array.dtype}: pass its real part, or its size.")
-    if array.dtype.type is np.longdouble and array.dtype.itemsize > 8:
-        array = _double(array, name)
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name} must hold real numbers, got {str(array.dtype)[:40]}.")
+    if array.dtype.type is np.longdouble:
+        array = array.astype(np.float64)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if any(step < 0 or step % array.itemsize for step in array.strides):
         array = array.copy()
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The given NumPy array is not writ")
-            return with_sign(torch.from_numpy(array), name)
-    except TypeError:  # a kind of number that another library added to numpy
-        raise InputError(f"{name} must hold numbers, got {array.dtype}: pass float32 or float64.") from None
-
-
-def _double(array: "np.ndarray[Any, Any]", name: str) -> "np.ndarray[Any, Any]":
-    """Return long doubles as float64 if that loses nothing."""
-    with np.errstate(over="ignore"):
-        found = array.astype(np.float64)
-    if not np.array_equal(found.astype(array.dtype), array, equal_nan=True):
-        raise InputError(
-            f"{name} holds {array.dtype} numbers that float64 cannot hold: write {name}.astype('float64')."
-        )
-    return found
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writ")
+        return _with_sign(torch.from_numpy(array), name)
 
 
 def check_numbers(value: Any, name: str) -> Tensor:
@@ -147,35 +110,24 @@ def check_numbers(value: Any, name: str) -> Tensor:
     if isinstance(value, Tensor) or hasattr(value, "__array__") or hasattr(value, "to_numpy"):
         return as_tensor(value, name)
     refuse_masked(value, name)
-    if isinstance(value, (dict, set, frozenset, str, bytes)) or not _shallow(value):
-        raise InputError(f"{name} must hold numbers, got {brief(value)}.")
-    value = _entered(value, name)
     try:
-        array = np.asarray(value)
-    except Exception as error:  # rows of unequal length, foreign objects
+        array = np.asarray(_listed(value, name))
+    except InputError:
+        raise
+    except Exception as error:  # rows of unequal length, a list that holds itself, foreign objects
         raise InputError(f"{name} must hold numbers, got {brief(value)}.") from error
-    if array.dtype.kind in KINDS:
+    if array.dtype.kind not in "biufc":
         raise InputError(f"{name} must hold numbers, got {brief(value)}.")
     return _from_numpy(array, name)
 
 
-def _entered(value: Any, name: str) -> Any:
-    """Return a list whose parts have passed the door too, or a single part."""
+def _listed(value: Any, name: str) -> Any:
+    """Return a list whose arrays and tensors are lists too; a single part as it is."""
     if isinstance(value, (list, tuple)):
-        return [_entered(part, name) for part in value]
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:  # numpy would make a float of it
-        raise InputError(f"{name} holds an integer beyond {2**63 - 1}, where int64 ends.")
+        return [_listed(part, name) for part in value]
     if isinstance(value, (Tensor, np.ndarray)) or hasattr(value, "to_numpy"):
         return as_tensor(value, name).cpu().tolist()
     return value
-
-
-def _shallow(value: Any) -> bool:
-    """Tell whether lists within lists come to an end soon; a list that holds itself does not."""
-    level = [value] if isinstance(value, (list, tuple)) else []
-    for _ in range(DEEPEST):
-        level = [part for each in level for part in each if isinstance(part, (list, tuple))]
-    return not level
 
 
 def check_series(
@@ -195,7 +147,6 @@ def check_series(
         few = f"write {name}[None] for a single series, {name}[..., None] for a single channel"
         advice = few if tensor.ndim < 3 else f"write {name}.flatten(2) if all further axes are channels"
         raise InputError(f"{name} must be (batch, time, channel), got {tuple(tensor.shape)}: {advice}.")
-    check_choice(layout, "layout", get_args(Layout))
     if tensor.numel() == 0:
         raise InputError(
             f"{name} is empty, its shape is {tuple(tensor.shape)}: pass at least one series, step and channel."
@@ -263,14 +214,9 @@ def refuse_masked(value: Any, name: str) -> None:
     """Refuse arrays that carry a mask of their own, which would be lost."""
     parts = value if isinstance(value, (list, tuple)) else (value,)
     if any(isinstance(part, np.ma.MaskedArray) for part in parts):
-        unmasked = "what its method filled(…) returns, with a number for the masked cells"
-        if name == "x":
-            unmasked = "x.filled(0), and mask=~np.ma.getmaskarray(x)"
-        raise InputError(f"{name} is a numpy masked array, whose mask would be lost: pass {unmasked}.")
-    if any(type(part).__name__ == "MaskedTensor" for part in parts):
+        marked = ", and mask=~np.ma.getmaskarray(x)" if name == "x" else ""
         raise InputError(
-            f"{name} is a torch MaskedTensor, whose mask would be lost: pass what its method "
-            f"to_tensor(0) returns{', and mask=x.get_mask()' if name == 'x' else ''}."
+            f"{name} is a numpy masked array, whose mask would be lost: pass {name}.filled(0){marked}."
         )
 
 
@@ -278,14 +224,7 @@ def check_ids(ids: Any, count: int) -> Tensor:
     """Distinct integers, one per series; 0 … count-1 by default."""
     if ids is None:
         return torch.arange(count)
-    try:
-        tensor = check_numbers(ids, "ids").cpu()
-    except InputError:
-        listed = isinstance(ids, (list, tuple, np.ndarray)) and np.iterable(ids)
-        text = next((name for name in ids if isinstance(name, str)), None) if listed else None
-        if text is None:
-            raise
-        raise InputError(f"ids must hold whole numbers, got {brief(text)}.") from None
+    tensor = check_numbers(ids, "ids").cpu()
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
         raise InputError(f"ids must be integers, got {tensor.dtype}.")
     if tensor.shape != (count,):
@@ -312,19 +251,13 @@ def check_mask(mask: Any, x: Tensor, name: str = "mask", of: str = "x") -> Tenso
     return tensor.bool().to(x.device)
 
 
-def check_raw(raw: Any, x: Tensor, mask: Tensor | None, layout: str = "BTD") -> Tensor | None:
+def check_raw(raw: Any, x: Tensor, mask: Tensor | None) -> Tensor | None:
     """Return the values as people know them like ``x``, and beside it; NaN only where nothing was observed."""
     if raw is None:
         return None
     tensor = as_tensor(raw, "raw")
-    tensor = tensor.transpose(1, 2) if layout == "BDT" and tensor.ndim == 3 else tensor
     if tensor.shape != x.shape:
-        wanted = x.transpose(1, 2).shape if layout == "BDT" else x.shape
-        raise InputError(
-            f"raw must have the shape of x, {tuple(wanted)}, got {tuple(as_tensor(raw, 'raw').shape)}."
-        )
-    if tensor.dtype == torch.bool:
-        raise InputError(f"raw must hold numbers, got {tensor.dtype}.")
+        raise InputError(f"raw must have the shape of x, {tuple(x.shape)}, got {tuple(tensor.shape)}.")
     tensor = (tensor if tensor.is_floating_point() else tensor.double()).to(x.device)
     finite = tensor.isfinite()
     if not bool((finite if mask is None else finite | ~mask).all()):
@@ -408,34 +341,11 @@ def lengths(mask: Tensor | None, x: Tensor) -> Tensor:
     return (mask.any(-1) * clock).amax(1).cpu()
 
 
-def with_sign(tensor: Tensor, name: str) -> Tensor:
-    """Return unsigned integers as int64, and anything else as it is: beyond 2^63 they would turn negative.
-
-    Examples
-    --------
-    >>> with_sign(torch.tensor([1, 2], dtype=torch.uint64), "ids")
-    tensor([1, 2])
-    """
-    if tensor.dtype not in UNSIGNED:
-        return tensor
-    signed = tensor.to(torch.int64)
-    if bool((signed < 0).any()):
-        largest = int(signed[signed < 0].max()) + 2**64
-        raise InputError(
-            f"{name} holds {largest}, but integers end at {2**63 - 1} (int64): pass smaller ones"
-            f"{', or the numbers as texts' if name == 'ids' else ''}."
-        )
-    return signed
-
-
 def check_float(value: Any, name: str) -> float:
     """Return a real number."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{name} must be a number, got {brief(value)}.")
-    try:
-        return float(value)
-    except OverflowError:
-        raise InputError(f"{name} must be a number that float64 can hold, got {brief(value)}.") from None
+    return float(value)
 
 
 def check_share(value: Any, name: str) -> float:
@@ -495,10 +405,6 @@ def check_model(value: Any, name: str = "The model") -> None:
             "A model cannot be explained or evaluated inside a transform of torch.func (grad, vmap, jacrev, …): "
             "call tempograd outside of it."
         )
-    if torch.empty(0).is_meta:
-        raise InputError(
-            "torch's default device is meta, which holds no numbers: call torch.set_default_device('cpu') first."
-        )
 
 
 def check_positions(value: Any, name: str, count: int) -> Tensor:
@@ -552,9 +458,6 @@ def check_classes(classes: Any, outputs: int | None) -> tuple[str, ...] | None:
 def _text(label: Any, what: str) -> str:
     if isinstance(label, bytes):
         return label.decode(errors="replace")
-    try:
-        if not np.isscalar(label) and isinstance(label, Iterable):
-            raise TypeError("more than one")
-        return str(label)
-    except Exception as error:  # whatever a foreign object does when it is asked for its name
-        raise InputError(f"{what} must be names, got {brief(label)} among them.") from error
+    if isinstance(label, Iterable) and not isinstance(label, str):
+        raise InputError(f"{what} must be names, got {brief(label)} among them.")
+    return str(label)
