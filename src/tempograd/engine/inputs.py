@@ -280,11 +280,7 @@ def _warn_of_series_without_channels(packing: Packing) -> None:
     lengths = {part.time: part.name for part in packing.parts if not part.is_static and part.time > 1}
     for part in packing.parts:
         if len(part.shape) == 1 and part.depth in lengths:
-            warn(
-                f"{part.name} is taken for {part.depth} static values, and {lengths[part.depth]} has as many "
-                f"steps: if {part.name} is a series of one channel, write [..., None] behind it, and "
-                "tempograd.Predictor(layout='BT') if the model takes it without that axis."
-            )
+            warn("inputs.static", name=part.name, count=part.depth, other=lengths[part.depth])
 
 
 def _by_name(x: Any, names: Sequence[str]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from tempograd.engine.outputs import (
     resolve_target,
     select_target,
 )
-from tempograd.engine.tasks import check_steps, found_task, link_for, named_target
+from tempograd.engine.tasks import TASKS, check_steps, found_task, link_for, named_target
 from tempograd.targets import mean
 from tempograd.typing import Picker
 
@@ -98,9 +98,8 @@ class Request:
     call: Call = field(default_factory=Call)
     fits: bool = False  # whether the model took several series at once
     named_baseline: bool = False  # whether the caller chose the baseline, which no learnt one replaces then
-    guessed: bool = False  # whether nobody said what the output is
+    requested_output: str | None = None  # "probability" or "raw" where the caller said it
     classes: tuple[str, ...] | None = None  # names of the outputs, whose number is checked once it is known
-    by_task: bool = False  # whether a task that was told decides on softmax and sigmoid
     columns: int | None = None  # numbers per series, or step, that the model returns, known once a series was read
     averaged: tuple[int, ...] = ()  # shape of an output whose mean is explained, since no target was requested
     checked: bool = False  # whether the gradient is compared with differences of the score
@@ -155,8 +154,7 @@ class Request:
             requested_target=target,
             requested_steps=steps,
             output=link_for(output, task),
-            guessed=output is None and task is None,
-            by_task=output is None and task is not None,
+            requested_output=output,
             seed=validation.check_seed(seed),
             device=device,
             dtype=dtype,
@@ -380,16 +378,12 @@ class Request:
 
     def _learn(self, raw: Tensor) -> None:
         """Find out from the first output what kind of output the model has, and complete target and steps."""
-        whole, time = tuple(raw.shape[1:]), self.time
-        picked = callable(self.requested_target)
-        if self.guessed and len(whole) > 1 and (len(whole) > 2 or whole[0] != time) and not picked:
-            self.output = "raw"  # there is no axis of classes
-        self.task = found_task(self.told, whole, time, self.output, picked=picked)
-        self.per_step = len(whole) == 2 and whole[0] == time and self.told in {None, "per_step"}
+        whole, picked = tuple(raw.shape[1:]), callable(self.requested_target)
+        self.task = self.task_of(whole)
+        self.per_step = self.task == "per_step" and len(whole) == 2 and whole[0] == self.time
         if not picked and not self.per_step and len(whole) > 1:
             self.output_shape = whole
-        rows = self.per_step or self.output == "probability"  # of columns, whose last axis is theirs
-        self.columns = whole[-1] if rows else math.prod(whole)
+        self.columns = whole[-1] if self.task is None else TASKS[self.task].columns(whole)
         validation.check_classes(self.classes, class_count(self.columns, self.output))
         self._complete_target(whole)
         shape = (len(self.x), *([] if self.output_shape else whole[:-1]))
@@ -399,6 +393,17 @@ class Request:
             self.steps = resolve_steps(
                 self.requested_steps, self.lengths, self.as_columns(raw), shown=self.call.lengths
             )
+
+    def task_of(self, shape: tuple[int, ...]) -> str | None:
+        """Return the task of outputs of this shape for one series, or refuse to guess it."""
+        return found_task(
+            self.told,
+            shape,
+            self.time,
+            self.requested_output,
+            picked=callable(self.requested_target),
+            steps=self.requested_steps is not None,
+        )
 
     def _complete_target(self, whole: tuple[int, ...]) -> None:
         """Put the mean of a forecast where no target was requested; refuse to choose one of several numbers."""

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from tempograd.core import settings, validation
-from tempograd.core.errors import DataError, InputError, short_path, silenced, warn
+from tempograd.core.errors import DataError, InputError, collect, short_path, silenced, warn
 from tempograd.core.estimate import Estimate
 from tempograd.core.registry import Registry
 from tempograd.core.series import Series
@@ -27,7 +27,6 @@ from tempograd.engine import (
     score_delta,
     told_by,
 )
-from tempograd.engine.guesses import ALREADY, assumption, averaged
 from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import (
     FEW,
@@ -41,6 +40,7 @@ from tempograd.engine.second_look import (
     trusted,
 )
 from tempograd.engine.tasks import AS_THEY_ARE, told_task
+from tempograd.explainers.assumptions import check_labels, note_assumptions
 from tempograd.explainers.background import drawn_from, laid_ready
 from tempograd.explainers.batches import as_one_input, nouns
 from tempograd.explainers.files import (
@@ -67,38 +67,6 @@ from tempograd.typing import (
     Targets,
     Task,
 )
-
-# Doubts about an explanation that was just made
-
-NOISE = (
-    "The model answers the same series differently when it is asked again, so the scores hold its noise: pass "
-    "draws=32 to average over its random numbers, with an error."
-)
-IN_COMPANY = (
-    "The model's answer to a series depends on the other series of its batch or on its place among them, and so "
-    "do the scores: pass a function that calls it with one series at a time."
-)
-BY_ITSELF = (
-    "The model's answer to a series depends on the other series of its batch or on its place among them, so each "
-    "was run by itself, which takes longer: look for statistics over the batch or a positional encoding along it. "
-    "batch_size= runs batches all the same."
-)
-
-
-def warn_of_doubts(request: Request, look: SecondLook | None) -> None:
-    """Warn of what was assumed of the outputs, and of a sigmoid that was applied twice."""
-    outputs, sigmoid = request.first_outputs(), look is not None and look.sigmoid
-    guessed = request.guessed and request.output == "probability"
-    if outputs is not None and guessed and not sigmoid and (request.classes is None or request.columns != 1):
-        picked, chosen = callable(request.requested_target), request.requested_steps is not None
-        message = assumption(outputs.shape[1:], request.time, picked=picked, chosen=chosen)
-        if message is not None:
-            warn(message)
-    if sigmoid and (guessed or (request.by_task and request.output != "raw")):
-        warn(ALREADY)
-    if request.averaged:
-        warn(averaged(request.averaged))
-
 
 def varied(request: Request, look: SecondLook | None, caller: str) -> Varying:
     """Tell whether the model's outputs for the same series differ, and why."""
@@ -356,6 +324,7 @@ class Explainer(ABC):
             Whether methods that follow a path compare the gradient with differences of the score, three forward
             passes a series; see ``Explanation.gradient_check``.
         """
+        findings = collect()
         predictor, series = nouns(model, x)
         baseline = baseline.filled if isinstance(baseline, Series) else baseline
         pool, baseline = drawn_from(self, _that_draw_baselines, series, baseline, background)
@@ -371,6 +340,7 @@ class Explainer(ABC):
             require_torch(adapted)
         output, task, classes = told_by(adapted, output, predictor.task, predictor.classes)
         told = common_task(target, wanted, lambda each: told_task(task, predictor.model, each, output))
+        check_labels(series, told, output, steps)
         with generators_kept(bare), frozen(bare) as restore_buffers:
             request = Request.create(
                 adapted,
@@ -397,9 +367,11 @@ class Explainer(ABC):
                 ran = self._run(bare, adapted, requests, draws, restore_buffers)
             restore_buffers()
         if ran.varies and ran.draws == 1:
-            warn(NOISE if ran.varies == "drawn" else BY_ITSELF if ran.by_itself else IN_COMPANY)
+            warn("model.stochastic" if ran.varies == "drawn" else f"model.{'alone' if ran.by_itself else 'mixes'}")
+        note_assumptions(self, predictor, series, ran.requests[0], asked=target is not None or wanted is not None)
         names = series.ids if isinstance(series.ids, tuple) else None
         known = ran.told() | one.labels | {"names": names, "classes": request.classes, "raw": raw}
+        known |= {"findings": tuple(findings)}
         return together(
             [
                 self._explanation(result, each, _asked(output, each, variant=variant), known)
@@ -441,7 +413,8 @@ class Explainer(ABC):
         for each, result in zip(requests, results, strict=True):
             each.verify(result.values)
         varies: Varying = "drawn" if draws > 1 else varied(request, look, self.name)
-        warn_of_doubts(request, look)
+        if look is not None and look.sigmoid and request.requested_output is None and request.output != "raw":
+            warn("model.sigmoid")
         can = look is not None and look.alone and not self.needs_module
         by_itself = varies == "batch" and request.batch_size is None and can
         if by_itself:
@@ -506,7 +479,7 @@ class Explainer(ABC):
                 raise InputError(f"{self.name} reads the layers of the model, which draws= cannot repeat.")
             if any(_draws(requests[0]) for _ in range(TRIES)):
                 return *over_draws(requests, self._attributions, draws), draws
-            warn(f"draws={draws} makes no difference: the model answers the same series the same each time.")
+            warn("draws.unused", draws=draws)
         return self._attributions(requests), list(requests), 1
 
     def _attributions(self, requests: Sequence[Request]) -> list[Estimate]:
@@ -541,7 +514,7 @@ class Explainer(ABC):
         if wanted is not None and not self.targeted:
             raise InputError(f"{self.name} explains the whole output of the model: leave targets= out.")
         if target is not None and not self.targeted:
-            warn(f"{self.name} explains the whole output of the model: target= makes no difference to its scores.")
+            warn("target.unused", method=self.name)
 
     def _require_companions(self, steps: Any, *, unequal: bool = False) -> None:
         """Refuse several inputs, or series of unequal length, where the method or the steps cannot take them."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core.errors import InputError, are_counted, brief, warn
+from tempograd.core.findings import Finding
 from tempograd.engine import Request, class_count, with_targets
 from tempograd.engine.tasks import named_target
 from tempograd.explanation import Explanation
@@ -79,9 +80,8 @@ def _every_output(request: Request) -> list[Any]:
     first = request.block(slice(0, 1))
     with torch.no_grad():
         raw = request.forward(first.x, first.index)
-    known = request.replace(requested_target=lambda output: output.flatten(1)[:, 0], requested_steps=None)
-    known.read(first, raw)  # tells whether there is one output per step
-    probe = request.of_target(0 if raw.ndim == 2 or known.per_step else (0,) * (raw.ndim - 1))
+    flat = raw.ndim == 2 or request.task_of(tuple(raw.shape[1:])) == "per_step"
+    probe = request.of_target(0 if flat else (0,) * (raw.ndim - 1))
     probe.read(first, raw)
     if probe.output_shape:
         return list(np.ndindex(probe.output_shape))
@@ -111,7 +111,9 @@ def together(explanations: Sequence[Explanation]) -> Explanation:
     first, *others = explanations
     wrong = next(filter(None, map(wrong_gradient, explanations)), "")
     if wrong and not are_counted():
-        warn(f"{wrong[:1].upper()}{wrong[1:]}.")
+        finding = Finding("gradient.wrong", "warning", {"problem": f"{wrong[:1].upper()}{wrong[1:]}"})
+        first = replace(first, findings=(*first.findings, finding))
+        warn(finding)
     return replace(first, siblings=tuple(others)) if others else first
 
 

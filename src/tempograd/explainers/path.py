@@ -241,8 +241,13 @@ class RandIG(Explainer):
     def attribute_all(self, requests: Sequence[Request]) -> list[Estimate]:
         if self.moves * self.n_samples < 2 and self._examined:
             warn(
-                f"A cell moves in only {self.moves * self.n_samples:.2g} of {self.n_samples} samples on average: "
-                f"use n_samples={int(2 / self.moves) + 1} or a larger p."
+                "cells.rare",
+                setting=f"p={self.p:g}",
+                cell="a cell",
+                active=f"{self.moves * self.n_samples:.2g}",
+                samples=self.n_samples,
+                enough=int(2 / self.moves) + 1,
+                instead="a larger p",
             )
 
         path = partial(self._path, requests[0].seed)
@@ -342,9 +347,7 @@ class GradientShap(Explainer):
             for request in requests:
                 self._put_pool(request, self.pool)
         elif not self.noise and self._examined and not drawn:
-            instead = "call fit(model, series), or pass background= to tempograd.explain"
-            instead = instead if self.pool is None else "leave baseline= out, and it draws from the background"
-            warn(f"{self.caveat}, so its scores are those of integrated_gradients: {instead}.")
+            warn("pool.missing" if self.pool is None else "pool.unused", caveat=self.caveat)
 
         path = partial(self._path, requests[0])
         return integrate_all(requests, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")
