@@ -15,10 +15,25 @@ Dialect = Literal["python", "shell"]
 MARKED = re.compile(r"\{arg:(\w+)\.(\w+)(?:=([^}]*))?\}")  # an argument, until it is known who reads it
 NOUNS = {"series": "tg.Series(x, {})", "predictor": "tg.Predictor(model, {})"}
 SETTINGS = ("n_samples", "n_steps", "tolerance")  # of methods, that have options of their own
-OPTIONS = {"predictor.layout": "--model-layout", "question.batch_size": "--batch"}
-OPTION_VALUES = {"tg.targets.mean()": "mean"}
+OPTIONS = {
+    "predictor.layout": "--model-layout",
+    "question.batch_size": "--batch",
+    "explanation.for_target": "--target",
+}
+OPTION_VALUES = {"tg.targets.mean()": "mean", "None": "none"}
 # Arguments whose two spellings have nothing in common: Python's, the command line's.
 SPELLINGS = {
+    "explain.fit": (
+        "call explainer.fit(model, series), which returns a new one, or pass background= to tg.explain",
+        "pass --background",
+    ),
+    "load.model": ("tg.load_model", "--model"),
+    "run.faults": ("open_run(…).faults()", "'tempograd runs FOLDER'"),
+    "run.failures": ("open_run(…).failures()", "'tempograd runs FOLDER'"),
+    "series.layout=BDT": ("tg.Series(x, layout='BDT')", "a file written as (series, time, channel)"),
+    "series.truth": ("truth=", "--data with an array truth"),
+    "series.x": ("x=", "--data"),
+    "tune.grid": (", or pass grid= with settings of your own", ""),
     "series.lengths=padded": ("series.padded()", "--lengths padded"),
     "series.mask=nan": ("tg.Series(x, mask='nan')", "--missing mask"),
 }
@@ -30,12 +45,14 @@ SAYS = {
     "task.classes": "The model's {columns} outputs were read as scores of classes: pass "
     "{arg:predictor.task=classification} if they are, {arg:predictor.task=multilabel} for one logit per label, or "
     "{arg:predictor.task=forecast} or {arg:predictor.task=regression} for numbers as they are.",
-    "target.predicted": "The predicted class of each series was explained: pass {arg:question.target} for another.",
+    "target.predicted": "The predicted class of each series was explained: pass {arg:question.target} for "
+    "another.",
     "target.one": "The probability of class 1 was explained: pass {arg:question.target=0} for its complement.",
     "target.mean": "No target was given, so the mean of the forecast's {outputs} outputs, of shape {shape} for a "
     "series, was explained: pass {arg:question.target={example}} for one of them, or "
     "{arg:question.target=tg.targets.mean()} to confirm the mean.",
-    "baseline.zero": "Values were compared with 0: pass {arg:question.baseline=average} for each channel's mean, or "
+    "baseline.zero": "Values were compared with 0: pass {arg:question.baseline=average} for each channel's mean, "
+    "or "
     "a baseline of your own.",
     "series.lengths": "The series have {count} different lengths, {least} to {most} steps: the model was called "
     "with each length by itself, and steps after the end of a series were masked. If it was trained on padded "
@@ -45,9 +62,11 @@ SAYS = {
     "{arg:question.output=raw}, or {arg:question.output=probability} if that was meant.",
     "model.stochastic": "The model is stochastic: repeated calls on the same series differ, so the scores contain "
     "that noise. Pass {arg:question.draws=32} to average over its random numbers, with an error.",
-    "model.mixes": "The model's output for a series depends on the other series of its batch or on its place among "
+    "model.mixes": "The model's output for a series depends on the other series of its batch or on its place "
+    "among "
     "them, and so do the scores: pass a function that calls it with one series at a time.",
-    "model.alone": "The model's output for a series depends on the other series of its batch or on its place among "
+    "model.alone": "The model's output for a series depends on the other series of its batch or on its place "
+    "among "
     "them, so each was run by itself, which takes longer: look for statistics over the batch or a positional "
     "encoding along it. With {arg:question.batch_size} batches are run all the same.",
     "gradient.wrong": "{problem}.",
@@ -58,7 +77,8 @@ SAYS = {
     "to its scores.",
     "cells.rare": "With {setting} {cell} is active in only {active} of {samples} samples on average: expect large "
     "errors there; use {arg:method.n_samples={enough}} or {instead}.",
-    "pool.missing": "{caveat}, so its scores are those of integrated_gradients: pass {arg:question.background} with "
+    "pool.missing": "{caveat}, so its scores are those of integrated_gradients: pass {arg:question.background} "
+    "with "
     "other series, such as training series.",
     "pool.unused": "{caveat}, so its scores are those of integrated_gradients: leave {arg:question.baseline} out, "
     "and it draws from the background.",
@@ -94,8 +114,8 @@ def said(text: str, dialect: Dialect = "python") -> str:
     >>> print(said(text), said(text, "shell"), sep="\n")
     pass n_samples=170 or tg.Series(x, mask='nan'); target= chooses
     pass --n-samples 170 or --missing mask; --target chooses
-    >>> said(f"pass {arg:predictor.task=binary} or {arg:predictor.task=regression}; {arg:method.rule=left}", "python")
-    "pass tg.Predictor(model, task='binary') or task='regression'; rule='left'"
+    >>> said(f"pass {arg:predictor.task=binary} or {arg:predictor.task=regression}, {arg:method.rule=left}")
+    "pass tg.Predictor(model, task='binary') or task='regression', rule='left'"
     """
     written_out: set[str] = set()
 
@@ -128,6 +148,8 @@ def _argument(noun: str, name: str, value: str | None) -> str:
     """Return an argument as Python has it, without its noun."""
     if value is None:
         return f"{name}="
+    if noun == "explanation":  # what is asked of the result
+        return f"{name}({value})"
     return f"{name}={value if LITERAL.fullmatch(value) else repr(value)}"
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core.errors import InputError, ModelError
+from tempograd.core.findings import arg
 from tempograd.engine.cuda import HostCopy
 
 KEPT = 2**14  # numbers of the first outputs that are kept for a second look
@@ -118,5 +119,5 @@ def _refuse(found: Sequence[Sequence[float]], output: str, shape: Sequence[int])
     if normalised and output == "probability":
         raise ModelError(
             "The model already returns probabilities (non-negative rows that sum to 1): "
-            "pass output='raw', otherwise softmax would be applied twice."
+            f"pass {arg:question.output=raw}, otherwise softmax would be applied twice."
         )

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError
+from tempograd.core.findings import arg
 from tempograd.engine.background import LOOKED, LOOKS, Background, pooled
 from tempograd.engine.batching import DEFAULT, Batching, suits_cpu
 from tempograd.engine.calls import Call
@@ -412,8 +413,10 @@ class Request:
             return
         if self.task == "regression":
             raise InputError(
-                f"The model returns {columns} numbers per series, and task='regression' has no predicted "
-                f"class to choose one by: pass target=, {'an address such as ' if len(whole) > 1 else ''}"
+                f"The model returns {columns} numbers per series, and {arg:predictor.task=regression} has no "
+                "predicted "
+                f"class to choose one by: pass {arg:question.target}, "
+                f"{'an address such as ' if len(whole) > 1 else ''}"
                 f"{tuple(0 for _ in whole) if len(whole) > 1 else f'0 to {columns - 1}'}."
             )
         if self.task == "forecast":
@@ -424,7 +427,9 @@ class Request:
 
 def _check_steps(target: Any, steps: Any) -> None:
     if callable(target) and steps is not None:
-        raise InputError("steps= cannot be combined with a function as target: pick the steps in the function.")
+        raise InputError(
+            f"{arg:question.steps} cannot be combined with a function as target: pick the steps in the function."
+        )
 
 
 def _lengths(call: Call, mask: Tensor | None, x: Tensor) -> Tensor:

@@ -48,7 +48,12 @@ def _last(shape: tuple[int, ...]) -> int:
 
 TASKS = {
     "classification": Outputs(
-        "scores of classes", "(batch, classes)", lambda shape, _: len(shape) == 1, "probability", _last, "predicted"
+        "scores of classes",
+        "(batch, classes)",
+        lambda shape, _: len(shape) == 1,
+        "probability",
+        _last,
+        "predicted",
     ),
     "binary": Outputs(
         "the logit of class 1", "(batch, 1)", lambda shape, _: shape == (1,), "probability", _last, "one"
@@ -94,7 +99,8 @@ def link_for(output: str | None, task: str | None) -> str:
     link = "probability" if task is None else TASKS[task].link
     if output == "probability" and link == "raw":
         raise InputError(
-            f"{arg:question.output=probability} contradicts the task {task!r}, whose outputs are explained as they "
+            f"{arg:question.output=probability} contradicts the task {task!r}, whose outputs are explained as "
+            "they "
             f"are: leave {arg:question.output} out, or pass {arg:predictor.task=classification} or "
             f"{arg:predictor.task=multilabel} if they are logits."
         )
@@ -105,7 +111,8 @@ def check_steps(steps: Any, task: str | None) -> None:
     """Refuse steps of a model that has none."""
     if steps is not None and task not in {None, "per_step"}:
         raise InputError(
-            f"{arg:question.steps} is for models with one output per time step, {arg:predictor.task=per_step}, and "
+            f"{arg:question.steps} is for models with one output per time step, {arg:predictor.task=per_step}, "
+            "and "
             f"the task is {task!r}: pass {arg:question.target} to choose an output."
         )
 

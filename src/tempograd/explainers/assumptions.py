@@ -1,4 +1,4 @@
-"""What a call assumes where nothing was said: listed with its explanation, and warned of where it is often wrong."""
+"""What a call assumes where nothing was said: listed, and warned of where it is often wrong."""
 
 import math
 from typing import TYPE_CHECKING
@@ -24,7 +24,8 @@ def check_labels(series: Series, task: str | None, output: str | None, steps: ob
     real = isinstance(series.y, Tensor) and series.y.is_floating_point()
     if real and task is None and output is None and steps is None:
         raise InputError(
-            f"The labels are real numbers, so the outputs are hardly classes: pass {arg:predictor.task=regression} "
+            "The labels are real numbers, so the outputs are hardly classes: pass "
+            f"{arg:predictor.task=regression} "
             f"or {arg:predictor.task=forecast}, or {arg:predictor.task=classification} if they are.",
             code="model.task",
         )

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core.errors import InputError
+from tempograd.core.findings import arg
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series
 from tempograd.engine import Background, Request, is_several
@@ -43,18 +44,20 @@ def check_background(
     if not is_background(baseline):
         if background is not None:
             raise InputError(
-                "background= of a call is for baseline='background': pass that too, or series to learn from to "
+                f"{arg:question.background} of a call is for {arg:question.baseline=background}: pass that too, "
+                "or series to learn from to "
                 "explainer.fit(model, series)."
             )
         return
     if background is None:
         raise InputError(
-            "baseline='background' compares with other series: pass them as background=, such as training series."
+            f"{arg:question.baseline=background} compares with other series: pass them as "
+            f"{arg:question.background}, such as training series."
         )
     if explainer.uses_baseline and not explainer.takes_background:
         raise InputError(
             f"{explainer.name} compares with one baseline and draws none: use one of {', '.join(able())}, or pass "
-            "the mean of the other series as baseline=."
+            f"the mean of the other series as {arg:question.baseline}."
         )
 
 
@@ -68,7 +71,7 @@ def require_like(pool: Inputs, x: Series) -> None:
     if isinstance(pool, Tensor) and tuple(pool.shape[1:]) != x.shape[1:]:
         raise InputError(
             f"The background series have shape {tuple(pool.shape[1:])}, x has {x.shape[1:]}: pass series of the "
-            "same length and channels as background=."
+            f"same length and channels as {arg:question.background}."
         )
 
 

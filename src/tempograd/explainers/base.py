@@ -12,6 +12,7 @@ from torch import Tensor
 from tempograd.core import settings, validation
 from tempograd.core.errors import DataError, InputError, collect, short_path, silenced, warn
 from tempograd.core.estimate import Estimate
+from tempograd.core.findings import arg
 from tempograd.core.registry import Registry
 from tempograd.core.series import Series
 from tempograd.engine import (
@@ -67,6 +68,7 @@ from tempograd.typing import (
     Targets,
     Task,
 )
+
 
 def varied(request: Request, look: SecondLook | None, caller: str) -> Varying:
     """Tell whether the model's outputs for the same series differ, and why."""
@@ -476,7 +478,9 @@ class Explainer(ABC):
         """Explain the model, or as many realisations of it as were requested, if there is more than one."""
         if draws > 1:
             if self.needs_module:
-                raise InputError(f"{self.name} reads the layers of the model, which draws= cannot repeat.")
+                raise InputError(
+                    f"{self.name} reads the layers of the model, which {arg:question.draws} cannot repeat."
+                )
             if any(_draws(requests[0]) for _ in range(TRIES)):
                 return *over_draws(requests, self._attributions, draws), draws
             warn("draws.unused", draws=draws)
@@ -507,12 +511,11 @@ class Explainer(ABC):
         if batch_size is not None:
             validation.check_int(batch_size, "batch_size", 1)
         if self.needs_fit and self.learnt is None:
-            raise InputError(
-                f"{self.name} learns from training series: write explainer = explainer.fit(model, series), which "
-                "returns a new one, or pass background= to tempograd.explain."
-            )
+            raise InputError(f"{self.name} learns from training series: {arg:explain.fit}.", code="method.fit")
         if wanted is not None and not self.targeted:
-            raise InputError(f"{self.name} explains the whole output of the model: leave targets= out.")
+            raise InputError(
+                f"{self.name} explains the whole output of the model: leave {arg:question.targets} out."
+            )
         if target is not None and not self.targeted:
             warn("target.unused", method=self.name)
 
@@ -524,7 +527,7 @@ class Explainer(ABC):
             padded = ", or pass series.padded()" if unequal else ""
             raise InputError(f"{self.name} explains {what}: use one of {', '.join(can)}{padded}.")
         if isinstance(steps, str):
-            raise InputError(f"steps='own' is for {what}: pass the steps to explain.")
+            raise InputError(f"{arg:question.steps=own} is for {what}: pass the steps to explain.")
 
     @abstractmethod
     def attribute(self, request: Request) -> Estimate:

@@ -71,7 +71,8 @@ def _padded(series: Series, lengths: tuple[int, ...]) -> Series:
     """Pad series, and say so; what goes beside them has one length."""
     if series.fixed is not None:
         raise InputError(
-            f"Series of unequal length cannot be combined with {arg:series.fixed}: pass {arg:series.lengths=padded}, "
+            f"Series of unequal length cannot be combined with {arg:series.fixed}: pass "
+            f"{arg:series.lengths=padded}, "
             f"and what the model needs to know of their lengths as {arg:series.fixed}."
         )
     warn(

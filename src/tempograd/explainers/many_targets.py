@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core.errors import InputError, are_counted, brief, warn
-from tempograd.core.findings import Finding
+from tempograd.core.findings import Finding, arg
 from tempograd.engine import Request, class_count, with_targets
 from tempograd.engine.tasks import named_target
 from tempograd.explanation import Explanation
@@ -29,22 +29,27 @@ def check_targets(target: Any, targets: Any) -> list[Any] | None:
     if targets is None:
         return None
     if target is not None:
-        raise InputError("target= and targets= exclude each other: put all targets into targets=.")
+        raise InputError(
+            f"{arg:question.target} and {arg:question.targets} exclude each other: put all targets into "
+            f"{arg:question.targets}."
+        )
     if isinstance(targets, str) and targets == ALL:
         return []
     if isinstance(targets, str) or not isinstance(targets, Sequence):
         raise InputError(f"targets must be 'all' or a list of targets, such as [0, 5], got {brief(targets)}.")
     if not targets:
-        raise InputError("targets= is empty: list the targets, or pass 'all'.")
+        raise InputError(f"{arg:question.targets} is empty: list the targets, or pass 'all'.")
     if any(each is None for each in targets):
-        raise InputError("targets= holds None: leave targets= out to explain the predicted class.")
+        raise InputError(
+            f"{arg:question.targets} holds None: leave {arg:question.targets} out to explain the predicted class."
+        )
     return list(targets)
 
 
 def _refuse_twice(targets: Sequence[Any]) -> None:
     for place, each in enumerate(targets):
         if any(_same(each, other) for other in targets[:place]):
-            raise InputError(f"targets= holds {brief(each)} twice: name each target once.")
+            raise InputError(f"{arg:question.targets} holds {brief(each)} twice: name each target once.")
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -95,7 +100,7 @@ def _refuse_same(probes: Sequence[Request]) -> None:
         twin = next((other for other in probes[:place] if _same_target(probe, other)), None)
         if twin is not None:
             both = f"{brief(twin.requested_target)} and {brief(probe.requested_target)}"
-            raise InputError(f"targets= holds the same target twice, {both}: name each target once.")
+            raise InputError(f"{arg:question.targets} holds the same target twice, {both}: name each target once.")
 
 
 def _same_target(one: Request, other: Request) -> bool:

@@ -12,6 +12,7 @@ from torch import Tensor
 from tempograd.core import settings, validation
 from tempograd.core.errors import InputError, SettingError, warn
 from tempograd.core.estimate import Estimate
+from tempograd.core.findings import arg
 from tempograd.core.rng import FAR, Stream, bits, fold_in, keys, normal, randint
 from tempograd.engine import Block, Request
 from tempograd.engine.background import Starts
@@ -169,7 +170,8 @@ def check_nodes(points: int, rule: str) -> None:
     """Refuse nodes of a polynomial whose degree would fill the memory."""
     if rule == "gauss-legendre" and points > HIGHEST:
         raise SettingError(
-            f"rule='gauss-legendre' has at most {HIGHEST} nodes, got n_steps={points}: pass rule='midpoint'."
+            f"{arg:method.rule=gauss-legendre} has at most {HIGHEST} nodes, got {arg:method.n_steps={points}}: "
+            f"pass {arg:method.rule=midpoint}."
         )
 
 
