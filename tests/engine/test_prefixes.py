@@ -46,7 +46,7 @@ MODELS = {
 
 
 def prefixes(model, x, size=50, **options):
-    request = Request.create(model, x)
+    request = Request.create(model, x, task=getattr(model, "tempograd_task", None))
     return Prefixes(request, request.with_target(request.block(slice(0, len(x)))), size, **options)
 
 
@@ -153,6 +153,8 @@ def test_a_model_that_rejects_prefixes_gets_one_sentence():
 
 def test_a_model_that_looks_ahead_gets_one_sentence():
     class Ahead(nn.Module):
+        tempograd_task = "per_step"
+
         def forward(self, x):
             return x.flip(1).cumsum(1).flip(1)
 

@@ -109,7 +109,7 @@ def test_all_are_the_classes_also_of_a_single_logit(x):
 
 def test_all_outputs_per_step_and_steps_of_their_own(x):
     model = Counting().recurrent.eval()
-    per_step = lambda z: model(z)[0][..., :3]  # noqa: E731
+    per_step = tg.Predictor(lambda z: model(z)[0][..., :3], task="per_step")
     for steps in (None, [2, 3], "own"):
         for name in ("integrated_gradients", "occlusion", "lime"):
             found = explain(per_step, x, name, targets="all", steps=steps)

@@ -62,10 +62,10 @@ SAYS = {
     "{arg:question.output=raw}, or {arg:question.output=probability} if that was meant.",
     "model.stochastic": "The model is stochastic: repeated calls on the same series differ, so the scores contain "
     "that noise. Pass {arg:question.draws=32} to average over its random numbers, with an error.",
-    "model.mixes": "The model's output for a series depends on the other series of its batch or on its place "
+    "model.mixes": "The model's answer to a series depends on the other series of its batch or on its place "
     "among "
     "them, and so do the scores: pass a function that calls it with one series at a time.",
-    "model.alone": "The model's output for a series depends on the other series of its batch or on its place "
+    "model.alone": "The model's answer to a series depends on the other series of its batch or on its place "
     "among "
     "them, so each was run by itself, which takes longer: look for statistics over the batch or a positional "
     "encoding along it. With {arg:question.batch_size} batches are run all the same.",
