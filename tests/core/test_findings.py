@@ -90,7 +90,7 @@ def test_an_argument_is_written_as_its_reader_writes_it(marked, python, shell):
 )
 def test_an_error_carries_its_finding_to_other_processes(kind, code):
     error = kind(f"pass {arg:question.target=0}\x1b.", steps=3)
-    for found in (error, pickle.loads(pickle.dumps(error))):
+    for found in (error, pickle.loads(pickle.dumps(error))):  # noqa: S301  # our own
         assert (found.code, found.finding.severity, found.finding.data) == (code, "refusal", {"steps": 3})
         assert str(found) == r"pass target=0\x1b."
         assert found.finding.say("shell") == r"pass --target 0\x1b."

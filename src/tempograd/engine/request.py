@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.core import validation
+from tempograd.core.checks import run_checks
 from tempograd.core.errors import InputError, ModelError
 from tempograd.core.findings import arg
 from tempograd.engine.background import LOOKED, LOOKS, Background, pooled
@@ -32,7 +33,7 @@ from tempograd.engine.outputs import (
     resolve_target,
     select_target,
 )
-from tempograd.engine.tasks import TASKS, check_steps, found_task, link_for, named_target
+from tempograd.engine.tasks import STEPS, TASKS, check_steps, found_task, link_for, named_target
 from tempograd.targets import mean
 from tempograd.typing import Picker
 
@@ -139,7 +140,7 @@ class Request:
         check_steps(steps, task)
         called = validation.check_classes(classes, None)
         target = named_target(target, called)
-        _check_steps(target, steps)
+        run_checks(STEPS, {"target": target, "steps": steps})
         x = validation.check_series(x, gaps=mask is not None)
         observed = validation.check_mask(mask, x)
         x, observed, absent = validation.without_gaps(x, observed, baseline, "baseline", empty)
@@ -173,7 +174,7 @@ class Request:
 
     def of_target(self, target: Any) -> Self:
         """Return a fresh request for another target of the same series."""
-        _check_steps(target, self.requested_steps)
+        run_checks(STEPS, {"target": target, "steps": self.requested_steps})
         return self.replace(requested_target=target)
 
     @property
@@ -423,13 +424,6 @@ class Request:
             self.requested_target = mean()
             self.averaged = whole
             self.output_shape = ()
-
-
-def _check_steps(target: Any, steps: Any) -> None:
-    if callable(target) and steps is not None:
-        raise InputError(
-            f"{arg:question.steps} cannot be combined with a function as target: pick the steps in the function."
-        )
 
 
 def _lengths(call: Call, mask: Tensor | None, x: Tensor) -> Tensor:

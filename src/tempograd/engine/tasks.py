@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tempograd.core import validation
+from tempograd.core.checks import Check
 from tempograd.core.errors import InputError, ModelError, UnknownNameError, brief
 from tempograd.core.findings import arg
 from tempograd.engine.model import Model, owner
@@ -105,6 +106,18 @@ def link_for(output: str | None, task: str | None) -> str:
             f"{arg:predictor.task=multilabel} if they are logits."
         )
     return "raw" if output == "raw" else link
+
+
+STEPS = (
+    Check(
+        "steps.function",
+        ("target", "steps"),
+        lambda target, steps: steps is None or not callable(target),
+        "{arg:question.steps} cannot be combined with a function as target",
+        "pick the steps in the function",
+        {"target": sum, "steps": 3},
+    ),
+)
 
 
 def check_steps(steps: Any, task: str | None) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from tempograd.core import settings, validation
+from tempograd.core.checks import run_checks
 from tempograd.core.errors import DataError, InputError, collect, short_path, silenced, warn
 from tempograd.core.estimate import Estimate
 from tempograd.core.findings import arg
@@ -44,6 +45,7 @@ from tempograd.engine.tasks import AS_THEY_ARE, told_task
 from tempograd.explainers.assumptions import check_labels, note_assumptions
 from tempograd.explainers.background import drawn_from, laid_ready
 from tempograd.explainers.batches import as_one_input, nouns
+from tempograd.explainers.checks import METHOD
 from tempograd.explainers.files import (
     LearntParts,
     fingerprint_of_explainer,
@@ -89,11 +91,6 @@ EXPLAINERS: Registry[type["Explainer"]] = Registry(
     lambda thing: isinstance(thing, type) and issubclass(thing, Explainer),
     "a class under tempograd.Explainer",
 )
-
-
-def _that_draw_baselines() -> list[str]:
-    """Return the names of methods that can compare with other series; this loads all of them."""
-    return sorted(name for name, kind in EXPLAINERS.items() if kind.takes_background)
 
 
 @dataclass(frozen=True)
@@ -329,7 +326,7 @@ class Explainer(ABC):
         findings = collect()
         predictor, series = nouns(model, x)
         baseline = baseline.filled if isinstance(baseline, Series) else baseline
-        pool, baseline = drawn_from(self, _that_draw_baselines, series, baseline, background)
+        pool, baseline = drawn_from(self, series, baseline, background)
         wanted = check_targets(target, targets)
         self._check_call(target, wanted, batch_size, gradient_check)
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
@@ -510,12 +507,7 @@ class Explainer(ABC):
         validation.check_flag(gradient_check, "gradient_check")
         if batch_size is not None:
             validation.check_int(batch_size, "batch_size", 1)
-        if self.needs_fit and self.learnt is None:
-            raise InputError(f"{self.name} learns from training series: {arg:explain.fit}.", code="method.fit")
-        if wanted is not None and not self.targeted:
-            raise InputError(
-                f"{self.name} explains the whole output of the model: leave {arg:question.targets} out."
-            )
+        run_checks(METHOD, {"method": self.name, "facts": self, "targets": wanted})
         if target is not None and not self.targeted:
             warn("target.unused", method=self.name)
 

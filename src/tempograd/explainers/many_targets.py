@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tempograd.core.checks import run_checks
 from tempograd.core.errors import InputError, are_counted, brief, warn
 from tempograd.core.findings import Finding, arg
 from tempograd.engine import Request, class_count, with_targets
 from tempograd.engine.tasks import named_target
+from tempograd.explainers.checks import TARGETS
 from tempograd.explanation import Explanation
 from tempograd.explanation.messages import wrong_gradient
-
-ALL = "all"
 
 
 def check_targets(target: Any, targets: Any) -> list[Any] | None:
@@ -26,24 +26,10 @@ def check_targets(target: Any, targets: Any) -> list[Any] | None:
     >>> check_targets(None, [0, 5]), check_targets(None, "all"), check_targets(3, None)
     ([0, 5], [], None)
     """
+    run_checks(TARGETS, {"target": target, "targets": targets})
     if targets is None:
         return None
-    if target is not None:
-        raise InputError(
-            f"{arg:question.target} and {arg:question.targets} exclude each other: put all targets into "
-            f"{arg:question.targets}."
-        )
-    if isinstance(targets, str) and targets == ALL:
-        return []
-    if isinstance(targets, str) or not isinstance(targets, Sequence):
-        raise InputError(f"targets must be 'all' or a list of targets, such as [0, 5], got {brief(targets)}.")
-    if not targets:
-        raise InputError(f"{arg:question.targets} is empty: list the targets, or pass 'all'.")
-    if any(each is None for each in targets):
-        raise InputError(
-            f"{arg:question.targets} holds None: leave {arg:question.targets} out to explain the predicted class."
-        )
-    return list(targets)
+    return [] if isinstance(targets, str) else list(targets)
 
 
 def _refuse_twice(targets: Sequence[Any]) -> None:

@@ -161,8 +161,8 @@ def _warn_of_noise(varies: Varying, *, by_itself: bool) -> None:
         )
     elif varies:
         warn(
-            "The model is stochastic: repeated calls on the same series differ, so these scores contain that noise. "
-            "Evaluate a function that averages over its random numbers, or that fixes them."
+            "The model is stochastic: repeated calls on the same series differ, so these scores contain that "
+            "noise. Evaluate a function that averages over its random numbers, or that fixes them."
         )
 
 
