@@ -94,8 +94,8 @@ def test_help_and_version_load_little():
             "tempograd.cli",
             "tempograd.cli.colour",
             "tempograd.cli.holding",
-            "tempograd.cli.wording",
             "tempograd.core.errors",
+            "tempograd.core.findings",
             "tempograd.version",
         }
 

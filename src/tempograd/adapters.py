@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tempograd.core.errors import InputError
+from tempograd.core.findings import arg
 from tempograd.core.validation import PREDICTS, check_choice
 from tempograd.engine import as_model
 from tempograd.engine.conventions import OfArrays
@@ -46,7 +47,7 @@ def estimator(est: object, method: str | None = None) -> Model:
         check_choice(method, "method", PREDICTS)
         if not callable(getattr(est, method, None)):
             raise InputError(
-                f"{type(est).__name__} has no method {method}: leave method= out for one that it has."
+                f"{type(est).__name__} has no method {method}: leave {arg:call.method} out for one that it has."
             )
     return as_model(est, method or next((name for name in PREDICTS if hasattr(est, name)), None))
 

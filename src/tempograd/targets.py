@@ -24,6 +24,7 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError, UnknownNameError, brief
+from tempograd.core.findings import arg
 from tempograd.typing import Picker
 
 __all__ = [
@@ -92,7 +93,8 @@ class _Over(TargetScore):
             found = torch.stack([_at(found, 1, step, "step") for step in self.steps], 1)
         if found.numel() == 0:
             raise InputError(
-                f"No step of the forecast is left by steps={slice(*(self.span or ()))}: the model returns "
+                f"No step of the forecast is left by {arg:question.steps={slice(*(self.span or ()))}}: the model "
+                "returns "
                 f"{outputs.shape[1]} of them."
             )
         return found.flatten(1)
@@ -380,7 +382,8 @@ def _numbered(address: Address | str, classes: Sequence[str] | None) -> Address:
         return address
     if classes is None:
         raise InputError(
-            f"{brief(address)} is a name, and nobody said what the outputs are called: pass classes= with their "
+            f"{brief(address)} is a name, and nobody said what the outputs are called: pass "
+            f"{arg:predictor.classes} with their "
             "names, or the number of one."
         )
     if address not in classes:
@@ -391,7 +394,9 @@ def _numbered(address: Address | str, classes: Sequence[str] | None) -> Address:
 def _output(outputs: Tensor, address: Address | str) -> Tensor:
     """Return one output of each series, (batch,)."""
     if isinstance(address, str):
-        raise InputError(f"{brief(address)} is a name: pass classes= with the names of the outputs.")
+        raise InputError(
+            f"{brief(address)} is a name: pass {arg:predictor.classes} with the names of the outputs."
+        )
     places = address if isinstance(address, tuple) else (address,)
     if len(places) != outputs.ndim - 1:
         raise InputError(

@@ -12,7 +12,6 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.cli import main
-from tempograd.cli.wording import as_typed
 from tempograd.explanation.messages import sentence
 from tests.helpers.models import series
 
@@ -94,7 +93,7 @@ def test_explain_own_code_on_an_own_table(weights, net, folder, capsys):
     order = sorted(zip((size / size.sum()).tolist(), ("pulse", "sodium"), strict=True), reverse=True)
     shares = [f"{name} {100 * share:.0f} %" for share, name in order]
     assert lines[3] == f"  share of the attribution by channel: {', '.join(shares)}"
-    assert lines[4] == f"  {as_typed(sentence(expected))}"
+    assert lines[4] == f"  {sentence(expected, dialect='shell')}"
     assert lines[5].startswith("  sign certain for ")
     assert lines[6].startswith("  explained: the probability of a class by softmax over 2 outputs")
     assert lines[7] == "Wrote e.safetensors."

@@ -12,7 +12,6 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.cli import main
-from tempograd.cli.wording import as_typed
 from tempograd.explanation.diagnostics import completeness_gap
 from tempograd.explanation.messages import sentence
 from tempograd.models import accuracy
@@ -225,7 +224,7 @@ def test_how_good_the_scores_are_and_what_to_type(folder, capsys):
     np.savez("pumps.npz", x=series(2, 30, 2).numpy())
     found = explain(capsys, "Sign", "--method", "timing", "--set", "n_samples=1000").out
     stored = tg.Explanation.load("explanation.safetensors")
-    assert f"\n  {as_typed(sentence(stored))}\n" in found
+    assert f"\n  {sentence(stored, dialect='shell')}\n" in found
     assert " of the ten strongest values of each series\n" in found
     argv = ["--method", "rand_ig", "--set", "n_samples=2"]
     found = explain(capsys, "Sign", *argv).out

@@ -47,7 +47,7 @@ MODELS = {
 
 
 def prefixes(model, x, size=50, **options):
-    ask = Ask.create(model, x, Question())
+    ask = Ask.create(model, x, Question(), task=getattr(model, "tempograd_task", None))
     return Prefixes(ask, ask.with_target(ask.block(slice(0, len(x)))), size, **options)
 
 
@@ -154,6 +154,8 @@ def test_a_model_that_rejects_prefixes_gets_one_sentence():
 
 def test_a_model_that_looks_ahead_gets_one_sentence():
     class Ahead(nn.Module):
+        tempograd_task = "per_step"
+
         def forward(self, x):
             return x.flip(1).cumsum(1).flip(1)
 

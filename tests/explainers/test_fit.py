@@ -160,6 +160,7 @@ def test_the_generator_is_three_times_as_wide_as_the_series():
 
 FITTED = tg.Fit(n_samples=1, generator=last_value(2))
 GRU = Recurrent(2, per_step=True)
+BACKWARDS = tg.Predictor(lambda z: z.flip(1).cumsum(1), task="per_step")
 X = series(4, 6, 2)
 CASES = {
     "unfitted": (lambda: tg.explain(GRU, X, "fit"), InputError, "learns from training series"),
@@ -170,14 +171,14 @@ CASES = {
     "prefixes": (lambda: FITTED(linear(6, 2), X), ModelError, "rejects the first 1 of 6 steps"),
     "NaN": (lambda: FITTED(lambda z: z.sum(1) / (z.shape[1] - 1), X), ModelError, "on some the model returned"),
     "seed": (lambda: tg.Fit().fit(GRU, X, seed=0.5), InputError, "seed must be an integer"),
-    "looks ahead": (lambda: FITTED(lambda z: z.flip(1).cumsum(1), X), ModelError, "fit needs predictions"),
+    "looks ahead": (lambda: FITTED(BACKWARDS, X), ModelError, "fit needs predictions"),
     "samples": (lambda: tg.Fit(n_samples=0), InputError, "samples must be at least 1"),
     "hidden": (lambda: tg.Fit(hidden=0), InputError, "hidden must be at least 1"),
     "one step": (lambda: tg.Fit().fit(GRU, X[:, :1]), InputError, "two steps or more"),
     "two series": (lambda: tg.Fit().fit(GRU, X[:2]), InputError, "Too few series to train the .* of fit: got 2"),
     "scale": (lambda: tg.Fit().fit(GRU, X * 1e30), InputError, "loss became"),
     "rows": (
-        lambda: FITTED(lambda z: torch.ones(len(z), 4, 2), X, target=lambda y: y[:, 0, 0]),
+        lambda: FITTED(lambda z: torch.ones(len(z), 4, 2), X, target=lambda y: y[:, 0, 0], output="probability"),
         ModelError,
         "function that flattens",
     ),

@@ -110,7 +110,7 @@ def test_all_are_the_classes_also_of_a_single_logit(x):
 
 def test_all_outputs_per_step_and_steps_of_their_own(x):
     model = Counting().recurrent.eval()
-    per_step = lambda z: model(z)[0][..., :3]  # noqa: E731
+    per_step = tg.Predictor(lambda z: model(z)[0][..., :3], task="per_step")
     for steps in (None, [2, 3], "own"):
         for name in ("integrated_gradients", "occlusion", "lime"):
             found = explain(per_step, x, name, targets="all", steps=steps)
@@ -238,13 +238,13 @@ def test_the_whole_output_has_no_targets(model, x):
             "target= and targets= exclude each other: put all targets into targets=",
         ),
         ({"targets": []}, "targets= is empty: list the targets, or pass 'all'"),
-        ({"targets": "every"}, r"targets must be 'all' or a list of targets, such as \[0, 5\], got 'every'"),
-        ({"targets": {0, 1}}, "targets must be 'all' or a list of targets"),
-        ({"targets": 3}, "targets must be 'all' or a list of targets"),
-        ({"targets": torch.arange(4)}, "targets must be 'all' or a list of targets"),
+        ({"targets": "every"}, r"targets= is 'every': list the targets, such as \[0, 5\], or pass 'all'"),
+        ({"targets": {0, 1}}, "list the targets, such as"),
+        ({"targets": 3}, "list the targets, such as"),
+        ({"targets": torch.arange(4)}, "list the targets, such as"),
         ({"targets": [0, 5, 0]}, "targets= holds 0 twice: name each target once"),
         ({"targets": [torch.full((SERIES,), 5), 5]}, "targets= holds the same target twice, .* and 5: name each"),
-        ({"targets": [0, None]}, "targets= holds None: leave targets= out to explain the predicted class"),
+        ({"targets": [0, None]}, "targets= holds None: leave it out to explain the predicted class"),
         ({"targets": [0, 12]}, "target 12 is out of range: the model has 12 outputs, 0 to 11"),
         ({"targets": [0, True]}, "got a bool"),
         (

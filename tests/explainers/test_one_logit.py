@@ -21,7 +21,8 @@ class Twin(nn.Module):
 
     def __init__(self, inner):
         super().__init__()
-        self.inner, self.tempograd_task = inner, inner.tempograd_task
+        self.inner = inner
+        self.tempograd_task = "per_step" if inner.tempograd_task == "per_step" else "classification"
 
     def forward(self, x):
         answer = self.inner(x)

@@ -1,6 +1,7 @@
-"""What an output is can be said: every task is right by plain forwards, and guesses that may be wrong warn."""
+"""What an output is must be said where its shape does not tell: every task is right by plain forwards."""
 
 import warnings
+from typing import get_args
 
 import pytest
 import torch
@@ -8,6 +9,8 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.core.errors import InputError, ModelError
+from tempograd.engine.tasks import TASKS
+from tempograd.typing import Task
 from tests.helpers.models import Recurrent, linear, series
 
 X = series(6, 9, 2)
@@ -38,13 +41,21 @@ def silent(model, **options):
         return integrated(model, **options)
 
 
-# Each wrong guess warns without a task, and is right with it
+def refused(model, kind=ModelError, **options):
+    with pytest.raises(kind) as caught:
+        integrated(model, **options)
+    return caught.value
+
+
+# What the shape does not tell is refused without a task, and right with it
 
 
 def test_a_horizon_is_no_set_of_classes():
     walk = linear(9, 2, 6)
     model = lambda z: 20 + walk(z).cumsum(1)  # noqa: E731
-    assert integrated(model).task == "classification"
+    with pytest.warns(tg.TempogradWarning, match="6 outputs were read as scores of classes"):
+        assert integrated(model).task == "classification"
+    assert silent(model).task == "classification"  # warned of once
     found = silent(model, task="forecast", target=4)
     assert (found.task, found.output, found.output_shape) == ("forecast", "raw", ())
     assert_sums_to(found, lambda y: y[:, 4], model)
@@ -52,13 +63,16 @@ def test_a_horizon_is_no_set_of_classes():
 
 def test_a_regression_is_no_logit():
     model = steep(1)
-    with pytest.warns(tg.TempogradWarning, match="one output was taken for a logit.*pass task='regression'"):
-        guessed = integrated(model)
-    assert_sums_to(guessed, lambda y: y[:, 0].sigmoid(), model)
+    assert refused(model).code == "model.task"
+    assert refused(model, target=lambda y: y[:, 0]).code == "model.task"
     found = silent(model, task="regression")
     assert (found.task, found.output) == ("regression", "raw")
     assert_sums_to(found, lambda y: y[:, 0], model)
-    assert_sums_to(silent(model, task="classification"), lambda y: y[:, 0].sigmoid(), model)
+    for said in ({"task": "binary"}, {"task": "classification"}, {"output": "probability"}):
+        logit = silent(model, **said)
+        assert logit.task == "binary"
+        assert_sums_to(logit, lambda y: y[:, 0].sigmoid(), model)
+    assert silent(model, output="raw").task == "regression"
     assert_sums_to(silent(lambda z: model(z)[:, 0], task="regression"), lambda y: y[:, 0], model)
 
 
@@ -73,17 +87,18 @@ def test_labels_are_no_classes():
 
 def test_a_horizon_as_long_as_the_series_is_no_class_per_step():
     model = steep(9 * 3, shape=(9, 3))
-    with pytest.warns(tg.TempogradWarning, match="3 per step.*pass task='per_step' if it is that, or task='forec"):
-        guessed = integrated(model)
-    assert guessed.task == "per_step"
+    for options in ({}, {"target": (4, 2)}, {"target": lambda y: y[:, 4, 2]}, {"output": "probability"}):
+        assert refused(model, **options).code == "model.task"
     found = silent(model, task="forecast", target=(4, 2))
     assert found.output_shape == (9, 3)
     assert found.target.tolist() == [14] * 6
     assert_sums_to(found, lambda y: y[:, 4, 2], model)
-    told = silent(model, task="per_step")
-    assert torch.equal(told.values, guessed.values)
-    silent(model, steps=3)  # only outputs per step have steps
-    silent(model, output="probability")
+    raw = silent(model, output="raw", target=(4, 2))
+    assert raw.task == "forecast"
+    assert torch.equal(raw.values, found.values)
+    steps = silent(model, steps=3)  # which only outputs per step have
+    assert steps.task == "per_step"
+    assert torch.equal(silent(model, task="per_step", steps=3).values, steps.values)
 
 
 def test_one_label_is_not_two_classes():
@@ -103,7 +118,7 @@ def test_one_label_is_not_two_classes():
 def test_an_address_is_one_output(shape):
     model = steep(torch.Size(shape).numel(), shape=shape)
     address = tuple(size - 1 for size in shape)
-    for options in ({}, {"task": "forecast"}, {"task": "regression"}):
+    for options in ({"output": "raw"}, {"task": "forecast"}, {"task": "regression"}):
         found = silent(model, target=address, **options)
         assert (found.output, found.output_shape) == ("raw", shape)
         assert_sums_to(found, lambda y: y[(slice(None), *address)], model)
@@ -111,22 +126,23 @@ def test_an_address_is_one_output(shape):
 
 def test_several_series_have_addresses_of_their_own_as_flat_columns():
     model, columns = steep(12, shape=(4, 3)), torch.tensor([0, 5, 11, 3, 7, 2])
-    found = silent(model, target=columns)
+    found = silent(model, target=columns, task="forecast")
     assert_sums_to(found, lambda y: y.flatten(1).gather(1, columns[:, None])[:, 0], model)
 
 
 def test_one_number_is_the_step_where_there_is_one_variable():
     model = steep(5, shape=(5, 1))
-    assert_sums_to(silent(model, target=3), lambda y: y[:, 3, 0], model)
+    assert_sums_to(silent(model, target=3, task="forecast"), lambda y: y[:, 3, 0], model)
     assert_sums_to(silent(steep(5), target=(3,), task="forecast"), lambda y: y[:, 3], steep(5))
 
 
 def test_a_tuple_is_an_address_and_a_list_one_target_each():
     """Also where there are as many series as the address has parts."""
     model = steep(3)
-    assert silent(model, target=[0, 1, 2, 0, 1, 2]).target.tolist() == [0, 1, 2, 0, 1, 2]
+    one_each = silent(model, target=[0, 1, 2, 0, 1, 2], task="classification")
+    assert one_each.target.tolist() == [0, 1, 2, 0, 1, 2]
     with pytest.raises(tg.TempogradError, match=r"one axis.* or a list for one target"):
-        silent(model, target=(0, 1, 2, 0, 1, 2))
+        silent(model, target=(0, 1, 2, 0, 1, 2), task="classification")
 
 
 def test_one_number_per_step_needs_no_axis():
@@ -170,8 +186,9 @@ def test_the_mean_of_a_forecast_is_explained_and_said():
         assert found.target_text == "the mean over the whole forecast"
         assert_sums_to(found, lambda y: y.flatten(1).mean(1), model)
     with pytest.warns(tg.TempogradWarning, match=r"of shape \(2, 3\).*pass target=\(1, 2\) for one of them"):
-        guessed = integrated(model)
-    assert torch.equal(guessed.values, found.values)
+        assumed = integrated(model, output="raw")
+    assert torch.equal(assumed.values, found.values)
+    assert "target.mean" in [finding.code for finding in assumed.assumptions]
     assert torch.equal(silent(model, target=tg.targets.mean()).values, found.values)
     single = silent(steep(1), task="forecast")
     assert single.target.tolist() == [0] * 6
@@ -207,7 +224,8 @@ def test_models_of_the_library_declare_their_task():
 
 def test_names_are_targets():
     model, names = steep(3), ["stable", "worse", "died"]
-    assert torch.equal(silent(model, target="died", classes=names).values, silent(model, target=2).values)
+    number = silent(model, target=2, task="classification")
+    assert torch.equal(silent(model, target="died", classes=names).values, number.values)
     difference = tg.targets.difference("died", "stable")
     found = silent(model, target=difference, classes=names, output="probability")
     assert found.target_text == "output 2 minus output 0"
@@ -223,12 +241,65 @@ def test_a_sigmoid_is_not_applied_twice_in_silence():
     assert_sums_to(silent(model, task="multilabel", output="raw", target=2), lambda y: y[:, 2], model)
 
 
-def test_a_function_of_an_output_with_axes_is_told_about_softmax():
-    model = steep(12, shape=(4, 3))
-    with pytest.warns(tg.TempogradWarning, match="softmax over 3 classes, its last axis, was applied before"):
-        integrated(model, target=lambda y: y[:, 3, 1])
-    found = silent(model, target=lambda y: y[:, 3, 1], task="forecast")
-    assert_sums_to(found, lambda y: y[:, 3, 1], model)
+def test_a_function_of_an_output_with_axes_needs_to_know_what_they_are():
+    model, pick = steep(12, shape=(4, 3)), lambda y: y[:, 3, 1]
+    assert refused(model, target=pick).code == "model.task"
+    assert_sums_to(silent(model, target=pick, task="forecast"), pick, model)
+    assert_sums_to(silent(model, target=pick, output="raw"), pick, model)
+    probable = silent(model, target=pick, output="probability")
+    assert_sums_to(probable, lambda y: y.softmax(-1)[:, 3, 1], model)
+
+
+def test_one_sentence_shows_the_ways_to_say_the_task():
+    one, steps = refused(steep(1)), refused(steep(27, shape=(9, 3)))
+    assert "tg.Predictor(model, task='binary')" in str(one)
+    assert "--task binary" in one.finding.say("shell")
+    assert all(f"task='{task}'" in str(steps) for task in ("per_step", "forecast", "multilabel"))
+    assert "per_step" not in str(refused(steep(12, shape=(4, 3))))
+
+
+LABELS = torch.tensor([0, 1, 2, 0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("options", "warned"),
+    [
+        ({}, True),
+        ({"x": tg.Series(X, y=LABELS)}, False),
+        ({"classes": ["a", "b", "c"]}, False),
+        ({"task": "classification"}, None),
+        ({"output": "probability"}, None),
+        ({"output": "raw"}, True),
+        ({"output": "raw", "target": 1}, None),
+    ],
+)
+def test_class_scores_are_an_assumption_unless_something_says_it(options, warned):
+    """Warned of, listed only, or nothing that was assumed."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = integrated(steep(3), **options)
+    assert ["read as scores of classes" in str(each.message) for each in caught] == ([True] if warned else [])
+    listed = {finding.code for finding in found.assumptions}
+    assert ("task.classes" in listed) == (warned is not None)
+    assert ("target.predicted" in listed) == ("target" not in options)
+    assert "baseline.zero" in listed
+
+
+def test_what_was_said_is_no_assumption():
+    assert silent(steep(2)).assumptions[0].code == "task.classes"  # of two, listed only
+    assert silent(steep(2), task="classification", target=1, baseline=0).assumptions == ()
+    assert [each.code for each in silent(steep(1), task="binary", baseline=0).assumptions] == ["target.one"]
+
+
+def test_real_labels_are_no_classes():
+    series = tg.Series(X, y=LABELS.double() / 2)
+    assert refused(steep(3), x=series, kind=InputError).code == "model.task"
+    assert silent(steep(3), x=series, task="regression", target=0).task == "regression"
+    assert silent(steep(3), x=series, output="raw", target=0).task is None
+
+
+def test_the_table_has_the_tasks_of_the_public_type():
+    assert set(TASKS) == set(get_args(Task))
 
 
 REFUSED = {
@@ -242,12 +313,12 @@ REFUSED = {
     "a forecast as steps": (ModelError, steep(12, shape=(4, 3)), {"task": "per_step"}),
     "another number of steps": (ModelError, steep(6), {"task": "per_step"}),
     "probabilities of no axis": (ModelError, steep(12, shape=(4, 3)), {"output": "probability"}),
-    "out of range": (InputError, steep(12, shape=(4, 3)), {"target": (3, 3)}),
-    "counted from the end": (InputError, steep(12, shape=(4, 3)), {"target": (-1, 0)}),
-    "too few indices": (InputError, steep(12, shape=(4, 3)), {"target": (3,)}),
-    "one number": (InputError, steep(12, shape=(4, 3)), {"target": 3}),
+    "out of range": (InputError, steep(12, shape=(4, 3)), {"task": "forecast", "target": (3, 3)}),
+    "counted from the end": (InputError, steep(12, shape=(4, 3)), {"task": "forecast", "target": (-1, 0)}),
+    "too few indices": (InputError, steep(12, shape=(4, 3)), {"task": "forecast", "target": (3,)}),
+    "one number": (InputError, steep(12, shape=(4, 3)), {"task": "forecast", "target": 3}),
     "too many indices": (InputError, steep(6), {"target": (3, 1), "task": "forecast"}),
-    "no integers": (InputError, steep(12, shape=(4, 3)), {"target": (1.0, 2)}),
+    "no integers": (InputError, steep(12, shape=(4, 3)), {"task": "forecast", "target": (1.0, 2)}),
     "a name": (InputError, steep(3), {"target": "died"}),
     "no such name": (tg.TempogradError, steep(3), {"target": "dead", "classes": ["a", "died", "b"]}),
     "a name twice": (InputError, steep(3), {"target": "a", "classes": ["a", "died", "a"]}),
@@ -293,13 +364,3 @@ def test_winit_adds_up_the_labels():
         for model in (one, both)
     ]
     torch.testing.assert_close(scores[1].values, 2 * scores[0].values)
-
-
-def test_as_many_outputs_as_steps_are_asked_about():
-    model = steep(9)
-    with pytest.warns(tg.TempogradWarning, match="9 outputs are as many as the steps of the series"):
-        integrated(model)
-    change = (model(X) - model(torch.zeros_like(X)))[:, 4]
-    found = silent(model, task="forecast", target=4)
-    torch.testing.assert_close(found.values.sum((1, 2)).to(change), change, atol=1e-3, rtol=1e-3)
-    assert silent(model, task="classification").task == "classification"

@@ -19,7 +19,11 @@ TIME, CHANNELS = 9, 3
 
 def delayed(channel, delay):
     """One output per step: the channel's value some steps ago."""
-    return lambda x: torch.nn.functional.pad(x[..., channel, None], (0, 0, delay, 0))[:, : x.shape[1]]
+    model = lambda x: torch.nn.functional.pad(x[..., channel, None], (0, 0, delay, 0))[:, : x.shape[1]]  # noqa: E731
+    return tg.Predictor(model, task="per_step")
+
+
+BACKWARDS = tg.Predictor(lambda z: z.flip(1).cumsum(1), task="per_step")
 
 
 def pool_draws(explainer, x, seed=0):
@@ -214,7 +218,7 @@ CASES = {
     "other sampler": (lambda: replace(FITTED, sampler="generator")(GRU, X), InputError, "fit it again"),
     "other window": (lambda: replace(LEARNT, window=4)(GRU, X), InputError, "fit it again"),
     "prefixes": (lambda: FITTED(linear(6, 2), X), ModelError, "rejects the first 1 of 6 steps"),
-    "looks ahead": (lambda: FITTED(lambda z: z.flip(1).cumsum(1), X), ModelError, "winit needs predictions from"),
+    "looks ahead": (lambda: FITTED(BACKWARDS, X), ModelError, "winit needs predictions from"),
     "window": (lambda: tg.WinIT(window=0), InputError, "window must be at least 1"),
     "distance": (lambda: tg.WinIT(distance="l2"), SettingError, "must be 'pd', 'kl' or 'js', got 'l2'"),
     "aggregation": (lambda: tg.WinIT(aggregation="sum"), SettingError, "must be 'mean', 'max' or 'absmax'"),

@@ -101,10 +101,10 @@ def test_whole_numbers_are_values_too():
 def test_a_single_probability_has_two_classes():
     x = torch.ones(2, 3, 1)
     model = lambda z: z.sum((1, 2))[:, None]  # noqa: E731
-    named = tg.explain(tg.Predictor(model, classes=["survived", "died"]), x, "integrated_gradients")
+    named = tg.explain(tg.Predictor(model, task="binary", classes=["survived", "died"]), x, "integrated_gradients")
     assert named.to_dataframe()["class"].tolist() == ["died"] * 6
     with pytest.raises(InputError, match="one name per output of the model, 2, got 1"):
-        tg.explain(tg.Predictor(model, classes=["died"]), x, "integrated_gradients")
+        tg.explain(tg.Predictor(model, task="binary", classes=["died"]), x, "integrated_gradients")
 
 
 def gaps(options):

@@ -17,9 +17,9 @@ def first_seed(suits) -> int:
 
 
 def classifier(*layers: nn.Module) -> nn.Module:
-    """Make a network, and say what it is where it has a single logit, which nothing else tells."""
+    """Make a network, and say what it is."""
     model = nn.Sequential(*layers)
-    model.tempograd_task = "classification" if layers[-1].out_features == 1 else None
+    model.tempograd_task = "binary" if layers[-1].out_features == 1 else "classification"
     return model
 
 
@@ -68,7 +68,7 @@ class Flat(torch.nn.Module):
         with torch.random.fork_rng():
             torch.manual_seed(0)
             self.layer = torch.nn.Linear(time * channels, classes)
-        self.tempograd_task = "classification" if classes == 1 else None
+        self.tempograd_task = "binary" if classes == 1 else "classification"
 
     def forward(self, x):
         return 2 * self.layer(x.tanh().flatten(1))
@@ -110,7 +110,7 @@ class RunningDifference(torch.nn.Module):
 class Risk(nn.Module):
     """Class 1, "died": made likely by channel 0 at step 2, and unlikely by channel 1 at step 5."""
 
-    tempograd_task = "classification"
+    tempograd_task = "binary"
 
     def forward(self, x):
         return 3 * x[:, 2, :1] - 2 * x[:, 5, 1:2]
@@ -137,6 +137,7 @@ def numpy_running_end(x):
 
 
 numpy_running.tempograd_task = "per_step"
+numpy_running_end.tempograd_task = "classification"
 
 
 def any_length(kind, channels, *, per_step):

@@ -433,7 +433,7 @@ def kinds():
     mean = tg.targets.mean(steps=[1, 2], variable=0)
     return {
         "address": (forecast, {"target": (3, 1)}, lambda z: forecaster(z)[:, 3, 1]),
-        "found": (forecaster, {"target": (3, 1)}, lambda z: forecaster(z)[:, 3, 1]),
+        "raw": (forecaster, {"target": (3, 1), "output": "raw"}, lambda z: forecaster(z)[:, 3, 1]),
         "whole": (forecaster, {"target": tg.targets.mean()}, lambda z: forecaster(z).mean((1, 2))),
         "mean": (forecast, {"target": mean}, lambda z: forecaster(z)[:, 1:3, 0].mean(1)),
         "regression": (tg.Predictor(net, task="regression"), {"target": 2}, lambda z: net(z)[:, 2]),

@@ -13,6 +13,7 @@ from tempograd.bulk.sources import ArrayBatch, Columns, as_array, is_streamed
 from tempograd.bulk.table import RESULTS
 from tempograd.core import validation
 from tempograd.core.errors import InputError, brief, listed
+from tempograd.core.findings import arg
 from tempograd.data import Series
 from tempograd.engine import is_several
 from tempograd.engine.predictor import Predictor
@@ -26,9 +27,11 @@ def check_options(options: Mapping[str, Any]) -> None:
     """Refuse what is of single series, which belongs into the source."""
     target, baseline = options["target"], options["baseline"]
     if hasattr(target, "shape") and getattr(target, "ndim", 0) > 0:
-        raise InputError("target= must be the same for all series: an output, a function, or None.")
+        raise InputError(f"{arg:question.target} must be the same for all series: an output, a function, or None.")
     if getattr(baseline, "ndim", 0) == 3 and len(baseline) != 1:
-        raise InputError("baseline= must be the same for all series: of shape (time, channel), or a name.")
+        raise InputError(
+            f"{arg:question.baseline} must be the same for all series: of shape (time, channel), or a name."
+        )
     if isinstance(baseline, Mapping):
         raise InputError("explain_dataset explains models of one input: pass one baseline.")
 
@@ -62,7 +65,10 @@ def columns_of(
     beside = {name: part for name, part in beside.items() if part is not None and not isinstance(part, str)}
     if beside:
         if is_streamed(source) or is_files(source) or isinstance(source, Series):
-            raise InputError("id= and mask= are arrays beside an array alone: name columns or .npy files.")
+            raise InputError(
+                f"{arg:source.id} and {arg:series.mask} are arrays beside an array alone: name columns or .npy "
+                "files."
+            )
         ids_, mask_ = beside.get("ids"), beside.get("mask")
         series = as_array(source)
         parts = (None if ids_ is None else np.asarray(ids_), series, None if mask_ is None else as_array(mask_))
@@ -73,11 +79,15 @@ def columns_of(
     if isinstance(source, Series) and is_several(source.x):
         raise InputError("explain_dataset explains models of one input.")
     if label is not None and not is_files(source):
-        raise InputError("label= names a column of CSV files, which is then no channel: arrays have none.")
+        raise InputError(
+            f"{arg:source.label} names a column of CSV files, which is then no channel: arrays have none."
+        )
     if align is not None:
         validation.check_choice(align, "align", get_args(Align))
         if not is_files(source):
-            raise InputError("align= tells which steps the rows of files are: arrays have none, so leave it out.")
+            raise InputError(
+                f"{arg:source.align} tells which steps the rows of files are: arrays have none, so leave it out."
+            )
     chosen = _chosen(x, channels) if is_files(source) else None
     return source, Columns(
         x if isinstance(x, str) else tuple(x),
@@ -100,7 +110,8 @@ def _check_keep(keep: Any, ids: Any) -> None:
     for name in keep:
         if name in RESULTS and not name == ids == "id":
             raise InputError(
-                f"keep= cannot name {name!r}: results have a column of that name. Rename yours in the files."
+                f"{arg:source.keep} cannot name {name!r}: results have a column of that name. Rename yours in the "
+                "files."
             )
 
 
@@ -110,8 +121,10 @@ def _chosen(x: Any, channels: Any) -> tuple[str, ...] | None:
         named = [] if channels is None or isinstance(channels, str) else list(map(str, channels))
         if named != list(x) and sorted(named) == sorted(x):
             raise InputError(
-                f"x= and channels= name the same columns in another order, {listed(x)} and {listed(named)}: x= "
-                "chooses columns and channels= renames them. Pass one of the two, in the order of the model."
+                f"{arg:source.x} and {arg:source.channels} name the same columns in another order, {listed(x)} "
+                f"and {listed(named)}: {arg:source.x} "
+                f"chooses columns and {arg:source.channels} renames them. Pass one of the two, in the order of "
+                "the model."
             )
         return tuple(x)
     if x != "x":
@@ -151,10 +164,10 @@ def live_model(model: Any, device: Any, weights: Any, *, trust: bool) -> Model:
         place = device or ("cuda" if torch.cuda.is_available() else "cpu")
         return load_model(model, place, weights=weights, trust=trust)
     if weights is not None:
-        raise InputError("weights= are for a model given as 'module:callable'.")
+        raise InputError(f"{arg:source.weights} are for a model given as 'module:callable'.")
     validation.check_model(model)
     if device is None:
         return model  # type: ignore[no-any-return]
     if not isinstance(model, nn.Module):
-        raise InputError("device= is for modules: a function computes where it likes.")
+        raise InputError(f"{arg:run.device} is for modules: a function computes where it likes.")
     return copy.deepcopy(model).to(device)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tempograd.bulk.sources import ArrayBatch, Columns, Fragment
 from tempograd.core.errors import DataError, InputError, listed, quote, short_path
+from tempograd.core.findings import arg
 from tempograd.data import Series, read_series
 from tempograd.data.readers.csv_file import CsvTable
 from tempograd.data.readers.pivot import ColumnRoles, ReadOptions, find_roles
@@ -23,7 +24,9 @@ def with_table_channels(fragments: Sequence[Fragment], columns: Columns) -> Colu
     _refuse_columns_of_none(fragments, columns)
     if not tables:
         if columns.label is not None:
-            raise InputError("label= names a column of CSV files, which is then no channel: there are none here.")
+            raise InputError(
+                f"{arg:source.label} names a column of CSV files, which is then no channel: there are none here."
+            )
         return replace(columns, channels=None, chosen=False)
     _refuse_other_columns(columns)
     if columns.channels is None:
@@ -105,8 +108,10 @@ def _order(fragment: Fragment, names: Sequence[str] | None, columns: Columns) ->
             if names is None
             else "names its channels, and others do not"
         )
-        raise DataError(f"{path} {does}: choose them with channels=, in the order of the files without names.")
-    rule = f"the channels of a run are {listed(wanted)}, unless channels= chooses some that all files have"
+        raise DataError(
+            f"{path} {does}: choose them with {arg:source.channels}, in the order of the files without names."
+        )
+    rule = f"a run has the channels {listed(wanted)}, unless {arg:source.channels} chooses some that all have"
     for name in wanted:
         if name not in names:
             raise DataError(f"{path} has no column {quote(name)}, which the first file has: {rule}.")
@@ -129,15 +134,21 @@ def _ids(found: Series, fragment: Fragment, columns: Columns) -> NDArray[np.gene
 
 def _refuse_columns_of_none(fragments: Sequence[Fragment], columns: Columns) -> None:
     """Refuse columns for files that have none, where they would be overlooked."""
-    asked = [name for name, given in (("x=", columns.x != "x"), ("label=", columns.label is not None)) if given]
+    asked = [name for name, given in (("x", columns.x != "x"), ("label", columns.label is not None)) if given]
     for fragment in fragments if asked else ():
         if fragment.kind == "array" or (fragment.kind == "table" and _is_ts(fragment)):
-            raise InputError(f"{asked[0]} names columns, and {short_path(fragment.path)} has none: leave it out.")
+            raise InputError(
+                f"{arg:source.{asked[0]}} names columns, and {short_path(fragment.path)} has none: leave it out."
+            )
 
 
 def _refuse_other_columns(columns: Columns) -> None:
     """Refuse what is of Parquet and arrays alone."""
     if columns.mask is not None:
-        raise InputError("mask= is for Parquet and arrays: empty cells of CSV files are missing values.")
+        raise InputError(
+            f"{arg:series.mask} is for Parquet and arrays: empty cells of CSV files are missing values."
+        )
     if columns.keep:
-        raise InputError("keep= names columns of Parquet files: arrays and other tables have none to keep.")
+        raise InputError(
+            f"{arg:source.keep} names columns of Parquet files: arrays and other tables have none to keep."
+        )

@@ -15,6 +15,7 @@ from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
 from tempograd.bulk.sources import Fragment
 from tempograd.core.errors import LONGEST, DataError, WarningCounts, one_line
+from tempograd.core.findings import arg
 from tempograd.core.progress import Advance, progress_bar
 
 Attempts = Callable[[Iterable[Fragment], Callable[[int], None]], Iterator[Attempt]]  # and who hears of progress
@@ -127,12 +128,11 @@ class Driving:
 
     def _stop(self, rows: int, faults: int) -> None:
         told = (
-            f"The first: {one_line(self.first_fault, 150)}"
-            if self.first_fault
-            else "open_run(…).faults() tells why."
+            f"The first: {one_line(self.first_fault, 150)}" if self.first_fault else f"{arg:run.faults} tells why."
         )
         raise DataError(
-            f"{faults:,} of {rows:,} series could not be explained, more than max_faults={self.max_faults:g} "
+            f"{faults:,} of {rows:,} series could not be explained, more than "
+            f"{arg:run.max_faults={self.max_faults:g}} "
             f"allows; what is done stays. {told}"
         )
 
@@ -143,7 +143,7 @@ class Driving:
         if self.failed:
             told = (
                 f"{len(self.failed)} of {len(self.fragments)} fragments failed three times, and the others are "
-                "done; open_run(…).failures() tells more. The first: "
+                f"done; {arg:run.failures} tells more. The first: "
             )
             raise DataError(told + one_line(kept_reason(self.failed[0].error), LONGEST - len(told)))
         summary = run.summary()

@@ -23,6 +23,7 @@ from tempograd.bulk.folder import DATA
 from tempograd.bulk.sources import Fragment
 from tempograd.bulk.worker import Outcome, Worker
 from tempograd.core.errors import OutputError, TempogradError
+from tempograd.core.findings import arg
 from tempograd.core.io import PREFIX
 from tempograd.core.progress import leave_quietly
 
@@ -147,7 +148,7 @@ class _Queue:
             if self.lost >= max(KILLS, 2 * self.hands.capacity):  # all of them at once may be the machine
                 raise TempogradError(
                     f"{self.lost} workers died in a row, perhaps for want of memory. What is done stays: start "
-                    "the same call again, with fewer workers or a smaller batch."
+                    "the run again, with fewer workers or a smaller batch."
                 ) from found
 
     def _failed_for_good(self, fragment: Fragment, error: BaseException) -> bool:
@@ -185,7 +186,8 @@ class _Watch:
         elif self.left(least) <= 0:
             raise TempogradError(
                 f"No batch was finished for {time.monotonic() - self.last:,.0f} seconds, so the engine was taken "
-                "for dead. What is done stays: start the same call again, with a smaller batch= where series take "
+                f"for dead. What is done stays: start the run again, with a smaller {arg:run.batch} where series "
+                "take "
                 "that long."
             )
 

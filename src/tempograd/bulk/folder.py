@@ -126,7 +126,7 @@ class RunFolder:
             found = json.loads(path.read_text(encoding="utf-8"))
         except (FileNotFoundError, NotADirectoryError):
             raise DataError(
-                f"{short_path(self.root)} is no run: name a folder that tempograd.explain_dataset wrote."
+                f"{short_path(self.root)} is no run: name a folder that a run over a data set wrote."
             ) from None
         except (OSError, ValueError) as error:
             raise DataError(f"{short_path(path)} cannot be read: {brief(str(error))}.") from error

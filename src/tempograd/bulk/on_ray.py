@@ -16,6 +16,7 @@ from tempograd.bulk.sources import Fragment
 from tempograd.bulk.travel import open_worker
 from tempograd.bulk.worker import Outcome, Worker
 from tempograd.core.errors import DataError, InputError, MissingExtraError, TempogradError, one_line
+from tempograd.core.findings import arg
 
 QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # Ray 2.50 and later warn where an actor asks for no GPU
 ADDRESS = re.compile(r"([^/]+):(\d+)")  # not those of Ray's client, ray://…
@@ -62,7 +63,7 @@ class RayActors(Hands):
         needs = {"num_gpus": min(1.0, gpus / self.capacity), "num_cpus": 0} if gpus else {"num_cpus": 1}
         room = int(there.get("CPU", 0)) if not gpus else self.capacity
         if self.capacity > room:
-            raise InputError(f"workers={self.capacity} are more than the cluster has room for, {room}.")
+            raise InputError(f"{arg:run.workers={self.capacity}} are more than the cluster has room for, {room}.")
         paths = os.pathsep.join([*filter(None, sys.path), os.getcwd()])  # noqa: PTH109  # the caller's own modules
         env = {"env_vars": {"PYTHONPATH": paths, **QUIET}}
         # one that died is replaced here: until Ray has restarted an actor, whatever it is given fails at once

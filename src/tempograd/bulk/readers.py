@@ -21,10 +21,11 @@ from tempograd.bulk.sources import (
 )
 from tempograd.bulk.step_times import LONG_ROWS, StepTimes, apart_fault
 from tempograd.core.errors import DataError, InputError, brief, listed, quote, short_path
+from tempograd.core.findings import arg
 from tempograd.core.series import text_key
 
 NO_ID = "A series has no id: the column of the ids holds an empty cell."
-LONGER = "pass shape= of the longest, and another folder if the run has begun"
+LONGER = f"pass {arg:source.shape} of the longest, and another folder if the run has begun"
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,9 @@ def read_batches(fragment: Fragment, columns: Columns, size: int) -> Iterator[Re
         else:
             raise InputError("Arrays at hand do not travel to other processes: write them to files first.")
         if columns.keep:
-            raise InputError("keep= names columns of Parquet files: arrays and other tables have none to keep.")
+            raise InputError(
+                f"{arg:source.keep} names columns of Parquet files: arrays and other tables have none to keep."
+            )
         for start in range(0, len(given.x), size):
             rows = slice(start, start + size)
             yield _plain(ArrayBatch(*(None if part is None else part[rows] for part in given)), columns)  # type: ignore[arg-type]
@@ -202,7 +205,8 @@ def _require(fragment: Fragment, there: list[str], wanted: list[Any]) -> None:
         if name not in there:
             raise DataError(
                 f"{short_path(fragment.path)} has no column {quote(name)}: it has {listed(there)}; name columns "
-                "with x=, id= (id=None where there is none), mask= and keep=."
+                f"with {arg:source.x}, {arg:source.id} ({arg:source.id=None} where there is none), "
+                f"{arg:series.mask} and {arg:source.keep}."
             )
 
 
@@ -237,7 +241,7 @@ def list_cells(
         )
     nested = _is_list(column.type.value_type)
     if not nested and shape is None:
-        raise DataError(f"{short_path(path)} holds series as flat lists: pass shape=(time, channel).")
+        raise DataError(f"{short_path(path)} holds series as flat lists: pass {arg:source.shape=(time, channel)}.")
     lengths, inner = _lengths(column), column.flatten()
     depths = _lengths(inner) if nested else np.ones(len(inner), dtype=np.int64)
     time, depth = _common(lengths, depths, path) if shape is None else shape
@@ -282,7 +286,8 @@ def _common(lengths: NDArray[Any], depths: NDArray[Any], path: str) -> tuple[int
     lengths, depths = lengths[lengths >= 0], depths[depths >= 0]
     if len(lengths) == 0 or lengths.min() != lengths.max() or len(depths) == 0 or depths.min() != depths.max():
         raise DataError(
-            f"{short_path(path)} holds series of different lengths, or none: pass shape=(time, channel) of the "
+            f"{short_path(path)} holds series of different lengths, or none: pass "
+            f"{arg:source.shape=(time, channel)} of the "
             "longest; shorter ones are then padded."
         )
     return int(lengths[0]), int(depths[0])
@@ -294,7 +299,10 @@ def _common(lengths: NDArray[Any], depths: NDArray[Any], path: str) -> tuple[int
 def _long_rows(fragment: Fragment, columns: Columns, size: int) -> Iterator[ReadRows]:
     """Read series that begin in these row groups, and go on into the next ones to their ends."""
     if columns.shape is None or columns.id is None or isinstance(columns.x, str):
-        raise DataError(f"{short_path(fragment.path)} holds one row per step: pass id= and shape=(time, channel).")
+        raise DataError(
+            f"{short_path(fragment.path)} holds one row per step: pass {arg:source.id} and "
+            f"{arg:source.shape=(time, channel)}."
+        )
     time = [columns.time] if columns.time else []
     wanted = list(dict.fromkeys([columns.id, *columns.x, *time, *columns.keep]))
     series: list[Any] = []
@@ -400,7 +408,7 @@ def with_long_shape(fragments: list[Fragment], columns: Columns) -> Columns:
     if columns.shape is not None or not any(each.kind == "long" for each in fragments):
         return columns
     if columns.id is None:
-        raise InputError("Long rows, one per step, need id=, the column that tells the series.")
+        raise InputError(f"Long rows, one per step, need {arg:source.id}, the column that tells the series.")
     wanted = [columns.id, *([columns.time] if columns.time else [])]
     longest = 0
     for path, fragment in {each.path: each for each in fragments if each.kind == "long"}.items():

@@ -73,7 +73,7 @@ def refusal(paths: Sequence[Path], key: int) -> DataError:
     """Say which series is in which files, and what to do about it."""
     return DataError(
         f"{told(paths, key)}: results are found by ids, so give every series one of its own. What is done stays: "
-        "change the ids of one file and start the same call again, or leave a file out and name a new folder."
+        "change the ids of one file and start the run again, or leave a file out and name a new folder."
     )
 
 

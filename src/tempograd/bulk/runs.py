@@ -114,7 +114,7 @@ def open_run(folder: str | Path) -> "Run":
     >>> open_run("no/such/folder")
     Traceback (most recent call last):
     ...
-    tempograd.core.errors.DataError: no/such/folder is no run: name a folder that tempograd.explain_dataset wrote.
+    tempograd.core.errors.DataError: no/such/folder is no run: name a folder that a run over a data set wrote.
     """
     return Run(RunFolder(folder))
 
@@ -426,7 +426,7 @@ class Run:
                     x = np.zeros(shape, dtype=batch.x.dtype) if x is None else x
                     _copy(batch, places, x, mask)
         except DataError as error:
-            warn(f"{str(error).rstrip('.')}: the series themselves are left out.")
+            warn(f"{error.finding.marked.rstrip('.')}: the series themselves are left out.")
             return None, None
         if x is not None and np.isnan(x).any():  # missing="mask", as the call left them out
             mask &= ~np.isnan(x)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tempograd.bulk.sources import Columns, Fragment, arrow, open_parquet
 from tempograd.core.errors import DataError, InputError, one_line, quote, short_path
+from tempograd.core.findings import arg
 from tempograd.data.readers.columns import Text
 from tempograd.data.readers.pivot import Fault, gap_fault, parse_times
 
@@ -24,11 +25,12 @@ def check_align(fragments: Iterable[Fragment], columns: Columns) -> None:
     for fragment in fragments if columns.align is not None else ():
         if fragment.kind not in {"long", "table"}:
             raise InputError(
-                f"align= tells which steps rows are, and {short_path(fragment.path)} holds whole series: leave it "
-                "out, or name the channels with x= where rows are steps."
+                f"{arg:source.align} tells which steps rows are, and {short_path(fragment.path)} holds whole "
+                "series: leave it "
+                f"out, or name the channels with {arg:source.x} where rows are steps."
             )
         if fragment.kind == "long" and columns.align == "time" and columns.time is None:
-            raise InputError("align='time' (--align time) needs the column of the times: pass time= (--time).")
+            raise InputError(f"{arg:source.align=time} needs the column of the times: pass {arg:source.time}.")
 
 
 class StepTimes:
@@ -59,7 +61,7 @@ class StepTimes:
         if len(twice):
             raise DataError(
                 f"{short_path(self.path)}: {whose} has time {_text(column, order[twice[0]])} twice: keep one row "
-                "for each time, or pass id= (--id) for the column that tells the series apart."
+                f"for each time, or pass {arg:source.id} for the column that tells the series apart."
             )
         if self.grid is not None:
             return np.searchsorted(self.grid, moments)
@@ -117,7 +119,7 @@ def _times_of_file(path: str, _version: tuple[int, ...], name: str) -> Moments:
             if len(found) > MOST:
                 raise DataError(
                     f"{short_path(path)} has more than {MOST:,} distinct times, each of which would be a step: "
-                    "pass align='order' (--align order) if the k-th row of each series is its step k."
+                    f"pass {arg:source.align=order} if the k-th row of each series is its step k."
                 )
     return found
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from tempograd.bulk.readers import ReadRows
 from tempograd.bulk.sources import arrow
 from tempograd.core.estimate import GradientCheck
+from tempograd.core.findings import said
 from tempograd.explanation import Explanation, diagnostics
 from tempograd.views.series import sizes
 
@@ -67,7 +68,9 @@ def as_rows(
         seen = np.ones(batch.x.shape, dtype=bool) if batch.mask is None else batch.mask
         for name, part in (("x", batch.x), ("mask", seen)):
             columns[name] = _spread(part.reshape(len(batch), -1), np.arange(len(batch)), len(batch))
-    columns["fault"] = pa.array([done.faults.get(row) for row in range(len(batch))], pa.string())
+    columns["fault"] = pa.array(
+        [said(done.faults[row]) if row in done.faults else None for row in range(len(batch))], pa.string()
+    )
     return pa.table(columns)
 
 

@@ -16,6 +16,7 @@ from tempograd.bulk.sources import Columns
 from tempograd.bulk.worker import Job, Worker
 from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError
+from tempograd.core.findings import arg
 from tempograd.core.io import load, write_atomically
 from tempograd.engine import Call
 from tempograd.explainers import EXPLAINERS, Explainer
@@ -114,7 +115,7 @@ def open_worker(folder: str | Path, device: str | None = None) -> Worker:
     run = place.read()
     told = place.load("job.json")
     if told is None:
-        raise DataError(f"{folder} was begun for one process alone: begin it with workers= or an engine.")
+        raise DataError(f"{folder} was begun for one process alone: begin it with {arg:run.workers} or an engine.")
     kind = EXPLAINERS[told["method"]]
     parameters = {
         name: tuple(part) if isinstance(part, list) else part for name, part in told["parameters"].items()

@@ -248,8 +248,11 @@ def _filled(keys: NDArray[np.int64], least: int) -> tuple[NDArray[np.int64], int
 
 
 def _reason(error: Exception) -> str:
-    said = str(error).strip().partition("\n")[0] or type(error).__name__
-    return one_line(said if isinstance(error, TempogradError) else f"{type(error).__name__}: {said}", LONGEST)
+    """Return why a series has no explanation, arguments in the sentence marked."""
+    if isinstance(error, TempogradError):
+        return one_line(error.finding.marked, LONGEST)
+    first_line = str(error).strip().partition("\n")[0] or type(error).__name__
+    return one_line(f"{type(error).__name__}: {first_line}", LONGEST)
 
 
 def _outcome_of(path: Path, fragment: Fragment) -> Outcome:

@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 
 from tempograd.cli.colour import coloured
 from tempograd.cli.holding import holding_warnings, release
-from tempograd.cli.wording import as_typed
 from tempograd.core.errors import LONGEST, OutputError, TempogradError, closest, listed, one_line, quote, warn
 from tempograd.core.progress import last_words, stoppable
 from tempograd.core.registry import Registry, about, package
@@ -115,7 +114,7 @@ def _open_closed() -> None:
 
 
 def _failed(error: TempogradError) -> int:
-    print(coloured("tempograd:", "error", sys.stderr), as_typed(str(error)), file=sys.stderr)
+    print(coloured("tempograd:", "error", sys.stderr), error.finding.say("shell"), file=sys.stderr)
     release()
     return 1
 
@@ -260,7 +259,7 @@ def _add_offered(parts: Any, wanted: str | None, *, everything: bool) -> None:
         except TempogradError as error:
             if name == wanted:
                 raise
-            warn(str(error))
+            warn(error.finding.marked)
         many = f"offered by several packages: {listed(map(package, points))}"
         line = about(points[0]) if len(points) == 1 else many
         parts.add_parser(name, help=line.replace("%", "%%"))

@@ -19,7 +19,6 @@ from tempograd.cli.holding import release
 from tempograd.cli.inputs import is_dataset, is_folder, read_data, read_model
 from tempograd.cli.pool import pool_of
 from tempograd.cli.summary import warn_of_fresh_weights
-from tempograd.cli.wording import as_typed
 from tempograd.core.errors import LONGEST, InputError, listed, one_line
 from tempograd.core.formatting import percent
 from tempograd.core.progress import clock
@@ -212,10 +211,10 @@ def _facts(run: Run) -> dict[str, Any]:
     return {
         **summary,
         "fault_reasons": _reasons(run) if summary["faults"] else [],
-        "failures": {name: as_typed(kept_reason(text)) for name, text in run.failures().items()},
+        "failures": {name: kept_reason(text) for name, text in run.failures().items()},
         "series_per_worker_second": rate,
         "worker_seconds_left": None if count is None or not rate else count / rate,
-        "verdict": as_typed(run.verdict()),
+        "verdict": run.verdict(),
     }
 
 
@@ -225,7 +224,7 @@ def _reasons(run: Run) -> list[dict[str, Any]]:
     for name, reason in run.faults().items():
         grouped[reason].append(name)
     found = sorted(grouped.items(), key=lambda each: -len(each[1]))
-    return [{"reason": as_typed(reason), "series": len(ids), "ids": ids[:NAMED]} for reason, ids in found]
+    return [{"reason": reason, "series": len(ids), "ids": ids[:NAMED]} for reason, ids in found]
 
 
 def _progress_lines(facts: dict[str, Any]) -> Iterator[str]:

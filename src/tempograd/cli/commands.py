@@ -29,8 +29,8 @@ from tempograd.cli.summary import (
     warn_of_padding,
     warn_of_several_baselines,
 )
-from tempograd.cli.wording import OWN, as_typed
 from tempograd.core.errors import InputError, TempogradError, brief, quote, short_path, warn
+from tempograd.core.findings import SETTINGS
 from tempograd.core.formatting import alike, table, with_error
 from tempograd.core.io import EXPLANATION, MODEL, REPORT
 from tempograd.core.registry import Registry
@@ -254,7 +254,7 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
 
     A method or a value that there is not is told before anything is read.
     """
-    chosen = {name: getattr(args, name) for name in OWN if getattr(args, name, None) is not None}
+    chosen = {name: getattr(args, name) for name in (*SETTINGS, "draws") if getattr(args, name, None) is not None}
     for name, value in args.settings:
         if name in RESERVED:
             raise InputError(f"--set {name} is no setting of a method: pass {RESERVED[name]}.")
@@ -289,7 +289,7 @@ def labelled(args: argparse.Namespace) -> tuple[Series, bool]:
         series, faulty = read_data(args.data, args), False
     except TempogradError as error:
         series, faulty = read_data(args.data, args, labels=False), True  # fails again if labels are not the reason
-        warn(f"The labels are left out. {error}")
+        warn(f"The labels are left out. {error.finding.marked}")
     warn_of_padding(args, series)
     series = series.padded()
     if args.limit is not None:
@@ -342,7 +342,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
 
 
 def _verdict(explanation: Explanation) -> str:
-    return as_typed(sentence(explanation)).replace("pass --", "explain again with --")
+    return sentence(explanation, dialect="shell").replace("pass --", "explain again with --")
 
 
 def score_rows(found: ScoreTable) -> list[list[str]]:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from tempograd.cli.colour import coloured
-from tempograd.cli.wording import as_typed
 from tempograd.core.errors import TempogradWarning
 from tempograd.core.progress import before_drawing
 
@@ -28,8 +27,8 @@ def holding_warnings() -> Iterator[None]:
         usual = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
-            if issubclass(category, TempogradWarning):
-                _held.append(as_typed(str(message)))
+            if isinstance(message, TempogradWarning):
+                _held.append(message.finding.say("shell"))
             else:
                 usual(message, category, *rest, **named)
 

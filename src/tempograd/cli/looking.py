@@ -24,7 +24,6 @@ from tempograd.cli.inputs import (
 )
 from tempograd.cli.summary import fitting_classes
 from tempograd.cli.text_picture import draw_text
-from tempograd.cli.wording import as_typed
 from tempograd.core.errors import InputError, OutputError, UnknownNameError, short_path
 from tempograd.core.formatting import alike, short_number
 from tempograd.core.io import DRAWN, PICTURE
@@ -104,7 +103,7 @@ def find_series(explanation: Explanation, called: str) -> int:
 def run_top(args: argparse.Namespace) -> None:
     chosen = choose(args)
     rows = strongest(chosen.explanation, chosen.place, check_int(args.k, "--k", 1))
-    verdict = as_typed(sentence(chosen.explanation, chosen.place)).replace("pass --", "explain again with --")
+    verdict = sentence(chosen.explanation, chosen.place, "shell").replace("pass --", "explain again with --")
     same = repeated(args, "target", "model", "weights", "trust", "device", *SOURCE, "split")
     following = command("plot", str(args.explanation), **same, series=chosen.label)
     release()

@@ -16,7 +16,6 @@ from tempograd.cli.arguments import command
 from tempograd.cli.colour import coloured
 from tempograd.cli.holding import release
 from tempograd.cli.inputs import SOURCE, repeated
-from tempograd.cli.wording import as_typed
 from tempograd.core.errors import InputError, short_path, warn
 from tempograd.core.formatting import percent
 from tempograd.data import Series
@@ -176,7 +175,7 @@ def print_summary(
 
     Where labels are ``faulty``, a report takes the series from the explanation.
     """
-    facts = explanation_summary(explanation, model, series)
+    facts = explanation_summary(explanation, model, series, "shell")
     named, classes = args.classes or series.classes, explanation.classes or ()
     if named and not classes:
         facts["accuracy"] = None  # nobody knows which class a label is
@@ -186,7 +185,6 @@ def print_summary(
         following += f" --target {_typed(explanation.targets[0])}"
     warn_of_low_accuracy(facts["accuracy"], facts["outputs"], facts["series"])
     warn_of_changing_labels(explanation, series)
-    facts["verdict"] = as_typed(facts["verdict"])
     known = series.y is not None and not faulty and bool(classes or not named)
     facts["most_telling"] = _most_telling(explanation, model, series.y if known else None)
     release()

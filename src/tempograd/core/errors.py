@@ -9,7 +9,9 @@ from contextvars import ContextVar
 from os import PathLike, fspath
 from reprlib import Repr
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
+
+from tempograd.core.findings import Finding
 
 WIDTH = 60  # characters of a message that a value may take
 LONGEST = 300  # characters of a message, which people read in a terminal
@@ -19,15 +21,29 @@ FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
 class TempogradError(Exception):
     r"""Base class, so that callers can catch everything raised on purpose; its message is always one line.
 
+    Attributes
+    ----------
+    finding : Finding
+        What was refused: its code, by default that of the class, and the sentence with its arguments marked.
+
     Examples
     --------
     >>> print(TempogradError("There is no channel a\nb."))
     There is no channel a\nb.
+    >>> InputError("x is empty.", code="series.empty").code
+    'series.empty'
     """
 
-    def __init__(self, message: object = "") -> None:
-        text = str(message)
-        super().__init__(one_line(text, 6 * len(text)))  # an escaped letter is longer
+    default_code: ClassVar[str] = "error"
+
+    def __init__(self, message: object = "", *, code: str | None = None, **data: object) -> None:
+        self.finding = Finding(code or self.default_code, "refusal", data, _whole_line(str(message)))
+        super().__init__(self.finding.say())
+
+    @property
+    def code(self) -> str:
+        """Return the code of the finding."""
+        return self.finding.code
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Keep what was said, for other processes: subclasses make their message from other arguments."""
@@ -40,28 +56,44 @@ def _restored(kind: type[TempogradError], args: tuple[object, ...]) -> Tempograd
     return error
 
 
+def _whole_line(text: str) -> str:
+    return one_line(text, 6 * len(text))  # an escaped letter is longer
+
+
 class InputError(TempogradError, ValueError):
     """An argument has the wrong shape, type or value."""
+
+    default_code = "input"
 
 
 class SettingError(TempogradError, ValueError):
     """The hyper-parameters of a method do not fit each other or the series."""
 
+    default_code = "setting"
+
 
 class ModelError(TempogradError, ValueError):
     """The model returned something that cannot be explained."""
+
+    default_code = "model"
 
 
 class DataError(TempogradError, ValueError):
     """A file is missing, damaged or in a format that cannot be read."""
 
+    default_code = "data"
+
 
 class OutputError(TempogradError, OSError):
     """A file cannot be written, or must not be."""
 
+    default_code = "output"
+
 
 class MissingExtraError(TempogradError, ImportError):
     """An optional package is not installed."""
+
+    default_code = "extra"
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"This needs {package}: pip install 'tempograd[{extra}]'.")
@@ -69,6 +101,8 @@ class MissingExtraError(TempogradError, ImportError):
 
 class UnknownNameError(TempogradError, KeyError):
     """A name is in no registry; ``short`` tells what people call known names for short, for the hint."""
+
+    default_code = "name"
 
     def __init__(
         self,
@@ -90,13 +124,24 @@ class UnknownNameError(TempogradError, KeyError):
 
 
 class TempogradWarning(UserWarning):
-    """Something works, but not as well as it could; the text says how to improve it."""
+    """Something works, but not as well as it could; the text says how to improve it.
+
+    Attributes
+    ----------
+    finding : Finding
+        What it is about, which says itself in the words of Python and of the command line.
+    """
+
+    def __init__(self, finding: Finding | str = "") -> None:
+        self.finding = finding if isinstance(finding, Finding) else Finding("warning", "warning", text=finding)
+        super().__init__(self.finding.say())
 
 
 class WarningCounts:
     r"""Warnings that were counted instead of said: what the first of each kind said, and how many there were.
 
-    Two warnings are of one kind where they differ in figures alone, such as the number of series.
+    Two warnings are of one kind where they differ in figures alone, such as the number of series. Arguments in
+    them stay marked until it is known who reads them.
 
     Examples
     --------
@@ -168,16 +213,39 @@ def are_counted() -> bool:
     return _counting.get() is not None
 
 
-def warn(message: str) -> None:
-    """Warn at the line that called the library, however deep inside it this is."""
-    message, counts = one_line(message, 6 * len(message)), _counting.get()
+_collecting: ContextVar[list[Finding] | None] = ContextVar("tempograd_findings", default=None)
+
+
+def collect() -> list[Finding]:
+    """Return an empty list, which what is noted in this thread goes to until the next such list."""
+    findings: list[Finding] = []
+    _collecting.set(findings)
+    return findings
+
+
+def note(finding: Finding) -> None:
+    """Put a finding on the list of the explanation that is being made, once."""
+    findings = _collecting.get()
+    if findings is not None and finding not in findings:
+        findings.append(finding)
+
+
+def warn(message: str | Finding, **data: object) -> None:
+    """Warn at the line that called the library, however deep inside it this is; the explanation keeps it too.
+
+    ``message`` is a finding, the code of a row of :data:`tempograd.core.findings.SAYS` with its ``data``, or a
+    sentence.
+    """
+    finding = message if isinstance(message, Finding) else Finding.of_warning(_whole_line(message), data)
+    note(finding)
+    counts = _counting.get()
     if counts is not None:
-        counts.add(message)
+        counts.add(_whole_line(finding.marked))
         return
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("tempograd."):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, TempogradWarning, stacklevel=level)
+    warnings.warn(TempogradWarning(finding), stacklevel=level)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from tempograd.core.errors import DataError, InputError, OutputError, brief, one_line, short_path
+from tempograd.core.findings import arg
 from tempograd.core.progress import uninterrupted
 from tempograd.core.validation import unexpanded
 
@@ -185,7 +186,8 @@ def _target(path: Path, kind: Kind | None, force: bool, inputs: Iterable[str | P
         raise OutputError(f"{name} is write-protected: make it writable, or name another file.")
     if kind is not None and not force and status.st_size and not kind.wrote(target):
         raise OutputError(
-            f"{name} exists and is no {kind.name} that tempograd wrote: name another file, or pass force=True to "
+            f"{name} exists and is no {kind.name} that tempograd wrote: name another file, or pass "
+            f"{arg:source.force=True} to "
             "overwrite it."
         )
     return target

@@ -118,7 +118,7 @@ class Registry(Mapping[str, T]):
             try:
                 found[name] = self[name]
             except TempogradError as error:
-                warn(str(error))
+                warn(error.finding.marked)
         return found
 
     def __getitem__(self, name: str) -> T:

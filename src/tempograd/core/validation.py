@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core.errors import InputError, SettingError, brief
+from tempograd.core.findings import arg
 
 ROWS = 4096  # series looked at at once, so that a memory-mapped array is never read whole
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
@@ -136,7 +137,7 @@ def check_series(
     name: str = "x",
     *,
     gaps: bool = False,
-    marking: str = "tempograd.Series(x, mask='nan')",
+    marking: str = f"{arg:series.mask=nan}",
 ) -> Tensor:
     """Return ``x`` as a finite float tensor (batch, time, channel), without copying it.
 
@@ -146,10 +147,13 @@ def check_series(
     if tensor.ndim != 3:
         few = f"write {name}[None] for a single series, {name}[..., None] for a single channel"
         advice = few if tensor.ndim < 3 else f"write {name}.flatten(2) if all further axes are channels"
-        raise InputError(f"{name} must be (batch, time, channel), got {tuple(tensor.shape)}: {advice}.")
+        raise InputError(
+            f"{name} must be (batch, time, channel), got {tuple(tensor.shape)}: {advice}.", code="series.shape"
+        )
     if tensor.numel() == 0:
         raise InputError(
-            f"{name} is empty, its shape is {tuple(tensor.shape)}: pass at least one series, step and channel."
+            f"{name} is empty, its shape is {tuple(tensor.shape)}: pass at least one series, step and channel.",
+            code="series.shape",
         )
     refuse_integers(tensor, name)
     for start in range(0, len(tensor), ROWS):
@@ -163,10 +167,7 @@ def check_series(
 def refuse_integers(tensor: Tensor, name: str) -> None:
     """Refuse what no gradient exists for."""
     if not tensor.is_floating_point():
-        raise InputError(
-            f"{name} must hold floating-point numbers, got {tensor.dtype}: write {name}.float(), or "
-            f"{name}.astype('float32') of an array."
-        )
+        raise InputError(f"{name} must hold floating-point numbers, got {tensor.dtype}: convert it to float32.")
 
 
 def _refuse(rows: Tensor, name: str, marking: str, *, gaps: bool) -> None:
@@ -175,12 +176,13 @@ def _refuse(rows: Tensor, name: str, marking: str, *, gaps: bool) -> None:
         raise InputError(f"{name} must not hold NaN or infinity: put a number there, or leave those series out.")
     if bool(rows.isinf().any()):
         raise InputError(
-            f"{name} holds infinity: put a number there, and pass mask= with 0 for cells that were not observed."
+            f"{name} holds infinity: put a number there, and 0 into the mask for cells that were not observed."
         )
     if not gaps:
         raise InputError(
-            f"{name} holds NaN: pass {marking} if NaN marks what is missing, or put a number there and pass mask= "
-            "with 0 for such cells."
+            f"{name} holds NaN: pass {marking} if NaN marks what is missing, or put a number there and 0 into the "
+            "mask.",
+            code="series.nan",
         )
 
 
@@ -203,7 +205,10 @@ def without_gaps(
         return x, mask, fill(value, x, mask, name)
     if mask is not None and bool((gaps & mask).any()):
         raise InputError(
-            "x holds NaN where mask= says that a value was observed: pass mask='nan', or a mask that is 0 there."
+            f"x holds NaN where the mask says that a value was observed: pass {arg:series.mask=nan}, or a mask "
+            "that is "
+            "0 there.",
+            code="series.nan",
         )
     mask = ~gaps if mask is None else mask
     filled = x.masked_fill(gaps, 0 if empty is None else empty)
@@ -274,7 +279,7 @@ def fill(value: Any, x: Tensor, mask: Tensor | None, name: str) -> Tensor:
     if isinstance(value, str) and value == "average":
         return average(x, mask).expand_as(x)
     if isinstance(value, str):
-        drawn = ", 'background' (drawn from background=)" if name == "baseline" else ""
+        drawn = f", 'background' (drawn from {arg:question.background})" if name == "baseline" else ""
         raise InputError(f"{name} must be 'zero', 'average'{drawn} or a tensor, got {brief(value)}.")
     tensor = check_numbers(value, name)
     if tensor.dtype == torch.bool:
@@ -398,7 +403,7 @@ def check_model(value: Any, name: str = "The model") -> None:
         raise InputError(
             f"{name} must be an nn.Module, a function of series (batch, time, channel) or an estimator, but it is "
             f"{kind}"
-            f"{': read a file with tempograd.load_model' if isinstance(value, (str, Path)) else ''}."
+            f"{f': read a file with {arg:load.model}' if isinstance(value, (str, Path)) else ''}."
         )
     if torch._C._are_functorch_transforms_active():
         raise InputError(

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.core import validation
+from tempograd.core.checks import run_checks
 from tempograd.core.errors import InputError, ModelError
+from tempograd.core.findings import arg
 from tempograd.core.question import Question
 from tempograd.engine.background import LOOKED, LOOKS, Background, pooled
 from tempograd.engine.batching import DEFAULT, Batching, suits_cpu
@@ -32,7 +34,7 @@ from tempograd.engine.outputs import (
     resumed,
     select_target,
 )
-from tempograd.engine.tasks import check_steps, found_task, link_for, named_target
+from tempograd.engine.tasks import STEPS, TASKS, check_steps, found_task, link_for, named_target
 from tempograd.targets import mean
 from tempograd.typing import Picker
 
@@ -149,7 +151,7 @@ class Ask:
         check_steps(question.steps, task)
         called = validation.check_classes(classes, None)
         question = replace(question, target=named_target(question.target, called))
-        _check_steps(question)
+        run_checks(STEPS, {"target": question.target, "steps": question.steps})
         x = validation.check_series(x, gaps=mask is not None)
         observed = validation.check_mask(mask, x)
         x, observed, absent = validation.without_gaps(x, observed, question.baseline, "baseline", empty)
@@ -177,7 +179,7 @@ class Ask:
         """Return a fresh ask that differs in some of its parts, or in its question's."""
         asked = {name: changes.pop(name) for name in ("target", "steps") if name in changes}
         question = replace(self.question, **asked)
-        _check_steps(question)
+        run_checks(STEPS, {"target": question.target, "steps": question.steps})
         return replace(self, question=question, progress=Progress(), **changes)
 
     def each(self) -> list["Ask"]:
@@ -395,19 +397,14 @@ class Ask:
 
     def _resolve(self, raw: Tensor) -> Resolved:
         """Find out from the first output what kind of output the model has, and complete target and steps."""
-        whole, time, asked, output = tuple(raw.shape[1:]), self.time, self.question, self.output
-        picked, guessed = callable(asked.target), asked.output is None and self.task is None
-        if guessed and len(whole) > 1 and (len(whole) > 2 or whole[0] != time) and not picked:
-            output = "raw"  # there is no axis of classes
-        task = found_task(self.task, whole, time, output, picked=picked)
-        per_step = len(whole) == 2 and whole[0] == time and self.task in {None, "per_step"}
-        axes = () if picked or per_step or len(whole) == 1 else whole
-        # of columns, whose last axis is theirs
-        columns = whole[-1] if per_step or output == "probability" else math.prod(whole)
+        whole, asked, output = tuple(raw.shape[1:]), self.question, self.output
+        task = self.task_of(whole)
+        per_step = task == "per_step" and len(whole) == 2 and whole[0] == self.time
+        columns = whole[-1] if task is None else TASKS[task].columns(whole)
         validation.check_classes(self.classes, class_count(columns, output))
         averaged = _averaged(asked.target, task, whole, columns)
         target = mean() if averaged else asked.target
-        axes = () if averaged else axes
+        axes = () if callable(target) or per_step or len(whole) == 1 else whole
         shape = (len(self.x), *([] if axes else whole[:-1]))
         chosen = resolve_target(target, shape, columns, output, axes)
         steps = None
@@ -418,23 +415,25 @@ class Ask:
             chosen = torch.zeros(shape, dtype=torch.int64, device=self.x.device)
         return Resolved(task, output, axes, columns, per_step, chosen, steps, averaged)
 
+    def task_of(self, shape: tuple[int, ...]) -> str | None:
+        """Return the task of outputs of this shape for one series, or refuse to guess it."""
+        asked = self.question
+        picked, chosen = callable(asked.target), asked.steps is not None
+        return found_task(self.task, shape, self.time, asked.output, picked=picked, steps=chosen)
+
 
 def _averaged(target: Any, task: str | None, whole: tuple[int, ...], columns: int) -> tuple[int, ...]:
     """Return the shape of a forecast of which no target was asked for; refuse to choose one of several numbers."""
     if target is not None or columns == 1:
         return ()
     if task == "regression":
+        several = len(whole) > 1
         raise InputError(
-            f"The model returns {columns} numbers per series, and task='regression' has no predicted "
-            f"class to choose one by: pass target=, {'an address such as ' if len(whole) > 1 else ''}"
-            f"{tuple(0 for _ in whole) if len(whole) > 1 else f'0 to {columns - 1}'}."
+            f"The model returns {columns} numbers per series, and {arg:predictor.task=regression} has no "
+            f"predicted class to choose one by: pass {arg:question.target}, {'an address such as ' if several else ''}"
+            f"{tuple(0 for _ in whole) if several else f'0 to {columns - 1}'}."
         )
     return whole if task == "forecast" else ()
-
-
-def _check_steps(question: Question) -> None:
-    if callable(question.target) and question.steps is not None:
-        raise InputError("steps= cannot be combined with a function as target: pick the steps in the function.")
 
 
 def _lengths(call: Call, mask: Tensor | None, x: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError
+from tempograd.core.findings import arg
 from tempograd.core.rng import FAR, Stream, bits, keys, split
 from tempograd.engine.batching import CELLS, slices
 from tempograd.engine.calls import Call
@@ -63,14 +64,15 @@ class Background:
         if pool.shape[1:] != x.shape[1:]:
             raise InputError(
                 f"The background series have shape {tuple(pool.shape[1:])}, x has {tuple(x.shape[1:])}: pass "
-                "series of the same length and channels as background=."
+                f"series of the same length and channels as {arg:question.background}."
             )
         pool = pool.to(dtype) if pool.numel() > CELLS else pool.to(device, dtype)
         marks, order = marks_of(pool).sort(stable=True)
         alike = bool(marks[0] == marks[-1])
         if alike and bool((marks_of(x.to(dtype)).to(marks.device) == marks[0]).any()):
             raise InputError(
-                "background= holds nothing but the explained series itself: pass others, such as training series."
+                f"{arg:question.background} holds nothing but the explained series itself: pass others, such as "
+                "training series."
             )
         pool = pool[order]
         mean = pool.mean(0, dtype=torch.float64)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core.errors import InputError, ModelError, brief
+from tempograd.core.findings import arg
 from tempograd.core.series import has_rows
 from tempograd.engine.conventions import (
     NO_GRADIENT,
@@ -240,7 +241,8 @@ class Call:
             if one != other and (one[:2] != (1, short) or other[:2] != (1, long) or one[2:] != other[2:]):
                 raise ModelError(
                     f"The model returns {one[1:]} for a series of {short} steps and {other[1:]} for one of "
-                    f"{long}: pass series padded to one length, with mask=, or a function that returns as many "
+                    f"{long}: pass series padded to one length, with {arg:series.mask}, or a function that "
+                    "returns as many "
                     "numbers for all of them."
                 )
             self._known.append(one != other)

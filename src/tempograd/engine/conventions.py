@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, brief
+from tempograd.core.findings import arg
 from tempograd.typing import ModelLayout, Task
 
 LAYOUTS: tuple[ModelLayout, ...] = get_args(ModelLayout)
@@ -87,8 +88,9 @@ def picked(raw: Any, pick: str | int | None, rows: int, *, time_first: bool = Fa
         return raw if _is_array(raw) else _only(raw, rows, time_first=time_first)
     if _is_array(raw):
         raise ModelError(
-            f"The model returns one array, {_shape(raw, rows)}, of which pick={pick!r} can pick nothing: leave it "
-            "out, and name one of its outputs as target=."
+            f"The model returns one array, {_shape(raw, rows)}, of which {arg:predictor.pick={pick}} can pick "
+            "nothing: leave it "
+            f"out, and name one of its outputs as {arg:question.target}."
         )
     found = raw
     for key in _path(raw, pick):
@@ -150,7 +152,8 @@ def _only(raw: Any, rows: int, *, time_first: bool) -> Any:
     if found:
         outputs = {name: held[name] for name in found}
         raise ModelError(
-            f"The model returns one {kind} with several outputs, {_listed(outputs, rows)}: pass pick={found[0]!r} "
+            f"The model returns one {kind} with several outputs, {_listed(outputs, rows)}: pass "
+            f"{arg:predictor.pick={found[0]}} "
             "or another of them."
         )
     if not held:

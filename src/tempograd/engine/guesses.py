@@ -1,4 +1,4 @@
-"""What clean outputs tell about a model: NaN, probabilities already, and what a shape was taken for."""
+"""What clean outputs tell about a model: NaN, and scores that are probabilities already."""
 
 import math
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from tempograd.core.errors import InputError, ModelError
+from tempograd.core.findings import arg
 from tempograd.engine.cuda import HostCopy
 
-LONG_ENOUGH = 8  # steps: few models have as many classes
 KEPT = 2**14  # numbers of the first outputs that are kept for a second look
 
 
@@ -26,70 +26,6 @@ def written(output: str, columns: int | None) -> str:
     if output == "sigmoid":
         return f"'probability' (sigmoid of each of {columns} outputs)"
     return f"{output!r} ({'sigmoid of 1 output' if columns == 1 else f'softmax over {columns} outputs'})"
-
-
-_ONE = "pass task='regression' or output='raw' for it as it is, or task='binary' if it is a logit"
-
-
-def assumption(shape: Sequence[int], time: int, *, picked: bool, chosen: bool) -> str | None:
-    """Say what an output of this shape, for one series, was taken for where its values cannot tell; else None.
-
-    ``picked`` says that a function picks the score, ``chosen`` that steps were, which only outputs per step have.
-
-    Examples
-    --------
-    >>> assumption((1,), 48, picked=False, chosen=False)[:62]
-    "The model's one output was taken for a logit of class 1, and i"
-    >>> assumption((3,), 48, picked=False, chosen=False) is None
-    True
-    """
-    if tuple(shape) == (1,):
-        return f"The model's one output was taken for a logit of class 1, and its sigmoid was explained: {_ONE}."
-    if len(shape) == 1 and shape[0] == time >= LONG_ENOUGH:
-        return (
-            f"The model's {time} outputs are as many as the steps of the series, and softmax over them was "
-            "explained: pass task='forecast', or 'per_step' if each is that of a step, or task='classification' "
-            "if they are logits of classes."
-        )
-    if len(shape) == 1 or chosen:
-        return None
-    made = "a sigmoid" if shape[-1] == 1 else f"softmax over {shape[-1]} classes"
-    if len(shape) == 2 and shape[0] == time:
-        return (
-            f"The model's output, {shape[-1]} per step of the series, was taken for logits of classes at each of "
-            f"the {time} steps, and {made} was explained: pass task='per_step' if it is that, or task='forecast' "
-            "or output='raw' for it as it is."
-        )
-    if not picked:
-        return None
-    return (
-        f"The model's output for a series has shape {tuple(shape)}, and {made}, its last axis, was applied before "
-        "target(output): pass task='forecast' or output='raw' for it as it is, or output='probability' if that "
-        "was meant."
-    )
-
-
-ALREADY = (
-    "The model ends with a sigmoid, and another function was applied to what it returns: pass output='raw', or "
-    "output='probability' if that was meant."
-)
-
-
-def averaged(shape: Sequence[int]) -> str:
-    """Say that the mean of outputs of this shape was explained, since nobody chose one.
-
-    Examples
-    --------
-    >>> averaged((24, 7))[:62]
-    "No target was given, so the mean of the forecast's 168 outputs"
-    """
-    example = tuple(min(size - 1, 3 - place) if place < 3 else 0 for place, size in enumerate(shape))
-    one = str(example[0]) if len(example) == 1 else str(example)
-    return (
-        f"No target was given, so the mean of the forecast's {math.prod(shape)} outputs, of shape {tuple(shape)} "
-        f"for a series, was explained: pass target={one} for one of them, or target=tempograd.targets.mean() for "
-        "the mean, with task='forecast'."
-    )
 
 
 class Findings:
@@ -183,5 +119,5 @@ def _refuse(found: Sequence[Sequence[float]], output: str, shape: Sequence[int])
     if normalised and output == "probability":
         raise ModelError(
             "The model already returns probabilities (non-negative rows that sum to 1): "
-            "pass output='raw', otherwise softmax would be applied twice."
+            f"pass {arg:question.output=raw}, otherwise softmax would be applied twice."
         )

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, brief, warn
+from tempograd.core.findings import arg
 from tempograd.core.stamps import check_times, is_nested
 from tempograd.typing import Times
 
@@ -280,11 +281,7 @@ def _warn_of_series_without_channels(packing: Packing) -> None:
     lengths = {part.time: part.name for part in packing.parts if not part.is_static and part.time > 1}
     for part in packing.parts:
         if len(part.shape) == 1 and part.depth in lengths:
-            warn(
-                f"{part.name} is taken for {part.depth} static values, and {lengths[part.depth]} has as many "
-                f"steps: if {part.name} is a series of one channel, write [..., None] behind it, and "
-                "tempograd.Predictor(layout='BT') if the model takes it without that axis."
-            )
+            warn("inputs.static", name=part.name, count=part.depth, other=lengths[part.depth])
 
 
 def _by_name(x: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -308,13 +305,15 @@ def _series(value: Any, name: str, *, gaps: bool) -> Tensor:
         )
     if not gaps and tensor.is_floating_point() and bool(tensor.isnan().any()):
         raise InputError(
-            f"{name} holds NaN: pass tempograd.Series(x, mask='nan') if that marks what is missing, or put a "
-            f"number there and pass mask={{{name!r}: …}} with 0 for such cells."
+            f"{name} holds NaN: pass {arg:series.mask=nan} if that marks what is missing, or put a number there "
+            "and 0 "
+            "into the mask of this input.",
+            code="series.nan",
         )
     if not tensor.is_floating_point():
         raise InputError(
-            f"{name} must hold floating-point numbers to be explained, got {tensor.dtype}: write {name}.float(), "
-            f"or pass it as fixed={{{name!r}: …}} if it holds categories, lengths or the like."
+            f"{name} must hold floating-point numbers to be explained, got {tensor.dtype}: convert it to "
+            f"float32, or pass it as {arg:series.fixed} if it holds categories, lengths or the like."
         )
     if tensor.ndim == 3:
         return validation.check_series(tensor, "BTD", name, gaps=gaps)
@@ -355,8 +354,8 @@ def _completed(
     what = f"baseline of {part.name}"
     if part.is_static and isinstance(baseline, str) and baseline == "average":
         raise InputError(
-            f"baseline='average' is a mean over time, which {part.name} does not have: write "
-            f"baseline={{{part.name!r}: …}} with numbers, such as the mean of the training series."
+            f"{arg:question.baseline=average} is a mean over time, which {part.name} does not have: pass "
+            f"numbers as the {arg:question.baseline} of that input, such as the mean of the training series."
         )
     if baseline is not None and not isinstance(baseline, str):
         baseline = _laid(part, baseline, what)

@@ -16,6 +16,7 @@ from torch.nn.modules import module as nn_module
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, TempogradError, brief
+from tempograd.core.findings import arg
 from tempograd.engine.batching import Batching, out_of_memory
 from tempograd.engine.conventions import as_model, as_output, picked
 from tempograd.engine.model import Model, running, undisturbed_by_others
@@ -68,7 +69,7 @@ def _fault(raw: Tensor, z: Tensor, who: str) -> str:
     least = "at least one number" if matching else "one row"
     shape = tuple(raw.shape)
     turned = not matching and z.ndim == 3 and (rows in shape[1:2] or shape[:1] == (z.shape[1],))
-    hint = "; pass tempograd.Predictor(model, layout='TBD') if it takes (time, batch, channel)" if turned else ""
+    hint = f"; pass {arg:predictor.layout=TBD} if it takes (time, batch, channel)" if turned else ""
     return f"{who} must return {least} per series: {rows} series gave shape {shape}{hint}."
 
 
@@ -218,7 +219,7 @@ def _failed(error: Exception, z: Tensor) -> str | None:
         return None
     return (
         f"The model cannot be called with series alone ({_first(str(error))}): pass the rest as "
-        "fixed={'name': …}, or in x={'name': …} what is to be explained too."
+        f"{arg:series.fixed}, or with the series, by name, what is to be explained too."
     )
 
 
@@ -241,7 +242,7 @@ def _plain(said: str, z: Tensor) -> str | None:
         return (
             f"The model got series in {z.dtype} on {z.device} and computes elsewhere or in another precision "
             f"({_first(said)}): if a function hides its module, pass "
-            "tempograd.Predictor(function, modules=[module])."
+            f"{arg:predictor.modules=[module]}."
         )
     return None
 
@@ -276,7 +277,7 @@ def misfit(error: Exception, shape: Sequence[int]) -> str | None:
         return None
     return (
         f"The model cannot take x of shape {tuple(shape)}, read as (batch, time, channel): {_first(str(error))}; "
-        "Series(layout=) is the order of the axes of x, Predictor(layout=) that of the model."
+        f"{arg:series.layout} is the order of the axes of x, {arg:predictor.layout} that of the model."
     )
 
 
@@ -489,7 +490,7 @@ def _range(columns: int, output: str) -> str:
     if one_logit(columns, output):
         return "the model's only output is the logit of class 1, and class 0 is its complement"
     if columns == 1:
-        return "the model has one output, which as output='raw' is target 0"
+        return f"the model has one output, which as {arg:question.output=raw} is target 0"
     return f"the model has {columns} outputs, 0 to {columns - 1}"
 
 
@@ -502,7 +503,9 @@ def resolve_steps(
     """
     if raw.ndim != 3:
         if steps is not None:
-            raise InputError("steps= is for models with one output per time step; this one has one per series.")
+            raise InputError(
+                f"{arg:question.steps} is for models with one output per time step; this one has one per series."
+            )
         return None
     if isinstance(steps, str):
         if steps != "own":
@@ -531,7 +534,8 @@ def _within(chosen: Tensor, shown: Sequence[int] | None) -> Tensor:
     if len(missing):
         row, step = missing[0].tolist()
         raise InputError(
-            f"steps= chooses step {step} of x[{row}], which has {(shown or [])[row]} steps: choose steps that all "
+            f"{arg:question.steps} chooses step {step} of x[{row}], which has {(shown or [])[row]} steps: choose "
+            "steps that all "
             "series have, or pass a boolean array (series, time) with those of each."
         )
     return chosen

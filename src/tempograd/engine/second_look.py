@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.core.errors import InputError
+from tempograd.core.findings import arg
 from tempograd.engine.cuda import NotCapturableError, plain_state
 from tempograd.engine.model import (
     Model,
@@ -339,7 +340,8 @@ class Realisation:
             size = long.double().abs().amax()
             if not bool(((long - again).double().abs() <= 1e-4 * size).all()):
                 raise InputError(
-                    "draws= cannot repeat the random numbers of this model: they come from a generator out of "
+                    f"{arg:question.draws} cannot repeat the random numbers of this model: they come from a "
+                    "generator out of "
                     "reach, or the model remembers earlier calls; let it draw from torch's generator."
                 )
             try:

@@ -1,16 +1,19 @@
 """The series that a call compares with, where other series are its baseline."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
+from tempograd.core.checks import run_checks
 from tempograd.core.errors import InputError
+from tempograd.core.findings import arg
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series
 from tempograd.engine import Ask, Background, is_several
-from tempograd.engine.background import in_time_order, is_background
+from tempograd.engine.background import in_time_order
+from tempograd.explainers.checks import BACKGROUND
 from tempograd.typing import InputBaselines, Inputs
 
 if TYPE_CHECKING:
@@ -19,16 +22,12 @@ if TYPE_CHECKING:
 
 def drawn_from(
     explainer: "Explainer",
-    able: Callable[[], list[str]],
     x: Series,
     baseline: InputBaselines | None,
     background: Inputs | Series | None,
 ) -> tuple[Inputs | None, InputBaselines | None]:
-    """Check the series that baselines are drawn from; return them, and the baseline on average.
-
-    ``able`` lists the methods that can draw.
-    """
-    check_background(explainer, able, baseline, background)
+    """Check the series that baselines are drawn from; return them, and the baseline on average."""
+    check_background(explainer, baseline, background)
     if background is None:
         return None, baseline
     pool = in_time_order(Series.of(background).filled)
@@ -36,26 +35,10 @@ def drawn_from(
     return pool, mean_of(pool)
 
 
-def check_background(
-    explainer: "Explainer", able: Callable[[], list[str]], baseline: Any, background: Any
-) -> None:
+def check_background(explainer: "Explainer", baseline: Any, background: Any) -> None:
     """Refuse other series where they make no difference, or are missing, or the method cannot draw them."""
-    if not is_background(baseline):
-        if background is not None:
-            raise InputError(
-                "background= of a call is for baseline='background': pass that too, or series to learn from to "
-                "explainer.fit(model, series)."
-            )
-        return
-    if background is None:
-        raise InputError(
-            "baseline='background' compares with other series: pass them as background=, such as training series."
-        )
-    if explainer.uses_baseline and not explainer.takes_background:
-        raise InputError(
-            f"{explainer.name} compares with one baseline and draws none: use one of {', '.join(able())}, or pass "
-            "the mean of the other series as baseline=."
-        )
+    facts = {"method": explainer.name, "facts": explainer, "baseline": baseline, "background": background}
+    run_checks(BACKGROUND, facts)
 
 
 def require_like(pool: Inputs, x: Series) -> None:
@@ -68,7 +51,7 @@ def require_like(pool: Inputs, x: Series) -> None:
     if isinstance(pool, Tensor) and tuple(pool.shape[1:]) != x.shape[1:]:
         raise InputError(
             f"The background series have shape {tuple(pool.shape[1:])}, x has {x.shape[1:]}: pass series of the "
-            "same length and channels as background=."
+            f"same length and channels as {arg:question.background}."
         )
 
 

@@ -11,8 +11,10 @@ import numpy as np
 from torch import Tensor
 
 from tempograd.core import settings, validation
-from tempograd.core.errors import DataError, InputError, short_path, silenced, warn
+from tempograd.core.checks import run_checks
+from tempograd.core.errors import DataError, InputError, collect, short_path, silenced, warn
 from tempograd.core.estimate import Estimate
+from tempograd.core.findings import arg
 from tempograd.core.question import Question
 from tempograd.core.registry import Registry
 from tempograd.core.series import Series
@@ -29,7 +31,6 @@ from tempograd.engine import (
     score_delta,
     told_by,
 )
-from tempograd.engine.guesses import ALREADY, assumption, averaged
 from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import (
     FEW,
@@ -43,8 +44,10 @@ from tempograd.engine.second_look import (
     trusted,
 )
 from tempograd.engine.tasks import AS_THEY_ARE, told_task
+from tempograd.explainers.assumptions import check_labels, note_assumptions
 from tempograd.explainers.background import drawn_from, laid_ready
 from tempograd.explainers.batches import as_one_input, nouns
+from tempograd.explainers.checks import METHOD
 from tempograd.explainers.files import (
     LearntParts,
     fingerprint_of_explainer,
@@ -70,39 +73,6 @@ from tempograd.typing import (
     Task,
 )
 
-# Doubts about an explanation that was just made
-
-NOISE = (
-    "The model answers the same series differently when it is asked again, so the scores hold its noise: pass "
-    "draws=32 to average over its random numbers, with an error."
-)
-IN_COMPANY = (
-    "The model's answer to a series depends on the other series of its batch or on its place among them, and so "
-    "do the scores: pass a function that calls it with one series at a time."
-)
-BY_ITSELF = (
-    "The model's answer to a series depends on the other series of its batch or on its place among them, so each "
-    "was run by itself, which takes longer: look for statistics over the batch or a positional encoding along it. "
-    "batch_size= runs batches all the same."
-)
-
-
-def warn_of_doubts(ask: Ask, look: SecondLook | None) -> None:
-    """Warn of what was assumed of the outputs, and of a sigmoid that was applied twice."""
-    outputs, sigmoid = ask.first_outputs(), look is not None and look.sigmoid
-    asked, resolved = ask.question, ask.resolved
-    guessed = asked.output is None and ask.task is None and resolved.output == "probability"
-    if outputs is not None and guessed and not sigmoid and (ask.classes is None or resolved.columns != 1):
-        picked, chosen = callable(asked.target), asked.steps is not None
-        message = assumption(outputs.shape[1:], ask.time, picked=picked, chosen=chosen)
-        if message is not None:
-            warn(message)
-    by_task = asked.output is None and ask.task is not None
-    if sigmoid and (guessed or (by_task and resolved.output != "raw")):
-        warn(ALREADY)
-    if resolved.averaged:
-        warn(averaged(resolved.averaged))
-
 
 def varied(ask: Ask, look: SecondLook | None, caller: str) -> Varying:
     """Tell whether the model's outputs for the same series differ, and why."""
@@ -124,11 +94,6 @@ EXPLAINERS: Registry[type["Explainer"]] = Registry(
     lambda thing: isinstance(thing, type) and issubclass(thing, Explainer),
     "a class under tempograd.Explainer",
 )
-
-
-def _that_draw_baselines() -> list[str]:
-    """Return the names of methods that can compare with other series; this loads all of them."""
-    return sorted(name for name, kind in EXPLAINERS.items() if kind.takes_background)
 
 
 @dataclass(frozen=True)
@@ -360,9 +325,10 @@ class Explainer(ABC):
             Whether methods that follow a path compare the gradient with differences of the score, three forward
             passes a series; see ``Explanation.gradient_check``.
         """
+        findings = collect()
         predictor, series = nouns(model, x)
         baseline = baseline.filled if isinstance(baseline, Series) else baseline
-        pool, baseline = drawn_from(self, _that_draw_baselines, series, baseline, background)
+        pool, baseline = drawn_from(self, series, baseline, background)
         wanted = check_targets(target, targets)
         self._check_call(target, wanted, batch_size, gradient_check)
         draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
@@ -375,6 +341,7 @@ class Explainer(ABC):
             require_torch(adapted)
         output, task, classes = told_by(adapted, output, predictor.task, predictor.classes)
         told = common_task(target, wanted, lambda each: told_task(task, predictor.model, each, output))
+        check_labels(series, told, output, steps)
         with generators_kept(bare), frozen(bare) as restore_buffers:
             ask = Ask.create(
                 adapted,
@@ -399,9 +366,11 @@ class Explainer(ABC):
                 ran = self._run(bare, adapted, asks, draws, restore_buffers)
             restore_buffers()
         if ran.varies and ran.draws == 1:
-            warn(NOISE if ran.varies == "drawn" else BY_ITSELF if ran.by_itself else IN_COMPANY)
+            warn("model.stochastic" if ran.varies == "drawn" else f"model.{'alone' if ran.by_itself else 'mixes'}")
+        note_assumptions(self, predictor, series, ran.asks[0], asked=target is not None or wanted is not None)
         names = series.ids if isinstance(series.ids, tuple) else None
         known = ran.told() | one.labels | {"names": names, "classes": ask.classes, "raw": raw}
+        known |= {"findings": tuple(findings)}
         return together(
             [
                 self._explanation(result, each, _asked(output, each, variant=variant), known)
@@ -437,7 +406,8 @@ class Explainer(ABC):
         for each, result in zip(asks, results, strict=True):
             each.verify(result.values)
         varies: Varying = "drawn" if draws > 1 else varied(ask, look, self.name)
-        warn_of_doubts(ask, look)
+        if look is not None and look.sigmoid and ask.question.output is None and ask.resolved.output != "raw":
+            warn("model.sigmoid")
         can = look is not None and look.alone and not self.needs_module
         by_itself = varies == "batch" and ask.batch_size is None and can
         if by_itself:
@@ -500,10 +470,12 @@ class Explainer(ABC):
         """Explain the model, or as many realisations of it as were requested, if there is more than one."""
         if draws > 1:
             if self.needs_module:
-                raise InputError(f"{self.name} reads the layers of the model, which draws= cannot repeat.")
+                raise InputError(
+                    f"{self.name} reads the layers of the model, which {arg:question.draws} cannot repeat."
+                )
             if any(_draws(asks[0]) for _ in range(TRIES)):
                 return *over_draws(asks, self._attributions, draws), draws
-            warn(f"draws={draws} makes no difference: the model answers the same series the same each time.")
+            warn("draws.unused", draws=draws)
         return self._attributions(asks), list(asks), 1
 
     def _attributions(self, asks: Sequence[Ask]) -> list[Estimate]:
@@ -531,15 +503,9 @@ class Explainer(ABC):
         validation.check_flag(gradient_check, "gradient_check")
         if batch_size is not None:
             validation.check_int(batch_size, "batch_size", 1)
-        if self.needs_fit and self.learnt is None:
-            raise InputError(
-                f"{self.name} learns from training series: write explainer = explainer.fit(model, series), which "
-                "returns a new one, or pass background= to tempograd.explain."
-            )
-        if wanted is not None and not self.targeted:
-            raise InputError(f"{self.name} explains the whole output of the model: leave targets= out.")
+        run_checks(METHOD, {"method": self.name, "facts": self, "targets": wanted})
         if target is not None and not self.targeted:
-            warn(f"{self.name} explains the whole output of the model: target= makes no difference to its scores.")
+            warn("target.unused", method=self.name)
 
     def _require_companions(self, steps: Any, *, unequal: bool = False) -> None:
         """Refuse several inputs, or series of unequal length, where the method or the steps cannot take them."""
@@ -549,7 +515,7 @@ class Explainer(ABC):
             padded = ", or pass series.padded()" if unequal else ""
             raise InputError(f"{self.name} explains {what}: use one of {', '.join(can)}{padded}.")
         if isinstance(steps, str):
-            raise InputError(f"steps='own' is for {what}: pass the steps to explain.")
+            raise InputError(f"{arg:question.steps=own} is for {what}: pass the steps to explain.")
 
     @abstractmethod
     def attribute(self, ask: Ask) -> list[Estimate]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from tempograd.core.errors import InputError, listed, quote, warn
+from tempograd.core.findings import Finding, arg
 from tempograd.core.series import Series
 from tempograd.data import read_series
 from tempograd.data.readers.frame import is_frame
@@ -70,13 +71,16 @@ def _padded(series: Series, lengths: tuple[int, ...]) -> Series:
     """Pad series, and say so; what goes beside them has one length."""
     if series.fixed is not None:
         raise InputError(
-            "Series of unequal length cannot be combined with fixed=: pass series.padded(), and what the "
-            "model needs to know of their lengths as fixed=."
+            f"Series of unequal length cannot be combined with {arg:series.fixed}: pass "
+            f"{arg:series.lengths=padded}, "
+            f"and what the model needs to know of their lengths as {arg:series.fixed}."
         )
     warn(
-        f"The series have {len(set(lengths))} different lengths, {min(lengths)} to {max(lengths)} steps: the "
-        "model is called with each length by itself, and steps after the end of a series are masked. If it was "
-        "trained on padded series, pass series.padded()."
+        Finding(
+            "series.lengths",
+            "assumption",
+            {"count": len(set(lengths)), "least": min(lengths), "most": max(lengths)},
+        )
     )
     return series.padded()
 
@@ -94,10 +98,7 @@ def _from_frame(frame: Any) -> Series:
     series = read_series(frame, labels=False)
     channels = series.channels or ()
     told = ", ".join(map(quote, channels[:4])) + ("" if len(channels) <= 4 else ", …")
-    warn(
-        f"The data frame was read as {len(series)} series of {series.shape[1]} steps with the channels "
-        f"{told or 'of its columns'}: tempograd.read_series(frame, id=…, time=…, channels=…) reads it otherwise."
-    )
+    warn("series.frame", count=len(series), steps=series.shape[1], channels=told or "of its columns")
     return series
 
 

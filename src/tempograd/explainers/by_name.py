@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tempograd.core.errors import InputError, TempogradError, UnknownNameError, brief
+from tempograd.core.findings import arg
 from tempograd.core.series import Series
 from tempograd.engine import is_several
 from tempograd.engine.background import is_background
@@ -118,7 +119,7 @@ def fitted(explainer: Explainer, model: Predictor, x: Series, background: Series
     if not is_several(x.x) and not is_several(background.x) and background.shape[2] != x.shape[2]:
         raise InputError(
             f"The background series have {background.shape[2]} channels, x has {x.shape[2]}: pass series of the "
-            "same channels as background=."
+            f"same channels as {arg:question.background}."
         )
     return explainer.fit(model, background, seed=seed)
 
@@ -147,8 +148,9 @@ def explainer_of(
         if given in keywords(explain) - call - known:
             raise InputError(
                 f"{caller.__name__} does not take {given}=: a run explains one target of models of one input, and "
-                "id= names its series. Start a run for each target, or explain one group of series with "
-                "tempograd.explain."
+                f"{arg:source.id} names its series. Start a run for each target, or explain one group of series "
+                "by "
+                "itself."
             )
         if given not in known:
             raise UnknownNameError(
@@ -174,7 +176,7 @@ def require_alone(explainer: Explainer) -> None:
         raise InputError(
             f"{explainer.name} learns one network for all series that are explained together, so its scores "
             "would depend on how the data set is split: use dynamask, which learns for each series alone, or "
-            "explain one group of series with tempograd.explain."
+            "explain one group of series by itself."
         )
 
 

@@ -216,8 +216,4 @@ def _warn_of_residual(sums: Tensor, part: nn.Module) -> None:
     if delta > 0 and left > TOO_FAR * delta:
         gates = any(isinstance(layer, nn.RNNBase) for layer in part.modules())
         reason = "the gates inside recurrent layers" if gates else "steps that are no activation modules"
-        warn(
-            f"{DeepLift.caveat} {left / delta:.0%} of the change of the prediction over: captum cannot rescale "
-            f"{reason}, or the gradient is not that of the prediction. Use integrated_gradients, whose scores sum "
-            "to it, or whose verdict tells that they cannot."
-        )
+        warn("deep_lift.residual", caveat=DeepLift.caveat, share=f"{left / delta:.0%}", reason=reason)

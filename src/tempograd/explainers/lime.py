@@ -202,7 +202,7 @@ def _descend(fit: LassoProblem, beta: Tensor, tolerance: Tensor) -> Tensor:
         beta, age = moved, older
         if count % CHECK == 0 and bool((violation(fit, beta) <= tolerance).all()):
             return beta
-    warn(f"A Lasso problem of LIME did not converge in {PATIENCE} iterations: use more samples or a larger alpha.")
+    warn("lime.stopped", iterations=PATIENCE)
     return beta
 
 

@@ -8,13 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tempograd.core.checks import run_checks
 from tempograd.core.errors import InputError, are_counted, brief, warn
+from tempograd.core.findings import Finding, arg
 from tempograd.engine import Ask, class_count, with_targets
 from tempograd.engine.tasks import named_target
+from tempograd.explainers.checks import TARGETS
 from tempograd.explanation import Explanation
 from tempograd.explanation.messages import wrong_gradient
-
-ALL = "all"
 
 
 def check_targets(target: Any, targets: Any) -> list[Any] | None:
@@ -25,25 +26,16 @@ def check_targets(target: Any, targets: Any) -> list[Any] | None:
     >>> check_targets(None, [0, 5]), check_targets(None, "all"), check_targets(3, None)
     ([0, 5], [], None)
     """
+    run_checks(TARGETS, {"target": target, "targets": targets})
     if targets is None:
         return None
-    if target is not None:
-        raise InputError("target= and targets= exclude each other: put all targets into targets=.")
-    if isinstance(targets, str) and targets == ALL:
-        return []
-    if isinstance(targets, str) or not isinstance(targets, Sequence):
-        raise InputError(f"targets must be 'all' or a list of targets, such as [0, 5], got {brief(targets)}.")
-    if not targets:
-        raise InputError("targets= is empty: list the targets, or pass 'all'.")
-    if any(each is None for each in targets):
-        raise InputError("targets= holds None: leave targets= out to explain the predicted class.")
-    return list(targets)
+    return [] if isinstance(targets, str) else list(targets)
 
 
 def _refuse_twice(targets: Sequence[Any]) -> None:
     for place, each in enumerate(targets):
         if any(_same(each, other) for other in targets[:place]):
-            raise InputError(f"targets= holds {brief(each)} twice: name each target once.")
+            raise InputError(f"{arg:question.targets} holds {brief(each)} twice: name each target once.")
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -79,9 +71,8 @@ def _every_output(ask: Ask) -> list[Any]:
     first = ask.block(slice(0, 1))
     with torch.no_grad():
         raw = ask.forward(first.x, first.index)
-    known = ask.replace(target=lambda output: output.flatten(1)[:, 0], steps=None)
-    known.read(first, raw)  # tells whether there is one output per step
-    probe = ask.replace(target=0 if raw.ndim == 2 or known.resolved.per_step else (0,) * (raw.ndim - 1))
+    flat = raw.ndim == 2 or ask.task_of(tuple(raw.shape[1:])) == "per_step"
+    probe = ask.replace(target=0 if flat else (0,) * (raw.ndim - 1))
     probe.read(first, raw)
     found = probe.resolved
     return list(np.ndindex(found.shape)) if found.shape else list(range(class_count(found.columns, found.output)))
@@ -94,7 +85,7 @@ def _refuse_same(probes: Sequence[Ask]) -> None:
         twin = next((other for other in probes[:place] if _same_target(probe, other)), None)
         if twin is not None:
             both = f"{brief(twin.question.target)} and {brief(probe.question.target)}"
-            raise InputError(f"targets= holds the same target twice, {both}: name each target once.")
+            raise InputError(f"{arg:question.targets} holds the same target twice, {both}: name each target once.")
 
 
 def _same_target(one: Ask, other: Ask) -> bool:
@@ -110,5 +101,7 @@ def together(explanations: Sequence[Explanation]) -> Explanation:
     first, *others = explanations
     wrong = next(filter(None, map(wrong_gradient, explanations)), "")
     if wrong and not are_counted():
-        warn(f"{wrong[:1].upper()}{wrong[1:]}.")
+        finding = Finding("gradient.wrong", "warning", {"problem": f"{wrong[:1].upper()}{wrong[1:]}"})
+        first = replace(first, findings=(*first.findings, finding))
+        warn(finding)
     return replace(first, siblings=tuple(others)) if others else first

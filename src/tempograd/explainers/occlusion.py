@@ -11,6 +11,7 @@ from torch import Tensor
 from tempograd.core import settings, validation
 from tempograd.core.errors import ModelError, SettingError
 from tempograd.core.estimate import Estimate
+from tempograd.core.findings import arg
 from tempograd.core.rng import Stream, fold_in, keys, randint
 from tempograd.engine import Ask, Block, Prefixes, slices, spans, wider, with_targets
 from tempograd.engine.batching import CELLS
@@ -257,7 +258,8 @@ class Occlusion(CellReplacement):
             return self._against_others(asks, self.n_samples or SERIES)
         if self.n_samples is not None:
             raise SettingError(
-                f"n_samples={self.n_samples} makes no difference without baseline='background': leave it out."
+                f"{arg:method.n_samples={self.n_samples}} makes no difference without "
+                f"{arg:question.baseline=background}: leave it out."
             )
         values = [torch.zeros(ask.x.shape, device=ask.x.device) for _ in asks]
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from tempograd.core import settings, validation
 from tempograd.core.errors import InputError, SettingError, warn
 from tempograd.core.estimate import Estimate
+from tempograd.core.findings import arg
 from tempograd.core.rng import FAR, Stream, bits, fold_in, keys, normal, randint
 from tempograd.engine import Ask, Block
 from tempograd.engine.background import Starts
@@ -163,7 +164,8 @@ def check_nodes(points: int, rule: str) -> None:
     """Refuse nodes of a polynomial whose degree would fill the memory."""
     if rule == "gauss-legendre" and points > HIGHEST:
         raise SettingError(
-            f"rule='gauss-legendre' has at most {HIGHEST} nodes, got n_steps={points}: pass rule='midpoint'."
+            f"{arg:method.rule=gauss-legendre} has at most {HIGHEST} nodes, got {arg:method.n_steps={points}}: "
+            f"pass {arg:method.rule=midpoint}."
         )
 
 
@@ -232,8 +234,13 @@ class RandIG(Explainer):
     def attribute(self, ask: Ask) -> list[Estimate]:
         if self.moves * self.n_samples < 2 and self._examined:
             warn(
-                f"A cell moves in only {self.moves * self.n_samples:.2g} of {self.n_samples} samples on average: "
-                f"use n_samples={int(2 / self.moves) + 1} or a larger p."
+                "cells.rare",
+                setting=f"p={self.p:g}",
+                cell="a cell",
+                active=f"{self.moves * self.n_samples:.2g}",
+                samples=self.n_samples,
+                enough=int(2 / self.moves) + 1,
+                instead="a larger p",
             )
 
         path = partial(self._path, ask.seed)
@@ -327,9 +334,7 @@ class GradientShap(Explainer):
     def attribute(self, ask: Ask) -> list[Estimate]:
         drawn = ask.background is not None
         if not self.noise and self._examined and not drawn and self._pool(ask) is None:
-            instead = "call fit(model, series), or pass background= to tempograd.explain"
-            instead = instead if self.pool is None else "leave baseline= out, and it draws from the background"
-            warn(f"{self.caveat}, so its scores are those of integrated_gradients: {instead}.")
+            warn("pool.missing" if self.pool is None else "pool.unused", caveat=self.caveat)
 
         path = partial(self._path, ask)
         return integrate(ask, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")

@@ -14,6 +14,7 @@ from torch import Tensor
 from tempograd.core import settings, validation
 from tempograd.core.errors import SettingError
 from tempograd.core.estimate import Estimate
+from tempograd.core.findings import arg
 from tempograd.core.formatting import counted
 from tempograd.core.rng import FAR, Stream, fold_in, keys, split
 from tempograd.engine import Ask, Background, Block, HostCopy, Region
@@ -167,7 +168,8 @@ class Timing(Explainer):
             raise SettingError(f"min_length={self.min_length} is above max_length={self.max_length}: swap them.")
         if self.held is not None and self.segments is not None:
             raise SettingError(
-                f"held={self.held:g} and segments={self.segments} both say how much a mask holds: pass one."
+                f"{arg:method.held={self.held:g}} and {arg:method.segments={self.segments}} both say how much a "
+                "mask holds: pass one."
             )
         if self.held and self.max_length == 1 and self.anchored:
             raise SettingError(
@@ -177,12 +179,16 @@ class Timing(Explainer):
         if self.tolerance is None:
             for name in ("max_samples", "stop_when"):
                 if getattr(self, name) is not None:
-                    raise SettingError(f"{name}= makes no difference without tolerance=: pass tolerance=0.1 too.")
+                    raise SettingError(
+                        f"{arg:method.{name}} makes no difference without {arg:method.tolerance}: pass "
+                        f"{arg:method.tolerance=0.1} too."
+                    )
         elif not self.controlled:
-            raise SettingError("tolerance= needs control_variates=True and segments.")
+            raise SettingError(f"{arg:method.tolerance} needs {arg:method.control_variates=True} and segments.")
         elif self._most < self.n_samples:
             raise SettingError(
-                f"max_samples={self._most} is below n_samples={self.n_samples}: pass a larger max_samples."
+                f"{arg:method.max_samples={self._most}} is below {arg:method.n_samples={self.n_samples}}: pass a "
+                "larger max_samples."
             )
 
     @property
@@ -322,8 +328,10 @@ class Timing(Explainer):
         turns = float(setting.p_active()[0]) * self.n_samples
         if setting.single and round(turns, 6) < 1:
             raise SettingError(
-                f"held={setting.held:g} leaves a single cell active in {turns:.2g} of {self.n_samples} samples: "
-                f"use n_samples={math.ceil(round(self.n_samples / turns, 3))} at least, or a smaller held."
+                f"{arg:method.held={setting.held:g}} leaves a single cell active in {turns:.2g} of "
+                f"{self.n_samples} samples: "
+                f"use {arg:method.n_samples={math.ceil(round(self.n_samples / turns, 3))}} at least, or a smaller "
+                "held."
             )
 
     def _workable(self, setting: SegmentSettings, longest: int) -> SegmentSettings:

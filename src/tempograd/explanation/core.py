@@ -14,6 +14,7 @@ from torch import Tensor
 from tempograd.core import stats, validation
 from tempograd.core.errors import InputError, TempogradError, brief, printable, warn
 from tempograd.core.estimate import GradientCheck, relative_error
+from tempograd.core.findings import Finding
 from tempograd.core.registry import joined
 from tempograd.core.stamps import check_times, is_nested
 from tempograd.engine import Call, Model, class_count, fingerprint
@@ -87,7 +88,7 @@ FLOATS = ("baseline", "x", "raw", "standard_error", "delta", "prediction", "curv
 KINDS = dict.fromkeys(FLOATS, "floats")
 KINDS |= {"mask": "bool", "steps": "bool", "ids": "integers", "target": "integers"}
 UNBOUNDED = ("delta", "curve_error", "raw")  # where there may be no number; raw is checked by itself
-LIVE = ("call", "picker", "siblings")  # that are no plain data
+LIVE = ("call", "picker", "siblings", "findings")  # that are no plain data
 FIXED = "fixed"  # before the names of tensors that go along with the series
 CHECK, CHECKS = "gradient_check", tuple(f.name for f in fields(GradientCheck))
 
@@ -232,6 +233,12 @@ class Explanation:
     raw: Tensor | None = None
     background: str | None = None
     prediction: Tensor | None = None
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def assumptions(self) -> tuple[Finding, ...]:
+        """Return what nobody said and was assumed by a stated rule."""
+        return tuple(finding for finding in self.findings if finding.severity == "assumption")
 
     def __post_init__(self) -> None:
         for name in (each.name for each in fields(self) if each.name not in LIVE):  # whoever gave them

@@ -10,6 +10,7 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.core.errors import InputError, brief
 from tempograd.core.estimate import GradientCheck
+from tempograd.core.findings import arg
 from tempograd.core.formatting import counted
 from tempograd.engine import Call, FixedInputs
 from tempograd.explanation.core import CELLS, ROWS, Explanation, require
@@ -78,7 +79,7 @@ def _require_alike(first: Explanation, part: Explanation, number: int) -> None:
         raise InputError(
             f"Part {number} is of series of {counted(shapes[1][0], 'step')} and "
             f"{counted(shapes[1][1], 'channel')}, part 0 of {shapes[0][0]} and {shapes[0][1]}: pad the "
-            "shorter ones, with mask=, before they are explained."
+            f"shorter ones, with {arg:series.mask}, before they are explained."
         )
     same = (first.call.packing, first.call.pick, first.call.model_layout)
     if same != (part.call.packing, part.call.pick, part.call.model_layout):
@@ -123,7 +124,8 @@ def _joined_ids(parts: Sequence[Explanation], ids: Any) -> Tensor:
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(twice):
         raise InputError(
-            f"The id {int(twice[0])} occurs in more than one part: explain each part with ids= of its own, or "
+            f"The id {int(twice[0])} occurs in more than one part: explain each part with {arg:series.ids} of its "
+            "own, or "
             "pass the ids of all series to concat."
         )
     return whole

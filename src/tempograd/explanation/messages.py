@@ -8,6 +8,7 @@ import torch
 from tempograd.core import validation
 from tempograd.core.errors import InputError
 from tempograd.core.estimate import LOOKED, Found, GradientCheck
+from tempograd.core.findings import Dialect, arg, said
 from tempograd.core.formatting import counted, percent
 from tempograd.explanation import diagnostics, targets
 from tempograd.explanation.diagnostics import GOAL, MOST, SLACK, Against, Errors
@@ -19,8 +20,13 @@ CAUSES = "detached statistics, no_grad, rounding, thresholds, quantised layers, 
 INSTEAD = "use a method without gradients, such as occlusion"
 
 
-def sentence(explanation: "Explanation", i: int | None = None) -> str:
-    """Return the verdict on series ``i``, by default on all of them."""
+def sentence(explanation: "Explanation", i: int | None = None, dialect: Dialect = "python") -> str:
+    """Return the verdict on series ``i``, by default on all of them, in the words of a reader."""
+    return said(marked_sentence(explanation, i), dialect)
+
+
+def marked_sentence(explanation: "Explanation", i: int | None = None) -> str:
+    """Return the same with its arguments marked."""
     if i is not None and validation.check_int(i, "i", 0) >= len(explanation):
         raise InputError(f"There is no series {i}: the explanation holds {len(explanation)}, counted from 0.")
     part = explanation if i is None else explanation[i : i + 1]
@@ -28,12 +34,12 @@ def sentence(explanation: "Explanation", i: int | None = None) -> str:
         return _of_targets(part)
     explained = diagnostics.has_content(part)
     if len(part) == 0 or not explained.any():
-        why = "" if len(part) == 0 else ": steps= or mask= leave nothing to explain"
+        why = "" if len(part) == 0 else f": {arg:question.steps} or the mask leave nothing to explain"
         return f"nothing was explained{why}"
     rest = "" if explained.all() else f"; nothing was explained in {int((~explained).sum()):,} series"
     part = part if explained.all() else part[explained]
     if diagnostics.noisy(part):
-        advice = "" if part.mixes_series else "; pass draws=32"
+        advice = "" if part.mixes_series else f"; pass {arg:question.draws=32}"
         return f"noisy: {diagnostics.noise(part)}{advice}{rest}"
     against = diagnostics.against(part)
     rest = rest if part.background is None else f"; compared with other series{rest}"
@@ -44,12 +50,12 @@ def _of_targets(part: "Explanation") -> str:
     """Judge the first of several targets, and name the others that are not good."""
     first, *others = targets.every(part)
     count = 1 + len(others)
-    text = f"{sentence(first)}; this is of {targets.called(first)}, the first of {count} targets"
+    text = f"{marked_sentence(first)}; this is of {targets.called(first)}, the first of {count} targets"
     bad = [targets.called(each) for each in others if diagnostics.poor(each)]
     if not bad:
         return text
     told = "1 of the others is" if len(bad) == 1 else f"{len(bad)} of the others are"
-    return f"{text}, and {told} not good: see for_target({bad[0]!r})"
+    return f"{text}, and {told} not good: see {arg:explanation.for_target={bad[0]!r}}"
 
 
 def _judged(part: "Explanation") -> str:
@@ -193,13 +199,14 @@ def _reached(found: Errors) -> str:
 def _advice(found: Errors, enough: list[int], explanation: "Explanation") -> str:
     """Say what to type: more points, or a tolerance where the method takes one and has none."""
     if found.unit == "draws":
-        return f"; pass draws={enough[0]} for {percent(found.goal)}" if enough else ""
+        return f"; pass {arg:question.draws={enough[0]}} for {percent(found.goal)}" if enough else ""
     requested = diagnostics.tolerance(explanation) is not None
     for_goal = "" if found.top else f" for {percent(found.goal)}"
-    ways = [f"{'max_samples' if requested else found.unit}={enough[0]}{for_goal}"] if enough else []
+    setting = "max_samples" if requested else found.unit
+    ways = [f"{arg:method.{setting}={enough[0]}}{for_goal}"] if enough else []
     if explanation.facts.adaptive and not requested:
         first = 0 if len(found.error) > 1 else 1  # of many series the easy ones then cost less
-        ways.insert(first, f"tolerance={found.goal:g}")
+        ways.insert(first, f"{arg:method.tolerance={found.goal:g}}")
     return f"; pass {', or '.join(ways)}" if ways else ""
 
 
@@ -234,7 +241,7 @@ def _without_draws(explanation: "Explanation") -> str:
     if gap is not None:
         unit = explanation.facts.unit
         points = explanation.parameters.get(unit)
-        advice = f"; pass {unit}={4 * points}" if isinstance(points, int) else ""
+        advice = f"; pass {arg:method.{unit}={4 * points}}" if isinstance(points, int) else ""
         return f"not complete: the scores miss {percent(gap)} of the change of the prediction{advice}"
     if explanation.facts.deterministic:
         return without_samples(explanation)

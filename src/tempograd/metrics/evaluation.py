@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, SettingError, brief, warn
+from tempograd.core.findings import arg
 from tempograd.core.series import Series
 from tempograd.engine import frozen
 from tempograd.engine.guesses import is_probability
@@ -149,15 +150,19 @@ class Seen:
 def _warn_of_noise(varies: Varying, *, by_itself: bool) -> None:
     """Warn of a model that draws, or mixes the series of a batch."""
     if varies == "batch":
-        end = "so each was run by itself" if by_itself else "and so do these scores: leave batch_size= out"
+        end = (
+            "so each was run by itself"
+            if by_itself
+            else f"and so do these scores: leave {arg:question.batch_size} out"
+        )
         warn(
             "The model's answer to a series depends on the other series of its batch or on its place among them, "
             f"{end}."
         )
     elif varies:
         warn(
-            "The model answers the same series differently when it is asked again, so these scores hold its "
-            "noise: evaluate a function that averages over its random numbers, or that fixes them."
+            "The model is stochastic: repeated calls on the same series differ, so these scores contain that "
+            "noise. Evaluate a function that averages over its random numbers, or that fixes them."
         )
 
 
@@ -191,10 +196,10 @@ def _warn_of_other_outputs(explanation: Explanation, metrics: Sequence[Faithfuln
         return
     which = f"all {outputs} outputs" if outputs > 1 else "the output"
     other = "the score that a function picked" if lost else "the explained one only"
-    instead = "target= with that function" if lost else "of='score' to follow it alone"
+    instead = f"{arg:question.target} with that function" if lost else f"{arg:call.of=score} to follow it alone"
     warn(
         f"{' and '.join(names)} {'counts' if len(names) == 1 else 'count'} the change of {which} of the model, "
-        f"not of {other}: pass {instead}, or of='output' if that is what you want."
+        f"not of {other}: pass {instead}, or {arg:call.of=output} if that is what you want."
     )
 
 

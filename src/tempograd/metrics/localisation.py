@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tempograd.core import settings, validation
 from tempograd.core.errors import InputError
+from tempograd.core.findings import arg
 from tempograd.engine import slices
 from tempograd.explanation import Explanation
 from tempograd.metrics.base import METRICS, MeasuredMetric
@@ -241,7 +242,9 @@ def _defined(area: Tensor, table: Thresholds) -> Tensor:
 def _salient(truth: Any, explanation: Explanation, metric: str) -> Tensor:
     shape = tuple(explanation.values.shape)
     if truth is None:
-        raise InputError(f"{metric} needs truth=, a tensor {shape} with 1 where a cell is truly salient.")
+        raise InputError(
+            f"{metric} needs {arg:series.truth}, a tensor {shape} with 1 where a cell is truly salient."
+        )
     tensor = validation.as_tensor(truth, "truth")
     if tensor.shape != shape:
         raise InputError(f"truth must have the shape of x, {shape}, got {tuple(tensor.shape)}.")

@@ -11,6 +11,7 @@ from torch.nn.functional import logsigmoid
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, brief, warn
+from tempograd.core.findings import arg
 from tempograd.core.rng import Stream, bits, keys
 from tempograd.core.settings import check_amount
 from tempograd.engine import (
@@ -131,7 +132,7 @@ class RemovalOutputs:
         if not self.scored:
             raise InputError(
                 f"{metric} follows the explained score, and the function that picked it is not kept in files: "
-                "pass it as target=, or use cpd or cpp with of='output'."
+                f"pass it as {arg:question.target}, or use cpd or cpp with {arg:call.of=output}."
             )
 
     def require_probability(self, metric: str) -> None:
@@ -150,7 +151,7 @@ class RemovalOutputs:
             rows = "lie between 0 and 1" if self.task == "multilabel" else "are non-negative and sum to 1"
             raise InputError(
                 f"{metric} needs probabilities, and the raw output the explanation is about is none: "
-                f"explain with output='probability', or a model whose rows {rows}."
+                f"explain with {arg:question.output=probability}, or a model whose rows {rows}."
             )
 
     @property
@@ -215,7 +216,9 @@ class EvalTarget:
         drawn = removes_to_others(explanation, baseline, background, draws)
         x = given_series(explanation, x)
         if x is None:
-            raise InputError("The explanation was saved without its series: pass them as x=, in the same order.")
+            raise InputError(
+                f"The explanation was saved without its series: pass them as {arg:series.x}, in the same order."
+            )
         if batch_size is not None:
             validation.check_int(batch_size, "batch_size", 1)
         picker = explained_function(explanation, target)
@@ -332,14 +335,17 @@ def removes_to_others(explanation: Explanation, baseline: Any, background: Any, 
     if is_background(baseline) or (baseline is None and explanation.background is not None):
         if background is None:
             own = "The explanation compares with other series, which it does not keep"
-            asked = "baseline='background' puts values of other series in the place of removed cells"
+            asked = f"{arg:question.baseline=background} puts values of other series in the place of removed cells"
             raise InputError(
-                f"{own if baseline is None else asked}: pass them as background=, or another baseline=."
+                f"{own if baseline is None else asked}: pass them as {arg:question.background}, or another "
+                f"{arg:question.baseline}."
             )
         return True
     for name, given in (("background", background), ("draws", draws)):
         if given is not None:
-            raise InputError(f"{name}= makes no difference without baseline='background': pass that too.")
+            raise InputError(
+                f"{name}= makes no difference without {arg:question.baseline=background}: pass that too."
+            )
     return False
 
 
@@ -404,13 +410,14 @@ def explained_function(explanation: Explanation, target: Any) -> Picker | None:
         return explanation.picker
     if explanation.target is not None or explanation.picker is not None:
         raise InputError(
-            "target= is for an explanation from a file, which could not keep the function that picked the score, "
-            "and this one knows its own target: leave target= out."
+            f"{arg:question.target} is for an explanation from a file, which could not keep the function that "
+            "picked the score, "
+            f"and this one knows its own target: leave {arg:question.target} out."
         )
     if not callable(target):
         raise InputError(
-            f"target must be the function that picked the score, got {brief(target)}: explain another target with "
-            "tempograd.explain."
+            f"target must be the function that picked the score, got {brief(target)}: explain another target "
+            "first."
         )
     picker: Picker = target
     return picker
@@ -426,8 +433,9 @@ def what_is_measured(explanation: Explanation, of: Any, picker: Picker | None) -
     validation.check_choice(of, "of", MEASURED)
     if of == "score" and explanation.target is None and picker is None:
         raise InputError(
-            "of='score' follows the explained score, and the function that picked it is not kept in files: pass "
-            "it as target=, or of='output'."
+            f"{arg:call.of=score} follows the explained score, and the function that picked it is not kept in "
+            "files: pass "
+            f"it as {arg:question.target}, or {arg:call.of=output}."
         )
     measured: Measured = of
     return measured
@@ -578,7 +586,7 @@ def n_removed(k: Any, observed: Tensor, cells: int) -> Tensor:
     k = check_amount(k, "k")
     if isinstance(k, int):
         if k > cells:
-            raise InputError(f"k={brief(k)} is more than the {cells} cells of a series.")
+            raise InputError(f"{arg:call.k={brief(k)}} is more than the {cells} cells of a series.")
         return observed.clamp(max=k)
     share = (observed.double() * k + ROUNDING).floor().to(observed)
     return torch.minimum(share.clamp(min=1), observed)

@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from tempograd.core.errors import DataError, InputError, ModelError, one_line, short_path, warn
+from tempograd.core.findings import arg
 from tempograd.core.io import MODEL, load, write_atomically
 from tempograd.engine.model import find_device
 from tempograd.models.networks import MODELS, Classifier
@@ -65,7 +66,8 @@ def require_trust(path: Path, kind: str, why: str, *, trust: bool) -> None:
     """Refuse a file that can run code, unless the caller says that it may."""
     if not trust:
         raise DataError(
-            f"{named(path)} is {kind}, {why}, so it was not loaded: pass trust=True if you trust whoever made it."
+            f"{named(path)} is {kind}, {why}, so it was not loaded: pass {arg:source.trust=True} if you trust "
+            "whoever made it."
         )
 
 
@@ -237,7 +239,7 @@ def load_scripted(path: Path, device: torch.device, *, trust: bool) -> nn.Module
         if not any(name.endswith("/constants.pkl") for name in parts.namelist()):
             raise DataError(
                 f"{named(path)} holds no TorchScript module. If it holds weights, name the code they belong to as "
-                f"well: load_model('module:callable', weights=…), --model module:callable --weights {named(path)}."
+                f"well: {arg:load.model} 'module:callable' and {arg:source.weights={named(path)}}."
             )
         require_trust(path, "a TorchScript program", "which can write files as soon as it is opened", trust=trust)
         require_whole(parts, path)
@@ -473,7 +475,7 @@ def _read_weights(source: str | Path, *, trust: bool) -> dict[str, Tensor]:
     if path.suffix.lower() != ".safetensors" and hole and not trust:
         raise DataError(
             f"{named(path)} can run code when torch {torch.__version__} opens it (2.6 no longer does), so it was "
-            "not read: upgrade torch, write the weights with safetensors, or pass trust=True."
+            f"not read: upgrade torch, write the weights with safetensors, or pass {arg:source.trust=True}."
         )
     none = (
         f"{named(path)} holds no weights that can be read without running code: write them with "

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tempograd.core.errors import InputError, UnknownNameError, brief
+from tempograd.core.findings import arg
 from tempograd.core.formatting import counted
 from tempograd.core.registry import Registry
 
@@ -99,7 +100,7 @@ class Classifier(nn.Module, ABC):
             if x.ndim == 3:
                 got = f"series of {counted(x.shape[1], 'step')} and {counted(x.shape[2], 'channel')}"
             swapped = x.ndim == 3 and x.shape[1] == self.channels
-            hint = ": swap its axes, or pass layout='BDT' to tempograd.explain" if swapped else ""
+            hint = f": swap its axes, or pass {arg:series.layout=BDT}" if swapped else ""
             raise InputError(f"This model takes series of shape (batch, time, {self.channels}), got {got}{hint}.")
         return x
 

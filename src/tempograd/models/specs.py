@@ -22,6 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from tempograd.core.errors import DataError, InputError, ModelError, brief, one_line, quote, warn
+from tempograd.core.findings import arg
 from tempograd.core.io import as_path, write_atomically
 from tempograd.engine import Call, fingerprint, frozen, place
 from tempograd.engine.model import find_device
@@ -155,7 +156,9 @@ def spec_of(
     else:
         _require_module(model)
         if weights is not None:
-            raise InputError("weights= are those of a model given as module:callable: this one has its own.")
+            raise InputError(
+                f"{arg:source.weights} are those of a model given as module:callable: this one has its own."
+            )
         spec, module = _of_module(model, folder, x, call, factory, trust=trust), model
     expected = outputs_of(module, x, call)
     device, _ = place(module, x)
@@ -192,7 +195,7 @@ def _of_named(
     source: str | Path, folder: Path, weights: str | Path | None, factory: str | None, *, trust: bool
 ) -> tuple[ModelSpec, nn.Module]:
     if factory is not None:
-        raise InputError("factory= is for a module, and this model is named already: leave it out.")
+        raise InputError(f"{arg:run.factory} is for a module, and this model is named already: leave it out.")
     model = load_model(source, weights=weights, trust=trust)
     if is_code(source):
         return _with_weights(model, folder, str(source), {}), model

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from tempograd.core import settings, validation
 from tempograd.core.errors import InputError, ModelError, UnknownNameError, brief
+from tempograd.core.findings import arg
 from tempograd.core.optimisers import Adam
 from tempograd.core.progress import Advance, progress_bar
 from tempograd.core.series import Series
@@ -228,7 +229,7 @@ def train(
     if data.train.y.is_floating_point():
         raise InputError(
             f"{data.name} has real values for labels, but train makes classifiers: train a regression model of "
-            "your own, and explain it with output='raw'."
+            f"your own, and explain it with {arg:question.output=raw}."
         )
     recipe = adjusted(recipe, overrides)
     network = _network(model, data, seed, options)

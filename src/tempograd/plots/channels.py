@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tempograd.core import stats, validation
 from tempograd.core.errors import InputError
+from tempograd.core.findings import arg
 from tempograd.explanation.core import Explanation, require
 from tempograd.plots import style
 from tempograd.plots.parts import heading, left_out_text, value_ticks
@@ -158,7 +159,8 @@ def _rows(explanation: Explanation, target: int | None, rows: ArrayLike | None) 
         validation.check_int(target, "target", 0)
         if explanation.target is None or explanation.target.ndim != 1:
             raise InputError(
-                "target= needs an explanation of one class per series: choose series by rows= instead."
+                f"{arg:question.target} needs an explanation of one class per series: choose series by rows= "
+                "instead."
             )
         count = explanation.n_outputs
         if count is not None and target >= count:
@@ -167,7 +169,7 @@ def _rows(explanation: Explanation, target: int | None, rows: ArrayLike | None) 
     if not len(index):
         raise InputError(
             f"No series is left to average over: none of those given was explained for class {target}. To "
-            "see another class explain it with target=, or choose series by rows=."
+            f"see another class explain it with {arg:question.target}, or choose series by rows=."
         )
     return index
 

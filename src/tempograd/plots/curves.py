@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tempograd.core import stats
 from tempograd.core.errors import InputError, one_line
+from tempograd.core.findings import arg
 from tempograd.core.formatting import percent
 from tempograd.explanation import diagnostics
 from tempograd.metrics import removal_curve, summarise
@@ -204,7 +205,7 @@ def convergence_record(explanations: Explanations, *, title: str | None = None) 
         if found is None:
             raise InputError(
                 f"Nobody looked at the error of {one_line(label)} on the way: explain with a tolerance, as in "
-                "tolerance=0.05, or with more samples."
+                f"{arg:method.tolerance=0.05}, or with more samples."
             )
         courses[label] = found
     goals = sorted({course.goal for course in courses.values()})

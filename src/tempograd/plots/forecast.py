@@ -7,6 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from tempograd.core.errors import InputError, brief
+from tempograd.core.findings import arg
 from tempograd.explanation import Explanation
 from tempograd.explanation.core import require
 from tempograd.explanation.targets import address, called, every, number
@@ -190,7 +191,7 @@ def _ahead(explanation: Explanation, i: int, variable: int | None) -> tuple[dict
         if step is None or (one.target is not None and one.target.ndim > 1):
             raise InputError(
                 f"A horizon needs the steps of a forecast as targets, got {brief(called(one))}: pass "
-                "targets='all', or a list of steps."
+                f"{arg:question.targets=all}, or a list of steps."
             )
         places[address(one) or (step,)] = part
     rests = sorted({place[1:] for place in places})
@@ -198,12 +199,14 @@ def _ahead(explanation: Explanation, i: int, variable: int | None) -> tuple[dict
     if variable is not None:
         if variable not in variables:
             raise InputError(
-                f"variable={brief(variable)} is none of these targets': {variables or 'there are none'}."
+                f"{arg:source.variable={brief(variable)}} is none of these targets': "
+                f"{variables or 'there are none'}."
             )
         rests = [rest for rest in rests if rest[0] == variable]
     if len(rests) > 1:
         raise InputError(
-            f"These targets are of {len(variables)} variables, {variables}: pass variable=, one of them."
+            f"These targets are of {len(variables)} variables, {variables}: pass {arg:source.variable}, one of "
+            "them."
         )
     (rest,) = rests
     ahead = {place[0]: part for place, part in sorted(places.items()) if place[1:] == rest}

@@ -65,12 +65,10 @@ def _predicted(ask: Ask, models: list[Model]) -> Tensor | None:
 
     ask.batching.run(len(ask.x), 1, work, "read the predictions")
     mean = torch.cat([parts[start] for start in sorted(parts)])
-    shape, time = tuple(mean.shape[1:]), ask.time
-    if ask.task == "multilabel":
+    task = ask.task_of(tuple(mean.shape[1:]))
+    if task == "multilabel":
         return mean.flatten(1).argmax(-1)
-    if len(shape) > 1 and (shape[0] != time or len(shape) > 2):  # a forecast has no predicted class
-        return None
-    return None if mean.shape[-1] == 1 else mean.argmax(-1)
+    return None if task in AS_THEY_ARE or mean.shape[-1] == 1 else mean.argmax(-1)
 
 
 def _mean(parts: list[Estimate], mask: Tensor | None) -> Estimate:

@@ -169,9 +169,13 @@ def warn_of_rare_cells(settings: list[SegmentSettings], points: int) -> None:
     if rarest * points < 2:
         cell = "a cell" if setting.single else f"step {setting.p_active().argmin()}"
         warn(
-            f"With {setting} {cell} is active in only {rarest * points:.2g} of "
-            f"{points} samples on average: expect large errors there; use n_samples={int(2 / rarest) + 1} or "
-            f"{'shorter segments' if setting.held is None else 'a smaller held'}."
+            "cells.rare",
+            setting=str(setting),
+            cell=cell,
+            active=f"{rarest * points:.2g}",
+            samples=points,
+            enough=int(2 / rarest) + 1,
+            instead="shorter segments" if setting.held is None else "a smaller held",
         )
 
 

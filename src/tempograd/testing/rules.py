@@ -135,6 +135,8 @@ class Smooth(nn.Module):
 class Weighted(nn.Module):
     """The logit is a weighted sum of the cells plus a constant: what each does is known."""
 
+    tempograd_task = "binary"
+
     def __init__(self, weights: Tensor, constant: float = 0.0) -> None:
         super().__init__()
         self.body, self.head = nn.Flatten(), nn.Linear(weights.numel(), 1).double()

@@ -29,6 +29,7 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, SettingError, UnknownNameError, brief, listed
+from tempograd.core.findings import arg
 from tempograd.core.progress import Advance, part, progress_bar
 from tempograd.core.question import asks, divided
 from tempograd.core.series import Series
@@ -144,8 +145,8 @@ def tune(
     race.enter(_candidates(default, given, method, grid, race.look()), strict=grid is not None)
     if not race.runners:
         raise InputError(
-            f"No setting of {default.name} differs from the default and goes with what was given: pass grid= with "
-            "others, or give fewer settings."
+            f"No setting of {default.name} differs from the default and goes with what was given: give fewer "
+            f"settings{arg:tune.grid}."
         )
     race.run()
     return race.outcome(default, level)
@@ -161,8 +162,7 @@ def _candidates(
         if not declared:
             tunable = sorted(name for name, kind in EXPLAINERS.items() if kind.grid(shape))
             raise InputError(
-                f"{default.name} has no settings to tune: choose one of {listed(tunable, 150)}, or pass grid= "
-                "with settings of your own."
+                f"{default.name} has no settings to tune: choose one of {listed(tunable, 150)}{arg:tune.grid}."
             )
         tried = [{name: value for name, value in each.items() if name not in fixed} for each in declared]
     else:
@@ -438,8 +438,9 @@ class _Race:
         needed = self._cost(fewest) + (4 * first + FEWEST) * (dear + self.scored)
         enough = math.ceil(needed / SLACK / (self.bench.count * self.explained)) + 1
         raise InputError(
-            f"budget={self.budget:g} does not pay for {settings} settings of {self.default.name}, with scores, on "
-            f"{series} series: pass budget={enough}, or fewer settings as grid=."
+            f"{arg:call.budget={self.budget:g}} does not pay for {settings} settings of {self.default.name}, with "
+            "scores, on "
+            f"{series} series: pass {arg:call.budget={enough}}{arg:tune.grid}."
         )
 
     def _dearest(self) -> float:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from torch import Tensor
 
 from tempograd.core.errors import InputError, UnknownNameError, brief, quote
+from tempograd.core.findings import arg
 from tempograd.core.formatting import alike, table, with_error
 from tempograd.core.progress import part, progress_bar
 from tempograd.core.question import Asked, asks, divided
@@ -295,7 +296,7 @@ def _require_series(named: Mapping[str, Explainer], background: Any) -> None:
     """Refuse methods that have not learnt and have nothing to learn from, before any of them runs."""
     for name, each in named.items():
         if each.needs_fit and each.learnt is None and background is None:
-            raise InputError(f"{name} learns from training series: pass them as background=.")
+            raise InputError(f"{name} learns from training series: pass them as {arg:question.background}.")
 
 
 def _example(named: Mapping[str, Explainer], setting: str) -> str:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, brief, silenced
+from tempograd.core.findings import arg
 from tempograd.core.question import Effort, Question
 from tempograd.core.series import Series
 from tempograd.engine.background import is_background
@@ -30,7 +31,8 @@ def one_metric(metric: str | Metric) -> Metric:
     found = METRICS[metric]() if isinstance(metric, str) else metric
     if not isinstance(found, MeasuredMetric):
         raise InputError(
-            f"metric must be a name or a metric, got {brief(metric)}: write metric='cpd', or an object of {KINDS}."
+            f"metric must be a name or a metric, got {brief(metric)}: write {arg:call.metric=cpd}, or an object "
+            f"of {KINDS}."
         )
     if isinstance(found, Localisation) and found.whole:
         raise InputError(
@@ -81,14 +83,17 @@ class Bench:
     ) -> Self:
         """Check and complete the arguments of a call."""
         if question.targets is not None:
-            raise InputError("Explainers are compared by one target: pass target= instead of targets=.")
+            raise InputError(
+                f"Explainers are compared by one target: pass {arg:question.target} instead of "
+                f"{arg:question.targets}."
+            )
         chosen = one_metric(metric)
         if not len(x):
             raise InputError(f"x must hold the series that settings are tried on, got {brief(x)}.")
         if truth is not None:
             x = replace(x, truth=truth)
         if isinstance(chosen, Localisation) and x.truth is None:
-            raise InputError(f"{chosen.name} compares with the truly salient cells: pass truth=.")
+            raise InputError(f"{chosen.name} compares with the truly salient cells: pass {arg:series.truth}.")
         if question.background is not None:
             question = replace(question, background=Series.of(question.background))
         truth = x.truth if isinstance(chosen, Localisation) or truth is not None else None

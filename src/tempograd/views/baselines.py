@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, TempogradWarning, brief
+from tempograd.core.findings import arg
 from tempograd.core.formatting import alike
 from tempograd.core.question import asks
 from tempograd.core.registry import joined
@@ -229,9 +230,13 @@ def compare_baselines(
     (('zero', 'average'), torch.Size([2]))
     """
     if "baseline" in options:
-        raise InputError("baseline= is what this function varies: pass baselines=, such as ['zero', 'average'].")
+        raise InputError(
+            f"{arg:question.baseline} is what this function varies: pass baselines=, such as ['zero', 'average']."
+        )
     if options.get("targets") is not None:
-        raise InputError("Maps of one target are compared: pass target= instead of targets=.")
+        raise InputError(
+            f"Maps of one target are compared: pass {arg:question.target} instead of {arg:question.targets}."
+        )
     background = options.pop("background", None)
     predictor, series = nouns(model, x)
     named = _named(baselines, background)

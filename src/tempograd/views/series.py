@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, brief, listed, printable, warn
+from tempograd.core.findings import arg
 from tempograd.core.stamps import shared_times
 from tempograd.data import Series
 from tempograd.explanation.core import Explanation, InputExplanation, require
@@ -206,7 +207,9 @@ def whole_series(explanation: Explanation, x: Array | None) -> Tensor:
     """Return the explained series: those given, or those kept with the explanation."""
     series = explanation.x if x is None else x
     if series is None:
-        raise InputError("The explanation was saved without its series: pass them as x=, in the same order.")
+        raise InputError(
+            f"The explanation was saved without its series: pass them as {arg:series.x}, in the same order."
+        )
     return cells_like(series, explanation, "x")
 
 
@@ -252,8 +255,9 @@ def aligned(explanation: Explanation, split: Series) -> Series:
     if explanation.x is not None and _same(explanation, found):
         return found
     raise InputError(
-        "The series of the explanation are not in split: pass the split that was explained, "
-        "and explain with ids=split.ids where only some of its series are."
+        "The data hold other series than were explained: pass those that were, read in the same way, and with "
+        "their "
+        "ids where only some of them were explained."
     )
 
 

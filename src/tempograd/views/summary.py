@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tempograd.core.findings import Dialect
 from tempograd.core.validation import lengths
 from tempograd.data import Series
 from tempograd.engine import select_target
@@ -82,7 +83,9 @@ STRONGEST = 5  # channels
 CELLS = 10  # of each series, whose signs are what people read first
 
 
-def explanation_summary(explanation: Explanation, model: Model, series: Series) -> dict[str, Any]:
+def explanation_summary(
+    explanation: Explanation, model: Model, series: Series, dialect: Dialect = "python"
+) -> dict[str, Any]:
     """Return what was explained of which series, what the model predicts, which channels matter, how sure it is.
 
     ``predicted`` and ``explained`` count classes, by their numbers as text, since JSON has no other keys.
@@ -108,7 +111,7 @@ def explanation_summary(explanation: Explanation, model: Model, series: Series) 
         "what": explained_output(explanation),
         "explained": {} if target is None else _counts(target),
         "accuracy": label_accuracy(said, explanation, series),
-        "verdict": sentence(explanation),
+        "verdict": sentence(explanation, dialect=dialect),
         "relative_error": error if math.isfinite(error) else None,
         "sign_certain": sign_certain(explanation, CELLS),
         "completeness_gap": completeness_gap(explanation),

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError, TempogradError, listed, one_line, short_path, warn
+from tempograd.core.findings import arg
 from tempograd.core.series import Series
 from tempograd.core.stamps import check_times
 from tempograd.data.files import reading, refuse_beyond_memory
@@ -77,7 +78,7 @@ def _ids(ids: _Array | None, count: int) -> Any:
 
 
 def _series(arrays: dict[str, _Array], options: ReadOptions, where: str) -> Series:
-    x = validation.check_series(arrays["x"], gaps=options.missing == "mask", marking="missing='mask'")
+    x = validation.check_series(arrays["x"], gaps=options.missing == "mask", marking=f"{arg:source.missing=mask}")
     mask = validation.check_mask(arrays.get("mask"), x)
     x, mask, _ = validation.without_gaps(x, mask, None, "x")  # 0, as in tables
     y, classes = _labels(arrays.get("y"), options, where)
@@ -135,13 +136,13 @@ def _members(path: Path, archive: zipfile.ZipFile, needed: Sequence[str]) -> dic
     for name in needed:
         if name not in members:
             what = "an array x (series, time, channel)" if name == "x" else f"an array {one_line(name)}"
-            more = ": name those that a model takes with inputs=" if name == "x" and members else ""
+            more = f": name those that a model takes with {arg:source.inputs}" if name == "x" and members else ""
             raise DataError(f"{short_path(path)} must hold {what}; it has {listed(members) or 'nothing'}{more}.")
     others = [name for name in members if name not in (*NAMES, *needed)]
     if others:
         warn(
             f"{short_path(path)} holds {listed(others)}, which is not read: the arrays of a file of series are "
-            f"{', '.join(NAMES)}, and those that inputs= and fixed= name."
+            f"{', '.join(NAMES)}, and those that {arg:source.inputs} and {arg:series.fixed} name."
         )
     return members
 

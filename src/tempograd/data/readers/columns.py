@@ -11,11 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempograd.core.errors import DataError, one_line
+from tempograd.core.findings import arg
 
 _Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "-nan", "+nan", "null", "none"})
-NO_CHANNEL = "if the column names series or labels, pass id= or label= (--id, --label), else choose channels="
+NO_CHANNEL = (
+    f"if the column names series or labels, pass {arg:source.id} or {arg:source.label}, else choose "
+    f"{arg:source.channels}"
+)
 INDEX = "__index_level_"  # as pandas calls one in Parquet files
 LARGEST = float(np.finfo(np.float32).max)
 # a digit may stand in one place only, or long texts would take quadratic time; ASCII has the spaces of float()

@@ -21,6 +21,7 @@ from tempograd.core.errors import (
     short_path,
     warn,
 )
+from tempograd.core.findings import arg
 from tempograd.data.files import gibibytes, refuse_beyond_memory
 from tempograd.data.readers.columns import (
     BEYOND,
@@ -53,7 +54,7 @@ MEANING = {
     "value": "the values",
 }
 MANY, SPARSE = 10**8, 1000  # beyond so many cells, a file must fill one of so many: others are built in vain
-ORDER = "pass align='order' (--align order) where series have times of their own, or cut the file"
+ORDER = f"pass {arg:source.align=order} where series have times of their own, or cut the file"
 Numbers = NDArray[Any]  # int64 or float64
 Cells = NDArray[np.float32]
 Fault = Callable[[int, str], DataError]  # says what is wrong with a distinct text, and where it stands
@@ -180,7 +181,7 @@ def _leave_out(table: Table, name: str, column: Text) -> None:
 def _nameless(table: Table, name: str) -> DataError:
     return DataError(
         f"{short_path(table.path)}: {quote(name)} has no name, and only a first column that numbers the rows may "
-        f"lack one: name it, take it out, or pass id={name!r} (--id) if it names the series."
+        f"lack one: name it, take it out, or pass {arg:source.id={name}} if it names the series."
     )
 
 
@@ -203,7 +204,8 @@ def _wide(
 ) -> Arrays:
     if options.channels is not None and len(options.channels) != 1:
         raise DataError(
-            f"{short_path(table.path)} has one row per series, and so one channel: name one in channels=, got "
+            f"{short_path(table.path)} has one row per series, and so one channel: name one in "
+            f"{arg:source.channels}, got "
             f"{listed(options.channels)}."
         )
     names = None
@@ -246,7 +248,7 @@ def _refuse_twice(table: Table, series: Text, steps: TimeSteps, variable: Codes,
     raise table.fault(
         row,
         f"{whose} has this time twice{' for this channel' if channels > 1 else ''}; if there are more series than "
-        "that, pass id= (--id) for the column with their names",
+        f"that, pass {arg:source.id} for the column with their names",
     )
 
 
@@ -258,7 +260,7 @@ def find_roles(table: Table, options: ReadOptions) -> ColumnRoles:
     if form == "melted":
         for role in ("id", "time", "variable", "value"):
             if found[role] is None and (role != "time" or options.align != "order"):
-                raise _unclear(table, f"pass {role}= (--{role}) for the column with {MEANING[role]}")
+                raise _unclear(table, f"pass {arg:source.{role}} for the column with {MEANING[role]}")
         return ColumnRoles(form, own, found["time"], label, found["variable"], (str(found["value"]),))
     if form == "wide":
         return ColumnRoles(form, own, None, label, None, _left(table, {own, label}, "step"))
@@ -266,7 +268,7 @@ def find_roles(table: Table, options: ReadOptions) -> ColumnRoles:
     if time is None and options.align != "order":
         raise _unclear(
             table,
-            "pass time= (--time) for the column with the time, or align='order' (--align order) where rows "
+            f"pass {arg:source.time} for the column with the time, or {arg:source.align=order} where rows "
             "are in order of time",
         )
     _require(table, "column", options.channels or (), table.columns)
@@ -284,7 +286,7 @@ def _form(table: Table, found: dict[str, str | None]) -> str:
         return "wide"
     raise _unclear(
         table,
-        "pass time= (--time) if a row is one step of a series, or format='wide' (--format wide) if it is a "
+        f"pass {arg:source.time} if a row is one step of a series, or {arg:source.format=wide} if it is a "
         "whole series",
     )
 
@@ -315,7 +317,7 @@ def _column(table: Table, role: str, given: str | None) -> str | None:
     if len(likely) > 1 and role in {"id", "time", "label"}:
         raise DataError(
             f"{short_path(table.path)}: {' and '.join(map(quote, likely[:2]))} could both be {MEANING[role]}: "
-            f"pass {role}= (--{role})."
+            f"pass {arg:source.{role}}."
         )
     return likely[0] if len(likely) == 1 else None
 
@@ -375,7 +377,7 @@ def gap_fault(path: str | Path, whose: str, time: str) -> InputError:
     """Say that a series has no row for a time, and what there is to choose from."""
     return InputError(
         f"{short_path(path)}: {whose} has no row for time {one_line(time, 20)}, which "
-        "others have: pass align='time' (--align time) to mask missing times, or align='order' (--align order) "
+        f"others have: pass {arg:source.align=time} to mask missing times, or {arg:source.align=order} "
         "if the k-th row of each series is its step k."
     )
 
@@ -491,7 +493,7 @@ def as_numbers(
             raise fault(
                 code,
                 f"the label is {quote(text)}, which is no number in decimal digits: write it as one, or pass "
-                "classes= (--classes) if it is the name of a class",
+                f"{arg:predictor.classes} if it is the name of a class",
             )
     values = [parse_number(text) for text in texts]
     if None in values:
@@ -514,7 +516,8 @@ def _whole(
         raise fault(
             code,
             f"the label is {one_line(texts[code])}: labels that are all whole numbers are classes, which end at "
-            f"{BEYOND - 1}; divide values of a regression by a constant, or name classes with classes=",
+            f"{BEYOND - 1}; divide values of a regression by a constant, or name classes with "
+            f"{arg:predictor.classes}",
         )
     distinct = sorted(set(found))
     if distinct[0] < 0:
@@ -525,7 +528,7 @@ def _whole(
         some = listed(distinct, 60)
         warn(
             f"{where}: labels {some} are taken as the numbers of the model's outputs, which begin with 0: pass "
-            f"classes={some.replace(' ', '')} (--classes) if {distinct[0]} is its first."
+            f"{arg:predictor.classes={some.replace(' ', '')}} if {distinct[0]} is its first."
         )
     return np.array(found, np.int64), None
 

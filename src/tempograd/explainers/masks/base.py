@@ -11,6 +11,7 @@ from torch.nn.functional import pad
 from tempograd.core import validation
 from tempograd.core.errors import InputError
 from tempograd.core.estimate import Estimate
+from tempograd.core.findings import arg
 from tempograd.core.optimisers import Adam
 from tempograd.core.progress import Advance, progress_bar
 from tempograd.engine import Ask, Block, accumulate, both_logits, require_path, slices
@@ -123,8 +124,9 @@ class LearntMask(Explainer):
                 raw = ask.raw_outputs(block.baseline[:, None], block)[:, 0]
         if isinstance(block.steps, str):
             raise InputError(
-                "steps='own' asks for each step by itself, but this method explains all chosen steps together: "
-                "pass steps=None or a list of steps."
+                f"{arg:question.steps=own} asks for each step by itself, but this method explains all chosen "
+                "steps together: "
+                f"leave {arg:question.steps} out, or pass a list of steps."
             )
         apart = self._distance(raw.to(ask.precision), ask.output, block.steps)
 

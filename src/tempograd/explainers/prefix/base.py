@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, brief
 from tempograd.core.estimate import Estimate
+from tempograd.core.findings import arg
 from tempograd.core.optimisers import Adam
 from tempograd.core.progress import progress_bar
 from tempograd.engine import Ask, Model, Prefixes, place, require_prefixes, slices
@@ -46,7 +47,8 @@ class PrefixExplainer(Explainer):
         steps = ask.question.steps
         if steps is not None and not (isinstance(steps, str) and steps == "own"):
             raise InputError(
-                f"{self.name} scores a value by the predictions from its own step on, got steps={brief(steps)}: "
+                f"{self.name} scores a value by the predictions from its own step on, got "
+                f"{arg:question.steps={brief(steps)}}: "
                 "leave steps out, or use integrated_gradients."
             )
         values = torch.zeros(ask.x.shape, device=ask.x.device)
@@ -81,11 +83,12 @@ class PrefixExplainer(Explainer):
         if prefixes.ask.output == "sigmoid":
             raise InputError(
                 f"{self.name} compares probabilities of classes, one of which holds, and several labels can hold "
-                "at once: use winit with distance='pd', or occlusion."
+                f"at once: use winit with {arg:method.distance=pd}, or occlusion."
             )
         if prefixes.ask.output == "raw" and not is_probability(distributions(prefixes.outputs)):
             raise InputError(
-                f"{self.name} compares probabilities, but with output='raw' the model's rows are none: leave "
+                f"{self.name} compares probabilities, but with {arg:question.output=raw} the model's rows are "
+                "none: leave "
                 "output out if softmax belongs there, and use winit or occlusion for regression."
             )
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.core.errors import InputError, ModelError
+from tempograd.core.findings import arg
 from tempograd.engine import Model, owner, predict, spare
 from tempograd.engine.calls import Adapted
 
@@ -208,7 +209,8 @@ def _last_linear(model: Model, module: nn.Module, x: Tensor) -> str:
         predict(model, x, "raw")
     if not ran:
         raise InputError(
-            "The model runs no linear layer whose input could be its embedding: name a layer with embedding=."
+            "The model runs no linear layer whose input could be its embedding: name a layer with "
+            f"{arg:method.embedding}."
         )
     return ran[-1]
 
@@ -227,5 +229,5 @@ def _per_series(embedding: Any, raw: Tensor, z: Tensor, layer: str) -> Tensor:
     got = tuple(embedding.shape) if isinstance(embedding, Tensor) else type(embedding).__name__
     raise ModelError(
         f"The embedding at {layer!r} must have one row per series, {batch}, got {got}: name another layer with "
-        "embedding=."
+        f"{arg:method.embedding}."
     )

@@ -13,6 +13,7 @@ from torch.nn import functional
 from tempograd.core import settings, validation
 from tempograd.core.errors import InputError, brief
 from tempograd.core.estimate import Estimate
+from tempograd.core.findings import arg
 from tempograd.engine import Ask, Batching, Block, frozen, mutable_if_needed, place, predict
 from tempograd.engine.guesses import is_probability
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training, one_by_one
@@ -161,11 +162,12 @@ def _check(ask: Ask, method: str) -> None:
     """Refuse asks about other outputs than the ones the generator was learnt for."""
     if ask.question.steps is not None:
         raise InputError(
-            f"{method} explains all steps together, got steps={brief(ask.question.steps)}: leave steps out."
+            f"{method} explains all steps together, got {arg:question.steps={brief(ask.question.steps)}}: "
+            "leave steps out."
         )
     if ask.output == "sigmoid":
         raise InputError(
-            f"{method} is for classifiers, and task='multilabel' has no classes: use occlusion or "
+            f"{method} is for classifiers, and {arg:predictor.task=multilabel} has no classes: use occlusion or "
             "integrated_gradients."
         )
     if ask.output == "raw":
@@ -174,7 +176,8 @@ def _check(ask: Ask, method: str) -> None:
             raw = ask.forward(block.x, block.index)
         if not is_probability(raw):
             raise InputError(
-                f"{method} is for classifiers: with output='raw' the model's rows are no probabilities; leave "
+                f"{method} is for classifiers: with {arg:question.output=raw} the model's rows are no "
+                "probabilities; leave "
                 "output out if softmax belongs there, and use occlusion or integrated_gradients for regression."
             )
 
