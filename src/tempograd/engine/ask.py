@@ -430,7 +430,8 @@ def _averaged(target: Any, task: str | None, whole: tuple[int, ...], columns: in
         several = len(whole) > 1
         raise InputError(
             f"The model returns {columns} numbers per series, and {arg:predictor.task=regression} has no "
-            f"predicted class to choose one by: pass {arg:question.target}, {'an address such as ' if several else ''}"
+            f"predicted class to choose one by: pass {arg:question.target}, "
+            f"{'an address such as ' if several else ''}"
             f"{tuple(0 for _ in whole) if several else f'0 to {columns - 1}'}."
         )
     return whole if task == "forecast" else ()
