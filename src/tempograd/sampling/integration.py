@@ -173,11 +173,11 @@ def integrate(
 
 
 class ResultBuffer:
-    """The results of all series, written there while the next are computed."""
+    """The results of all series, written there while the next are computed, in a precision of their own."""
 
-    def __init__(self, ask: Ask, schedule: Schedule) -> None:
+    def __init__(self, ask: Ask, schedule: Schedule, precision: torch.dtype = torch.float32) -> None:
         series, device = len(ask.x), ask.x.device
-        kinds = (torch.float32, torch.float32, torch.int32, torch.float32)[: 4 if schedule.random else 1]
+        kinds = (precision, torch.float32, torch.int32, torch.float32)[: 4 if schedule.random else 1]
         self._schedule, self._host_writer = schedule, ask.progress.host_writer
         self._shape, self._kinds = ask.x.shape, kinds
         self._parts: list[Tensor | None] = [None] * len(kinds)
@@ -403,7 +403,7 @@ class BlockRunner:
         paths = paths.resample() or paths
         if rows.start > 0:
             self.asks[0].verify_once()
-        self._through_stages(block, paths, size)
+        self.through_stages(block, paths, size)
         total = len(self.asks[0].x)
         following = self.batching.next_rows(rows.stop, total, self.schedule.together)
         if following.start < total:
@@ -411,12 +411,12 @@ class BlockRunner:
         for ask in self.asks:
             ask.progress.host_writer.flush(earlier=True)
 
-    def _through_stages(self, block: Block, paths: GradientPath, size: int) -> None:
+    def through_stages(self, block: Block, paths: GradientPath, size: int) -> None:
         """Go through the stages, ``size`` sequences a pass; series that are good enough stay behind."""
         pairs = zip(self.asks, self.buffers, strict=True)
         runs = [TargetRun(ask, self.schedule, buffer, paths) for ask, buffer in pairs]
         blocks = [block] * len(runs)
-        if size // len(block.x) <= 1:  # no place beside a path point
+        if block.target is None and size // len(block.x) <= 1:  # no place beside a path point
             blocks = with_targets(self.asks, block)
         rows: slice | Tensor = block.rows
         n_evals = 0
