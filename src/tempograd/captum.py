@@ -175,7 +175,7 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
             validation.check_int(internal_batch_size, "internal_batch_size", 1)
         starts = _baselines_of(baselines, tensors)
         method = replace(self.method, n_samples=validation.check_int(n_steps, "n_steps", 1))
-        scored = _Scored(tensors, _target_of(target, len(tensors[0])), _extra_of(additional_forward_args))
+        scored = _Scored(tensors, _target_of(target, len(tensors[0])), additional_forward_args)
         with frozen(self.forward_func):
             ask = Ask.create(
                 bound(scored, self.forward_func),
@@ -186,13 +186,15 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
                 call=Call(fixed=FixedInputs({})),  # which says that rows matter
                 progress=Progress(fits=True),  # the model fails with its own words
             )
-            ask = replace(ask, dtype=ask.x.dtype)  # that of the inputs, whatever the model computes in
+            ask = replace(ask, device=ask.x.device, dtype=ask.x.dtype)  # the inputs go to the model as they are
             scores = _cut(mutable_if_needed(lambda: _values(ask, method, _paths(ask, method, tensors))), tensors)
-            found: Attributions = scores[0] if single else scores
+            attributions: Attributions = scores[0] if single else scores
             if not return_convergence_delta:
-                return found
+                return attributions
             ends = (starts[0], tensors[0]) if single else (starts, tensors)
-            return found, self.compute_convergence_delta(found, *ends, target, additional_forward_args)
+            return attributions, self.compute_convergence_delta(
+                attributions, *ends, target, additional_forward_args
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,14 +203,14 @@ class _Scored:
 
     inputs: tuple[Tensor, ...]
     target: Tensor | None  # (batch, axes of the output)
-    extra: tuple[Any, ...]
+    extra: Any  # what the function gets after its inputs, several in a tuple
 
     def __call__(self, forward: Forward, cells: Tensor, rows: Tensor) -> Tensor:
         parts = [part.clone() for part in _cut(cells, self.inputs)]  # which the model may work on in place
-        batch = len(self.inputs[0])
+        batch, more = len(self.inputs[0]), self.extra if isinstance(self.extra, tuple) else (self.extra,)
         extra = [
             part[rows.to(part.device)] if isinstance(part, Tensor) and part.ndim and len(part) == batch else part
-            for part in self.extra
+            for part in (() if self.extra is None else more)
         ]
         outputs = numbers_of(forward(*parts, *extra), parts[0])
         return self._select(outputs[:, None] if outputs.ndim == 1 else outputs, rows)
@@ -254,7 +256,7 @@ def _paths(ask: Ask, method: explainers.Timing, inputs: tuple[Tensor, ...]) -> P
         for number, (time, places) in enumerate(by_length.items()):
             # another seed, or the masks of two lengths would follow each other
             drawn = draw_whole(method, settings[time], block.ids, ask.seed + number, block.x.dtype, stage)
-            for place, mask in zip(places, drawn.masks.split(depths[time], 3), strict=True):
+            for place, mask in zip(places, torch.split(drawn.masks, depths[time], 3), strict=True):
                 masks[place] = mask.flatten(2)
             if drawn.weights is not None:
                 weights = drawn.weights if weights is None else weights * drawn.weights
@@ -289,7 +291,7 @@ def _joined(parts: tuple[Tensor, ...]) -> Tensor:
 
 def _cut(cells: Tensor, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Return what was joined, like the inputs."""
-    parts = cells[..., 0].split([x[0].numel() for x in inputs], 1)
+    parts = torch.split(cells[..., 0], [x[0].numel() for x in inputs], 1)
     return tuple(part.reshape(-1, *x.shape[1:]).to(x.dtype) for part, x in zip(parts, inputs, strict=True))
 
 
@@ -343,10 +345,3 @@ def _target_of(target: Any, batch: int) -> Tensor | None:
             f"{brief(target)}."
         )
     return found.long().expand(batch, -1)
-
-
-def _extra_of(arguments: Any) -> tuple[Any, ...]:
-    """Return what the model gets after its inputs."""
-    if arguments is None:
-        return ()
-    return arguments if isinstance(arguments, tuple) else (arguments,)

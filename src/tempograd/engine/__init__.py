@@ -15,8 +15,6 @@ from tempograd.engine.gradients import (
     accumulate,
     compute_gradients,
     differentiate,
-    differentiate_each,
-    require_graph,
     require_path,
 )
 from tempograd.engine.inputs import InputPart, Packed, Packing, Region, is_several, pack_inputs
@@ -76,7 +74,6 @@ __all__ = [
     "computing",
     "default_class",
     "differentiate",
-    "differentiate_each",
     "even",
     "fingerprint",
     "forward_resumed",
@@ -90,7 +87,6 @@ __all__ = [
     "place",
     "pooled",
     "predict",
-    "require_graph",
     "require_path",
     "require_prefixes",
     "require_torch",
