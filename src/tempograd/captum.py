@@ -12,9 +12,9 @@ True
 torch.Size([1, 3, 2])
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,20 +22,14 @@ from torch import Tensor
 from tempograd import explainers
 from tempograd.core import validation
 from tempograd.core.errors import InputError, MissingExtraError, ModelError, brief
-from tempograd.engine import (
-    Batching,
-    as_model,
-    differentiate_each,
-    frozen,
-    mutable_if_needed,
-    predict,
-    require_graph,
-    require_torch,
-    slices,
-)
+from tempograd.core.question import Question
+from tempograd.engine import Ask, Block, Call, FixedInputs, as_model, frozen, mutable_if_needed, require_torch
+from tempograd.engine.ask import Progress
+from tempograd.engine.conventions import bound
+from tempograd.engine.outputs import numbers_of
 from tempograd.explainers.timing import draw_whole
-from tempograd.sampling.estimators import ControlVariateMean, WeightedMean
-from tempograd.sampling.segments import SegmentSettings, warn_of_rare_cells
+from tempograd.sampling.integration import BlockRunner, GradientPath, ResultBuffer
+from tempograd.sampling.segments import warn_of_rare_cells
 from tempograd.typing import ArrayLike
 
 try:
@@ -49,6 +43,7 @@ __all__ = ["Timing"]
 Forward = Callable[..., Tensor]
 Attributions = Tensor | tuple[Tensor, ...]
 Baselines = float | Tensor | tuple[float | Tensor, ...] | None
+Paths = Callable[[Block, int], GradientPath]
 Method = TypeVar("Method", bound=Callable[..., object])
 
 
@@ -174,163 +169,130 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
             Scores like ``inputs``; with ``return_convergence_delta`` a pair of them and the Tensor
             (batch,) of :math:`\delta`.
         """
-        single = isinstance(inputs, Tensor)
+        single, tensors = isinstance(inputs, Tensor), _inputs_of(inputs)
         validation.check_flag(return_convergence_delta, "return_convergence_delta")
-        tensors = _inputs_of(inputs)
-        job = _Job(
-            forward=self.forward_func,
-            method=replace(self.method, n_samples=validation.check_int(n_steps, "n_steps", 1)),
-            seed=self.seed,
-            inputs=tensors,
-            baselines=_baselines_of(baselines, tensors),
-            target=_target_of(target, len(tensors[0])),
-            extra=_extra_of(additional_forward_args),
-            size=None
-            if internal_batch_size is None
-            else validation.check_int(internal_batch_size, "internal_batch_size", 1),
-        )
+        if internal_batch_size is not None:
+            validation.check_int(internal_batch_size, "internal_batch_size", 1)
+        starts = _baselines_of(baselines, tensors)
+        method = replace(self.method, n_samples=validation.check_int(n_steps, "n_steps", 1))
+        scored = _Scored(tensors, _target_of(target, len(tensors[0])), additional_forward_args)
         with frozen(self.forward_func):
-            scores = mutable_if_needed(job.run)
-            found: Attributions = scores[0] if single else scores
-            if not return_convergence_delta:
-                return found
-            start, end = (each[0] if single else each for each in (job.baselines, tensors))
-            return found, self.compute_convergence_delta(found, start, end, target, additional_forward_args)
-
-
-class _Group(NamedTuple):
-    """Inputs with the same number of steps, which share their masks."""
-
-    members: list[int]  # positions among the inputs
-    setting: SegmentSettings
-    seed: int
-
-
-@dataclass(frozen=True)
-class _Job:
-    """One call, checked and completed."""
-
-    forward: Forward
-    method: explainers.Timing
-    seed: int
-    inputs: tuple[Tensor, ...]
-    baselines: tuple[Tensor, ...]
-    target: Tensor | None  # (batch or 1, axes of the output)
-    extra: tuple[Any, ...]
-    size: int | None
-
-    def run(self) -> tuple[Tensor, ...]:
-        """Return the scores of all inputs; the model must be frozen."""
-        groups = self._groups()
-        warn_of_rare_cells([group.setting for group in groups], self.method.schedule.points)
-        scores = tuple(torch.zeros_like(x) for x in self.inputs)
-        cells = sum(x[0].numel() for x in self.inputs)
-        batching = Batching(self.inputs[0].device, cells, self.size)
-
-        def work(rows: slice, size: int) -> None:
-            self._explain(rows, size if self.size is None else min(size, self.size), groups, scores)
-
-        # at least two per series, so that the few series that the schedule may add stay below ``size``
-        batching.run(len(scores[0]), max(2, self.method.schedule.together), work, "explain with timing")
-        if not all(bool(part.isfinite().all()) for part in scores):
-            raise ModelError(
-                "The model's gradient is NaN or infinite on the path from the baselines to the inputs."
+            ask = Ask.create(
+                bound(scored, self.forward_func),
+                _joined(tensors),
+                Question(target=0, output="raw", baseline=_joined(starts)),
+                seed=self.seed,
+                batch_size=internal_batch_size,
+                call=Call(fixed=FixedInputs({})),  # which says that rows matter
+                progress=Progress(fits=True),  # the model fails with its own words
             )
-        return scores
+            ask = replace(ask, device=ask.x.device, dtype=ask.x.dtype)  # the inputs go to the model as they are
+            scores = _cut(mutable_if_needed(lambda: _values(ask, method, _paths(ask, method, tensors))), tensors)
+            attributions: Attributions = scores[0] if single else scores
+            if not return_convergence_delta:
+                return attributions
+            ends = (starts[0], tensors[0]) if single else (starts, tensors)
+            return attributions, self.compute_convergence_delta(
+                attributions, *ends, target, additional_forward_args
+            )
 
-    def _groups(self) -> list[_Group]:
-        by_length: dict[int, list[int]] = {}
-        for position, x in enumerate(self.inputs):
-            if x.ndim == 3:
-                by_length.setdefault(x.shape[1], []).append(position)
-        groups = []
-        for number, (time, members) in enumerate(by_length.items()):
-            channels = sum(self.inputs[position].shape[2] for position in members)
-            # another seed, or the masks of two groups would follow each other
-            groups.append(_Group(members, self.method.segment_settings(time, channels, time), self.seed + number))
-        return groups
 
-    def _explain(self, rows: slice, size: int, groups: list[_Group], scores: tuple[Tensor, ...]) -> None:
-        """Explain some rows, at most ``size`` sequences at a time; the cells of all inputs are as one row."""
-        x = [whole[rows] for whole in self.inputs]
-        delta = [each - base[rows] for each, base in zip(x, self.baselines, strict=True)]
-        displacement = _joined(delta, 1)
-        mean = ControlVariateMean(displacement) if self.method.controlled else WeightedMean(errors=False)
-        with torch.no_grad():
-            clean = self._score([part[:, None] for part in x], rows) if self.method.controlled else None
-        for stage, points in enumerate(self.method.schedule.stages):
-            masks, weights = self._draw(rows, groups, stage)
-            for chosen in slices(points, max(1, size // len(x[0]))):
-                position = (torch.arange(chosen.start, chosen.stop, device=displacement.device) + 0.5) / points
-                active = [None if mask is None else mask[:, chosen] for mask in masks]
-                z = [_moved(*parts, position) for parts in zip(x, delta, active, strict=True)]
-                score = self._score(z, rows)
-                gradient = _joined(differentiate_each(score.sum(), z), 2)
-                every = [
-                    torch.ones_like(part) if each is None else each for part, each in zip(z, active, strict=True)
-                ]
-                weight = None if weights is None else weights[:, chosen]
-                if isinstance(mean, WeightedMean):
-                    mean.add(gradient, weight, _joined(every, 2).to(gradient))
-                    continue
-                gap = None if clean is None else (clean - score.detach()).to(gradient)
-                mean.add(gradient, weight, _joined(every, 2).to(gradient), position, gap)
-        found = mean.result().mean * (1 if self.method.controlled else displacement)
-        cells = [part[0].numel() for part in x]
-        for score, part in zip(scores, torch.split(found[..., 0], cells, 1), strict=True):
-            score[rows] = part.reshape(score[rows].shape).to(score)
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """Calls a function of several inputs with the cells of all of them, and returns the selected output."""
 
-    def _draw(self, rows: slice, groups: list[_Group], stage: int) -> tuple[list[Tensor | None], Tensor | None]:
-        """Masks of each input, (rows, points, time, channel), None if it always moves, and weights of the points.
+    inputs: tuple[Tensor, ...]
+    target: Tensor | None  # (batch, axes of the output)
+    extra: Any  # what the function gets after its inputs, several in a tuple
 
-        Masks of different groups are independent, so that their densities multiply, and so do their weights.
-        """
-        device = self.inputs[0].device
-        masks: list[Tensor | None] = [None] * len(self.inputs)
+    def __call__(self, forward: Forward, cells: Tensor, rows: Tensor) -> Tensor:
+        parts = [part.clone() for part in _cut(cells, self.inputs)]  # which the model may work on in place
+        batch, more = len(self.inputs[0]), self.extra if isinstance(self.extra, tuple) else (self.extra,)
+        extra = [
+            part[rows.to(part.device)] if isinstance(part, Tensor) and part.ndim and len(part) == batch else part
+            for part in (() if self.extra is None else more)
+        ]
+        outputs = numbers_of(forward(*parts, *extra), parts[0])
+        return self._select(outputs[:, None] if outputs.ndim == 1 else outputs, rows)
+
+    def _select(self, outputs: Tensor, rows: Tensor) -> Tensor:
+        """Return the selected output of each row, (rows,)."""
+        shape = tuple(outputs.shape[1:])
+        if self.target is None:
+            if outputs[0].numel() != 1:
+                raise InputError(f"The model returns {shape} numbers for each row: pass target= to select one.")
+            return outputs.flatten()
+        if self.target.shape[1] != len(shape):
+            raise InputError(
+                f"The model returns {shape} numbers for each row, but target has {self.target.shape[1]} indices: "
+                f"pass {len(shape)}."
+            )
+        sizes = torch.tensor(shape)
+        outside = ((self.target < -sizes) | (self.target >= sizes)).any(1)
+        if bool(outside.any()):
+            first = self.target[outside][0].tolist()
+            raise InputError(f"target {first} is out of range: the model returns {shape} numbers for each row.")
+        places = torch.arange(len(outputs), device=outputs.device)
+        return outputs[(places, *self.target.to(outputs.device)[rows].unbind(1))]
+
+
+def _paths(ask: Ask, method: explainers.Timing, inputs: tuple[Tensor, ...]) -> Paths:
+    """Return what draws masks for all series of one length together, and makes the paths that they leave.
+
+    Masks of different lengths are independent, so that their densities multiply, and so do their weights.
+    """
+    by_length: dict[int, list[int]] = {}
+    for place, x in enumerate(inputs):
+        if x.ndim == 3:
+            by_length.setdefault(x.shape[1], []).append(place)
+    depths = {time: [inputs[place].shape[2] for place in places] for time, places in by_length.items()}
+    settings = {time: method.segment_settings(time, sum(depth), time) for time, depth in depths.items()}
+    warn_of_rare_cells(list(settings.values()), method.schedule.points)
+
+    def path(block: Block, stage: int) -> GradientPath:
+        shape = len(block.x), method.schedule.stages[stage]
+        masks = [block.x.new_ones(*shape, x[0].numel(), dtype=torch.bool) for x in inputs]
         weights: Tensor | None = None
-        for members, setting, seed in groups:
-            dtype = self.inputs[members[0]].dtype
-            ids = torch.arange(rows.start, rows.stop, device=device)
-            drawn = draw_whole(self.method, setting, ids, seed, dtype, stage)
-            depths = [self.inputs[position].shape[2] for position in members]
-            for position, mask in zip(members, torch.split(drawn.masks, depths, dim=3), strict=True):
-                masks[position] = mask
+        for number, (time, places) in enumerate(by_length.items()):
+            # another seed, or the masks of two lengths would follow each other
+            drawn = draw_whole(method, settings[time], block.ids, ask.seed + number, block.x.dtype, stage)
+            for place, mask in zip(places, torch.split(drawn.masks, depths[time], 3), strict=True):
+                masks[place] = mask.flatten(2)
             if drawn.weights is not None:
                 weights = drawn.weights if weights is None else weights * drawn.weights
-        return masks, weights
+        whole = drawn._replace(masks=torch.cat(masks, 2)[..., None], weights=weights)
+        return method.masked_path(block, whole)._replace(start=None)  # whose score nobody asks for
 
-    def _score(self, z: Sequence[Tensor], rows: slice) -> Tensor:
-        """Return the selected output at ``z``, (rows, points, …) each: (rows, points)."""
-        points, batch = z[0].shape[1], len(self.inputs[0])
-        flat = [part.flatten(0, 1) for part in z]
-        extra = [
-            part[rows].repeat_interleave(points, 0)
-            if isinstance(part, Tensor) and part.ndim > 0 and len(part) == batch
-            else part
-            for part in self.extra
-        ]
-        others = [part.clone() for part in flat[1:]]  # which the model may work on in place
-        outputs = predict(lambda first: self.forward(first, *others, *extra), flat[0], "raw")
-        target = self.target
-        if target is not None and len(target) == batch:
-            target = target[rows].repeat_interleave(points, 0)
-        score = _select(outputs, target)
-        if torch.is_grad_enabled():
-            require_graph(score)
-        return score.view(-1, points)
+    return path
 
 
-def _moved(x: Tensor, delta: Tensor, active: Tensor | None, position: Tensor) -> Tensor:
-    """Points on the paths, (rows, points, …): back towards the baseline where a cell moves."""
-    back = (position.to(x.dtype) - 1).view(-1, *[1] * (x.ndim - 1))
-    z = torch.addcmul(x[:, None], back if active is None else back * active.to(x.dtype), delta[:, None])
-    return z.requires_grad_()
+def _values(ask: Ask, method: explainers.Timing, path: Paths) -> Tensor:
+    """Integrate, and read the series in a pass of their own: none has more rows than asked for."""
+    buffer, batching = ResultBuffer(ask, method.schedule, ask.precision), ask.batching
+    runner = BlockRunner([ask], method.schedule, path, [buffer], batching)
+
+    def work(rows: slice, size: int) -> None:
+        block = ask.with_target(ask.block(rows))
+        runner.through_stages(block, path(block, 0), min(size, ask.batch_size or size))
+
+    # at least two per series, so that the few series that the schedule may add stay below the size
+    batching.run(len(ask.x), max(2, method.schedule.together), work, f"explain with {method.name}")
+    ask.progress.host_writer.flush()
+    values = buffer.estimate().values
+    if not bool(values.isfinite().all()):
+        raise ModelError("The model's gradient is NaN or infinite on the path from the baselines to the inputs.")
+    return values
 
 
-def _joined(parts: Sequence[Tensor], start: int) -> Tensor:
-    """Put the cells of all inputs behind each other, as steps of one channel, in single precision at least."""
-    joined = torch.cat([part.flatten(start) if part.ndim > start else part[..., None] for part in parts], start)
-    return joined.to(torch.promote_types(joined.dtype, torch.float32))[..., None]
+def _joined(parts: tuple[Tensor, ...]) -> Tensor:
+    """Put the cells of all inputs behind each other, as steps of one channel."""
+    return torch.cat([part.detach().reshape(len(part), -1) for part in parts], 1)[..., None]
+
+
+def _cut(cells: Tensor, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return what was joined, like the inputs."""
+    parts = torch.split(cells[..., 0], [x[0].numel() for x in inputs], 1)
+    return tuple(part.reshape(-1, *x.shape[1:]).to(x.dtype) for part, x in zip(parts, inputs, strict=True))
 
 
 def _inputs_of(inputs: Any) -> tuple[Tensor, ...]:
@@ -369,7 +331,7 @@ def _baselines_of(baselines: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, .
 
 
 def _target_of(target: Any, batch: int) -> Tensor | None:
-    """Return indices (batch or 1, axes of the output) on the CPU."""
+    """Return indices (batch, axes of the output) on the CPU."""
     if target is None:
         return None
     found = validation.check_numbers(target, "target").cpu()
@@ -382,32 +344,4 @@ def _target_of(target: Any, batch: int) -> Tensor | None:
             f"target must be an integer, a tuple of them, or one of these for each of the {batch} rows, got "
             f"{brief(target)}."
         )
-    return found.long()
-
-
-def _extra_of(arguments: Any) -> tuple[Any, ...]:
-    """Return what the model gets after its inputs."""
-    if arguments is None:
-        return ()
-    return arguments if isinstance(arguments, tuple) else (arguments,)
-
-
-def _select(outputs: Tensor, target: Tensor | None) -> Tensor:
-    """Return the selected output of each row, (rows,)."""
-    shape = tuple(outputs.shape[1:])
-    if target is None:
-        if outputs[0].numel() != 1:
-            raise InputError(f"The model returns {shape} numbers for each row: pass target= to select one.")
-        return outputs.flatten()
-    if target.shape[1] != len(shape):
-        raise InputError(
-            f"The model returns {shape} numbers for each row, but target has {target.shape[1]} indices: pass "
-            f"{len(shape)}."
-        )
-    sizes = torch.tensor(shape)
-    outside = (target < -sizes) | (target >= sizes)
-    if bool(outside.any()):
-        first = target[outside.any(1)][0].tolist()
-        raise InputError(f"target {first} is out of range: the model returns {shape} numbers for each row.")
-    rows = torch.arange(len(outputs), device=outputs.device)
-    return outputs[(rows, *target.to(outputs.device).unbind(1))]
+    return found.long().expand(batch, -1)

@@ -15,8 +15,6 @@ from tempograd.engine.gradients import (
     accumulate,
     compute_gradients,
     differentiate,
-    differentiate_each,
-    require_graph,
     require_path,
 )
 from tempograd.engine.inputs import InputPart, Packed, Packing, Region, is_several, pack_inputs
@@ -77,7 +75,6 @@ __all__ = [
     "computing",
     "default_class",
     "differentiate",
-    "differentiate_each",
     "even",
     "fingerprint",
     "forward",
@@ -91,7 +88,6 @@ __all__ = [
     "place",
     "pooled",
     "predict",
-    "require_graph",
     "require_path",
     "require_prefixes",
     "require_torch",

@@ -223,16 +223,6 @@ def differentiate(score: Tensor, z: Tensor, *, again: bool = False) -> Tensor | 
         return torch.autograd.grad(score, z, retain_graph=again, allow_unused=True)[0]
 
 
-def differentiate_each(score: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Return the gradient with respect to each of several inputs, zeros where it ignores one but not all."""
-    with one_sentence():
-        found = torch.autograd.grad(score, inputs, allow_unused=True)
-    if all(gradient is None for gradient in found):
-        raise ModelError(NO_GRAPH)
-    pairs = zip(found, inputs, strict=True)
-    return [torch.zeros_like(part) if gradient is None else gradient for gradient, part in pairs]
-
-
 def accumulate(loss: Tensor, leaves: Sequence[Tensor]) -> None:
     """Add the gradient of a loss to the ``grad`` of the given leaves, and of no other tensor."""
     with one_sentence():

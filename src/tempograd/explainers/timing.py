@@ -253,7 +253,7 @@ class Timing(Explainer):
                 return large(block, stage)
             drawn = _small_draw(self, setting, ids, ask.seed, ask.device, ask.dtype)
             weights = None if drawn.weights is None else drawn.weights[block.rows]
-            return self._path(block, drawn._replace(masks=drawn.masks[block.rows], weights=weights))
+            return self.masked_path(block, drawn._replace(masks=drawn.masks[block.rows], weights=weights))
 
         return small
 
@@ -281,16 +281,16 @@ class Timing(Explainer):
         def path(block: Block, stage: int) -> GradientPath:
             parts = [draw.sample(block, stage) for draw in draws]
             if stage > 0:
-                return self._path(block, _joined(block, draws, parts), stage)
+                return self.masked_path(block, _joined(block, draws, parts), stage)
             unseen = HostCopy(torch.stack([part.unseen.to(block.x.device) for part in parts]).any())
 
             def resample() -> GradientPath | None:
                 if not unseen:
                     return None
                 covered = [draw.covered(block, part) for draw, part in zip(draws, parts, strict=True)]
-                return self._path(block, _joined(block, draws, covered))
+                return self.masked_path(block, _joined(block, draws, covered))
 
-            return self._path(block, _joined(block, draws, parts))._replace(resample=resample)
+            return self.masked_path(block, _joined(block, draws, parts))._replace(resample=resample)
 
         return path
 
@@ -346,13 +346,13 @@ class Timing(Explainer):
         sampler, stream = table.of(block.lengths), keys(seed, block.ids, Stream.SEGMENTS)
         drawn = self.draw(stream, sampler, block.observed, stage)
         if stage > 0:  # what could be seen was seen in the first
-            return self._path(block, drawn, stage)
+            return self.masked_path(block, drawn, stage)
         unseen = HostCopy(drawn.unseen)
 
         def resample() -> GradientPath | None:
-            return self._path(block, cover_all_cells(drawn, sampler, block.observed)) if unseen else None
+            return self.masked_path(block, cover_all_cells(drawn, sampler, block.observed)) if unseen else None
 
-        return self._path(block, drawn)._replace(resample=resample)
+        return self.masked_path(block, drawn)._replace(resample=resample)
 
     def draw(self, stream: Tensor, sampler: SegmentSampler, observed: Tensor, stage: int = 0) -> MaskSample:
         """Draw the masks of a block of series in a stage."""
@@ -391,7 +391,8 @@ class Timing(Explainer):
         """Return what the mean gradient of each cell is multiplied by: how far it is from the baseline."""
         return difference
 
-    def _path(self, block: Block, drawn: MaskSample, stage: int = 0) -> GradientPath:
+    def masked_path(self, block: Block, drawn: MaskSample, stage: int = 0) -> GradientPath:
+        """Return the paths that masks leave."""
         if block.background is not None:
             return self._path_from_each(block, block.background, drawn, stage)
         alpha = self._positions(drawn.masks.shape[1], block.x)

@@ -173,11 +173,11 @@ def integrate(
 
 
 class ResultBuffer:
-    """The results of all series, written there while the next are computed."""
+    """The results of all series, written there while the next are computed, in a precision of their own."""
 
-    def __init__(self, ask: Ask, schedule: Schedule) -> None:
+    def __init__(self, ask: Ask, schedule: Schedule, precision: torch.dtype = torch.float32) -> None:
         series, device = len(ask.x), ask.x.device
-        kinds = (torch.float32, torch.float32, torch.int32, torch.float32)[: 4 if schedule.random else 1]
+        kinds = (precision, torch.float32, torch.int32, torch.float32)[: 4 if schedule.random else 1]
         self._schedule, self._host_writer = schedule, ask.progress.host_writer
         self._shape, self._kinds = ask.x.shape, kinds
         self._parts: list[Tensor | None] = [None] * len(kinds)
@@ -403,10 +403,20 @@ class BlockRunner:
         paths = paths.resample() or paths
         if rows.start > 0:
             self.asks[0].verify_once()
+        self.through_stages(block, paths, size)
+        total = len(self.asks[0].x)
+        following = self.batching.next_rows(rows.stop, total, self.schedule.together)
+        if following.start < total:
+            self._prefetcher.prepare((following.start, following.stop), lambda: self._prepared(following))
+        for ask in self.asks:
+            ask.progress.host_writer.flush(earlier=True)
+
+    def through_stages(self, block: Block, paths: GradientPath, size: int) -> None:
+        """Go through the stages, ``size`` sequences a pass; series that are good enough stay behind."""
         pairs = zip(self.asks, self.buffers, strict=True)
         runs = [TargetRun(ask, self.schedule, buffer, paths) for ask, buffer in pairs]
-        blocks = [block] * len(runs)
-        if size // len(block.x) <= 1:  # no place beside a path point
+        blocks, rows = [block] * len(runs), block.rows
+        if block.target is None and size // len(block.x) <= 1:  # no place beside a path point
             blocks = with_targets(self.asks, block)
         left, n_evals = torch.arange(rows.start, rows.stop), 0  # which series go on, and points so far
         for stage, points in enumerate(self.schedule.stages):
@@ -419,21 +429,11 @@ class BlockRunner:
             if n_evals == self.schedule.points or (done is not None and bool(done.all())):
                 for run in runs:
                     run.finish(here, n_evals, straight=paths.straight)
-                break
+                return
             if done is not None and paths.controlled and bool(done.any()):
                 ready, others = done.nonzero()[:, 0], (~done).nonzero()[:, 0]
                 runs[0].leave(left, ready, others, n_evals)
                 left, blocks = left[others.cpu()], [blocks[0].take(others)]
-        self._prepare_next(rows)
-
-    def _prepare_next(self, rows: slice) -> None:
-        """Lay the next series ready while the device is busy with these ``rows``."""
-        total = len(self.asks[0].x)
-        following = self.batching.next_rows(rows.stop, total, self.schedule.together)
-        if following.start < total:
-            self._prefetcher.prepare((following.start, following.stop), lambda: self._prepared(following))
-        for ask in self.asks:
-            ask.progress.host_writer.flush(earlier=True)
 
     def _add(
         self, runs: Sequence[TargetRun], blocks: Sequence[Block], paths: GradientPath, stage: int, room: int
