@@ -25,7 +25,7 @@ from tempograd.core.errors import InputError, MissingExtraError, ModelError, bri
 from tempograd.core.question import Question
 from tempograd.engine import Ask, Block, Call, FixedInputs, as_model, frozen, mutable_if_needed, require_torch
 from tempograd.engine.ask import Progress
-from tempograd.engine.conventions import bound
+from tempograd.engine.calls import Adapted
 from tempograd.engine.outputs import numbers_of
 from tempograd.explainers.timing import draw_whole
 from tempograd.sampling.integration import BlockRunner, GradientPath, ResultBuffer
@@ -178,7 +178,7 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
         scored = _Scored(tensors, _target_of(target, len(tensors[0])), additional_forward_args)
         with frozen(self.forward_func):
             ask = Ask.create(
-                bound(scored, self.forward_func),
+                Adapted(scored, self.forward_func),
                 _joined(tensors),
                 Question(target=0, output="raw", baseline=_joined(starts)),
                 seed=self.seed,
@@ -205,14 +205,15 @@ class _Scored:
     target: Tensor | None  # (batch, axes of the output)
     extra: Any  # what the function gets after its inputs, several in a tuple
 
-    def __call__(self, forward: Forward, cells: Tensor, rows: Tensor) -> Tensor:
-        parts = [part.clone() for part in _cut(cells, self.inputs)]  # which the model may work on in place
+    def run(self, model: Any, z: Tensor, rows: Tensor | None = None) -> Tensor:
+        parts = [part.clone() for part in _cut(z, self.inputs)]  # which the model may work on in place
+        rows = torch.arange(len(z)) if rows is None else rows
         batch, more = len(self.inputs[0]), self.extra if isinstance(self.extra, tuple) else (self.extra,)
         extra = [
             part[rows.to(part.device)] if isinstance(part, Tensor) and part.ndim and len(part) == batch else part
             for part in (() if self.extra is None else more)
         ]
-        outputs = numbers_of(forward(*parts, *extra), parts[0])
+        outputs = numbers_of(model(*parts, *extra), parts[0])
         return self._select(outputs[:, None] if outputs.ndim == 1 else outputs, rows)
 
     def _select(self, outputs: Tensor, rows: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ the model, on a path, in a perturbation, in another order: whoever asks the mode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -338,11 +338,18 @@ class Call:
         return cls(packing, fixed, **usual, lengths=lengths)
 
 
+class Caller(Protocol):
+    """Calls a model with series, of which ``rows`` tells which of all they are, where that matters."""
+
+    def run(self, model: Model, z: Tensor, rows: Tensor | None = None) -> Any:
+        """Return what the model says about ``z``."""
+
+
 @dataclass(frozen=True, eq=False)
 class Adapted:
     """A model as a function of series (batch, time, channel) alone, or of those that are some rows of all."""
 
-    call: Call
+    call: Caller
     model: Model
     rows: Tensor | None = None
 
