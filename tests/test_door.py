@@ -95,7 +95,6 @@ def test_help_and_version_load_little():
             "tempograd.cli.colour",
             "tempograd.cli.holding",
             "tempograd.core.errors",
-            "tempograd.core.findings",
             "tempograd.version",
         }
 

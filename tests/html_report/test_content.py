@@ -139,7 +139,8 @@ def test_steps_follow_class_one_and_the_labels():
 
 def test_steps_of_more_than_two_classes_follow_the_explained_one():
     x, answer = numbered(2), torch.randn(2, 20, 4, generator=torch.Generator().manual_seed(0))
-    explanation = explain(lambda z: answer[z[:, 0, 0].long()], x, "random", target=2, output="probability")
+    model = tg.Predictor(lambda z: answer[z[:, 0, 0].long()], task="per_step")
+    explanation = explain(model, x, "random", target=2)
     labels = torch.arange(40).view(2, 20) % 4
     found = prediction.step_outputs(answer, explanation, labels)
     np.testing.assert_array_equal(found.values, answer[..., 2].numpy())
@@ -272,7 +273,7 @@ def test_explanations_without_ids_belong_to_the_first_series(flat, masked_split)
 
 def test_a_split_of_other_series_is_refused(explanations, masked_split):
     other = Series(masked_split.x + 1, masked_split.y, ids=masked_split.ids)
-    with pytest.raises(InputError, match="not in split"):
+    with pytest.raises(InputError, match="other series than were explained"):
         views.aligned(explanations[0], other)
 
 

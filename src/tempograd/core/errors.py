@@ -9,9 +9,10 @@ from contextvars import ContextVar
 from os import PathLike, fspath
 from reprlib import Repr
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from tempograd.core.findings import Finding
+if TYPE_CHECKING:
+    from tempograd.core.findings import Finding
 
 WIDTH = 60  # characters of a message that a value may take
 LONGEST = 300  # characters of a message, which people read in a terminal
@@ -37,6 +38,8 @@ class TempogradError(Exception):
     default_code: ClassVar[str] = "error"
 
     def __init__(self, message: object = "", *, code: str | None = None, **data: object) -> None:
+        from tempograd.core.findings import Finding  # noqa: PLC0415  # dataclasses, which help does not need
+
         self.finding = Finding(code or self.default_code, "refusal", data, _whole_line(str(message)))
         super().__init__(self.finding.say())
 
@@ -132,7 +135,9 @@ class TempogradWarning(UserWarning):
         What it is about, which says itself in the words of Python and of the command line.
     """
 
-    def __init__(self, finding: Finding | str = "") -> None:
+    def __init__(self, finding: "Finding | str" = "") -> None:
+        from tempograd.core.findings import Finding  # noqa: PLC0415  # dataclasses, which help does not need
+
         self.finding = finding if isinstance(finding, Finding) else Finding("warning", "warning", text=finding)
         super().__init__(self.finding.say())
 
@@ -213,29 +218,31 @@ def are_counted() -> bool:
     return _counting.get() is not None
 
 
-_collecting: ContextVar[list[Finding] | None] = ContextVar("tempograd_findings", default=None)
+_collecting: "ContextVar[list[Finding] | None]" = ContextVar("tempograd_findings", default=None)
 
 
-def collect() -> list[Finding]:
+def collect() -> "list[Finding]":
     """Return an empty list, which what is noted in this thread goes to until the next such list."""
     findings: list[Finding] = []
     _collecting.set(findings)
     return findings
 
 
-def note(finding: Finding) -> None:
+def note(finding: "Finding") -> None:
     """Put a finding on the list of the explanation that is being made, once."""
     findings = _collecting.get()
     if findings is not None and finding not in findings:
         findings.append(finding)
 
 
-def warn(message: str | Finding, **data: object) -> None:
+def warn(message: "str | Finding", **data: object) -> None:
     """Warn at the line that called the library, however deep inside it this is; the explanation keeps it too.
 
     ``message`` is a finding, the code of a row of :data:`tempograd.core.findings.SAYS` with its ``data``, or a
     sentence.
     """
+    from tempograd.core.findings import Finding  # noqa: PLC0415  # dataclasses, which help does not need
+
     finding = message if isinstance(message, Finding) else Finding.of_warning(_whole_line(message), data)
     note(finding)
     counts = _counting.get()
