@@ -80,7 +80,7 @@ def as_typed(message: str) -> str:
     message = re.sub(rf"(?<![\w-])({NAMES})=\(?(\d+(?:, \d+)*)\)?", _with_value, message)
     message = re.sub(rf"(?<![\w-])({NAMES})=(?=[ ,.;:)]|$)", lambda found: _option(found[1]), message)
     message = re.sub(r"\btorch\.(?=u?int|b?float|bool|complex)", "", message)
-    message = re.sub(r"see for_target\((.*?)\)$", r"see --target \1", message)
+    message = re.sub(r"see explanations\[(.*?)\]$", r"see --target \1", message)
     message = re.sub(r"(?<![\w-])([a-z_]{2,})=(?=[ ,.;:)]|$)", r"\1", message)  # any other setting
     return re.sub(r"\b([Pp]ass|use) ([a-z_]+)='?([\w.-]+?)'?(?=[ ,.;:)]|$)", r"\1 --set \2=\3", message)
 

@@ -1,7 +1,6 @@
-"""Names for what other rooms and packages bring: registries, and functions of upper rooms."""
+"""Names for what other rooms and packages bring."""
 
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
 from typing import Any, TypeVar
 
 from tempograd.core.errors import (
@@ -148,21 +147,3 @@ class Registry(Mapping[str, T]):
 
     def __len__(self) -> int:
         return len({*self._entries, *self.offers})
-
-
-# What lower rooms call of upper ones, such as the drawing of an explanation.
-# The package joins them by name (``tempograd/__init__.py``); they are loaded when they are called, not before.
-
-_PLACES: dict[str, str] = {}
-
-
-def join(**places: str) -> None:
-    """Say where functions are, each as ``module.function``."""
-    _PLACES.update(places)
-
-
-def joined(name: str) -> Callable[..., Any]:
-    """Return a function of an upper room."""
-    module, _, function = _PLACES[name].rpartition(".")
-    found: Callable[..., Any] = getattr(import_module(module), function)
-    return found

@@ -12,6 +12,7 @@ from torch import Tensor
 from tempograd.core import settings, validation
 from tempograd.core.errors import DataError, InputError, short_path, silenced, warn
 from tempograd.core.estimate import Estimate
+from tempograd.core.question import Question
 from tempograd.core.registry import Registry
 from tempograd.core.series import Series
 from tempograd.engine import (
@@ -54,7 +55,6 @@ from tempograd.explainers.files import (
 from tempograd.explainers.many_targets import check_targets, common_task, requests_of, shares_passes, together
 from tempograd.explanation import Explanation, Facts
 from tempograd.sampling.realisations import over_draws
-from tempograd.targets import in_words
 from tempograd.typing import (
     InputBaselines,
     Inputs,
@@ -328,7 +328,7 @@ class Explainer(ABC):
             picks one score per series from the output. A single probability is that of class 1, which is the
             default for every series, and 0 is its complement.
         targets : list of targets or "all", optional
-            Several targets in one call; read one with ``Explanation.for_target``. Path methods, occlusion and LIME
+            Several targets in one call, which returns a mapping of explanations. Path methods, occlusion and LIME
             share the passes of the model between them, unless ``tolerance=`` lets each stop by itself.
         output : {"probability", "raw"}, optional
             Whether softmax (sigmoid for one column) is applied to the model's output; by default what the task
@@ -357,6 +357,7 @@ class Explainer(ABC):
             passes a series; see ``Explanation.gradient_check``.
         """
         predictor, series = nouns(model, x)
+        asked = Question(target, targets, output, steps, baseline, background)
         baseline = baseline.filled if isinstance(baseline, Series) else baseline
         pool, baseline = drawn_from(self, _that_draw_baselines, series, baseline, background)
         wanted = check_targets(target, targets)
@@ -400,11 +401,13 @@ class Explainer(ABC):
             warn(NOISE if ran.varies == "drawn" else BY_ITSELF if ran.by_itself else IN_COMPANY)
         names = series.ids if isinstance(series.ids, tuple) else None
         known = ran.told() | one.labels | {"names": names, "classes": request.classes, "raw": raw}
+        known |= {"y": series.y, "question": asked}
         return together(
             [
                 self._explanation(result, each, _asked(output, each, variant=variant), known)
                 for result, each in zip(ran.results, ran.requests, strict=True)
-            ]
+            ],
+            wanted,
         )
 
     def _requests(
@@ -454,11 +457,10 @@ class Explainer(ABC):
 
     def _explanation(self, result: Estimate, request: Request, output: str, told: dict[str, Any]) -> Explanation:
         """Put the result together with the request, and with what else the call ``told``."""
-        picker = request.requested_target if callable(request.requested_target) else None
         found = result._asdict() | {"signed": self.signed and result.signed}
         return Explanation(
             **found,
-            **told,
+            **told | {"question": _kept(told["question"], request)},
             target=self._explained(request, output),
             prediction=_prediction(request, output),
             output=cast("Output", str(output)),
@@ -473,11 +475,8 @@ class Explainer(ABC):
             parameters=self.parameters,
             columns=request.columns,
             facts=self._facts_of(request),
-            background=None if request.background is None else request.background.fingerprint,
             task=cast("Task | None", request.task),
             output_shape=request.output_shape,
-            picker=picker,
-            target_text="" if picker is None else in_words(picker),
         )
 
     def _facts_of(self, request: Request) -> Facts:
@@ -589,6 +588,15 @@ def _asked(output: str | None, request: Request, *, variant: bool) -> str:
     if output is None and request.task in AS_THEY_ARE and not variant:
         return "raw"
     return output or "probability"
+
+
+def _kept(question: Question, request: Request) -> Question:
+    """Return the question about one target as an explanation keeps it: background series by their fingerprint."""
+    one = (
+        request.requested_target if question.targets is not None or callable(question.target) else question.target
+    )
+    background = None if request.background is None else request.background.fingerprint
+    return replace(question, target=one, targets=None, background=background)
 
 
 def _prediction(request: Request, output: str) -> Tensor | None:

@@ -1,7 +1,6 @@
 """Several targets in one call: which they are, and what comes back."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,9 @@ from torch import Tensor
 from tempograd.core.errors import InputError, are_counted, brief, warn
 from tempograd.engine import Request, class_count, with_targets
 from tempograd.engine.tasks import named_target
-from tempograd.explanation import Explanation
+from tempograd.explanation import Explanation, Explanations
 from tempograd.explanation.messages import wrong_gradient
+from tempograd.explanation.targets import key_of
 
 ALL = "all"
 
@@ -103,16 +103,18 @@ def _same_target(one: Request, other: Request) -> bool:
     return all(isinstance(part, Tensor) for part in parts) and torch.equal(*parts)  # type: ignore[arg-type]  # tensors
 
 
-def together(explanations: Sequence[Explanation]) -> Explanation:
-    """Return the explanation of the first target, with those of the others; warn of gradients that are wrong.
+def together(explanations: Sequence[Explanation], wanted: Sequence[Any] | None) -> Any:
+    """Return the explanation, or those of the targets that were ``wanted``; warn of gradients that are wrong.
 
     Where warnings are counted, as in runs over files, the verdict on all batches tells.
     """
-    first, *others = explanations
     wrong = next(filter(None, map(wrong_gradient, explanations)), "")
     if wrong and not are_counted():
         warn(f"{wrong[:1].upper()}{wrong[1:]}.")
-    return replace(first, siblings=tuple(others)) if others else first
+    if wanted is None:
+        return explanations[0]
+    asked = wanted or [each.question.target for each in explanations]
+    return Explanations({key_of(asked[place], place): each for place, each in enumerate(explanations)})
 
 
 def shares_passes(explainer: type) -> bool:
