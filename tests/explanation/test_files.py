@@ -187,7 +187,8 @@ def test_a_header_that_lies_is_refused(lie, stored, tmp_path):
     refused(path, "is damaged")
 
 
-DECLARED = [f.name for f in of_kind(tg.Explanation, "cell", "series", "call") if f.metadata.get("holds") in NUMBERS]
+TENSORS = of_kind(tg.Explanation, "cell", "series", "call")
+DECLARED = [each.name for each in TENSORS if each.metadata.get("holds") in NUMBERS]
 
 
 @pytest.mark.parametrize("name", [name for name in DECLARED if name not in {"steps", "y"}])

@@ -212,7 +212,7 @@ def forged(path, out, change, drop=()):
         ([{"plain": {}}], "its header tells {.*} of target 1"),
         ([{"plain": {"seed": "x"}, "absent": []}], "seed in its header is 'x'"),
         ([{"plain": {}, "absent": ["values"]}], "it lacks the values of target 1"),
-        ([{"plain": {"columns": 3}, "absent": []}], r"target must lie in 0 … 2"),
+        ([{"plain": {"columns": 3}, "absent": []}] * 2, r"target must lie in 0 … 2"),
         ([{"plain": {}, "absent": ["ids"]}], "its header lacks 'ids'"),
     ],
 )
@@ -232,7 +232,7 @@ def test_keys_that_nobody_wrote_are_refused(three, tmp_path, keys):
 
 def test_all_are_of_the_same_series(three):
     for wrong in ({0: three[0], 5: three[5][:2]}, {0: three[0], 5: three}, {}):
-        with pytest.raises(InputError, match="All parts must be explanations of the same series|no explanations"):
+        with pytest.raises(InputError, match=r"All parts must be explanations of the same series|no explanations"):
             tg.Explanations(wrong)
 
 

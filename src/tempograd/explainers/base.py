@@ -402,13 +402,14 @@ class Explainer(ABC):
         names = series.ids if isinstance(series.ids, tuple) else None
         known = ran.told() | one.labels | {"names": names, "classes": request.classes, "raw": raw}
         known |= {"y": series.y, "question": asked}
-        return together(
+        result: Explanation = together(
             [
                 self._explanation(result, each, _asked(output, each, variant=variant), known)
                 for result, each in zip(ran.results, ran.requests, strict=True)
             ],
             wanted,
         )
+        return result
 
     def _requests(
         self, request: Request, wanted: Any, classes: Sequence[str] | None

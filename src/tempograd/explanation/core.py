@@ -205,7 +205,7 @@ class Explanation:
     mask: Tensor | None = field(
         metadata=cells("bool", absent=lambda part: torch.ones_like(part.values, dtype=torch.bool))
     )
-    x: Tensor | None = field(metadata=cells(of_series=True))
+    x: Tensor | None = field(metadata=cells(finite="observed", of_series=True))
     ids: Tensor = field(metadata=rows("integers"))
     seed: int = field(metadata=ALIKE)
     method: str = field(metadata=ALIKE)
@@ -335,42 +335,42 @@ class Explanation:
         if self.x is None:
             return None
         mask, raw = (None if part is None else self.apart(part) for part in (self.mask, self.raw))
-        if mask is not None and not isinstance(mask, Tensor):  # between inputs, and behind the ends, nothing was
+        if isinstance(
+            mask, dict | tuple | list
+        ):  # None where only what lies between and behind the series is absent
             parts = mask.values() if isinstance(mask, dict) else mask
             mask = None if all(bool(part.all()) for part in parts) else mask
+        fixed: Any = None
+        if self.call.fixed is not None:
+            fixed = {**self.call.fixed.rows, **self.call.fixed.constants}
+            fixed = fixed if self.call.fixed.by_name else tuple(self.call.fixed.ordered(fixed))
         end = None if self.call.lengths is None else max(self.call.lengths, default=0)
-        fixed = self.call.fixed
+        per_step = self.y is not None and self.y.shape[1:2] == self.values.shape[1:2]
         texts = self.names is not None and [text_key(name) for name in self.names] == self.ids.tolist()
         return Series(
             self.apart(self.x),
-            self.y if self.y is None or self.y.ndim == 1 else self.y[:, :end],
+            self.y[:, :end] if self.y is not None and per_step else self.y,
             mask=mask,
             fill=None if bool(self.x.isnan().any()) else 0,
             ids=self.names if texts else self.ids,
             raw=raw,
-            fixed=None
-            if fixed is None
-            else fixed.rows | fixed.constants
-            if fixed.by_name
-            else tuple(fixed.ordered(fixed.rows | fixed.constants)),
+            fixed=fixed,
             **self._labels(slice(end)),
         )
 
     def _labels(self, steps: slice) -> dict[str, Any]:
-        """Return what people call channels and steps, of several inputs for each of them."""
+        """Return what people call channels and steps; of several inputs, for each of them."""
         packing, times = self.call.packing, self.times
 
         def stamps(steps: slice) -> Any:
             return tuple(row[steps] for row in times) if is_nested(times) else times and times[steps]
 
+        labels = {"channels": self.channels, "units": self.units}
         if packing is None:
-            return {"channels": self.channels, "units": self.units, "times": stamps(steps)}
-        named = {"channels": self.channels, "units": self.units}
-        found = {
-            what: names and {part.name: names[part.channels] for part in packing.parts}
-            for what, names in named.items()
-        }
-        return found | {"times": times and {p.name: stamps(p.steps) for p in packing.parts if not p.is_static}}
+            return labels | {"times": stamps(steps)}
+        parts = packing.parts
+        several = {what: names and {p.name: names[p.channels] for p in parts} for what, names in labels.items()}
+        return several | {"times": times and {p.name: stamps(p.steps) for p in parts if not p.is_static}}
 
     def apart(self, cells: Tensor) -> Any:
         """Return cells (series, time, channel) as the series were given: a tensor, a list, or several inputs."""
@@ -384,7 +384,7 @@ class Explanation:
 
     @property
     def picker(self) -> Picker | None:
-        """The function that picked the score; files keep those of :mod:`tempograd.targets`, of others their words."""
+        """The function that picked the score; files keep those of ``tempograd.targets``, of others their words."""
         target = self.question.target
         return target if callable(target) and not isinstance(target, Tensor) else None
 
@@ -397,7 +397,7 @@ class Explanation:
 
     @property
     def background(self) -> str | None:
-        """The number and a hash of the other series that the scores compare with; None where the baseline is one."""
+        """The number and a hash of the other series that are compared with; None where the baseline is one."""
         background = self.question.background
         return background if isinstance(background, str) else None
 
@@ -422,10 +422,11 @@ class Explanation:
                 f"There is no input {brief(name)}: the model has one, the series, whose rows have numbers."
             )
         part = packing.part(name)
-        tensors = {each.name: getattr(self, each.name) for each in of_kind(self, "cell")}
+        tensors: dict[str, Any] = {each.name: getattr(self, each.name) for each in of_kind(self, "cell")}
+        tensors = {each: tensor if tensor is None else part.unpacked(tensor) for each, tensor in tensors.items()}
         return InputExplanation(
             name=part.name,
-            **{each: None if tensor is None else part.unpacked(tensor) for each, tensor in tensors.items()},
+            **tensors,
             channels=None if self.channels is None else self.channels[part.channels],
             units=None if self.units is None else self.units[part.channels],
         )
@@ -709,7 +710,8 @@ class Explanation:
         explanations, _ = read(path, cls)
         if len(explanations) > 1:
             raise InputError(
-                f"{path} holds {len(explanations)} targets: read it with tempograd.Explanations.load, a mapping of them."
+                f"{path} holds {len(explanations)} targets: read it with tempograd.Explanations.load, which "
+                "returns a mapping of them."
             )
         return explanations[0]
 

@@ -1,8 +1,8 @@
-"""What each field of an explanation is, said once beside it: slices, joins, files and checks are derived from that.
+"""What each field of an explanation is, said once beside it: slices, joins, files and checks derive from that.
 
-``field(metadata=…)`` of every field is one of these: :func:`cells`, :func:`rows`, :data:`ALIKE` or :data:`PLAIN`. A
-new field needs nothing else, unless it holds something that is neither plain data nor a tensor: then ``codec`` says
-how a file holds it, and ``take`` and ``join`` how some series of it are taken and parts become one.
+The ``metadata`` of every field are one of these: :func:`cells`, :func:`rows`, :data:`ALIKE` or :data:`PLAIN`. A
+new field needs nothing else, unless it holds something that is neither plain data nor a tensor: then ``codec``
+says how a file holds it, and ``take`` and ``join`` how some series of it are taken and parts become one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ Metadata = dict[str, Any]
 
 
 class Codec(NamedTuple):
-    """How a file holds what is neither plain data nor a tensor: as plain data and tensors with names of their own."""
+    """How a file holds what is neither plain data nor a tensor: as plain data, and tensors with names."""
 
     write: Callable[[Any, Any], tuple[Any, dict[str, Tensor]]]  # of a value and the whole explanation
     read: Callable[[Any, dict[str, Tensor], Mapping[str, Any]], Any]  # with the fields that were read before
@@ -184,14 +184,10 @@ def taken_question(record: Any, places: Tensor) -> Question:
 
 def joined_questions(questions: Sequence[Question], parts: Sequence[Any]) -> Question:
     """Return the first question; where others ask for something else, what was explained of each series."""
-    first = parts[0]
     for name in ("target_text", "background"):
-        for number, part in enumerate(parts):
-            if getattr(part, name) != getattr(first, name):
-                told = f"{brief(getattr(part, name))} and {brief(getattr(first, name))}"
-                raise InputError(
-                    f"Part {number} differs from part 0 in {name} ({told}): join explanations that were made alike."
-                )
+        told = [getattr(part, name) for part in parts]
+        if any(each != told[0] for each in told):
+            raise InputError(f"The parts differ in {name}: join explanations that were made alike.")
     changed = {}
     for name in ("target", "steps", "baseline"):
         asked, resolved = [getattr(each, name) for each in questions], [getattr(part, name) for part in parts]
@@ -250,9 +246,13 @@ def _fits(shape: tuple[int, ...], axes: tuple[Any, ...]) -> bool:
 
 
 def check_finite(record: Any) -> None:
-    """Refuse numbers that are declared to be finite, or at least numbers from 0 on, and are not."""
+    """Refuse numbers that are not as ``finite`` declares."""
     for each in of_kind(record, "cell", "series", "call"):
         value, finite = getattr(record, each.name), each.metadata.get("finite", False)
-        if isinstance(value, Tensor) and finite:
-            if not bool((value >= 0 if finite == "or infinite" else value.isfinite()).all()):
-                raise InputError(f"{each.name} must hold finite numbers.")
+        if not isinstance(value, Tensor) or not finite:
+            continue
+        good = value >= 0 if finite == "or infinite" else value.isfinite()
+        if finite == "observed" and record.mask is not None:  # a model may read NaN where nothing was
+            good |= ~record.mask
+        if not bool(good.all()):
+            raise InputError(f"{each.name} must hold finite numbers.")

@@ -1,10 +1,10 @@
 """Explanations in files: tensors with a JSON header, a schema version and a checksum; nothing in them is trusted.
 
-What a file holds is derived from the fields of an explanation: a tensor is a tensor, plain data stand in the header's
-``tempograd``, and a field's ``codec`` says how anything else becomes both. ``shapes`` are the full shapes of tensors
-of which repeated axes are stored once, ``schema`` is the version of this format, and ``checksum`` a CRC of all the
-rest; files of the first version have neither of the last two. Of further targets there is only what differs from the
-first: tensors such as ``targets.1.values``, and what ``targets`` in the header says; ``keys`` are the targets as asked.
+What a file holds is derived from the fields of an explanation: a tensor is a tensor, plain data stand in the
+header's ``tempograd``, and a field's ``codec`` says how anything else becomes both. ``shapes`` are the full shapes
+of tensors of which repeated axes are stored once, ``schema`` is the version of this format, and ``checksum`` a CRC
+of all the rest; the first files have neither of the last two. Of further targets there is only what differs from
+the first: tensors such as ``targets.1.values``, and ``targets`` in the header; ``keys`` are the targets as asked.
 """
 
 import json
@@ -31,6 +31,7 @@ from tempograd.core.stamps import is_nested
 from tempograd.engine import Call
 from tempograd.explanation.fields import Codec
 from tempograd.targets import TargetScore, from_spec, in_words
+from tempograd.typing import Output
 
 SCHEMA = (
     5  # since 2, the facts of the method; since 3, today's words; since 4, task, call, targets; since 5, question
@@ -205,57 +206,54 @@ def _findings_written(findings: Sequence[Finding], _: Any) -> tuple[Any, dict[st
 
 def _question_written(question: Question, record: Any) -> tuple[Any, dict[str, Tensor]]:
     tensors: dict[str, Tensor] = {}
+    return {f.name: _asked(getattr(question, f.name), f.name, record, tensors) for f in fields(question)}, tensors
 
-    def plain(value: Any, name: str) -> Any:
-        """Return what is no plain data in a mapping that says what it is."""
-        if isinstance(value, Series):
-            value = value.filled
-        if callable(value) and not isinstance(value, Tensor):
-            return {"words": in_words(value), "spec": value.spec() if isinstance(value, TargetScore) else None}
-        if isinstance(value, Mapping):
-            return {"inputs": {key: plain(part, f"{name}.{key}") for key, part in value.items()}}
-        if isinstance(value, tuple):
-            return {"parts": [plain(part, f"{name}.{place}") for place, part in enumerate(value)]}
-        if isinstance(value, list):
-            return [plain(part, f"{name}.{place}") for place, part in enumerate(value)]
-        if isinstance(value, np.generic):
-            return value.item()
-        if not isinstance(value, Tensor | np.ndarray):
-            return value
+
+def _asked(value: Any, name: str, record: Any, tensors: dict[str, Tensor]) -> Any:
+    """Return an argument as plain data; what is none is in a mapping that says what it is."""
+    value = value.filled if isinstance(value, Series) else value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, Mapping):
+        return {"inputs": {key: _asked(part, f"{name}.{key}", record, tensors) for key, part in value.items()}}
+    if isinstance(value, list | tuple):
+        parts = [_asked(part, f"{name}.{place}", record, tensors) for place, part in enumerate(value)]
+        return parts if isinstance(value, list) else {"parts": parts}
+    if isinstance(value, Tensor | np.ndarray):
         tensor, own = torch.as_tensor(value), getattr(record, name, None)
         if isinstance(own, Tensor) and _same(tensor, own):
             return {"own": name}
         tensors[name] = tensor
         return {"tensor": name}
-
-    return {f.name: plain(getattr(question, f.name), f.name) for f in fields(question)}, tensors
+    if callable(value):
+        return {"words": in_words(value), "spec": value.spec() if isinstance(value, TargetScore) else None}
+    return value
 
 
 def _question_read(plain: Any, tensors: dict[str, Tensor], content: Content) -> Question:
-    def value_of(told: Any) -> Any:
-        if isinstance(told, list):
-            return [value_of(part) for part in told]
-        if not isinstance(told, dict):
-            return printable(told)
-        match told:
-            case {"words": str(words), "spec": spec}:
-                return printable(words) if spec is None else from_spec(spec if isinstance(spec, dict) else {})
-            case {"inputs": dict(parts)}:
-                return {printable(name): value_of(part) for name, part in parts.items()}
-            case {"parts": list(parts)}:
-                return tuple(map(value_of, parts))
-            case {"tensor": str(name)} if name in tensors:
-                return tensors[name]
-            case {"own": "target" | "steps" | "baseline" as name} if isinstance(content.get(name), Tensor):
-                return content[name]
-        raise InputError(f"its question holds {brief(told)}")
-
-    names = [f.name for f in fields(Question)]
-    if not isinstance(plain, dict) or not fits(plain.get("output"), Literal["probability", "raw"] | None):
+    if not isinstance(plain, dict):
         raise InputError(f"its question is {brief(plain)}")
-    if not fits(plain.get("background"), str | None):
-        raise InputError(f"background in its question is {brief(plain['background'])}")
-    return Question(**{name: value_of(plain[name]) for name in names if name in plain})
+    for name, hint in {"output": Output | None, "background": str | None}.items():
+        if not fits(plain.get(name), hint):
+            raise InputError(f"{name} in its question is {brief(plain[name])}")
+    own = {name: content[name] for name in ("target", "steps", "baseline") if isinstance(content[name], Tensor)}
+    names = [f.name for f in fields(Question) if f.name in plain]
+    return Question(**{name: _argument(plain[name], tensors, own) for name in names})
+
+
+def _argument(told: Any, tensors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> Any:
+    """Return what :func:`_asked` wrote; a function that a file cannot hold is what it is in words."""
+    match told:
+        case {"inputs": dict(parts)}:
+            return {printable(name): _argument(part, tensors, own) for name, part in parts.items()}
+        case [*parts] | {"parts": [*parts]}:
+            arguments = [_argument(part, tensors, own) for part in parts]
+            return arguments if isinstance(told, list) else tuple(arguments)
+        case {"tensor": str(name)} | {"own": str(name)} if name in (tensors if "tensor" in told else own):
+            return tensors[name] if "tensor" in told else own[name]
+        case {"words": str(words), "spec": spec}:
+            return printable(words) if spec is None else from_spec(spec)
+        case {}:
+            raise InputError(f"its question holds {brief(told)}")
+    return printable(told)
 
 
 STAMPS = Codec(_stamps_written, _stamps_read)

@@ -72,9 +72,10 @@ def _require_distinct(ids: Tensor, names: Sequence[str] | None) -> None:
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(twice):
         place = int((ids == twice[0]).nonzero()[0])
+        what = ids[place] if names is None else names[place]
         raise InputError(
-            f"The id {ids[place] if names is None else names[place]} occurs in more than one part: explain each part with ids= of its own, or "
-            "pass the ids of all series to concat."
+            f"The id {what} occurs in more than one part: explain each part with ids= of its own, or pass "
+            "the ids of all series to concat."
         )
 
 

@@ -27,8 +27,8 @@ class Explanations(Mapping[Key, Explanation]):
     """Explanations of several targets of the same series, in the order in which they were asked for.
 
     A key is the target as it was asked for: a number, a name or an address; a function, or one target for each
-    series, is ``"target 2"`` by its place, counted from 0. An output may also be looked up in another of these ways,
-    and a function by itself.
+    series, is ``"target 2"`` by its place, counted from 0. An output may also be looked up in another of these
+    ways, and a function by itself.
 
     Parameters
     ----------
@@ -89,7 +89,9 @@ class Explanations(Mapping[Key, Explanation]):
     def listed(self) -> str:
         """The targets as a part of a sentence, the first few of many."""
         more = f" and {len(self) - SHOWN} more" if len(self) > SHOWN else ""
-        return ", ".join(map(str, list(self)[:SHOWN])) + more
+        words = (part.target_text for part in self.values())
+        named = [f"{key} ({text})" if text else str(key) for key, text in zip(self, words, strict=True)]
+        return ", ".join(named[:SHOWN]) + more
 
     def verdict(self, i: int | None = None) -> str:
         """Say how good the scores of the first target are, and which others are not good.
@@ -130,21 +132,12 @@ class Explanations(Mapping[Key, Explanation]):
         """Read what :meth:`save` wrote, or an explanation of one target, as a mapping of one."""
         parts, keys = read(path, Explanation)
         if keys is None:  # which earlier schemas did not keep
-            keys = [called(part) for part in parts]
-            keys = [
-                key if keys.count(key) == 1 and _is_key(part) else named(p)
-                for p, (key, part) in enumerate(zip(keys, parts, strict=True))
-            ]
+            keys = [key_of(called(part) if number(part) is not None else None, p) for p, part in enumerate(parts)]
         return cls(dict(zip(keys, parts, strict=True)))
 
 
 def _same_series(one: Explanation, other: Explanation) -> bool:
     return one.values.shape == other.values.shape and torch.equal(one.ids, other.ids)
-
-
-def named(place: int) -> str:
-    """Return the key of a target that is neither a number nor a name nor an address."""
-    return f"target {place}"
 
 
 def key_of(target: Any, place: int) -> Key:
@@ -153,11 +146,7 @@ def key_of(target: Any, place: int) -> Key:
         return int(target)
     if isinstance(target, tuple):
         return tuple(map(int, target))
-    return target if isinstance(target, str) else named(place)
-
-
-def _is_key(part: Explanation) -> bool:
-    return number(part) is not None
+    return target if isinstance(target, str) else f"target {place}"
 
 
 def number(explanation: Explanation) -> int | None:
@@ -190,7 +179,7 @@ def called(explanation: Explanation) -> Key:
 
 
 def is_of(explanation: Explanation, target: Any) -> bool:
-    """Tell whether an explanation is of a target: a name, an address, a number, a function or numbers per series."""
+    """Tell whether an explanation is of a target: a name, address, number, function or numbers per series."""
     if isinstance(target, Tensor | np.ndarray):
         own = explanation.target
         return own is not None and torch.equal(own.cpu(), torch.as_tensor(target).long())
