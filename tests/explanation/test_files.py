@@ -370,7 +370,7 @@ def test_time_stamps_that_are_none_are_refused(content, explanation, tmp_path):
     wrong = torch.zeros(3) if content is None else torch.tensor(list(content), dtype=torch.uint8)
     refused(forged(tmp_path, header, {**tensors, "times": wrong}), "is damaged")
     plain = json.loads(header["tempograd"]) | {"times": list("abcdef")}
-    refused(forged(tmp_path, header | {"tempograd": json.dumps(plain)}, tensors), "time stamps twice")
+    refused(forged(tmp_path, header | {"tempograd": json.dumps(plain)}, tensors), "it has times twice")
 
 
 def test_raw_values_that_an_observed_cell_lacks_are_refused(stored, tmp_path):

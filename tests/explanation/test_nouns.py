@@ -237,3 +237,14 @@ def test_a_slice_is_not_verified_again(monkeypatch):
     found = explained("plain")
     monkeypatch.setattr(tg.Explanation, "__post_init__", lambda self: pytest.fail("verified"))
     assert len(tg.concat([found[:2], found[2:]])) == 4
+
+
+def test_parts_that_were_asked_alike_keep_the_question():
+    forecast = tg.Predictor(lambda x: x.cumsum(1), task="forecast")
+    parts = [
+        tg.explain(forecast, tg.Series(X[rows], ids=rows), "integrated_gradients", n_steps=3, target=(2, 1))
+        for rows in ([0, 1], [2, 3])
+    ]
+    assert tg.concat(parts).question.target == parts[0][1].question.target == (2, 1)
+    mixed = replace(parts[1], question=tg.Question(target=torch.tensor([5, 5])))
+    assert tg.concat([parts[0], mixed]).question.target.tolist() == [5, 5, 5, 5]

@@ -226,7 +226,7 @@ def test_a_damaged_file_is_one_sentence(three, tmp_path, told, message):
 @pytest.mark.parametrize("keys", [3, [0, 5], [0, 5, 5], [0, 5, None], [0, 5, [1.5]], {}])
 def test_keys_that_nobody_wrote_are_refused(three, tmp_path, keys):
     path = three.save(tmp_path / "e.safetensors")
-    with pytest.raises(DataError, match="is damaged, keys in its header are"):
+    with pytest.raises(DataError, match=r"is damaged, (its keys are|got) "):
         tg.Explanations.load(forged(path, tmp_path / "wrong", lambda plain: plain | {"keys": keys}))
 
 

@@ -103,7 +103,7 @@ def test_a_picked_score_is_said_in_its_words_with_the_true_one():
         return y[:, -1, 0]
 
     words = last.__doc__ = "the last step of variable 0"
-    found = by_hand(VALUES, X, output="raw", task="forecast", question=Question(target=last))
+    found = by_hand(VALUES, X, output="raw", task="forecast", picker=last)
     expected = f"explained: {words}, {float(X[1].mean()) + 30:.3g}"
     assert said(found, forecast).text == expected
     assert said(found, forecast, y=Y).text == f"{expected} (true: {float(Y[1, -1, 0]):.3g})"

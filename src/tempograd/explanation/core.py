@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
@@ -21,26 +21,10 @@ from tempograd.core.series import Series, text_key
 from tempograd.core.stamps import check_times, is_nested
 from tempograd.engine import Call, Model, class_count, fingerprint
 from tempograd.engine.guesses import written
+from tempograd.explanation import fields as declared
 from tempograd.explanation import files
 from tempograd.explanation.answers import Blocks, Top, as_table
-from tempograd.explanation.fields import (
-    ALIKE,
-    PLAIN,
-    Codec,
-    cells,
-    check_finite,
-    check_shapes,
-    every_once,
-    joined_calls,
-    joined_questions,
-    joined_times,
-    longest,
-    of_kind,
-    rows,
-    taken,
-    taken_question,
-    taken_times,
-)
+from tempograd.explanation.fields import ALIKE, PLAIN, per_cell, per_series
 from tempograd.targets import in_words
 from tempograd.typing import (
     Array,
@@ -92,12 +76,6 @@ class Facts:
             kinds = {"unit": str, "deterministic": bool | None}.get(name, bool)
             if not isinstance(value, kinds):
                 raise InputError(f"{name} of a method cannot be {brief(value)}.")
-
-
-def _facts_read(plain: Any, *_: Any) -> Facts:
-    if not isinstance(plain, dict):
-        raise InputError(f"facts in its header is {brief(plain)}")
-    return Facts(**{f.name: plain[f.name] for f in fields(Facts) if f.name in plain})
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,54 +175,55 @@ class Explanation:
         What the call assumed or found out; :attr:`assumptions` has the sentences of the former.
     """
 
-    values: Tensor = field(metadata=cells())
-    target: Tensor | None = field(metadata=rows("integers", "series", "series steps"))
+    values: Tensor = field(metadata=per_cell())
+    target: Tensor | None = field(metadata=per_series("integers", "series", "series steps"))
     output: Output = field(metadata=ALIKE)
-    steps: Tensor | Literal["own"] | None = field(metadata=rows("bool", "series steps"))
-    baseline: Tensor = field(metadata=cells())
+    steps: Tensor | Literal["own"] | None = field(metadata=per_series("bool", "series steps"))
+    baseline: Tensor = field(metadata=per_cell())
     mask: Tensor | None = field(
-        metadata=cells("bool", absent=lambda part: torch.ones_like(part.values, dtype=torch.bool))
+        metadata=per_cell("bool", absent=lambda part: torch.ones_like(part.values, dtype=torch.bool))
     )
-    x: Tensor | None = field(metadata=cells(finite="observed", of_series=True))
-    ids: Tensor = field(metadata=rows("integers"))
+    x: Tensor | None = field(metadata=per_cell(finite="observed", of_series=True))
+    ids: Tensor = field(metadata=per_series("integers"))
     seed: int = field(metadata=ALIKE)
     method: str = field(metadata=ALIKE)
     parameters: dict[str, Any] = field(metadata=ALIKE)
     fingerprint: str = field(metadata=ALIKE)
     signed: bool = field(default=True, metadata=ALIKE)
-    standard_error: Tensor | None = field(default=None, metadata=cells(finite="or infinite"))
-    n_draws: Tensor | None = field(default=None, metadata=cells("numbers"))
-    ess: Tensor | None = field(default=None, metadata=cells("numbers"))
+    standard_error: Tensor | None = field(default=None, metadata=per_cell(finite="or infinite"))
+    n_draws: Tensor | None = field(default=None, metadata=per_cell("numbers"))
+    ess: Tensor | None = field(default=None, metadata=per_cell("numbers"))
     channels: tuple[str, ...] | None = field(default=None, metadata=ALIKE | {"shapes": ("channel",)})
     times: Times | None = field(
         default=None,
-        metadata=rows("names", "time", "series time", take=taken_times, join=joined_times, codec=files.STAMPS),
+        metadata=per_series("names", "time", "series time", take=declared.taken_times, join=declared.joined_times),
     )
     names: tuple[str, ...] | None = field(
-        default=None, metadata=rows("names", absent=lambda part: tuple(map(str, part.ids.tolist())))
+        default=None, metadata=per_series("names", absent=lambda part: tuple(map(str, part.ids.tolist())))
     )
     version: str = field(default=__version__, metadata=PLAIN)
-    n_evals: Tensor | None = field(default=None, metadata=rows())
-    delta: Tensor | None = field(default=None, metadata=rows("floats", finite=False))
+    n_evals: Tensor | None = field(default=None, metadata=per_series())
+    delta: Tensor | None = field(default=None, metadata=per_series("floats", finite=False))
     curve_samples: Tensor | None = field(
-        default=None, metadata=PLAIN | {"shapes": ("looks",), "holds": "numbers", "finite": True, "join": longest}
+        default=None,
+        metadata=PLAIN | {"shapes": ("looks",), "holds": "numbers", "finite": True, "join": declared.longest},
     )
-    curve_error: Tensor | None = field(default=None, metadata=rows("floats", "series looks", finite=False))
+    curve_error: Tensor | None = field(
+        default=None, metadata=per_series("floats", "series looks", finite=False, join=declared.padded)
+    )
     draws: int = field(default=1, metadata=ALIKE | {"least": 1})
     varies: bool = field(default=False, metadata=ALIKE)
     mixes_series: bool = field(default=False, metadata=ALIKE)
     columns: int | None = field(default=None, metadata=ALIKE | {"least": 1})
-    gradient_check: GradientCheck | None = field(default=None, metadata=rows("entries", codec=files.CHECK))
-    facts: Facts = field(
-        default=Facts(), metadata=ALIKE | {"codec": Codec(lambda facts, _: (asdict(facts), {}), _facts_read)}
-    )
+    gradient_check: GradientCheck | None = field(default=None, metadata=per_series("entries", codec=files.CHECK))
+    facts: Facts = field(default=Facts(), metadata=ALIKE)
     task: Task | None = field(default=None, metadata=ALIKE)
     call: Call = field(
         default_factory=Call,
         metadata={
             "per": "series",
             "take": lambda part, places: part.call.take(places),
-            "join": joined_calls,
+            "join": declared.joined_calls,
             "codec": files.CALL,
         },
     )
@@ -252,23 +231,26 @@ class Explanation:
     classes: tuple[str, ...] | None = field(default=None, metadata=ALIKE)
     units: tuple[str, ...] | None = field(default=None, metadata=ALIKE | {"shapes": ("channel",)})
     raw: Tensor | None = field(
-        default=None, metadata=cells(finite=False, of_series=True, absent=lambda part: part.x)
+        default=None, metadata=per_cell(finite=False, of_series=True, absent=lambda part: part.x)
     )
-    prediction: Tensor | None = field(default=None, metadata=rows("floats"))
-    y: Tensor | None = field(default=None, metadata=rows("numbers", "series …", finite=False, of_series=True))
+    prediction: Tensor | None = field(default=None, metadata=per_series("floats"))
+    y: Tensor | None = field(
+        default=None, metadata=per_series("numbers", "series …", finite=False, of_series=True)
+    )
     question: Question = field(
         default=Question(),
-        metadata={"per": "series", "take": taken_question, "join": joined_questions, "codec": files.QUESTION},
+        metadata={
+            "per": "series",
+            "take": declared.taken_question,
+            "join": declared.joined_questions,
+            "codec": files.QUESTION,
+        },
     )
-    findings: tuple[Finding, ...] = field(
-        default=(), metadata=PLAIN | {"join": every_once, "codec": files.FINDINGS}
-    )
+    findings: tuple[Finding, ...] = field(default=(), metadata=PLAIN | {"join": declared.every_once})
 
     def __post_init__(self) -> None:
         for each in fields(self):  # whoever gave them
-            if "codec" not in each.metadata:
-                object.__setattr__(self, each.name, printable(getattr(self, each.name)))
-        object.__setattr__(self, "times", printable(self.times))
+            object.__setattr__(self, each.name, printable(getattr(self, each.name)))
         self._check()
 
     def _with(self, **changes: Any) -> Self:
@@ -324,7 +306,7 @@ class Explanation:
             if isinstance(rows, slice)
             else validation.check_positions(rows, "rows", len(self))
         )
-        return self._with(**taken(self, rows, len(self)))
+        return self._with(**declared.taken(self, rows, len(self)))
 
     @property
     def series(self) -> Series | None:
@@ -422,7 +404,7 @@ class Explanation:
                 f"There is no input {brief(name)}: the model has one, the series, whose rows have numbers."
             )
         part = packing.part(name)
-        tensors: dict[str, Any] = {each.name: getattr(self, each.name) for each in of_kind(self, "cell")}
+        tensors: dict[str, Any] = {each.name: getattr(self, each.name) for each in declared.of_kind(self, "cell")}
         tensors = {each: tensor if tensor is None else part.unpacked(tensor) for each, tensor in tensors.items()}
         return InputExplanation(
             name=part.name,
@@ -729,12 +711,12 @@ class Explanation:
             )
         sizes["steps"] = sizes["time"] if packing is None else packing.first.time
         sizes["looks"] = self.curve_samples.numel() if isinstance(self.curve_samples, Tensor) else 0
-        check_shapes(self, sizes)
+        declared.check_shapes(self, sizes)
         validation.check_classes(self.classes, self.n_outputs)
 
     def verify(self) -> None:
         """Refuse numbers, read from a file, that no explanation has."""
-        check_finite(self)
+        declared.check_finite(self)
         validation.check_ids(self.ids, len(self))
         validation.check_raw(self.raw, self.values, self.mask)
         shape = self.output_shape
@@ -755,7 +737,7 @@ class Explanation:
             validation.check_int(settings[name], name, 0, 2**63)
 
 
-def read(path: str | Path, kind: type[E]) -> tuple[list[E], list[Any] | None]:
+def read(path: str | Path, kind: type[E]) -> tuple[list[E], Sequence[files.Key] | None]:
     """Read the explanation of each target in a file, and the targets as they were asked, where it tells them."""
     contents, keys = files.read_explanations(path, kind)
     try:

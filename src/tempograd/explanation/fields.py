@@ -1,8 +1,9 @@
 """What each field of an explanation is, said once beside it: slices, joins, files and checks derive from that.
 
-The ``metadata`` of every field are one of these: :func:`cells`, :func:`rows`, :data:`ALIKE` or :data:`PLAIN`. A
-new field needs nothing else, unless it holds something that is neither plain data nor a tensor: then ``codec``
-says how a file holds it, and ``take`` and ``join`` how some series of it are taken and parts become one.
+The ``metadata`` of every field are one of these: :func:`per_cell`, :func:`per_series`, :data:`ALIKE` or
+:data:`PLAIN`. A new field needs nothing else, unless it holds something that is neither plain data nor a tensor:
+then ``codec`` says how a file holds it, and ``take`` and ``join`` how some series of it are taken and parts become
+one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,12 +31,12 @@ class Codec(NamedTuple):
     read: Callable[[Any, dict[str, Tensor], Mapping[str, Any]], Any]  # with the fields that were read before
 
 
-def cells(holds: str = "floats", **more: Any) -> Metadata:
+def per_cell(holds: str = "floats", **more: Any) -> Metadata:
     """Declare a tensor like the scores. It ``holds`` finite floats, bool, integers or any numbers."""
     return {"per": "cell", "shapes": ("series time channel",), "holds": holds, "finite": True} | more
 
 
-def rows(holds: str = "numbers", *shapes: str, **more: Any) -> Metadata:
+def per_series(holds: str = "numbers", *shapes: str, **more: Any) -> Metadata:
     """Declare what has one entry for each series; ``shapes`` name the axes, by default that of the series alone.
 
     ``finite=False``: it may be NaN or infinite. ``absent`` returns what a part that has None is joined with.
@@ -112,20 +113,24 @@ def one_of(values: Sequence[Any]) -> Any:
     first = values[0]
     if isinstance(first, str):
         return first
-    if isinstance(first, tuple):
-        return tuple(chain(*values))
+    if isinstance(first, tuple | list):
+        return type(first)(chain(*values))
     if isinstance(first, GradientCheck):
         return GradientCheck(*(torch.cat([getattr(value, f.name) for value in values]) for f in fields(first)))
-    if first.ndim == 2 and first.is_floating_point():  # looks at the error, of which some parts had fewer
-        widest = max(value.shape[1] for value in values)
-        pad = torch.nn.functional.pad
-        values = [pad(value, (0, widest - value.shape[1]), value=torch.nan) for value in values]
     return torch.cat(list(values))
 
 
 def longest(values: Sequence[Any], _: Sequence[Any]) -> Any:
     """Return the longest of the parts' tensors; None if one has none."""
     return None if any(value is None for value in values) else max(values, key=len)
+
+
+def padded(values: Sequence[Any], _: Sequence[Any]) -> Any:
+    """Return how errors went down; parts that were looked at less often have NaN from there on."""
+    if any(value is None for value in values):
+        return None
+    widest, pad = max(value.shape[1] for value in values), torch.nn.functional.pad
+    return torch.cat([pad(value, (0, widest - value.shape[1]), value=torch.nan) for value in values])
 
 
 def every_once(values: Sequence[tuple[Any, ...]], _: Sequence[Any]) -> tuple[Any, ...]:
@@ -146,38 +151,34 @@ def joined_times(values: Sequence[Any], parts: Sequence[Any]) -> Any:
 
 def joined_calls(calls: Sequence[Call], _: Sequence[Any]) -> Call:
     """Return how the model is called with the series of all parts."""
-    first = calls[0]
-    if any(
-        (call.packing, call.pick, call.model_layout) != (first.packing, first.pick, first.model_layout)
-        for call in calls
-    ):
+    first, fixed = calls[0], [call.fixed for call in calls if call.fixed is not None]
+    manners = [(call.packing, call.pick, call.model_layout, call.lengths is None) for call in calls]
+    companions = [(each.by_name, each.rows.keys(), each.constants) for each in fixed]
+    if any(each != manners[0] for each in manners) or len(fixed) not in (0, len(calls)):
         raise InputError("Some parts called the model in another way than the first: join those made alike.")
-    if len({call.lengths is None for call in calls}) > 1:
-        raise InputError("Only some parts are of series at lengths of their own: join those made alike.")
-    lengths = None if first.lengths is None else one_of([call.lengths for call in calls])
-    if len({call.fixed is None for call in calls}) > 1:
-        raise InputError("Only some parts called the model with fixed inputs: join those made alike.")
-    fixed = [call.fixed for call in calls if call.fixed is not None]
-    if any(each.rows.keys() != fixed[0].rows.keys() or each.constants != fixed[0].constants for each in fixed):
+    if any(each != companions[0] for each in companions):
         raise InputError("The parts called the model with other fixed inputs: join those made alike.")
-    rows = {
-        name: [*chain(*(each.rows[name] for each in fixed))]
-        if isinstance(value, list)
-        else one_of([each.rows[name] for each in fixed])
-        for name, value in (fixed[0].rows.items() if fixed else ())
-    }
-    whole = replace(fixed[0], rows=rows, _placed={}) if fixed else None
-    return replace(first, lengths=lengths, fixed=whole, gaps=None)
+    if fixed:
+        rows = {name: one_of([each.rows[name] for each in fixed]) for name in fixed[0].rows}
+        first = replace(first, fixed=replace(fixed[0], rows=rows, _placed={}))
+    lengths = None if first.lengths is None else one_of([call.lengths for call in calls])
+    return replace(first, lengths=lengths, gaps=None)
 
 
 # The question: what was asked may be of each series too
 
 
+def _same(value: Any) -> bool:
+    """Tell whether an argument is the same for all series: a number, a name, an address, a function."""
+    if isinstance(value, tuple):
+        return all(map(_same, value))
+    return isinstance(value, str | int | float | None) or (callable(value) and not isinstance(value, Tensor))
+
+
 def taken_question(record: Any, places: Tensor) -> Question:
     """Return the question about some series; most are the same for all of them."""
     question: Question = record.question
-    plain = (str, int, float, bool, type(None))
-    if all(isinstance(value, plain) or callable(value) for value in vars(question).values()):
+    if all(map(_same, vars(question).values())):
         return question
     return question.take(places, Series(record.apart(record.values)))
 
@@ -185,23 +186,15 @@ def taken_question(record: Any, places: Tensor) -> Question:
 def joined_questions(questions: Sequence[Question], parts: Sequence[Any]) -> Question:
     """Return the first question; where others ask for something else, what was explained of each series."""
     for name in ("target_text", "background"):
-        told = [getattr(part, name) for part in parts]
-        if any(each != told[0] for each in told):
+        if any(getattr(part, name) != getattr(parts[0], name) for part in parts):
             raise InputError(f"The parts differ in {name}: join explanations that were made alike.")
     changed = {}
     for name in ("target", "steps", "baseline"):
-        asked, resolved = [getattr(each, name) for each in questions], [getattr(part, name) for part in parts]
-        if not all(_alike(value, asked[0]) for value in asked) and all(
-            isinstance(part, Tensor) for part in resolved
-        ):
-            changed[name] = one_of(resolved)
+        asked, explained = ([getattr(each, name) for each in records] for records in (questions, parts))
+        alike = all(each is asked[0] or (_same(each) and _same(asked[0]) and each == asked[0]) for each in asked)
+        if not alike and all(isinstance(each, Tensor) for each in explained):
+            changed[name] = one_of(explained)
     return replace(questions[0], **changed)
-
-
-def _alike(one: Any, other: Any) -> bool:
-    """Tell whether two arguments are alike; arrays are of their own series, unless they are the same."""
-    plain = (str, int, float, bool, tuple, type(None))
-    return one is other or (isinstance(one, plain) and isinstance(other, plain) and bool(one == other))
 
 
 # Whether the fields fit each other

@@ -10,9 +10,10 @@ the first: tensors such as ``targets.1.values``, and ``targets`` in the header; 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, fields
+from contextlib import suppress
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from zlib import crc32
 
@@ -23,13 +24,13 @@ from torch import Tensor
 
 from tempograd.core.errors import DataError, InputError, TempogradError, brief, printable
 from tempograd.core.estimate import GradientCheck
-from tempograd.core.findings import CLOSE, OPEN, SAYS, Finding, Severity, arg
+from tempograd.core.findings import CLOSE, OPEN, SAYS, Finding, arg
 from tempograd.core.io import EXPLANATION, read_tensors, shrunk, write_atomically
 from tempograd.core.question import Question
 from tempograd.core.series import Series
 from tempograd.core.stamps import is_nested
 from tempograd.engine import Call
-from tempograd.explanation.fields import Codec
+from tempograd.explanation.fields import NUMBERS, Codec
 from tempograd.targets import TargetScore, from_spec, in_words
 from tempograd.typing import Output
 
@@ -40,8 +41,9 @@ WHOLE = {
     "values",
     "times",
 }  # are stored as they are, so that the sizes of all other parts are bounded by the file's
-Parts = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and plain data of one target
-Content = Mapping[str, Any]  # fields of one explanation, by name
+TargetParts = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and plain data of one target
+FieldValues = Mapping[str, Any]  # fields of one explanation, by name
+Key = int | str | tuple[int, ...]  # of a target: its number, name or address
 TARGETS = "targets"  # before the tensors of further targets, and the name of what the header says of them
 
 # What schemas before 3 called things.
@@ -75,7 +77,7 @@ SETTING_WORDS = {  # by method
 # What fields are in a file
 
 
-def parts_of(record: Any, *, series: bool) -> Parts:
+def file_parts(record: Any, *, series: bool) -> TargetParts:
     """Return the tensors and the plain data that a file holds of an explanation, with its series or without."""
     tensors: dict[str, Tensor] = {}
     plain: dict[str, Any] = {}
@@ -84,124 +86,95 @@ def parts_of(record: Any, *, series: bool) -> Parts:
         if value is None or (not series and each.metadata.get("of_series")):
             continue
         if codec is not None:
-            told, more = codec.write(value, record)
-            tensors |= {f"{each.name}.{name}" if name else each.name: part for name, part in more.items()}
-            value = told
+            value, more = codec.write(value, record)
+            tensors |= {f"{each.name}.{name}": part for name, part in more.items()}
+        elif isinstance(value, tuple) and is_nested(value):  # a header has not the room for so many time stamps
+            value = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         if isinstance(value, Tensor):
             tensors[each.name] = value
         elif value is not None:
-            plain[each.name] = value
+            plain[each.name] = _encoded(value)
     return tensors, plain
 
 
-def content_of(kind: type, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> Content:
+def _encoded(value: Any) -> Any:
+    """Return dataclasses as mappings; findings with their sentences, so that readers need not know their codes."""
+    if isinstance(value, tuple):
+        return [_encoded(part) for part in value]
+    if isinstance(value, Finding):
+        return asdict(value) | {"text": value.text or SAYS[value.code].format(arg=arg, **value.data)}
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def content_of(kind: type, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an explanation from what a file holds; those that it does not know are as usual."""
     content: dict[str, Any] = {}
+    hints = get_type_hints(kind)
     for each in fields(kind):
-        codec, value = each.metadata.get("codec"), plain.get(each.name)
-        start = f"{each.name}."
-        own = {name.removeprefix(start): part for name, part in tensors.items() if name.startswith(start)}
-        own |= {"": tensors[each.name]} if each.name in tensors else {}
-        if codec is not None and (own or each.name in plain):
-            content[each.name] = codec.read(value, own, content)
-        elif codec is None and own:
-            content[each.name] = own[""]
-        elif codec is None and (each.name in plain or each.default is MISSING):
-            _check_plain(each, value, get_type_hints(kind)[each.name], known=each.name in plain)
-            content[each.name] = _tupled(value) if isinstance(value, list) else value
+        name, codec, start = each.name, each.metadata.get("codec"), f"{each.name}."
+        if codec is not None:
+            own = {key.removeprefix(start): part for key, part in tensors.items() if key.startswith(start)}
+            content |= {name: codec.read(plain.get(name), own, content)} if own or name in plain else {}
+        elif name in tensors and each.metadata.get("holds") in NUMBERS:
+            content[name] = tensors[name]
+        elif name in tensors or name in plain or each.default is MISSING:
+            value = _unpacked(name, tensors, plain)
+            try:
+                content[name] = decoded(value, hints[name])
+                if type(value) is int and not each.metadata.get("least", -(2**63)) <= value < 2**63:
+                    raise InputError("beyond its bounds")
+            except (InputError, TypeError) as error:
+                lacks = name not in tensors and name not in plain
+                what = f"its header lacks {name!r}" if lacks else f"{name} in its header is {brief(value)}"
+                raise InputError(what) from error
     return content
 
 
-def _check_plain(each: Any, value: Any, hint: Any, *, known: bool) -> None:
-    if not known and not fits(None, hint):
-        raise InputError(f"its header lacks {each.name!r}")
-    least, most = each.metadata.get("least", -(2**63)), 2**63
-    if not fits(value, hint) or (type(value) is int and not least <= value < most):
-        raise InputError(f"{each.name} in its header is {brief(value)}")
+def _unpacked(name: str, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> Any:
+    """Return plain data of the header, or those that it had no room for."""
+    if name not in tensors:
+        return plain.get(name)
+    if plain.get(name) is not None:
+        raise InputError(f"it has {name} twice")
+    try:
+        return json.loads(tensors[name].numpy().tobytes()) if tensors[name].dtype == torch.uint8 else ()
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"its {name} are no JSON") from error
 
 
-def fits(value: Any, hint: Any) -> bool:
-    """Tell whether plain data, as JSON holds them, are of a kind; tuples are lists there.
+def decoded(value: Any, hint: Any) -> Any:
+    """Return plain data as what a type says: tuples and dataclasses are lists and mappings in JSON.
 
     Examples
     --------
-    >>> fits(["a"], tuple[str, ...] | None), fits([1], tuple[str, ...]), fits(True, int)
-    (True, False, False)
+    >>> decoded([["a"], ["b"]], tuple[tuple[str, ...], ...] | None), decoded(3, int | None)
+    ((('a',), ('b',)), 3)
     """
-    kind, parts = get_origin(hint), get_args(hint)
+    kind, parts = get_origin(hint) or hint, get_args(hint)
     if kind in (Union, UnionType):
-        return any(fits(value, part) for part in parts)
-    if kind is Literal:
-        return type(value) is str and value in parts
-    if kind is tuple:
-        return isinstance(value, list) and all(fits(part, parts[0]) for part in value)
-    return type(value) is (kind or hint) or (value is None and hint in (None, NoneType))
+        for part in parts:
+            with suppress(InputError):
+                return decoded(value, part)
+    elif kind is tuple and isinstance(value, list):
+        return tuple(decoded(part, parts[0]) for part in value)
+    elif is_dataclass(kind) and isinstance(value, dict):
+        told = {name: decoded(value[name], part) for name, part in get_type_hints(kind).items() if name in value}
+        return kind(**told)  # type: ignore[operator]  # a class
+    elif isinstance(value, str) and (kind is str or (kind is Literal and value in parts)):
+        marks = re.split(f"([{OPEN}{CLOSE}])", value)  # around the arguments of a sentence
+        return "".join(part if part in {OPEN, CLOSE} else printable(part) for part in marks)
+    elif type(value) is kind or (kind is Mapping and isinstance(value, dict)):
+        return value
+    raise InputError(f"got {brief(value)}")
 
 
-def _tupled(value: Any) -> Any:
-    return tuple(map(_tupled, value)) if isinstance(value, list) else value
-
-
-# What is neither plain data nor a tensor
-
-
-def _stamps_read(plain: Any, tensors: dict[str, Tensor], _: Content) -> Any:
-    if "" in tensors and plain is not None:
-        raise InputError("it has time stamps twice")
-    stamps = plain
-    if "" in tensors:
-        try:
-            stamps = json.loads(tensors[""].numpy().tobytes()) if tensors[""].dtype == torch.uint8 else None
-        except (ValueError, RecursionError) as error:
-            raise InputError("its time stamps are no JSON") from error
-    if not fits(stamps, tuple[str, ...] | None if "" not in tensors else tuple[tuple[str, ...], ...]):
-        raise InputError(f"times in its header must be texts, got {brief(stamps)}")
-    return None if stamps is None else _tupled(stamps)
-
-
-def _stamps_written(times: Any, _: Any) -> tuple[Any, dict[str, Tensor]]:
-    """Return stamps of each series as JSON, byte by byte: a header has not the room for so many."""
-    if not is_nested(times):
-        return times, {}
-    return None, {"": torch.frombuffer(bytearray(json.dumps(times).encode()), dtype=torch.uint8)}
-
-
-def _check_read(_: Any, tensors: dict[str, Tensor], content: Content) -> GradientCheck | None:
+def _check_read(_: Any, tensors: dict[str, Tensor], content: FieldValues) -> GradientCheck | None:
     names = [f.name for f in fields(GradientCheck)]
-    if not tensors.keys() >= set(names):
-        return None
-    return GradientCheck(*(tensors[name] for name in names))
+    return GradientCheck(*(tensors[name] for name in names)) if tensors.keys() >= set(names) else None
 
 
-def _call_read(plain: Any, tensors: dict[str, Tensor], content: Content) -> Call:
-    if not isinstance(plain, dict):
-        raise InputError(f"call in its header is {brief(plain)}")
-    return Call.from_plain(plain, tensors, len(content["values"]))
-
-
-def _findings_read(plain: Any, _: Any, __: Any) -> tuple[Finding, ...]:
-    kinds = {"code": str, "severity": Severity, "data": dict, "text": str}
-    entries = plain if isinstance(plain, list) else [plain]
-    for entry in entries:
-        if not isinstance(entry, dict) or not all(fits(entry.get(name), kind) for name, kind in kinds.items()):
-            raise InputError(f"a finding in its header is {brief(entry)}")
-    return tuple(
-        Finding(printable(entry["code"]), entry["severity"], printable(entry["data"]), _shown(entry["text"]))
-        for entry in entries
-    )
-
-
-def _shown(text: str) -> str:
-    """Return a sentence as it may be shown; what marks its arguments stays."""
-    return "".join(
-        part if part in {OPEN, CLOSE} else printable(part) for part in re.split(f"([{OPEN}{CLOSE}])", text)
-    )
-
-
-def _findings_written(findings: Sequence[Finding], _: Any) -> tuple[Any, dict[str, Tensor]]:
-    """Return findings with their sentences, so that later versions need not know their codes."""
-    texts = (each.text or SAYS[each.code].format(arg=arg, **each.data) for each in findings)
-    return [asdict(each) | {"text": text} for each, text in zip(findings, texts, strict=True)], {}
+def _call_read(plain: Any, tensors: dict[str, Tensor], content: FieldValues) -> Call:
+    return Call.from_plain(decoded(plain, dict), tensors, len(content["values"]))
 
 
 def _question_written(question: Question, record: Any) -> tuple[Any, dict[str, Tensor]]:
@@ -228,12 +201,9 @@ def _asked(value: Any, name: str, record: Any, tensors: dict[str, Tensor]) -> An
     return value
 
 
-def _question_read(plain: Any, tensors: dict[str, Tensor], content: Content) -> Question:
-    if not isinstance(plain, dict):
-        raise InputError(f"its question is {brief(plain)}")
+def _question_read(plain: Any, tensors: dict[str, Tensor], content: FieldValues) -> Question:
     for name, hint in {"output": Output | None, "background": str | None}.items():
-        if not fits(plain.get(name), hint):
-            raise InputError(f"{name} in its question is {brief(plain[name])}")
+        decoded(decoded(plain, dict).get(name), hint)
     own = {name: content[name] for name in ("target", "steps", "baseline") if isinstance(content[name], Tensor)}
     names = [f.name for f in fields(Question) if f.name in plain]
     return Question(**{name: _argument(plain[name], tensors, own) for name in names})
@@ -250,23 +220,21 @@ def _argument(told: Any, tensors: Mapping[str, Tensor], own: Mapping[str, Tensor
         case {"tensor": str(name)} | {"own": str(name)} if name in (tensors if "tensor" in told else own):
             return tensors[name] if "tensor" in told else own[name]
         case {"words": str(words), "spec": spec}:
-            return printable(words) if spec is None else from_spec(spec)
+            return printable(words) if spec is None else from_spec(decoded(spec, dict))
         case {}:
             raise InputError(f"its question holds {brief(told)}")
     return printable(told)
 
 
-STAMPS = Codec(_stamps_written, _stamps_read)
 CHECK = Codec(lambda check, _: (None, dict(vars(check))), _check_read)
 CALL = Codec(lambda call, _: (call.plain, dict(call.tensors)), _call_read)
-FINDINGS = Codec(_findings_written, _findings_read)
 QUESTION = Codec(_question_written, _question_read)
 
 
 # Several targets: the first, and what is different in each of the others
 
 
-def _packed(parts: Sequence[Parts]) -> Parts:
+def _packed(parts: Sequence[TargetParts]) -> TargetParts:
     (tensors, plain), *others = parts
     every, told = dict(tensors), []
     for place, (own, facts) in enumerate(others, 1):
@@ -285,7 +253,7 @@ def _same(one: Tensor, other: Tensor) -> bool:
     return torch.equal(one, other) or bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
-def _parted(tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> list[Parts]:
+def _parted(tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> list[TargetParts]:
     """Return the tensors and the plain data of each target, undoing :func:`_packed`."""
     told = plain.pop(TARGETS, [])
     if not isinstance(told, list):
@@ -324,7 +292,7 @@ def write_explanations(
     path: str | Path, records: Sequence[Any], keys: Sequence[Any] | None, *, series: bool, force: bool
 ) -> Path:
     """Write explanations of several targets, with their keys, or one; a file that is none only with ``force``."""
-    tensors, plain = _packed([parts_of(record, series=series) for record in records])
+    tensors, plain = _packed([file_parts(record, series=series) for record in records])
     plain |= {} if keys is None else {"keys": list(keys)}
     parts, shapes = {}, {}
     for name, tensor in tensors.items():
@@ -342,7 +310,7 @@ def write_explanations(
     )
 
 
-def read_explanations(path: str | Path, kind: type) -> tuple[list[Content], list[Any] | None]:
+def read_explanations(path: str | Path, kind: type) -> tuple[list[dict[str, Any]], tuple[Key, ...] | None]:
     """Read the fields of the explanation of each target, and the targets as asked, of schemas up to this one."""
     header, tensors = read_tensors(path)
     if "tempograd" not in header or "values" not in tensors:
@@ -367,35 +335,19 @@ def read_explanations(path: str | Path, kind: type) -> tuple[list[Content], list
         known = [name for name in tensors if name.removeprefix(_prefix(name)).partition(".")[0] in names]
         parts = _parted({name: _expanded(name, tensors[name], shapes) for name in known}, plain)
         contents = [content_of(kind, *_upgraded(*part, int(schema))) for part in parts]
-        return _shared(contents), None if keys is None else _checked_keys(keys, len(parts))
-    except TempogradError as error:
+        if keys is not None and (
+            len(keys := decoded(keys, tuple[Key, ...])) != len(parts) or len({*keys}) < len(keys)
+        ):
+            raise InputError(f"its keys are {brief(keys)}")
+        return contents, keys
+    except (TempogradError, RecursionError) as error:
         raise damaged(path, str(error).rstrip(".")) from error
-
-
-def _checked_keys(keys: Any, count: int) -> list[Any]:
-    if not isinstance(keys, list) or len(keys) != count or len({*map(str, keys)}) < count:
-        raise InputError(f"keys in its header are {brief(keys)}")
-    if not all(fits(key, int | str | tuple[int, ...]) for key in keys):
-        raise InputError(f"keys in its header are {brief(keys)}")
-    return [_tupled(printable(key)) for key in keys]
-
-
-def _shared(contents: list[Content]) -> list[Content]:
-    """Let further targets hold the very things that are the same in the first, such as time stamps."""
-    first = contents[0]
-    return [
-        {
-            name: first[name] if type(value) is tuple and first.get(name) == value else value
-            for name, value in each.items()
-        }
-        for each in contents
-    ]
 
 
 # Files of earlier schemas
 
 
-def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) -> Parts:
+def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) -> TargetParts:
     """Return what a file of an earlier schema holds of one target as one of this schema would."""
     required = ("method", "parameters", *["facts"] * (schema > 1))
     for name, kind in zip(required, (str, dict, dict), strict=False):

@@ -14,12 +14,12 @@ from tempograd.core.errors import InputError, UnknownNameError, brief
 from tempograd.explanation import diagnostics, files
 from tempograd.explanation.answers import stacked
 from tempograd.explanation.core import Explanation, read
+from tempograd.explanation.files import Key
 from tempograd.typing import ArrayLike
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Key = int | str | tuple[int, ...]
 SHOWN = 8  # targets that a sentence names
 
 

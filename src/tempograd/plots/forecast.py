@@ -252,7 +252,7 @@ def draw_horizon(record: HorizonRecord) -> "Picture":
         ticks = range(count) if count <= ROWS else step_ticks(count)
         heat.set_yticks(list(ticks), [labels.name(record.names[place], 14) for place in ticks])
         heat.set_ylabel("step of the forecast")
-        heat.set_title(f"Estimate of each past step to each step ahead, {labels.name(record.pushed_by)}")
+        heat.set_title(f"Attribution of each past step to each step ahead, {labels.name(record.pushed_by)}")
         _draw_totals(totals, record)
         scale_bar(picture, image, [heat, totals], score_ticks(record.scores, record.limit))
         map_note(picture, signed=record.scores.signed, missing=not record.seen.all())
