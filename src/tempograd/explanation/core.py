@@ -317,9 +317,7 @@ class Explanation:
         if self.x is None:
             return None
         mask, raw = (None if part is None else self.apart(part) for part in (self.mask, self.raw))
-        if isinstance(
-            mask, dict | tuple | list
-        ):  # None where only what lies between and behind the series is absent
+        if isinstance(mask, dict | tuple | list):  # what lies between inputs, and behind the ends, is no gap
             parts = mask.values() if isinstance(mask, dict) else mask
             mask = None if all(bool(part.all()) for part in parts) else mask
         fixed: Any = None
@@ -327,11 +325,11 @@ class Explanation:
             fixed = {**self.call.fixed.rows, **self.call.fixed.constants}
             fixed = fixed if self.call.fixed.by_name else tuple(self.call.fixed.ordered(fixed))
         end = None if self.call.lengths is None else max(self.call.lengths, default=0)
-        per_step = self.y is not None and self.y.shape[1:2] == self.values.shape[1:2]
+        y = self.y if self.y is None or self.y.shape[1:2] != self.values.shape[1:2] else self.y[:, :end]
         texts = self.names is not None and [text_key(name) for name in self.names] == self.ids.tolist()
         return Series(
             self.apart(self.x),
-            self.y[:, :end] if self.y is not None and per_step else self.y,
+            y,
             mask=mask,
             fill=None if bool(self.x.isnan().any()) else 0,
             ids=self.names if texts else self.ids,
