@@ -63,7 +63,7 @@ tg.plots.horizon(every, 5, model=model, channel="temperature")
 # The same in numbers, over all windows:
 
 for step in range(6):
-    strongest = every.for_target(step).importance[..., 1].mean(0).argmax().item()
+    strongest = every[step].importance[..., 1].mean(0).argmax().item()
     print(f"{step + 1} hours ahead: the temperature of hour {times[strongest]}")
 
 # %%

@@ -8,7 +8,6 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tempograd.core.registry import join as _join
 from tempograd.version import __version__
 
 if TYPE_CHECKING:  # names are loaded on first use, so that a command can be interrupted while torch is loaded
@@ -41,7 +40,7 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
         WinIT,
         explain,
     )
-    from tempograd.explanation import Blocks, Explanation, InputExplanation, concat
+    from tempograd.explanation import Blocks, Explanation, Explanations, InputExplanation, concat
     from tempograd.html_report import report
     from tempograd.metrics import METRICS, Metric, compare, evaluate, removal_curve, summarise
     from tempograd.models import MODELS, accuracy, load_model, save_model, train
@@ -63,6 +62,7 @@ __all__ = [
     "Dynamask",
     "Explainer",
     "Explanation",
+    "Explanations",
     "ExtremalMask",
     "Fit",
     "GradientCheck",
@@ -114,20 +114,6 @@ __all__ = [
     "tune",
 ]
 
-# Explanations draw and describe themselves, and files of schema 1 ask for the facts of their method, by what
-# stands above them.
-_join(
-    plot="tempograd.plots.series",
-    plot_ranking="tempograd.plots.ranking",
-    plot_tuning="tempograd.plots.tuning",
-    plot_baselines="tempograd.plots.baselines",
-    describe="tempograd.views.drivers.describe_series",
-    blocks="tempograd.views.blocks.blocks_of",
-    show="tempograd.html_report.notebook.show",
-    as_html="tempograd.html_report.notebook.as_html",
-    facts="tempograd.explainers.by_name.facts",
-)
-
 # Where each public name lives; what type checkers read above says the same.
 _HOMES = {
     name: f"tempograd.{home}"
@@ -160,7 +146,7 @@ _HOMES = {
             "WinIT",
             "explain",
         ),
-        "explanation": ("Blocks", "Explanation", "InputExplanation", "concat"),
+        "explanation": ("Blocks", "Explanation", "Explanations", "InputExplanation", "concat"),
         "html_report": ("report",),
         "metrics": ("METRICS", "Metric", "compare", "evaluate", "removal_curve", "summarise"),
         "models": ("MODELS", "accuracy", "load_model", "save_model", "train"),

@@ -58,12 +58,12 @@ def explain(capsys, model, *extra):
 def test_targets_are_saved_and_one_is_evaluated(capsys):
     out = explain(capsys, "Ahead", "--targets", "0,3")
     assert "targets: 0, 3; below, the first of them" in out
-    found = tg.Explanation.load("E.safetensors")
-    assert found.targets == [0, 3]
+    found = tg.Explanations.load("E.safetensors")
+    assert list(found) == [0, 3]
     x = series(6, 5, 2)
     expected = torch.zeros_like(x)
     expected[:, 1] = 4 * x[:, 1]  # three steps before the last, four times
-    torch.testing.assert_close(found.for_target(3).values, expected)
+    torch.testing.assert_close(found[3].values, expected)
 
     code, told = run(capsys, "evaluate", "E.safetensors", "--model", "ahead_net:Ahead", "--json")
     assert code != 0
@@ -72,7 +72,7 @@ def test_targets_are_saved_and_one_is_evaluated(capsys):
     assert code == 0, told.err
     code, told = run(capsys, "evaluate", "E.safetensors", "--model", "ahead_net:Ahead", "--target", "7")
     assert code != 0
-    assert "There is no target 7: the explanation is of 0, 3" in told.err
+    assert "No target is called 7. Known names: 0, 3." in told.err
 
 
 @pytest.mark.usefixtures("folder")
@@ -87,8 +87,8 @@ def test_what_comes_next_can_be_typed(capsys):
 def test_addresses(capsys):
     facts = json.loads(explain(capsys, "Grid", "--targets", "3,1;0,0", "--json"))
     assert facts["targets"] == [[3, 1], [0, 0]]
-    found = tg.Explanation.load("E.safetensors")
-    torch.testing.assert_close(found.for_target((3, 1)).values[:, 1], -4 * series(6, 5, 2)[:, 1])
+    found = tg.Explanations.load("E.safetensors")
+    torch.testing.assert_close(found[(3, 1)].values[:, 1], -4 * series(6, 5, 2)[:, 1])
 
 
 @pytest.mark.usefixtures("folder")
@@ -99,14 +99,14 @@ def test_the_mean_and_names_among_several(capsys):
         capsys, *argv, classes, "--task", "forecast", "--targets", "mean,three", "--out", "M.safetensors"
     )
     assert code == 0, told.err
-    found = tg.Explanation.load("M.safetensors")
-    assert found.targets == ["the mean over the whole forecast", "three"]
+    assert "targets: target 0 (the mean over the whole forecast), three; below" in told.out
+    assert list(tg.Explanations.load("M.safetensors")) == ["target 0", "three"]
     scores = ("evaluate", "M.safetensors", "--model", "ahead_net:Ahead", "--json", "--target")
     for name in ("mean", "three"):
         code, told = run(capsys, *scores, name)
         assert code == 0, told.err
     code, told = run(capsys, *scores, "two")
-    assert "There is no target 'two': the explanation is of the mean over the whole forecast, three" in told.err
+    assert "No target is called 'two'." in told.err
 
 
 @pytest.mark.parametrize("text", ["", ";", "3,x;4,1"])

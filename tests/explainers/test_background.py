@@ -269,7 +269,7 @@ def test_several_targets_share_their_draws():
     model, x = smooth(TIME, CHANNELS).float(), series(2, TIME, CHANNELS)
     for method in METHODS:
         both = against(model, x, method, targets=[0, 2])
-        torch.testing.assert_close(both.for_target(2).values, against(model, x, method, target=2).values)
+        torch.testing.assert_close(both[2].values, against(model, x, method, target=2).values)
 
 
 def square(z):

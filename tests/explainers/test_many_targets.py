@@ -90,22 +90,22 @@ def test_several_targets_are_calls_one_by_one_with_a_third_of_the_rows(model, x,
     )
     assert (3 * rows, 3 * passes) == (all_rows, all_passes)
     for target, expected in zip(TARGETS, alone, strict=True):
-        same(together.for_target(target), expected)
+        same(together[target], expected)
 
 
 def test_the_scores_of_a_linear_forecaster_are_its_weights_times_the_series(x):
     weight = torch.randn(TIME * CHANNELS, OUTPUTS, generator=torch.Generator().manual_seed(6))
     found = explain(lambda z: z.flatten(1) @ weight, x, "timing", targets="all")
-    assert found.targets == list(range(OUTPUTS))
+    assert list(found) == list(range(OUTPUTS))
     for place in range(OUTPUTS):
-        torch.testing.assert_close(found.for_target(place).values, x * weight[:, place].view(TIME, CHANNELS))
+        torch.testing.assert_close(found[place].values, x * weight[:, place].view(TIME, CHANNELS))
 
 
 def test_all_are_the_classes_also_of_a_single_logit(x):
     model = tg.Predictor(lambda z: z.sum((1, 2))[:, None] / 9, task="classification")
     found = tg.explain(model, x, "integrated_gradients", targets="all")
-    assert found.targets == [0, 1]
-    torch.testing.assert_close(found.for_target(0).values, -found.for_target(1).values)
+    assert list(found) == [0, 1]
+    torch.testing.assert_close(found[0].values, -found[1].values)
 
 
 def test_all_outputs_per_step_and_steps_of_their_own(x):
@@ -114,9 +114,9 @@ def test_all_outputs_per_step_and_steps_of_their_own(x):
     for steps in (None, [2, 3], "own"):
         for name in ("integrated_gradients", "occlusion", "lime"):
             found = explain(per_step, x, name, targets="all", steps=steps)
-            assert found.targets == [0, 1, 2]
+            assert list(found) == [0, 1, 2]
             for target in range(3):
-                same(found.for_target(target), explain(per_step, x, name, target=target, steps=steps))
+                same(found[target], explain(per_step, x, name, target=target, steps=steps))
 
 
 def test_targets_of_every_kind_go_together(model, x):
@@ -127,9 +127,9 @@ def test_targets_of_every_kind_go_together(model, x):
 
     for name in ("timing", "occlusion", "lime"):
         found = explain(model, x, name, targets=[4, each, spread])
-        same(found.for_target(4), explain(model, x, name, target=4))
-        same(found.for_target(each), explain(model, x, name, target=each))
-        same(found.for_target(spread), explain(model, x, name, target=spread))
+        same(found[4], explain(model, x, name, target=4))
+        same(found[each], explain(model, x, name, target=each))
+        same(found[spread], explain(model, x, name, target=spread))
 
 
 @pytest.mark.parametrize("method", ["timing", "occlusion", "lime"])
@@ -138,8 +138,8 @@ def test_missing_cells_and_probabilities(model, x, method):
     x, options = tg.Series(x, mask=mask), {"output": "probability", "baseline": "average"}
     found = explain(model, x, method, targets=[2, 7], **options)
     for target in (2, 7):
-        same(found.for_target(target), explain(model, x, method, target=target, **options))
-    assert not found.siblings[0].values[~mask].any()
+        same(found[target], explain(model, x, method, target=target, **options))
+    assert not found.at(1).values[~mask].any()
 
 
 def test_a_tolerance_stops_each_target_by_itself(model, x):
@@ -147,7 +147,7 @@ def test_a_tolerance_stops_each_target_by_itself(model, x):
     together, rows, _ = model.counted(lambda: explain(model, x, "timing", targets=[0, 5], **options))
     alone, all_rows, _ = model.counted(lambda: [explain(model, x, "timing", target=t, **options) for t in (0, 5)])
     assert not torch.equal(alone[0].n_evals, alone[1].n_evals), "the targets must differ in what they need"
-    for found, expected in zip((together, *together.siblings), alone, strict=True):
+    for found, expected in zip(together.values(), alone, strict=True):
         same(found, expected)
     assert rows <= all_rows
 
@@ -156,9 +156,9 @@ def test_methods_without_a_way_of_their_own_take_several_targets(x):
     torch.manual_seed(2)
     model = nn.Sequential(nn.Flatten(), nn.Linear(TIME * CHANNELS, 5), nn.ReLU(), nn.Linear(5, 3))
     found = explain(model, x, "deep_lift", targets="all")
-    assert found.targets == [0, 1, 2]
+    assert list(found) == [0, 1, 2]
     for target in range(3):
-        same(found.for_target(target), explain(model, x, "deep_lift", target=target))
+        same(found[target], explain(model, x, "deep_lift", target=target))
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def test_a_variant_that_overrides_one_target_is_asked_for_each(model, x):
     found = Doubled(n_samples=20)(model, x, targets=[0, 5], output="raw")
     for target in (0, 5):
         plain = Timing(n_samples=20)(model, x, target=target, output="raw")
-        torch.testing.assert_close(found.for_target(target).values, 2 * plain.values)
+        torch.testing.assert_close(found[target].values, 2 * plain.values)
 
 
 class Dropping(Counting):
@@ -189,8 +189,8 @@ def test_draws_are_the_same_for_all_targets(x):
     options = {"draws": 3, "n_samples": 10}
     found = explain(model, x, "timing", targets=[0, 5], **options)
     for target in (0, 5):
-        same(found.for_target(target), explain(model, x, "timing", target=target, **options))
-    assert found.draws == found.siblings[0].draws == 3
+        same(found[target], explain(model, x, "timing", target=target, **options))
+    assert found.at(0).draws == found.at(1).draws == 3
 
 
 def test_targets_of_very_different_size(x):
@@ -201,8 +201,8 @@ def test_targets_of_very_different_size(x):
 
     found = explain(model, x, "timing", targets=[0, 1, 2])
     for target in range(3):
-        same(found.for_target(target), explain(model, x, "timing", target=target))
-    torch.testing.assert_close(found.for_target(1).values, found.for_target(0).values * 1e20, rtol=1e-4, atol=0)
+        same(found[target], explain(model, x, "timing", target=target))
+    torch.testing.assert_close(found[1].values, found[0].values * 1e20, rtol=1e-4, atol=0)
 
 
 def test_a_model_that_works_in_place(x):
@@ -215,7 +215,7 @@ def test_a_model_that_works_in_place(x):
 
     found = explain(model, x, "integrated_gradients", targets="all")
     for target in range(2):
-        same(found.for_target(target), explain(model, x, "integrated_gradients", target=target))
+        same(found[target], explain(model, x, "integrated_gradients", target=target))
 
 
 def test_many_targets_leave_room_for_what_is_kept_of_each(model, x):

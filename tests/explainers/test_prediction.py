@@ -46,7 +46,7 @@ def test_of_several_targets_each_has_its_own():
     found = tg.explain(model, x, targets=[0, 2])
     said = model(x).softmax(-1).detach()
     for target in (0, 2):
-        torch.testing.assert_close(found.for_target(target).prediction, said[:, target], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(found[target].prediction, said[:, target], rtol=1e-5, atol=1e-6)
 
 
 def test_over_steps_it_is_their_sum_and_for_each_by_itself_there_is_none():

@@ -112,7 +112,7 @@ def test_facts_stay_with_the_explanation(tmp_path):
     ):
         assert other.facts == told
     with safe_open(path, "pt") as file:
-        assert file.metadata()["schema"] == "4"
+        assert file.metadata()["schema"] == "5"
         assert json.loads(file.metadata()["tempograd"])["facts"] == {
             "complete": True,
             "deterministic": True,

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 import tempograd as tg
 from tempograd.core.errors import DataError, InputError
-from tempograd.explanation.core import CELLS, ROWS
+from tempograd.explanation.fields import NUMBERS, of_kind
 from tempograd.explanation.files import SCHEMA, checksum
 from tempograd_paper import figures
 from tests.helpers.models import Recurrent, linear, series
@@ -139,7 +139,7 @@ LIES = {
     "large seed": lambda plain: json.dumps({**plain, "seed": 10**30}),
     **{
         f"no {name}": lambda plain, name=name: json.dumps({key: v for key, v in plain.items() if key != name})
-        for name in ("output", "seed", "method", "parameters", "fingerprint", "own_steps", "facts")
+        for name in ("output", "seed", "method", "parameters", "fingerprint", "facts")
     },
     **{
         f"{name} is {value!r}": lambda plain, name=name, value=value: json.dumps({**plain, name: value})
@@ -150,7 +150,7 @@ LIES = {
             "parameters": (None, [], "points"),
             "fingerprint": (None, 3),
             "facts": (None, [], {"complete": 1}, {"deterministic": "yes"}, {"unit": ["points"]}),
-            "own_steps": (None, 1),
+            "steps": (1, "all"),
             "signed": (None, "yes"),
             "version": (None, 3),
             "draws": (None, 0, -1, 1.5),
@@ -187,7 +187,11 @@ def test_a_header_that_lies_is_refused(lie, stored, tmp_path):
     refused(path, "is damaged")
 
 
-@pytest.mark.parametrize("name", [*CELLS, *(row for row in ROWS if row != "steps"), "curve_samples"])
+TENSORS = of_kind(tg.Explanation, "cell", "series", "call")
+DECLARED = [each.name for each in TENSORS if each.metadata.get("holds") in NUMBERS]
+
+
+@pytest.mark.parametrize("name", [name for name in DECLARED if name not in {"steps", "y"}])
 def test_every_part_is_compared_with_the_scores(name, stored, tmp_path):
     """Its stored size, the size that the header gives it, and both together, which may promise terabytes."""
     header, tensors = parts(stored)
@@ -366,7 +370,7 @@ def test_time_stamps_that_are_none_are_refused(content, explanation, tmp_path):
     wrong = torch.zeros(3) if content is None else torch.tensor(list(content), dtype=torch.uint8)
     refused(forged(tmp_path, header, {**tensors, "times": wrong}), "is damaged")
     plain = json.loads(header["tempograd"]) | {"times": list("abcdef")}
-    refused(forged(tmp_path, header | {"tempograd": json.dumps(plain)}, tensors), "time stamps twice")
+    refused(forged(tmp_path, header | {"tempograd": json.dumps(plain)}, tensors), "it has times twice")
 
 
 def test_raw_values_that_an_observed_cell_lacks_are_refused(stored, tmp_path):

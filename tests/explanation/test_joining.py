@@ -1,13 +1,13 @@
 """Explanations of batches joined into one, and those of several inputs in files and metrics."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 import pytest
 import torch
 
 import tempograd as tg
-from tempograd.explanation.joining import FIRST, JOINED
+from tempograd.explanation.fields import ALIKE, of_kind
 from tests.helpers.models import smooth
 
 X = torch.from_numpy(np.random.default_rng(0).normal(size=(6, 5, 2)))
@@ -107,21 +107,33 @@ def test_parts_that_do_not_belong_together(said, case):
 
 @dataclass(frozen=True, eq=False)
 class Floored(tg.Explanation):
-    """With a field that nobody told ``concat`` of."""
+    """With one more field."""
+
+    floor: float = field(default=0.0, metadata=ALIKE)
+
+
+@dataclass(frozen=True, eq=False)
+class Undeclared(tg.Explanation):
+    """With a field that does not say what it is."""
 
     floor: float = 0.0
 
 
-def test_what_nobody_thought_of_must_be_alike():
+def test_every_field_says_what_it_is():
+    declared = [each.name for each in of_kind(tg.Explanation, "cell", "series", "alike", "call")]
+    assert declared == [each.name for each in fields(tg.Explanation)]
+    with pytest.raises(TypeError, match="floor does not say what it is"):
+        Undeclared(**vars(explained(slice(0, 1), "occlusion")))
+
+
+def test_a_new_field_is_joined_and_written_as_it_says(tmp_path):
     given = [explained(slice(a, a + 1), "occlusion") for a in (0, 1)]
     told = [{each.name: getattr(part, each.name) for each in fields(part)} for part in given]
     low, high = Floored(**told[0], floor=0.1), Floored(**told[1], floor=0.2)
     with pytest.raises(tg.TempogradError, match=r"^Part 1 differs from part 0 in floor \(0\.2 and 0\.1\)"):
         tg.concat([low, high])
     assert tg.concat([low, Floored(**told[1], floor=0.1)]).floor == 0.1
-    known = {each.name for each in fields(tg.Explanation)}
-    assert known >= JOINED | FIRST  # no name that is none
-    assert not JOINED & FIRST
+    assert Floored.load(high.save(tmp_path / "e")).floor == 0.2
 
 
 def test_nothing_to_join(said):

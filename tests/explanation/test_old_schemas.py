@@ -13,14 +13,15 @@ from safetensors import safe_open
 from torch import Tensor
 
 import tempograd as tg
+from tempograd.explanation.targets import called
 
 SAME = (  # fields that are called now as then
     *("values", "standard_error", "baseline", "mask", "x", "raw", "n_draws", "ess", "n_evals", "delta"),
-    *("prediction", "curve_samples", "curve_error", "target", "steps", "ids", "gradient_check", "siblings"),
+    *("prediction", "curve_samples", "curve_error", "target", "steps", "ids", "gradient_check"),
     *("output", "seed", "method", "parameters", "facts", "fingerprint", "signed", "version", "draws", "varies"),
     *("mixes_series", "columns", "channels", "times", "names", "classes", "units", "task", "output_shape"),
     *("target_text", "picker", "background"),
-    *("targets", "inputs", "n_outputs", "baseline_kind", "labels"),  # told by the others
+    *("inputs", "n_outputs", "baseline_kind", "labels"),  # told by the others
 )
 NOW = {name: name for name in SAME} | {"call": "call.plain", "fixed": "call.tensors"}  # where they are
 THEN = {  # what schema 2 called them
@@ -78,10 +79,11 @@ def in_new_words(was):
     return {THEN.get(name, name): value for name, value in was.items()}
 
 
-def told(explanation):
-    """Return all that an explanation says, by the names of then."""
+def told(explanation, *others):
+    """Return all that an explanation says, by the names of then, and what those of further targets say."""
     content = {name: attrgetter(place)(explanation) for name, place in NOW.items()}
-    content["siblings"] = [told(each) for each in content["siblings"]]
+    content["siblings"] = [told(each) for each in others]
+    content["targets"] = [called(each) for each in (explanation, *others)]
     content["picker"] = None if content["picker"] is None else content["picker"].spec()
     parts = {name: explanation[name] for name in content["inputs"]}
     content["parts"] = {
@@ -92,7 +94,7 @@ def told(explanation):
 
 @cache
 def found(folder, name):
-    return told(tg.Explanation.load(HERE / folder / f"{name}.safetensors"))
+    return told(*tg.Explanations.load(HERE / folder / f"{name}.safetensors").values())
 
 
 def plain(value):
@@ -151,6 +153,6 @@ def test_files_are_of_the_schema_that_their_folder_says(folder):
 def test_a_file_that_is_written_again_says_the_same(folder, tmp_path):
     for name in expected(folder):
         old = found(folder, name)
-        path = tg.Explanation.load(HERE / folder / f"{name}.safetensors").save(tmp_path / "e.safetensors")
-        new = told(tg.Explanation.load(path))
+        path = tg.Explanations.load(HERE / folder / f"{name}.safetensors").save(tmp_path / "e.safetensors")
+        new = told(*tg.Explanations.load(path).values())
         assert [field for field in old if not same(old[field], new[field])] == [], name

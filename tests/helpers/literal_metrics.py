@@ -5,6 +5,7 @@ import math
 import torch
 from torch import nn
 
+from tempograd.core.question import Question
 from tempograd.explanation import Explanation
 
 
@@ -32,7 +33,18 @@ def randn(*shape, seed=0, dtype=torch.float64):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
-def by_hand(values, x, target=None, mask=None, steps=None, output="probability", ids=None, columns=None, **more):
+def by_hand(
+    values,
+    x,
+    target=None,
+    mask=None,
+    steps=None,
+    output="probability",
+    ids=None,
+    columns=None,
+    picker=None,
+    **more,
+):
     return Explanation(
         values=values,
         target=target,
@@ -47,6 +59,7 @@ def by_hand(values, x, target=None, mask=None, steps=None, output="probability",
         parameters={},
         fingerprint="",
         columns=columns,
+        question=Question(target=picker),
         **more,
     )
 

@@ -483,6 +483,6 @@ def test_each_of_several_targets_is_measured_as_if_alone():
         tg.Predictor(model, task="forecast"), x, "integrated_gradients", targets=addresses, n_steps=4
     )
     for step, variable in addresses:
-        one = every.for_target((step, variable))
+        one = every[(step, variable)]
         ours = evaluate(model, one, metrics=SCORED, k=K)
         assert_scores(ours, literal(lambda z, h=step, v=variable: model(z)[:, h, v], x, one.values))

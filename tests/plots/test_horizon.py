@@ -1,7 +1,5 @@
 """The picture of a forecast: numbers of a linear forecaster by hand, and what stands in it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -92,8 +90,7 @@ def test_cells_that_were_not_observed_are_hatched_where_no_channel_was():
 
 
 def test_raw_values_units_and_names_are_shown():
-    found = explained()
-    found = replace(found.with_names(channels=["load", "wind"]), raw=100 + X, units=("MW", ""))
+    found = explained().with_names(channels=["load", "wind"], raw=100 + X, units=["MW", ""])
     record = plots.horizon_record(found, model=model)
     assert record.channels == ("load [MW]", "wind")
     np.testing.assert_array_equal(record.x, 100 + X[0])

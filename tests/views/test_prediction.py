@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import tempograd as tg
+from tempograd.core.question import Question
 from tempograd.data import Series
 from tempograd.html_report.content import collect
 from tempograd.views import prediction
@@ -101,13 +102,13 @@ def test_a_picked_score_is_said_in_its_words_with_the_true_one():
     def last(y):
         return y[:, -1, 0]
 
-    words = "the last step of variable 0"
-    found = by_hand(VALUES, X, output="raw", task="forecast", picker=last, target_text=words)
+    words = last.__doc__ = "the last step of variable 0"
+    found = by_hand(VALUES, X, output="raw", task="forecast", picker=last)
     expected = f"explained: {words}, {float(X[1].mean()) + 30:.3g}"
     assert said(found, forecast).text == expected
     assert said(found, forecast, y=Y).text == f"{expected} (true: {float(Y[1, -1, 0]):.3g})"
     assert said(found, forecast, y=Y[:, 1:]).text == expected
-    bare = replace(found, picker=None, target_text="")
+    bare = replace(found, question=Question())
     assert said(bare, forecast).text == "explained: a score of your own"
 
     def error(y, z, seen):
@@ -115,7 +116,9 @@ def test_a_picked_score_is_said_in_its_words_with_the_true_one():
 
     error.takes_input = True
     away = 2 * sum((10 * h) ** 2 for h in range(HORIZON)) + sum(10000 + 2000 * h for h in range(HORIZON))
-    assert said(replace(found, picker=error), forecast, y=Y).output == pytest.approx(away, rel=1e-5)
+    assert said(replace(found, question=Question(target=error)), forecast, y=Y).output == pytest.approx(
+        away, rel=1e-5
+    )
 
 
 def test_only_classes_are_predicted():

@@ -18,7 +18,7 @@ from tempograd.metrics.removal import rankings
 from tempograd.plots import style
 from tempograd.plots.parts import draw_bars, heading, scale_ticks, value_ticks
 from tempograd.views import labels, palette
-from tempograd.views.labels import Explanations, as_mapping
+from tempograd.views.labels import Compared, as_mapping
 from tempograd.views.series import Floats, position
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class CancelOutRecord:
 
 def cancel_out(
     model: Model | None = None,
-    explanations: Explanations | None = None,
+    explanations: Compared | None = None,
     i: int | str = 0,
     *,
     k: int | float = TOP,
@@ -119,7 +119,7 @@ def cancel_out_example() -> tuple[Model, Mapping[str, Explanation]]:
 
 
 def cancel_out_record(
-    model: Model, explanations: Explanations, i: int | str = 0, *, k: int | float = TOP
+    model: Model, explanations: Compared, i: int | str = 0, *, k: int | float = TOP
 ) -> CancelOutRecord:
     """Compute what :func:`cancel_out` draws; the arguments are the same."""
     named = as_mapping(explanations)

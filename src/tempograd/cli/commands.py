@@ -39,7 +39,7 @@ from tempograd.core.validation import check_int, lengths
 from tempograd.data import DATASETS, Series, load_dataset
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import EXPLAINERS, explain
-from tempograd.explanation import Explanation
+from tempograd.explanation import Explanation, Explanations
 from tempograd.explanation.diagnostics import poor
 from tempograd.explanation.messages import sentence
 from tempograd.html_report import report
@@ -192,12 +192,13 @@ def run_explain(args: argparse.Namespace) -> None:
     predictor, asked, options = question_of(args, model, series)
     if args.lengths == "own":
         asked = at_own_lengths(asked)
-    explanation = explain(predictor, asked, args.method, background=pool, **(options | chosen))
+    result = explain(predictor, asked, args.method, background=pool, **(options | chosen))
     named, given = args.classes or series.classes, args.classes is not None
-    classes = fitting_classes(named, explanation.n_outputs, explanation.output, given=given)
-    explanation = explanation.with_names(classes=classes or None)
-    explanation.save(args.out, force=args.force)
-    print_summary(explanation, model, series, args, faulty=faulty)
+    first = result.at(0) if isinstance(result, Explanations) else result
+    classes = fitting_classes(named, first.n_outputs, first.output, given=given)
+    result = result.with_names(classes=classes or None)
+    result.save(args.out, force=args.force)
+    print_summary(result, model, series, args, faulty=faulty)
 
 
 def question_of(

@@ -19,8 +19,7 @@ from tempograd.core.io import Kind, check_output
 from tempograd.core.validation import check_int
 from tempograd.data import DATASETS, Series, load_dataset, read_series
 from tempograd.data.readers import ENDINGS
-from tempograd.explanation import Explanation
-from tempograd.explanation.targets import target_list
+from tempograd.explanation import Explanation, Explanations
 from tempograd.models import find_device, load_model
 from tempograd.models.files import exists, is_code
 from tempograd.targets import mean
@@ -111,8 +110,7 @@ def load_explanations(
     Of those with several targets, ``target`` is the one that is meant; of runs, ``sample`` series are taken.
     """
     taken = {} if sample is None else sample_runs([path for path in paths if is_folder(path)], sample, seed)
-    read = [taken[path] if path in taken else Explanation.load(path) for path in paths]
-    found = [_of_target(each, target, path) for each, path in zip(read, paths, strict=True)]
+    found = [taken[path] if path in taken else _of_target(Explanations.load(path), target, path) for path in paths]
     methods = [explanation.method for explanation in found]
     stems = [path.stem for path in paths]
     labels = [method if methods.count(method) == 1 else stem for method, stem in zip(methods, stems, strict=True)]
@@ -163,16 +161,14 @@ def take_series(folder: Path, called: str | None, count: int) -> Explanation:
     return run.take([int(called) if whole else called])
 
 
-def _of_target(explanation: Explanation, target: Any, path: Path) -> Explanation:
+def _of_target(explanations: Explanations, target: Any, path: Path) -> Explanation:
     if target is not None:
-        word = target == "mean" and "mean" not in explanation.targets
-        return explanation.for_target(mean() if word else target)
-    if explanation.siblings:
-        named = target_list(explanation)
+        return explanations[mean() if target == "mean" and target not in explanations else target]
+    if len(explanations) > 1:
         raise InputError(
-            f"{short_path(path)} holds {len(explanation.targets)} targets, {named}: pass one as --target."
+            f"{short_path(path)} holds {len(explanations)} targets, {explanations.listed}: pass one as --target."
         )
-    return explanation
+    return explanations.at(0)
 
 
 # Where a command writes: known to be possible before the work starts, and never one of its inputs.

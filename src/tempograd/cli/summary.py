@@ -5,7 +5,6 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,8 @@ from tempograd.core.errors import InputError, short_path, warn
 from tempograd.core.formatting import percent
 from tempograd.data import Series
 from tempograd.explainers import EXPLAINERS
-from tempograd.explanation import Explanation
+from tempograd.explanation import Explanation, Explanations
 from tempograd.explanation.same import other_targets
-from tempograd.explanation.targets import target_list
 from tempograd.tuning.outcome import Circumstances
 from tempograd.views.drivers import CONTROL, spread_note
 from tempograd.views.labels import size
@@ -169,20 +167,22 @@ def warn_of_other_circumstances(path: Path | str, baseline: str | None, k: int |
 
 
 def print_summary(
-    explanation: Explanation, model: nn.Module, series: Series, args: argparse.Namespace, *, faulty: bool
+    result: Explanation | Explanations, model: nn.Module, series: Series, args: argparse.Namespace, *, faulty: bool
 ) -> None:
     """Print the summary, for people or as JSON, and warn where the model seems to be the wrong one.
 
     Where labels are ``faulty``, a report takes the series from the explanation.
     """
+    several = result if isinstance(result, Explanations) else None
+    explanation = result.at(0) if isinstance(result, Explanations) else result
     facts = explanation_summary(explanation, model, series, "shell")
     named, classes = args.classes or series.classes, explanation.classes or ()
     if named and not classes:
         facts["accuracy"] = None  # nobody knows which class a label is
     following = _report_command(args, fits=bool(classes) or not named, faulty=faulty)
-    if explanation.siblings:
-        facts["targets"] = explanation.targets
-        following += f" --target {_typed(explanation.targets[0])}"
+    if several is not None:
+        facts |= {"targets": list(several), "verdict": several.verdict()}
+        following += f" --target {_typed(next(iter(several)))}"
     warn_of_low_accuracy(facts["accuracy"], facts["outputs"], facts["series"])
     warn_of_changing_labels(explanation, series)
     known = series.y is not None and not faulty and bool(classes or not named)
@@ -195,8 +195,8 @@ def print_summary(
     against = f", baseline: {facts['baseline']}" if compares(args) else ""
     shape = f"{size(explanation)}{_gaps(explanation, series)}"
     print(f"Explained {facts['series']} series ({shape}) with {facts['method']}{against}.")
-    if explanation.siblings:
-        print(f"  targets: {target_list(explanation)}; below, the first of them")
+    if several is not None:
+        print(f"  targets: {several.listed}; below, the first of them")
     telling = facts["most_telling"]
     if telling is not None:
         name = coloured(f"most telling, series {telling['series']}:", "bold", sys.stdout)
@@ -229,8 +229,8 @@ def _most_telling(explanation: Explanation, model: nn.Module, y: Tensor | None) 
     """Return the name and the sentence of the series that tells most; None of scores that mean nothing."""
     if explanation.method == CONTROL:
         return None
-    place, first = most_telling(explanation), replace(explanation, siblings=())
-    return {"series": first.label(place), "sentence": first.describe(place, model=model, y=y)}
+    place = most_telling(explanation)
+    return {"series": explanation.label(place), "sentence": explanation.describe(place, model=model, y=y)}
 
 
 def _model_lines(

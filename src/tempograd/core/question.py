@@ -33,7 +33,8 @@ class Question:
     baseline : {"zero", "average", "background"}, or Tensor or Series that broadcasts to the series, optional
         What "absent" means, by default zero.
     background : series, optional
-        The values of ``baseline="background"``, and the series that methods learn from.
+        The values of ``baseline="background"``, and the series that methods learn from; in the question that an
+        explanation keeps, their number and a hash of them.
 
     Examples
     --------
@@ -47,7 +48,7 @@ class Question:
     output: Output | None = None
     steps: Steps | None = None
     baseline: InputBaselines | Series | None = None
-    background: Inputs | Series | None = None
+    background: Inputs | Series | str | None = None
 
     def take(self, rows: Tensor | NDArray[Any] | Sequence[int] | slice, series: Series) -> Self:
         """Return the question about some of the ``series``: what has one row per series is cut."""

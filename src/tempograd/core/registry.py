@@ -1,8 +1,7 @@
-"""Names for what other rooms and packages bring: registries, and functions of upper rooms."""
+"""Names for what other rooms and packages bring."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -200,21 +199,3 @@ def _loaded(point: "EntryPoint") -> object:
 def _brings(point: "EntryPoint", thing: object) -> bool:
     """Tell whether a thing comes from the package of an entry point."""
     return str(getattr(thing, "__module__", "")).partition(".")[0] == point.module.partition(".")[0]
-
-
-# What lower rooms call of upper ones, such as the drawing of an explanation.
-# The package joins them by name (``tempograd/__init__.py``); they are loaded when they are called, not before.
-
-_PLACES: dict[str, str] = {}
-
-
-def join(**places: str) -> None:
-    """Say where functions are, each as ``module.function``."""
-    _PLACES.update(places)
-
-
-def joined(name: str) -> Callable[..., Any]:
-    """Return a function of an upper room."""
-    module, _, function = _PLACES[name].rpartition(".")
-    found: Callable[..., Any] = getattr(import_module(module), function)
-    return found

@@ -59,7 +59,6 @@ from tempograd.explainers.files import (
 from tempograd.explainers.many_targets import asks_of, check_targets, common_task, together
 from tempograd.explanation import Explanation, Facts
 from tempograd.sampling.realisations import over_draws
-from tempograd.targets import in_words
 from tempograd.typing import (
     InputBaselines,
     Inputs,
@@ -297,7 +296,7 @@ class Explainer(ABC):
             picks one score per series from the output. A single probability is that of class 1, which is the
             default for every series, and 0 is its complement.
         targets : list of targets or "all", optional
-            Several targets in one call; read one with ``Explanation.for_target``. Path methods, occlusion and LIME
+            Several targets in one call, which returns a mapping of explanations. Path methods, occlusion and LIME
             share the passes of the model between them, unless ``tolerance=`` lets each stop by itself.
         output : {"probability", "raw"}, optional
             Whether softmax (sigmoid for one column) is applied to the model's output; by default what the task
@@ -327,6 +326,7 @@ class Explainer(ABC):
         """
         findings = collect()
         predictor, series = nouns(model, x)
+        asked = Question(target, targets, output, steps, baseline, background)
         baseline = baseline.filled if isinstance(baseline, Series) else baseline
         pool, baseline = drawn_from(self, series, baseline, background)
         wanted = check_targets(target, targets)
@@ -370,13 +370,15 @@ class Explainer(ABC):
         note_assumptions(self, predictor, series, ran.asks[0], asked=target is not None or wanted is not None)
         names = series.ids if isinstance(series.ids, tuple) else None
         known = ran.told() | one.labels | {"names": names, "classes": ask.classes, "raw": raw}
-        known |= {"findings": tuple(findings)}
-        return together(
+        known |= {"y": series.y, "question": asked, "findings": tuple(findings)}
+        result: Explanation = together(
             [
                 self._explanation(result, each, _asked(output, each, variant=variant), known)
                 for result, each in zip(ran.results, ran.asks, strict=True)
-            ]
+            ],
+            wanted,
         )
+        return result
 
     def _asks(self, ask: Ask, wanted: Any, classes: Sequence[str] | None) -> tuple[list[Ask], bool]:
         """Return an ask for each target, and whether the method is a variant that counts outputs otherwise."""
@@ -420,11 +422,10 @@ class Explainer(ABC):
 
     def _explanation(self, result: Estimate, ask: Ask, output: str, told: dict[str, Any]) -> Explanation:
         """Put the result together with the ask, and with what else the call ``told``."""
-        picker = ask.resolved.target if callable(ask.resolved.target) else None
         found = result._asdict() | {"signed": self.signed and result.signed}
         return Explanation(
             **found,
-            **told,
+            **told | {"question": _kept(told["question"], ask)},
             target=self._explained(ask, output),
             prediction=_prediction(ask, output),
             output=cast("Output", str(output)),
@@ -439,11 +440,8 @@ class Explainer(ABC):
             parameters=self.parameters,
             columns=ask.resolved.columns,
             facts=self._facts_of(ask),
-            background=None if ask.background is None else ask.background.fingerprint,
             task=cast("Task | None", ask.resolved.task),
             output_shape=ask.resolved.shape,
-            picker=picker,
-            target_text="" if picker is None else in_words(picker),
         )
 
     def _facts_of(self, ask: Ask) -> Facts:
@@ -557,6 +555,14 @@ def _asked(output: str | None, ask: Ask, *, variant: bool) -> str:
     if output is None and ask.resolved.task in AS_THEY_ARE and not variant:
         return "raw"
     return output or "probability"
+
+
+def _kept(question: Question, ask: Ask) -> Question:
+    """Return the question about one target as an explanation keeps it: background series by their fingerprint."""
+    several = question.targets is not None or callable(ask.resolved.target)
+    one = (ask.resolved.target if callable(ask.resolved.target) else ask.question.target) if several else None
+    background = None if ask.background is None else ask.background.fingerprint
+    return replace(question, target=one if several else question.target, targets=None, background=background)
 
 
 def _prediction(ask: Ask, output: str) -> Tensor | None:

@@ -14,8 +14,9 @@ from tempograd.core.findings import Finding, arg
 from tempograd.engine import Ask, class_count, with_targets
 from tempograd.engine.tasks import named_target
 from tempograd.explainers.checks import TARGETS
-from tempograd.explanation import Explanation
+from tempograd.explanation import Explanation, Explanations
 from tempograd.explanation.messages import wrong_gradient
+from tempograd.explanation.targets import key_of
 
 
 def check_targets(target: Any, targets: Any) -> list[Any] | None:
@@ -93,15 +94,17 @@ def _same_target(one: Ask, other: Ask) -> bool:
     return all(isinstance(part, Tensor) for part in parts) and torch.equal(*parts)  # type: ignore[arg-type]  # tensors
 
 
-def together(explanations: Sequence[Explanation]) -> Explanation:
-    """Return the explanation of the first target, with those of the others; warn of gradients that are wrong.
+def together(explanations: Sequence[Explanation], wanted: Sequence[Any] | None) -> Any:
+    """Return the explanation, or those of the targets that were ``wanted``; warn of gradients that are wrong.
 
     Where warnings are counted, as in runs over files, the verdict on all batches tells.
     """
-    first, *others = explanations
     wrong = next(filter(None, map(wrong_gradient, explanations)), "")
     if wrong and not are_counted():
         finding = Finding("gradient.wrong", "warning", {"problem": f"{wrong[:1].upper()}{wrong[1:]}"})
-        first = replace(first, findings=(*first.findings, finding))
+        explanations = [replace(each, findings=(*each.findings, finding)) for each in explanations]
         warn(finding)
-    return replace(first, siblings=tuple(others)) if others else first
+    if wanted is None:
+        return explanations[0]
+    asked = wanted or [each.question.target for each in explanations]
+    return Explanations({key_of(asked[place], place): each for place, each in enumerate(explanations)})

@@ -3,25 +3,29 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 import torch
 from torch import Tensor
 
 from tempograd.core import stats, validation
-from tempograd.core.errors import InputError, TempogradError, brief, printable, warn
+from tempograd.core.errors import InputError, TempogradError, brief, listed, printable, warn
 from tempograd.core.estimate import GradientCheck, relative_error
 from tempograd.core.findings import Finding
-from tempograd.core.registry import joined
+from tempograd.core.question import Question
+from tempograd.core.series import Series, text_key
 from tempograd.core.stamps import check_times, is_nested
 from tempograd.engine import Call, Model, class_count, fingerprint
 from tempograd.engine.guesses import written
-from tempograd.explanation import files, messages, targets
-from tempograd.explanation.answers import Blocks, Top, as_table, stacked
-from tempograd.targets import TargetScore, from_spec
+from tempograd.explanation import fields as declared
+from tempograd.explanation import files
+from tempograd.explanation.answers import Blocks, Top, as_table
+from tempograd.explanation.fields import ALIKE, PLAIN, per_cell, per_series
+from tempograd.targets import in_words
 from tempograd.typing import (
     Array,
     ArrayLike,
@@ -30,7 +34,6 @@ from tempograd.typing import (
     Output,
     Picker,
     SeriesPlotOptions,
-    Target,
     Task,
     Times,
 )
@@ -39,6 +42,8 @@ from tempograd.version import __version__
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+E = TypeVar("E", bound="Explanation")
 
 
 @dataclass(frozen=True)
@@ -71,26 +76,6 @@ class Facts:
             kinds = {"unit": str, "deterministic": bool | None}.get(name, bool)
             if not isinstance(value, kinds):
                 raise InputError(f"{name} of a method cannot be {brief(value)}.")
-
-
-CELLS = ("values", "baseline", "mask", "x", "raw", "standard_error", "n_draws", "ess")
-ROWS = (
-    "target",
-    "steps",
-    "ids",
-    "n_evals",
-    "delta",
-    "prediction",
-    "curve_error",
-)  # one entry, or one row, per series
-TENSORS = (*CELLS, *ROWS, "curve_samples")
-FLOATS = ("baseline", "x", "raw", "standard_error", "delta", "prediction", "curve_error")
-KINDS = dict.fromkeys(FLOATS, "floats")
-KINDS |= {"mask": "bool", "steps": "bool", "ids": "integers", "target": "integers"}
-UNBOUNDED = ("delta", "curve_error", "raw")  # where there may be no number; raw is checked by itself
-LIVE = ("call", "picker", "siblings", "findings")  # that are no plain data
-FIXED = "fixed"  # before the names of tensors that go along with the series
-CHECK, CHECKS = "gradient_check", tuple(f.name for f in fields(GradientCheck))
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,69 +166,98 @@ class Explanation:
         How the model is called with the series.
     output_shape : tuple of int
         Shape of one output with several axes, whose cells are then the columns; empty for plain columns.
-    target_text : str
-        What was explained, in words, where ``target`` does not tell it.
-    picker : callable, optional
-        The function that picked the score; it is not written to files.
-    siblings : tuple of Explanation
-        The explanations of the further targets of one call.
-    background : str, optional
-        The name, a hash of their values, of the other series that the scores compare with; ``baseline`` is then
-        their mean at each cell. None where the baseline is one.
+    y : Tensor, optional
+        The labels, or true values, that came with the series.
+    question : Question
+        What was asked: target, output, steps and baseline as they were given, and ``background`` by its number of
+        series and a hash of their values.
+    findings : tuple of Finding
+        What the call assumed or found out; :attr:`assumptions` has the sentences of the former.
     """
 
-    values: Tensor
-    target: Tensor | None
-    output: Output
-    steps: Tensor | Literal["own"] | None
-    baseline: Tensor
-    mask: Tensor | None
-    x: Tensor | None
-    ids: Tensor
-    seed: int
-    method: str
-    parameters: dict[str, Any]
-    fingerprint: str
-    signed: bool = True
-    standard_error: Tensor | None = None
-    n_draws: Tensor | None = None
-    ess: Tensor | None = None
-    channels: tuple[str, ...] | None = None
-    times: Times | None = None
-    names: tuple[str, ...] | None = None
-    version: str = field(default=__version__)
-    n_evals: Tensor | None = None
-    delta: Tensor | None = None
-    curve_samples: Tensor | None = None
-    curve_error: Tensor | None = None
-    draws: int = 1
-    varies: bool = False
-    mixes_series: bool = False
-    columns: int | None = None
-    gradient_check: GradientCheck | None = None
-    facts: Facts = Facts()
-    task: Task | None = None
-    call: Call = field(default_factory=Call)
-    output_shape: tuple[int, ...] = ()
-    target_text: str = ""
-    picker: Picker | None = None
-    siblings: tuple["Explanation", ...] = ()
-    classes: tuple[str, ...] | None = None
-    units: tuple[str, ...] | None = None
-    raw: Tensor | None = None
-    background: str | None = None
-    prediction: Tensor | None = None
-    findings: tuple[Finding, ...] = ()
-
-    @property
-    def assumptions(self) -> tuple[Finding, ...]:
-        """Return what nobody said and was assumed by a stated rule."""
-        return tuple(finding for finding in self.findings if finding.severity == "assumption")
+    values: Tensor = field(metadata=per_cell())
+    target: Tensor | None = field(metadata=per_series("integers", "series", "series steps"))
+    output: Output = field(metadata=ALIKE)
+    steps: Tensor | Literal["own"] | None = field(metadata=per_series("bool", "series steps"))
+    baseline: Tensor = field(metadata=per_cell())
+    mask: Tensor | None = field(
+        metadata=per_cell("bool", absent=lambda part: torch.ones_like(part.values, dtype=torch.bool))
+    )
+    x: Tensor | None = field(metadata=per_cell(finite="observed", of_series=True))
+    ids: Tensor = field(metadata=per_series("integers"))
+    seed: int = field(metadata=ALIKE)
+    method: str = field(metadata=ALIKE)
+    parameters: dict[str, Any] = field(metadata=ALIKE)
+    fingerprint: str = field(metadata=ALIKE)
+    signed: bool = field(default=True, metadata=ALIKE)
+    standard_error: Tensor | None = field(default=None, metadata=per_cell(finite="or infinite"))
+    n_draws: Tensor | None = field(default=None, metadata=per_cell("numbers"))
+    ess: Tensor | None = field(default=None, metadata=per_cell("numbers"))
+    channels: tuple[str, ...] | None = field(default=None, metadata=ALIKE | {"shapes": ("channel",)})
+    times: Times | None = field(
+        default=None,
+        metadata=per_series("names", "time", "series time", take=declared.taken_times, join=declared.joined_times),
+    )
+    names: tuple[str, ...] | None = field(
+        default=None, metadata=per_series("names", absent=lambda part: tuple(map(str, part.ids.tolist())))
+    )
+    version: str = field(default=__version__, metadata=PLAIN)
+    n_evals: Tensor | None = field(default=None, metadata=per_series())
+    delta: Tensor | None = field(default=None, metadata=per_series("floats", finite=False))
+    curve_samples: Tensor | None = field(
+        default=None,
+        metadata=PLAIN | {"shapes": ("looks",), "holds": "numbers", "finite": True, "join": declared.longest},
+    )
+    curve_error: Tensor | None = field(
+        default=None, metadata=per_series("floats", "series looks", finite=False, join=declared.padded)
+    )
+    draws: int = field(default=1, metadata=ALIKE | {"least": 1})
+    varies: bool = field(default=False, metadata=ALIKE)
+    mixes_series: bool = field(default=False, metadata=ALIKE)
+    columns: int | None = field(default=None, metadata=ALIKE | {"least": 1})
+    gradient_check: GradientCheck | None = field(default=None, metadata=per_series("entries", codec=files.CHECK))
+    facts: Facts = field(default=Facts(), metadata=ALIKE)
+    task: Task | None = field(default=None, metadata=ALIKE)
+    call: Call = field(
+        default_factory=Call,
+        metadata={
+            "per": "series",
+            "take": lambda part, places: part.call.take(places),
+            "join": declared.joined_calls,
+            "codec": files.CALL,
+        },
+    )
+    output_shape: tuple[int, ...] = field(default=(), metadata=ALIKE)
+    classes: tuple[str, ...] | None = field(default=None, metadata=ALIKE)
+    units: tuple[str, ...] | None = field(default=None, metadata=ALIKE | {"shapes": ("channel",)})
+    raw: Tensor | None = field(
+        default=None, metadata=per_cell(finite=False, of_series=True, absent=lambda part: part.x)
+    )
+    prediction: Tensor | None = field(default=None, metadata=per_series("floats"))
+    y: Tensor | None = field(
+        default=None, metadata=per_series("numbers", "series …", finite=False, of_series=True)
+    )
+    question: Question = field(
+        default=Question(),
+        metadata={
+            "per": "series",
+            "take": declared.taken_question,
+            "join": declared.joined_questions,
+            "codec": files.QUESTION,
+        },
+    )
+    findings: tuple[Finding, ...] = field(default=(), metadata=PLAIN | {"join": declared.every_once})
 
     def __post_init__(self) -> None:
-        for name in (each.name for each in fields(self) if each.name not in LIVE):  # whoever gave them
-            object.__setattr__(self, name, printable(getattr(self, name)))
-        _check_parts(self)
+        for each in fields(self):  # whoever gave them
+            object.__setattr__(self, each.name, printable(getattr(self, each.name)))
+        self._check()
+
+    def _with(self, **changes: Any) -> Self:
+        """Return the explanation with other fields, which are known to fit."""
+        changed = copy(self)
+        vars(changed).update(changes)
+        return changed
 
     def __len__(self) -> int:
         return len(self.values)
@@ -256,22 +270,20 @@ class Explanation:
                 for part in self.call.packing.parts
             )
             shape = f"{len(self)} series, {', '.join(parts)}"
-        told = {name: value for name, value in self.parameters.items() if value is not None and value != []}
-        settings = ", ".join(f"{name}={value!r}" for name, value in told.items())
-        baseline = self.baseline_kind
+        chosen = {name: value for name, value in self.parameters.items() if value is not None and value != []}
+        settings = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
         output, draws = written(self.link, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
-        several = f"targets=[{targets.target_list(self)}], " if self.siblings else ""
         return (
-            f"Explanation({shape}, method={self.method!r}, {several}output={output}, baseline={baseline!r}, "
+            f"Explanation({shape}, method={self.method!r}, output={output}, baseline={self.baseline_kind!r}, "
             f"seed={self.seed}, {draws}{settings})"
-        )
+        ) + (f"\nAssumed: {self._assumed}" if self.assumptions else "")
 
     def __str__(self) -> str:
         """Say what this is, what drove the first prediction, and how sure all of it is."""
         lines = [repr(self)]
-        if len(self) and not self.siblings:
+        if len(self):
             more = f"; {len(self) - 1:,} more: describe(i)" if len(self) > 1 else ""
-            lines.append(f"Series {self.label(0)}: {self.describe(0)}{more}")
+            lines.append(f"Series {self.label(0)}: {self._sentence(0)}{more}")
         return "\n".join([*lines, f"How sure: {self.verdict()}"])
 
     @overload
@@ -294,32 +306,89 @@ class Explanation:
             if isinstance(rows, slice)
             else validation.check_positions(rows, "rows", len(self))
         )
-        parts = {name: getattr(self, name) for name in (*CELLS, *ROWS)}
-        picked: dict[str, Any] = {name: part[rows] for name, part in parts.items() if isinstance(part, Tensor)}
-        if self.names is not None:
-            picked["names"] = tuple(self.names[row] for row in torch.arange(len(self))[rows].tolist())
-        if is_nested(self.times):
-            times = tuple(self.times[row] for row in torch.arange(len(self))[rows].tolist())
-            picked["times"] = times or None
-        if self.gradient_check is not None:
-            picked["gradient_check"] = self.gradient_check[rows]
-        picked["call"] = self.call.take(torch.arange(len(self))[rows])
-        return replace(self, **picked, siblings=tuple(sibling[rows] for sibling in self.siblings))
+        return self._with(**declared.taken(self, rows, len(self)))
 
     @property
-    def targets(self) -> list[int | tuple[int, ...] | str]:
-        """Return what was explained, one entry per target: an output's name, number or address, or words."""
-        return [targets.called(each) for each in targets.every(self)]
+    def series(self) -> Series | None:
+        """The series as the model read them, with everything that belongs to them; None where they were not kept.
 
-    def for_target(self, target: Target) -> Self:
-        """Return the explanation of one target of several.
-
-        Parameters
-        ----------
-        target : int, tuple of int, str or callable
-            The target as it was asked for. A number that is no target is a position among them, with a warning.
+        Series of unequal length are a list, several inputs a mapping or a tuple, as they were given.
         """
-        return cast("Self", targets.find(self, target))
+        if self.x is None:
+            return None
+        mask, raw = (None if part is None else self.apart(part) for part in (self.mask, self.raw))
+        if isinstance(mask, dict | tuple | list):  # what lies between inputs, and behind the ends, is no gap
+            parts = mask.values() if isinstance(mask, dict) else mask
+            mask = None if all(bool(part.all()) for part in parts) else mask
+        fixed: Any = None
+        if self.call.fixed is not None:
+            fixed = {**self.call.fixed.rows, **self.call.fixed.constants}
+            fixed = fixed if self.call.fixed.by_name else tuple(self.call.fixed.ordered(fixed))
+        end = None if self.call.lengths is None else max(self.call.lengths, default=0)
+        y = self.y if self.y is None or self.y.shape[1:2] != self.values.shape[1:2] else self.y[:, :end]
+        texts = self.names is not None and [text_key(name) for name in self.names] == self.ids.tolist()
+        return Series(
+            self.apart(self.x),
+            y,
+            mask=mask,
+            fill=None if bool(self.x.isnan().any()) else 0,
+            ids=self.names if texts else self.ids,
+            raw=raw,
+            fixed=fixed,
+            **self._labels(slice(end)),
+        )
+
+    def _labels(self, steps: slice) -> dict[str, Any]:
+        """Return what people call channels and steps; of several inputs, for each of them."""
+        packing, times = self.call.packing, self.times
+
+        def stamps(steps: slice) -> Any:
+            return tuple(row[steps] for row in times) if is_nested(times) else times and times[steps]
+
+        labels = {"channels": self.channels, "units": self.units}
+        if packing is None:
+            return labels | {"times": stamps(steps)}
+        parts = packing.parts
+        several = {what: names and {p.name: names[p.channels] for p in parts} for what, names in labels.items()}
+        return several | {"times": times and {p.name: stamps(p.steps) for p in parts if not p.is_static}}
+
+    def apart(self, cells: Tensor) -> Any:
+        """Return cells (series, time, channel) as the series were given: a tensor, a list, or several inputs."""
+        packing, lengths = self.call.packing, self.call.lengths
+        if packing is not None:
+            inputs = packing.unpack(cells)
+            return inputs if packing.by_name else tuple(inputs.values())
+        if lengths is not None:
+            return [row[:length] for row, length in zip(cells, lengths, strict=True)]
+        return cells
+
+    @property
+    def picker(self) -> Picker | None:
+        """The function that picked the score; files keep those of ``tempograd.targets``, of others their words."""
+        target = self.question.target
+        return target if callable(target) and not isinstance(target, Tensor) else None
+
+    @property
+    def target_text(self) -> str:
+        """What was explained, in words, where ``target`` does not tell it."""
+        target, picker = self.question.target, self.picker
+        words = target if self.target is None and isinstance(target, str) else ""
+        return printable(words if picker is None else in_words(picker))  # type: ignore[no-any-return]
+
+    @property
+    def background(self) -> str | None:
+        """The number and a hash of the other series that are compared with; None where the baseline is one."""
+        background = self.question.background
+        return background if isinstance(background, str) else None
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What was assumed of model and series, since nobody said it, one sentence each."""
+        return tuple(finding.say() for finding in self.findings if finding.severity == "assumption")
+
+    @property
+    def _assumed(self) -> str:
+        return "; ".join(text.partition(": pass ")[0].rstrip(".") for text in self.assumptions)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -333,11 +402,11 @@ class Explanation:
                 f"There is no input {brief(name)}: the model has one, the series, whose rows have numbers."
             )
         part = packing.part(name)
-        cells: dict[str, Any] = {each: getattr(self, each) for each in CELLS}
-        cells = {each: None if tensor is None else part.unpacked(tensor) for each, tensor in cells.items()}
+        tensors: dict[str, Any] = {each.name: getattr(self, each.name) for each in declared.of_kind(self, "cell")}
+        tensors = {each: tensor if tensor is None else part.unpacked(tensor) for each, tensor in tensors.items()}
         return InputExplanation(
             name=part.name,
-            **cells,
+            **tensors,
             channels=None if self.channels is None else self.channels[part.channels],
             units=None if self.units is None else self.units[part.channels],
         )
@@ -409,7 +478,9 @@ class Explanation:
         i : int, optional
             Position of a series; by default the line is about all of them.
         """
-        return messages.sentence(self, i)
+        from tempograd.explanation.messages import sentence  # noqa: PLC0415  # which are about explanations
+
+        return sentence(self, i)
 
     def describe(self, i: int | str = 0, **options: Unpack[DescribeOptions]) -> str:
         """Say in one sentence what was predicted of series ``i``, what is true, and what drove the prediction.
@@ -426,7 +497,13 @@ class Explanation:
             ``model`` tells the prediction where the explanation does not know it, ``y`` the labels or true values
             of all series, ``classes`` the names of the outputs.
         """
-        return str(joined("describe")(self, i, **options))
+        text = self._sentence(i, **options)
+        return f"{text}; assumed: {self._assumed}" if self.assumptions else text
+
+    def _sentence(self, i: int | str = 0, **options: Unpack[DescribeOptions]) -> str:
+        from tempograd.views.drivers import describe_series  # noqa: PLC0415  # above
+
+        return describe_series(self, i, **options)
 
     def blocks(self, rows: ArrayLike | None = None, *, steps: BlockSteps | None = None) -> Blocks:
         """Return the mean attribution of each channel in each block of steps, over a group of series.
@@ -443,8 +520,9 @@ class Explanation:
         Blocks
             With 95 % intervals over the series; ``to_dataframe()`` is its table.
         """
-        found: Blocks = joined("blocks")(self, rows, steps=steps)
-        return found
+        from tempograd.views.blocks import blocks_of  # noqa: PLC0415  # above
+
+        return blocks_of(self, rows, steps=steps)
 
     def label(self, i: int) -> int | str:
         """Return what people call series ``i``: its name where it has one, else its id."""
@@ -529,8 +607,7 @@ class Explanation:
             "raw": validation.check_raw(raw, self.values, self.mask),
         }
         changed: dict[str, Any] = {name: part for name, part in given.items() if part is not None}
-        others = tuple(each.with_names(channels, times, names, classes, units, raw) for each in self.siblings)
-        return replace(self, **changed, siblings=others)
+        return replace(self, **changed)
 
     def to_dataframe(self) -> "pd.DataFrame":
         """Return one row per observed cell, in the order of series, time and channel.
@@ -538,13 +615,7 @@ class Explanation:
         Columns: ``id``, of several inputs ``input``, ``time``, ``channel``, ``attribution`` and, where they are
         known, the ``value`` as people know it (``raw``, else ``x``), its ``unit``, the name of the explained
         ``class``, the limits ``low`` and ``high`` of the 95 % interval, ``standard_error`` and ``n_draws``.
-        With several targets, one below the other, the first column tells the ``target``.
         """
-        if self.siblings:
-            tables = [each.to_dataframe() for each in targets.every(self)]
-            for table, name in zip(tables, self.targets, strict=True):
-                table.insert(0, "target", [name] * len(table))
-            return stacked(tables)
         seen = torch.ones_like(self.values, dtype=torch.bool) if self.mask is None else self.mask
         row, time, channel = (index.cpu().numpy() for index in seen.nonzero(as_tuple=True))
         content: dict[str, Any] = {
@@ -578,19 +649,24 @@ class Explanation:
 
     def plot(self, i: int | str = 0, **options: Unpack[SeriesPlotOptions]) -> "Figure":
         """Draw series ``i``, a position or a name; the options are those of :func:`tempograd.plots.series`."""
-        figure: Figure = joined("plot")(self, i, **options)
-        return figure
+        from tempograd.plots import series  # noqa: PLC0415  # above
+
+        return series(self, i, **options)
 
     def show(self, i: int = 0) -> None:
         """Show series ``i`` with its strongest cells: in a notebook below the cell, elsewhere in a browser.
 
         Without a browser, as on a server, the page is written to a temporary file, and its place is printed.
         """
-        joined("show")(self, i)
+        from tempograd.html_report.notebook import show  # noqa: PLC0415  # above
+
+        show(self, i)
 
     def _repr_html_(self) -> str:
         """Show the first series where a notebook would print the explanation."""
-        return str(joined("as_html")(self))
+        from tempograd.html_report.notebook import as_html  # noqa: PLC0415  # above
+
+        return as_html(self)
 
     def save(self, path: str | Path, *, series: bool = True, force: bool = False) -> Path:
         """Write a safetensors file with a JSON header and a checksum; ``series=False`` leaves the series out.
@@ -600,22 +676,7 @@ class Explanation:
         An explanation that was saved before is replaced, another file only with ``force=True``.
         """
         series, force = validation.check_flag(series, "series"), validation.check_flag(force, "force")
-        parts = [each._parts(series=series) for each in targets.every(self)]
-        return files.write_explanation(path, *files.pack_targets(parts), force=force)
-
-    def _parts(self, *, series: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return the tensors and the plain data that a file holds of one target."""
-        tensors = {name: getattr(self, name) for name in TENSORS if series or name not in {"x", "raw"}}
-        tensors = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
-        if self.gradient_check is not None:
-            tensors |= {f"{CHECK}.{name}": getattr(self.gradient_check, name) for name in CHECKS}
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*TENSORS, CHECK, *LIVE)}
-        plain["facts"] = asdict(self.facts)
-        plain["call"] = self.call.plain
-        tensors |= {f"{FIXED}.{name}": tensor for name, tensor in self.call.tensors.items()}
-        plain["own_steps"] = isinstance(self.steps, str)
-        plain["picker_spec"] = self.picker.spec() if isinstance(self.picker, TargetScore) else None
-        return tensors, plain
+        return files.write_explanations(path, [self], None, series=series, force=force)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -626,52 +687,76 @@ class Explanation:
         ``tempograd.EXPLAINERS`` are looked up there, of other methods, and of variants of known ones, nothing is
         claimed.
         """
-        names = (*TENSORS, *(f"{CHECK}.{name}" for name in CHECKS))
-        parts = files.read_explanation(path, names)
-        try:
-            first, *others = [cls._assembled(*part) for part in parts]
-            return replace(first, siblings=tuple(others)) if others else first
-        except TempogradError as error:
-            raise files.damaged(path, str(error).rstrip(".")) from error
-
-    @classmethod
-    def _assembled(cls, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> Self:
-        """Put together what a file holds of one target."""
-        content: dict[str, Any] = {name: tensors.get(name) for name in TENSORS}
-        check = {name: tensors.get(f"{CHECK}.{name}") for name in CHECKS}
-        if plain["own_steps"]:
-            content["steps"] = "own"
-        for name in ("channels", "times", "names", "classes", "units", "output_shape"):
-            if plain.get(name) is not None:
-                plain[name] = tuple(tuple(part) if isinstance(part, list) else part for part in plain[name])
-        if None not in check.values():  # older files have none
-            content[CHECK] = GradientCheck(**cast("dict[str, Tensor]", check))
-        fixed = {name.removeprefix(f"{FIXED}."): part for name, part in tensors.items() if name.startswith(FIXED)}
-        plain["call"] = Call.from_plain(plain.get("call", {}), fixed, len(tensors["values"]))
-        told = plain.get("facts")
-        plain["facts"] = (
-            joined("facts")(plain["method"], plain["parameters"])
-            if told is None
-            else Facts(**{f.name: told[f.name] for f in fields(Facts) if f.name in told})
-        )
-        if plain.get("picker_spec") is not None:
-            content["picker"] = from_spec(plain["picker_spec"])
-        found = cls(**content, **{f.name: plain[f.name] for f in fields(cls) if f.name in plain})
-        _check_content(found)
-        return found
-
-
-def require(value: Any, *, several: bool = False) -> Explanation:
-    """Refuse what is no explanation and, unless ``several`` can be taken, one of several targets."""
-    if isinstance(value, Explanation):
-        if value.siblings and not several:
-            named = targets.target_list(value)
+        explanations, _ = read(path, cls)
+        if len(explanations) > 1:
             raise InputError(
-                f"The explanation is of {1 + len(value.siblings)} targets, {named}: take one with "
-                f"for_target({value.targets[0]!r})."
+                f"{path} holds {len(explanations)} targets: read it with tempograd.Explanations.load, which "
+                "returns a mapping of them."
             )
+        return explanations[0]
+
+    def _check(self) -> None:
+        """Refuse fields that are not of the kind and size that the scores need."""
+        values, packing = self.values, self.call.packing
+        if not isinstance(values, Tensor) or values.ndim != 3 or not values.is_floating_point():
+            raise InputError(f"values must be a float tensor (series, time, channel), got {brief(values)}.")
+        if (self.curve_samples is None) != (self.curve_error is None):
+            raise InputError("curve_samples and curve_error belong together: pass both or neither.")
+        sizes = dict(zip(("series", "time", "channel"), values.shape, strict=True))
+        if packing is not None and (packing.time, packing.channels) != tuple(values.shape[1:]):
+            raise InputError(
+                f"values must hold all inputs, {packing.time} × {packing.channels}, got {tuple(values.shape[1:])}."
+            )
+        sizes["steps"] = sizes["time"] if packing is None else packing.first.time
+        sizes["looks"] = self.curve_samples.numel() if isinstance(self.curve_samples, Tensor) else 0
+        declared.check_shapes(self, sizes)
+        validation.check_classes(self.classes, self.n_outputs)
+
+    def verify(self) -> None:
+        """Refuse numbers, read from a file, that no explanation has."""
+        declared.check_finite(self)
+        validation.check_ids(self.ids, len(self))
+        validation.check_raw(self.raw, self.values, self.mask)
+        shape = self.output_shape
+        if shape and (min(shape) < 1 or len(shape) == 1 or math.prod(shape) != self.columns):
+            raise InputError(
+                f"output_shape in its header is {brief(shape)}, which must have {self.columns} cells."
+            )
+        limit = 2**31 if self.n_outputs is None else self.n_outputs
+        if self.target is not None and bool(((self.target < 0) | (self.target >= limit)).any()):
+            raise InputError(f"target must lie in 0 … {limit - 1}.")
+        if self.gradient_check is not None:
+            self.gradient_check.verify()
+        settings, facts = self.parameters, self.facts  # of the settings, the verdict reads these
+        tolerance = settings.get("tolerance") if facts.adaptive else None
+        if tolerance is not None and not 0 < validation.check_float(tolerance, "tolerance") < math.inf:
+            raise InputError(f"tolerance must be a finite number above 0, got {brief(tolerance)}.")
+        for name in {facts.unit, facts.unit if tolerance is None else "max_samples"} & settings.keys():
+            validation.check_int(settings[name], name, 0, 2**63)
+
+
+def read(path: str | Path, kind: type[E]) -> tuple[list[E], Sequence[files.Key] | None]:
+    """Read the explanation of each target in a file, and the targets as they were asked, where it tells them."""
+    contents, keys = files.read_explanations(path, kind)
+    try:
+        explanations = [kind(**content) for content in contents]
+        for explanation in explanations:
+            explanation.verify()
+    except TempogradError as error:
+        raise files.damaged(path, str(error).rstrip(".")) from error
+    return explanations, keys
+
+
+def require(value: Any) -> Explanation:
+    """Refuse what is no explanation, or several of them."""
+    if isinstance(value, Explanation):
         return value
     hint = ": read it with tempograd.Explanation.load" if isinstance(value, (str, Path)) else ""
+    if isinstance(value, Mapping) and value and all(isinstance(part, Explanation) for part in value.values()):
+        named = listed(map(str, value), 60)
+        raise InputError(
+            f"There are {len(value)} targets, {named}: take one, such as explanations[{next(iter(value))!r}]."
+        )
     raise InputError(f"An Explanation was expected, as tempograd.explain returns it, got {brief(value)}{hint}.")
 
 
@@ -690,100 +775,6 @@ def _sliced(rows: slice, count: int) -> slice | Tensor:
     except (TypeError, ValueError) as error:
         raise InputError(f"rows must be a slice of integers, got {brief(rows)}.") from error
     return rows if step == 1 else torch.tensor(range(start, stop, step), dtype=torch.int64)
-
-
-def _check_parts(found: Explanation) -> None:
-    """Refuse parts that are not of the kind and size that the scores need."""
-    values = found.values
-    if not isinstance(values, Tensor) or values.ndim != 3 or not values.is_floating_point():
-        raise InputError(f"values must be a float tensor (series, time, channel), got {brief(values)}.")
-    if (found.curve_samples is None) != (found.curve_error is None):
-        raise InputError("curve_samples and curve_error belong together: pass both or neither.")
-    count, time, depth = values.shape
-    packing = found.call.packing
-    if packing is not None and (packing.time, packing.channels) != (time, depth):
-        raise InputError(
-            f"values must hold all inputs, {packing.time} × {packing.channels}, got {time} × {depth}."
-        )
-    steps = time if packing is None else packing.first.time
-    looks = found.curve_samples.numel() if isinstance(found.curve_samples, Tensor) else 0
-    rows: dict[str, list[tuple[int, ...]]] = {
-        name: [(count,)] for name in ("ids", "n_evals", "delta", "prediction")
-    }
-    rows |= {"target": [(count,), (count, steps)], "steps": [(count, steps)]}
-    rows |= {"curve_samples": [(looks,)], "curve_error": [(count, looks)]}
-    for name in TENSORS:
-        part, shapes = getattr(found, name), rows.get(name, [tuple(values.shape)])
-        if (part is None and name not in {"baseline", "ids"}) or (name == "steps" and isinstance(part, str)):
-            continue
-        if not isinstance(part, Tensor) or tuple(part.shape) not in shapes:
-            got = tuple(part.shape) if isinstance(part, Tensor) else brief(part)
-            raise InputError(f"{name} must have shape {' or '.join(map(str, shapes))}, got {got}.")
-        _check_kind(name, part)
-    _check_labels(found)
-    check = found.gradient_check
-    if check is not None and len(check) != count:
-        raise InputError(f"gradient_check must be of {count} series, got {len(check)}.")
-    _check_siblings(found)
-
-
-def _check_siblings(found: Explanation) -> None:
-    for sibling in found.siblings:
-        if not isinstance(sibling, Explanation) or sibling.siblings or not _alike(found, sibling):
-            raise InputError(
-                f"siblings must be explanations of other targets of the same series, got {sibling!r}."
-            )
-
-
-def _alike(found: Explanation, other: Explanation) -> bool:
-    return found.values.shape == other.values.shape and torch.equal(found.ids, other.ids)
-
-
-def _check_labels(found: Explanation) -> None:
-    count, time, depth = found.values.shape
-    sizes = {"channels": depth, "times": time, "names": count, "units": depth}
-    if is_nested(found.times):
-        sizes["times"] = count
-        if any(len(row) != time for row in found.times):
-            raise InputError(f"times must have {time} entries for each series.")
-    for name, size in sizes.items():
-        labels = getattr(found, name)
-        if labels is not None and len(labels) != size:
-            raise InputError(f"{name} must have {size} entries, got {len(labels)}.")
-    validation.check_classes(found.classes, found.n_outputs)
-
-
-def _check_kind(name: str, part: Tensor) -> None:
-    kind = KINDS.get(name)
-    whole = not (part.is_floating_point() or part.is_complex() or part.dtype == torch.bool)
-    kinds = {"floats": part.is_floating_point(), "bool": part.dtype == torch.bool, "integers": whole}
-    if kind is not None and not kinds[kind]:
-        raise InputError(f"{name} must hold {kind}, got {part.dtype}.")
-
-
-def _check_content(found: Explanation) -> None:
-    """Refuse numbers of a file that no explanation has."""
-    for name in (each for each in TENSORS if each not in UNBOUNDED):
-        part = getattr(found, name)
-        open_end = name == "standard_error"  # which is infinite below two draws
-        if isinstance(part, Tensor) and not bool((part >= 0 if open_end else part.isfinite()).all()):
-            raise InputError(f"{name} must hold finite numbers.")
-    validation.check_ids(found.ids, len(found))
-    validation.check_raw(found.raw, found.values, found.mask)
-    if found.output_shape and math.prod(found.output_shape) != found.columns:
-        raise InputError(f"output_shape {found.output_shape} must have {found.columns} cells.")
-    limit = 2**31 if found.n_outputs is None else found.n_outputs
-    if found.target is not None and bool(((found.target < 0) | (found.target >= limit)).any()):
-        raise InputError(f"target must lie in 0 … {limit - 1}.")
-    check = found.gradient_check
-    if check is not None:
-        check.verify()
-    given, facts = found.parameters, found.facts  # of the settings, the verdict reads these
-    tolerance = given.get("tolerance") if facts.adaptive else None
-    if tolerance is not None and not 0 < validation.check_float(tolerance, "tolerance") < math.inf:
-        raise InputError(f"tolerance must be a finite number above 0, got {brief(tolerance)}.")
-    for name in {facts.unit, facts.unit if tolerance is None else "max_samples"} & given.keys():
-        validation.check_int(given[name], name, 0, 2**63)
 
 
 def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation]) -> str:

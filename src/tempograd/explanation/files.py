@@ -1,58 +1,50 @@
 """Explanations in files: tensors with a JSON header, a schema version and a checksum; nothing in them is trusted.
 
-The header's ``tempograd`` holds everything that is no tensor, ``shapes`` the full shapes of tensors of which
-repeated axes are stored once, ``schema`` the version of this format, and ``checksum`` a CRC of all the rest.
-Files of earlier versions have neither of the last two. Of further targets there is only what differs from the
-first: tensors such as ``targets.1.values``, and what ``targets`` in the header tells.
+What a file holds is derived from the fields of an explanation: a tensor is a tensor, plain data stand in the
+header's ``tempograd``, and a field's ``codec`` says how anything else becomes both. ``shapes`` are the full shapes
+of tensors of which repeated axes are stored once, ``schema`` is the version of this format, and ``checksum`` a CRC
+of all the rest; the first files have neither of the last two. Of further targets there is only what differs from
+the first: tensors such as ``targets.1.values``, and ``targets`` in the header; ``keys`` are the targets as asked.
 """
 
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_args
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from zlib import crc32
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from tempograd.core.errors import DataError, InputError, brief
+from tempograd.core.errors import DataError, InputError, TempogradError, brief, printable
+from tempograd.core.estimate import GradientCheck
+from tempograd.core.findings import SAYS, Finding, arg
 from tempograd.core.io import EXPLANATION, read_tensors, shrunk, write_atomically
+from tempograd.core.question import Question
+from tempograd.core.series import Series
 from tempograd.core.stamps import is_nested
-from tempograd.typing import Task
+from tempograd.engine import Call
+from tempograd.explanation.fields import NUMBERS, Codec
+from tempograd.targets import TargetScore, from_spec, in_words
+from tempograd.typing import Output
 
-SCHEMA = 4  # since 2, the facts of the method; since 3, today's words; since 4, task, call, targets and names
-STAMPS = "times"  # the tensor with those of each series
-WHOLE = "values"  # is stored as it is, so that the sizes of all other parts are bounded by the file's
-PLAIN: dict[str, tuple[type, ...]] = {  # what a header must hold, and what it may
-    "output": (str,),
-    "seed": (int,),
-    "method": (str,),
-    "parameters": (dict,),
-    "facts": (dict,),
-    "fingerprint": (str,),
-    "own_steps": (bool,),
-    "signed": (bool,),
-    "version": (str,),
-    "draws": (int,),
-    "varies": (bool,),
-    "mixes_series": (bool,),
-    "columns": (int, type(None)),
-    "channels": (list, type(None)),
-    "times": (list, type(None)),
-    "names": (list, type(None)),
-    "call": (dict,),
-    "classes": (list, type(None)),
-    "units": (list, type(None)),
-    "task": (str, type(None)),
-    "output_shape": (list,),
-    "target_text": (str,),
-    "picker_spec": (dict, type(None)),
-    "targets": (list,),
-    "background": (str, type(None)),
-}
-NEEDED = ("output", "seed", "method", "parameters", "fingerprint", "own_steps")
+SCHEMA = (
+    5  # since 2, the facts of the method; since 3, today's words; since 4, task, call, targets; since 5, question
+)
+WHOLE = {
+    "values",
+    "times",
+}  # are stored as they are, so that the sizes of all other parts are bounded by the file's
+TargetParts = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and plain data of one target
+FieldValues = Mapping[str, Any]  # fields of one explanation, by name
+Key = int | str | tuple[int, ...]  # of a target: its number, name or address
+TARGETS = "targets"  # before the tensors of further targets, and the name of what the header says of them
 
 # What schemas before 3 called things.
 TENSOR_WORDS = {
@@ -82,61 +74,228 @@ SETTING_WORDS = {  # by method
 }
 
 
-SIBLING = "targets"  # prefix of the tensors of further targets, and the name of what the header tells of them
-TargetParts = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and plain data of one target
+# What fields are in a file
 
 
-def pack_targets(parts: Sequence[TargetParts]) -> TargetParts:
-    """Return what a file holds of several targets: the first, and what is different in each of the others."""
+def file_parts(record: Any, *, series: bool) -> TargetParts:
+    """Return the tensors and the plain data that a file holds of an explanation, with its series or without."""
+    tensors: dict[str, Tensor] = {}
+    plain: dict[str, Any] = {}
+    for each in fields(record):
+        value, codec = getattr(record, each.name), each.metadata.get("codec")
+        if value is None or (not series and each.metadata.get("of_series")):
+            continue
+        if codec is not None:
+            value, more = codec.write(value, record)
+            tensors |= {f"{each.name}.{name}": part for name, part in more.items()}
+        elif isinstance(value, tuple) and is_nested(value):  # a header has not the room for so many time stamps
+            value = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+        if isinstance(value, Tensor):
+            tensors[each.name] = value
+        elif value is not None:
+            plain[each.name] = _encoded(value)
+    return tensors, plain
+
+
+def _encoded(value: Any) -> Any:
+    """Return dataclasses as mappings; findings with their sentences, so that readers need not know their codes."""
+    if isinstance(value, tuple):
+        return [_encoded(part) for part in value]
+    if isinstance(value, Finding):
+        return asdict(value) | {"text": value.text or SAYS[value.code].format(arg=arg, **value.data)}
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def content_of(kind: type, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an explanation from what a file holds; those that it does not know are as usual."""
+    content: dict[str, Any] = {}
+    hints = get_type_hints(kind)
+    for each in fields(kind):
+        name, codec, start = each.name, each.metadata.get("codec"), f"{each.name}."
+        if codec is not None:
+            own = {key.removeprefix(start): part for key, part in tensors.items() if key.startswith(start)}
+            content |= {name: codec.read(plain.get(name), own, content)} if own or name in plain else {}
+        elif name in tensors and each.metadata.get("holds") in NUMBERS:
+            content[name] = tensors[name]
+        elif name in tensors or name in plain or each.default is MISSING:
+            value = _unpacked(name, tensors, plain)
+            try:
+                content[name] = decoded(value, hints[name])
+                if type(value) is int and not each.metadata.get("least", -(2**63)) <= value < 2**63:
+                    raise InputError("beyond its bounds")
+            except (InputError, TypeError) as error:
+                lacks = name not in tensors and name not in plain
+                what = f"its header lacks {name!r}" if lacks else f"{name} in its header is {brief(value)}"
+                raise InputError(what) from error
+    return content
+
+
+def _unpacked(name: str, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> Any:
+    """Return plain data of the header, or those that it had no room for."""
+    if name not in tensors:
+        return plain.get(name)
+    if plain.get(name) is not None:
+        raise InputError(f"it has {name} twice")
+    try:
+        return json.loads(tensors[name].numpy().tobytes()) if tensors[name].dtype == torch.uint8 else ()
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"its {name} are no JSON") from error
+
+
+def decoded(value: Any, hint: Any) -> Any:
+    """Return plain data as what a type says: tuples and dataclasses are lists and mappings in JSON.
+
+    Examples
+    --------
+    >>> decoded([["a"], ["b"]], tuple[tuple[str, ...], ...] | None), decoded(3, int | None)
+    ((('a',), ('b',)), 3)
+    """
+    kind, parts = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType):
+        for part in parts:
+            with suppress(InputError):
+                return decoded(value, part)
+    elif kind is tuple and isinstance(value, list):
+        return tuple(decoded(part, parts[0]) for part in value)
+    elif is_dataclass(kind) and isinstance(value, dict):
+        told = {name: decoded(value[name], part) for name, part in get_type_hints(kind).items() if name in value}
+        return kind(**told)  # type: ignore[operator]  # a class
+    elif isinstance(value, str) and (kind is str or (kind is Literal and value in parts)):
+        return printable(value)
+    elif type(value) is kind or (kind is Mapping and isinstance(value, dict)):
+        return value
+    raise InputError(f"got {brief(value)}")
+
+
+def _check_read(_: Any, tensors: dict[str, Tensor], content: FieldValues) -> GradientCheck | None:
+    names = [f.name for f in fields(GradientCheck)]
+    return GradientCheck(*(tensors[name] for name in names)) if tensors.keys() >= set(names) else None
+
+
+def _call_read(plain: Any, tensors: dict[str, Tensor], content: FieldValues) -> Call:
+    return Call.from_plain(decoded(plain, dict), tensors, len(content["values"]))
+
+
+def _question_written(question: Question, record: Any) -> tuple[Any, dict[str, Tensor]]:
+    tensors: dict[str, Tensor] = {}
+    return {f.name: _asked(getattr(question, f.name), f.name, record, tensors) for f in fields(question)}, tensors
+
+
+def _asked(value: Any, name: str, record: Any, tensors: dict[str, Tensor]) -> Any:
+    """Return an argument as plain data; what is none is in a mapping that says what it is."""
+    value = value.filled if isinstance(value, Series) else value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, Mapping):
+        return {"inputs": {key: _asked(part, f"{name}.{key}", record, tensors) for key, part in value.items()}}
+    if isinstance(value, list | tuple):
+        parts = [_asked(part, f"{name}.{place}", record, tensors) for place, part in enumerate(value)]
+        return parts if isinstance(value, list) else {"parts": parts}
+    if isinstance(value, Tensor | np.ndarray):
+        tensor, own = torch.as_tensor(value), getattr(record, name, None)
+        if isinstance(own, Tensor) and _same(tensor, own):
+            return {"own": name}
+        tensors[name] = tensor
+        return {"tensor": name}
+    if callable(value):
+        return {"words": in_words(value), "spec": value.spec() if isinstance(value, TargetScore) else None}
+    return value
+
+
+def _question_read(plain: Any, tensors: dict[str, Tensor], content: FieldValues) -> Question:
+    for name, hint in {"output": Output | None, "background": str | None}.items():
+        decoded(decoded(plain, dict).get(name), hint)
+    own = {name: content[name] for name in ("target", "steps", "baseline") if isinstance(content[name], Tensor)}
+    names = [f.name for f in fields(Question) if f.name in plain]
+    return Question(**{name: _argument(plain[name], tensors, own) for name in names})
+
+
+def _argument(told: Any, tensors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> Any:
+    """Return what :func:`_asked` wrote; a function that a file cannot hold is what it is in words."""
+    match told:
+        case {"inputs": dict(parts)}:
+            return {printable(name): _argument(part, tensors, own) for name, part in parts.items()}
+        case [*parts] | {"parts": [*parts]}:
+            arguments = [_argument(part, tensors, own) for part in parts]
+            return arguments if isinstance(told, list) else tuple(arguments)
+        case {"tensor": str(name)} | {"own": str(name)} if name in (tensors if "tensor" in told else own):
+            return tensors[name] if "tensor" in told else own[name]
+        case {"words": str(words), "spec": spec}:
+            return printable(words) if spec is None else from_spec(decoded(spec, dict))
+        case {}:
+            raise InputError(f"its question holds {brief(told)}")
+    return printable(told)
+
+
+CHECK = Codec(lambda check, _: (None, dict(vars(check))), _check_read)
+CALL = Codec(lambda call, _: (call.plain, dict(call.tensors)), _call_read)
+QUESTION = Codec(_question_written, _question_read)
+
+
+# Several targets: the first, and what is different in each of the others
+
+
+def _packed(parts: Sequence[TargetParts]) -> TargetParts:
     (tensors, plain), *others = parts
     every, told = dict(tensors), []
     for place, (own, facts) in enumerate(others, 1):
         new = {name: part for name, part in own.items() if name not in tensors or not _same(part, tensors[name])}
-        every |= {f"{SIBLING}.{place}.{name}": part for name, part in new.items()}
-        differences = {name: value for name, value in facts.items() if value != plain[name]}
+        every |= {f"{TARGETS}.{place}.{name}": part for name, part in new.items()}
+        differences = {name: facts.get(name) for name in {**plain, **facts} if facts.get(name) != plain.get(name)}
         told.append({"plain": differences, "absent": [name for name in tensors if name not in own]})
-    return every, plain | ({SIBLING: told} if told else {})
+    return every, plain | ({TARGETS: told} if told else {})
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
-    if one is other or (one.dtype == other.dtype and torch.equal(one, other)):
+    if one is other:
         return True
-    if one.dtype != other.dtype or one.shape != other.shape or not one.is_floating_point():
+    if one.dtype != other.dtype or one.shape != other.shape:
         return False
-    return bool(((one == other) | (one.isnan() & other.isnan())).all())
+    return torch.equal(one, other) or bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
-def _parted(
-    tensors: Mapping[str, Tensor], plain: dict[str, Any], path: str | Path, names: Sequence[str]
-) -> list[TargetParts]:
-    """Return the tensors that ``names`` tells and the plain data of each target, undoing :func:`pack_targets`."""
-    told = plain.pop(SIBLING, [])
-    first = {name: tensors[name] for name in names if name in tensors}
+def _parted(tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> list[TargetParts]:
+    """Return the tensors and the plain data of each target, undoing :func:`_packed`."""
+    told = plain.pop(TARGETS, [])
+    if not isinstance(told, list):
+        raise InputError(f"{TARGETS} in its header is {brief(told)}")
+    first = {name: part for name, part in tensors.items() if not _prefix(name)}
     parts = [(first, dict(plain))]
     for place, entry in enumerate(told, 1):
         kinds = {"plain": dict, "absent": list}
         if not isinstance(entry, dict) or not all(isinstance(entry.get(key), kinds[key]) for key in kinds):
-            raise damaged(path, f"its header tells {brief(entry)} of target {place}")
-        facts = plain | entry["plain"]
-        same_times = {} if "times" in entry["plain"] else {"times": None}  # which were checked with the first
-        _check_plain(facts | same_times, path, NEEDED)
-        own = {name: tensors.get(f"{SIBLING}.{place}.{name}", first.get(name)) for name in names}
-        kept = {name: part for name, part in own.items() if part is not None and name not in entry["absent"]}
-        if WHOLE not in kept:
-            raise damaged(path, f"it lacks the values of target {place}")
-        parts.append((kept, facts))
+            raise InputError(f"its header tells {brief(entry)} of target {place}")
+        start = f"{TARGETS}.{place}."
+        own = {name.removeprefix(start): part for name, part in tensors.items() if name.startswith(start)}
+        kept = {name: part for name, part in (first | own).items() if name not in entry["absent"]}
+        if "values" not in kept:
+            raise InputError(f"it lacks the values of target {place}")
+        parts.append((kept, plain | entry["plain"]))
     return parts
 
 
-def write_explanation(
-    path: str | Path, tensors: Mapping[str, Tensor], plain: Mapping[str, Any], *, force: bool = False
+def _prefix(name: str) -> str:
+    """Return what stands before the name of a tensor of a further target.
+
+    Examples
+    --------
+    >>> _prefix("targets.12.values"), _prefix("gradient_check.gap")
+    ('targets.12.', '')
+    """
+    found = re.match(rf"{TARGETS}\.\d+\.", name)
+    return found.group() if found else ""
+
+
+# Writing and reading
+
+
+def write_explanations(
+    path: str | Path, records: Sequence[Any], keys: Sequence[Any] | None, *, series: bool, force: bool
 ) -> Path:
-    """Write the parts of an explanation; a file that is none is only replaced with ``force``."""
+    """Write explanations of several targets, with their keys, or one; a file that is none only with ``force``."""
+    tensors, plain = _packed([file_parts(record, series=series) for record in records])
+    plain |= {} if keys is None else {"keys": list(keys)}
     parts, shapes = {}, {}
-    if is_nested(plain.get("times")):  # a header has not the room for so many
-        parts[STAMPS], plain = _as_bytes(plain["times"]), {**plain, "times": None}
     for name, tensor in tensors.items():
-        if _whole(name):
+        if name.removeprefix(_prefix(name)) in WHOLE:
             parts[name], shapes[name] = tensor.cpu().contiguous(), list(tensor.shape)
         else:
             parts[name], shapes[name] = shrunk(tensor)
@@ -150,10 +309,10 @@ def write_explanation(
     )
 
 
-def read_explanation(path: str | Path, names: Sequence[str]) -> list[TargetParts]:
-    """Read the tensors that ``names`` tells, and the header, of each target, of schemas up to this one."""
+def read_explanations(path: str | Path, kind: type) -> tuple[list[dict[str, Any]], tuple[Key, ...] | None]:
+    """Read the fields of the explanation of each target, and the targets as asked, of schemas up to this one."""
     header, tensors = read_tensors(path)
-    if "tempograd" not in header or WHOLE not in tensors:
+    if "tempograd" not in header or "values" not in tensors:
         raise DataError(f"{path} holds no explanation: write one with Explanation.save or 'tempograd explain'.")
     schema = header.get("schema", "0")
     if not (schema.isascii() and schema.isdigit() and len(schema) < 10):
@@ -166,52 +325,55 @@ def read_explanation(path: str | Path, names: Sequence[str]) -> list[TargetParts
     summed = int(schema) > 0 or "checksum" in header  # either name may be what was damaged
     if summed and header.get("checksum") != checksum(tensors, header):
         raise damaged(path, "its content does not fit its checksum")
-    plain, shapes = (_parsed(header.get(name), path, name) for name in ("tempograd", "shapes"))
-    _check_plain(plain, path, (*NEEDED, *["facts"] * (int(schema) > 1)))
-    if int(schema) < 3:
-        tensors, shapes, plain = _renamed(tensors), _renamed(shapes), _in_new_words(plain)
-    if (plain.get("task"), plain.get("columns")) == ("classification", 1):
-        plain["task"] = "binary"
-    if STAMPS in tensors:
-        if plain.get("times") is not None:
-            raise damaged(path, "it has time stamps twice")
-        plain["times"] = _stamps(tensors[STAMPS], path)
-    names = (*names, *(name for name in tensors if name.startswith("fixed.")))
-    known = [name for name in tensors if name.removeprefix(_prefix(name)) in names]
-    return _parted({name: _expanded(name, tensors[name], shapes, path) for name in known}, plain, path, names)
-
-
-def _prefix(name: str) -> str:
-    """Return what stands before the name of a tensor of a further target.
-
-    Examples
-    --------
-    >>> _prefix("targets.12.values"), _prefix("gradient_check.gap")
-    ('targets.12.', '')
-    """
-    found = re.match(rf"{SIBLING}\.\d+\.", name)
-    return found.group() if found else ""
-
-
-def _whole(name: str) -> bool:
-    return name.removeprefix(_prefix(name)) == WHOLE
-
-
-def _as_bytes(stamps: Sequence[Sequence[str]]) -> Tensor:
-    """Return the time stamps of every series as JSON, byte by byte."""
-    return torch.frombuffer(bytearray(json.dumps(stamps).encode()), dtype=torch.uint8)
-
-
-def _stamps(content: Tensor, path: str | Path) -> list[list[str]]:
-    """Read them, and refuse what is none."""
     try:
-        found = json.loads(content.numpy().tobytes()) if content.dtype == torch.uint8 else None
-    except (ValueError, RecursionError) as error:
-        raise damaged(path, "its time stamps are no JSON") from error
-    rows: list[Any] = found if isinstance(found, list) else [None]
-    if not all(isinstance(row, list) and all(isinstance(text, str) for text in row) for row in rows):
-        raise damaged(path, "its time stamps must be texts")
-    return rows
+        plain, shapes = (_parsed(header.get(name), name) for name in ("tempograd", "shapes"))
+        keys = plain.pop("keys", None)
+        if int(schema) < 3:
+            tensors, shapes = _renamed(tensors), _renamed(shapes)
+        names = {f.name for f in fields(kind)} | {"fixed"}
+        known = [name for name in tensors if name.removeprefix(_prefix(name)).partition(".")[0] in names]
+        parts = _parted({name: _expanded(name, tensors[name], shapes) for name in known}, plain)
+        contents = [content_of(kind, *_upgraded(*part, int(schema))) for part in parts]
+        if keys is not None and (
+            len(keys := decoded(keys, tuple[Key, ...])) != len(parts) or len({*keys}) < len(keys)
+        ):
+            raise InputError(f"its keys are {brief(keys)}")
+        return contents, keys
+    except (TempogradError, RecursionError) as error:
+        raise damaged(path, str(error).rstrip(".")) from error
+
+
+# Files of earlier schemas
+
+
+def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) -> TargetParts:
+    """Return what a file of an earlier schema holds of one target as one of this schema would."""
+    required = ("method", "parameters", *["facts"] * (schema > 1))
+    for name, kind in zip(required, (str, dict, dict), strict=False):
+        if name not in plain:
+            raise InputError(f"its header lacks {name!r}")
+        if not isinstance(plain[name], kind):
+            raise InputError(f"{name} in its header is {brief(plain[name])}")
+    if schema < 3:
+        plain = _in_new_words(plain)
+    if (plain.get("task"), plain.get("columns")) == ("classification", 1):
+        plain = plain | {"task": "binary"}
+    if "facts" not in plain:
+        from tempograd.explainers.by_name import facts  # noqa: PLC0415  # files of schema 1 know the name alone
+
+        plain = plain | {"facts": asdict(facts(plain["method"], plain["parameters"]))}
+    if schema == SCHEMA or "question" in plain:
+        return tensors, plain
+    if plain.get("own_steps"):
+        plain = plain | {"steps": "own"}
+    tensors = {re.sub(r"^fixed\.", "call.", name): part for name, part in tensors.items()}
+    spec, words = plain.get("picker_spec"), plain.get("target_text")
+    told: dict[str, Any] = {name: {"own": name} for name in ("target", "baseline") if name in tensors}
+    told["steps"] = {"own": "steps"} if "steps" in tensors else plain.get("steps")
+    if "target" not in tensors and (words or spec):
+        told["target"] = {"words": words, "spec": spec}
+    told |= {"output": plain.get("output"), "background": plain.get("background")}
+    return tensors, plain | {"question": told}
 
 
 def _renamed(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -258,61 +420,31 @@ def checksum(tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> str:
     return f"crc32:{found:08x}"
 
 
-def _parsed(text: str | None, path: str | Path, name: str) -> dict[str, Any]:
+def _parsed(text: str | None, name: str) -> dict[str, Any]:
     try:
-        found = json.loads(text or "")
+        content = json.loads(text or "")
     except (ValueError, RecursionError) as error:
-        raise damaged(path, f"its header {name!r} is no JSON") from error
-    if not isinstance(found, dict):
-        raise damaged(path, f"its header {name!r} is no JSON object")
-    return found
+        raise InputError(f"its header {name!r} is no JSON") from error
+    if not isinstance(content, dict):
+        raise InputError(f"its header {name!r} is no JSON object")
+    return content
 
 
-def _check_plain(plain: Mapping[str, Any], path: str | Path, needed: Sequence[str]) -> None:
-    """Refuse a header that lacks something or holds something of another kind; what is unknown is left alone."""
-    for name in needed:
-        if name not in plain:
-            raise damaged(path, f"its header lacks {name!r}")
-    for name, kinds in PLAIN.items():
-        value = plain.get(name)
-        if name not in plain or (isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))):
-            continue
-        raise damaged(path, f"{name} in its header is {brief(value)}")
-    for name in ("channels", "times", "names", "classes", "units"):
-        if not all(isinstance(part, str) for part in plain.get(name) or ()):
-            raise damaged(path, f"{name} in its header must be texts")
-    if plain["output"] not in {"probability", "raw"}:
-        raise damaged(path, f"output in its header is {brief(plain['output'])}")
-    _check_task(plain, path)
-    for name, least in (("draws", 1), ("columns", 1), ("seed", -(2**63))):
-        value = plain.get(name)
-        if value is not None and not least <= value < 2**63:
-            raise damaged(path, f"{name} in its header is {brief(value)}")
-
-
-def _check_task(plain: Mapping[str, Any], path: str | Path) -> None:
-    """Refuse a task, or a shape of outputs, that nobody can have written."""
-    if plain.get("task") not in {None, *get_args(Task)}:
-        raise damaged(path, f"task in its header is {brief(plain['task'])}")
-    shape = plain.get("output_shape", [])
-    if not all(type(size) is int and 0 < size < 2**31 for size in shape) or len(shape) == 1:
-        raise damaged(path, f"output_shape in its header is {brief(shape)}")
-
-
-def _expanded(name: str, tensor: Tensor, shapes: Mapping[str, Any], path: str | Path) -> Tensor:
+def _expanded(name: str, tensor: Tensor, shapes: Mapping[str, Any]) -> Tensor:
     """Repeat the axes that were stored once; a shape that the tensor cannot have is refused."""
-    if name not in shapes and not _whole(name) and "." in name:
-        return tensor  # parts of the check of the gradient were stored as they are
+    bare = name.removeprefix(_prefix(name))
+    if name not in shapes and ("." in bare or bare == "times"):
+        return tensor  # parts of the check of the gradient, and time stamps, were stored as they are
     shape = shapes.get(name)
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
-        raise damaged(path, f"its header has no shape of {name!r}")
-    once: Sequence[bool] = [stored == 1 and not _whole(name) for stored in tensor.shape]
-    fits = len(shape) == tensor.ndim and all(
+        raise InputError(f"its header has no shape of {name!r}")
+    once: Sequence[bool] = [stored == 1 and bare not in WHOLE for stored in tensor.shape]
+    same = len(shape) == tensor.ndim and all(
         size == stored or single for size, stored, single in zip(shape, tensor.shape, once, strict=True)
     )
-    if not fits:
-        raise damaged(path, f"{brief(name)} is of shape {tuple(tensor.shape)}, its header says {brief(shape)}")
+    if not same:
+        raise InputError(f"{brief(name)} is of shape {tuple(tensor.shape)}, its header says {brief(shape)}")
     try:
         return tensor.expand(shape)
     except RuntimeError as error:  # more cells than integers can count
-        raise damaged(path, f"the shape of {name!r} in its header is {brief(shape)}") from error
+        raise InputError(f"the shape of {name!r} in its header is {brief(shape)}") from error

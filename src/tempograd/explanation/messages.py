@@ -10,7 +10,7 @@ from tempograd.core.errors import InputError
 from tempograd.core.estimate import LOOKED, Found, GradientCheck
 from tempograd.core.findings import Dialect, arg, said
 from tempograd.core.formatting import counted, percent
-from tempograd.explanation import diagnostics, targets
+from tempograd.explanation import diagnostics
 from tempograd.explanation.diagnostics import GOAL, MOST, SLACK, Against, Errors
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ def marked_sentence(explanation: "Explanation", i: int | None = None) -> str:
     if i is not None and validation.check_int(i, "i", 0) >= len(explanation):
         raise InputError(f"There is no series {i}: the explanation holds {len(explanation)}, counted from 0.")
     part = explanation if i is None else explanation[i : i + 1]
-    if part.siblings:
-        return _of_targets(part)
     explained = diagnostics.has_content(part)
     if len(part) == 0 or not explained.any():
         why = "" if len(part) == 0 else f": {arg:question.steps} or the mask leave nothing to explain"
@@ -44,18 +42,6 @@ def marked_sentence(explanation: "Explanation", i: int | None = None) -> str:
     against = diagnostics.against(part)
     rest = rest if part.background is None else f"; compared with other series{rest}"
     return (_objection(part, against) or _judged(part) + _few(against)) + rest
-
-
-def _of_targets(part: "Explanation") -> str:
-    """Judge the first of several targets, and name the others that are not good."""
-    first, *others = targets.every(part)
-    count = 1 + len(others)
-    text = f"{marked_sentence(first)}; this is of {targets.called(first)}, the first of {count} targets"
-    bad = [targets.called(each) for each in others if diagnostics.poor(each)]
-    if not bad:
-        return text
-    told = "1 of the others is" if len(bad) == 1 else f"{len(bad)} of the others are"
-    return f"{text}, and {told} not good: see {arg:explanation.for_target={bad[0]!r}}"
 
 
 def _judged(part: "Explanation") -> str:

@@ -1,28 +1,155 @@
-"""The targets of an explanation: what they are called, and which of several is meant."""
+"""Several targets of one call: a mapping of explanations, and what targets are called."""
 
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.core.errors import InputError, brief, warn
+from tempograd.core import validation
+from tempograd.core.errors import InputError, UnknownNameError, brief
+from tempograd.explanation import diagnostics, files
+from tempograd.explanation.answers import stacked
+from tempograd.explanation.core import Explanation, read
+from tempograd.explanation.files import Key
+from tempograd.typing import ArrayLike
 
 if TYPE_CHECKING:
-    from tempograd.explanation.core import Explanation
+    import pandas as pd
 
 SHOWN = 8  # targets that a sentence names
 
 
-def every(explanation: "Explanation") -> list["Explanation"]:
-    """Return the explanation of each target by itself."""
-    first = replace(explanation, siblings=()) if explanation.siblings else explanation
-    return [first, *explanation.siblings]
+class Explanations(Mapping[Key, Explanation]):
+    """Explanations of several targets of the same series, in the order in which they were asked for.
+
+    A key is the target as it was asked for: a number, a name or an address; a function, or one target for each
+    series, is ``"target 2"`` by its place, counted from 0. An output may also be looked up in another of these
+    ways, and a function by itself.
+
+    Parameters
+    ----------
+    parts : mapping
+        Explanations of the same series by their targets.
+
+    Examples
+    --------
+    >>> import tempograd as tg
+    >>> every = tg.explain(lambda x: x.sum(1), torch.ones(4, 5, 3), targets=[0, 2], output="raw", n_samples=4)
+    >>> list(every), every[2].values.shape, every.at(0) is every[0]
+    ([0, 2], torch.Size([4, 5, 3]), True)
+    """
+
+    def __init__(self, parts: Mapping[Key, Explanation]) -> None:
+        self._parts = dict(parts)
+        first = next(iter(self._parts.values()), None)
+        for part in self._parts.values():
+            if not isinstance(part, Explanation) or first is None or not _same_series(first, part):
+                raise InputError(f"All parts must be explanations of the same series, got {brief(part)}.")
+        if first is None:
+            raise InputError("There are no explanations: pass at least one target's.")
+
+    def __getitem__(self, target: Any) -> Explanation:
+        if isinstance(target, int | str | tuple) and not isinstance(target, bool) and target in self._parts:
+            return self._parts[target]
+        for part in self._parts.values():
+            if is_of(part, target):
+                return part
+        raise UnknownNameError("target", target, map(str, self))
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def at(self, place: int) -> Explanation:
+        """Return the explanation of the target at a place, counted from 0."""
+        place = validation.check_int(place, "place", -len(self), len(self) - 1)
+        return list(self._parts.values())[place]
+
+    def take(self, rows: int | slice | ArrayLike) -> Self:
+        """Return the explanations of some of the series, for every target."""
+        return self._each(lambda part: part[rows])
+
+    def with_names(self, **names: Any) -> Self:
+        """Return the same with what people call the parts; see :meth:`Explanation.with_names`."""
+        return self._each(lambda part: part.with_names(**names))
+
+    def _each(self, change: Any) -> Self:
+        return type(self)({key: change(part) for key, part in self._parts.items()})
+
+    def __repr__(self) -> str:
+        return f"Explanations of {len(self)} targets, {self.listed}; the first: {self.at(0)!r}"
+
+    @property
+    def listed(self) -> str:
+        """The targets as a part of a sentence, the first few of many."""
+        more = f" and {len(self) - SHOWN} more" if len(self) > SHOWN else ""
+        words = (part.target_text for part in self.values())
+        named = [f"{key} ({text})" if text else str(key) for key, text in zip(self, words, strict=True)]
+        return ", ".join(named[:SHOWN]) + more
+
+    def verdict(self, i: int | None = None) -> str:
+        """Say how good the scores of the first target are, and which others are not good.
+
+        Parameters
+        ----------
+        i : int, optional
+            Position of a series; by default the line is about all of them.
+        """
+        first, *others = self
+        text = f"{self[first].verdict(i)}; this is of {first}, the first of {len(self)} targets"
+        bad = [key for key in others if diagnostics.poor(self[key] if i is None else self[key][i])]
+        if not bad:
+            return text
+        count = "1 of the others is" if len(bad) == 1 else f"{len(bad)} of the others are"
+        return f"{text}, and {count} not good: see explanations[{bad[0]!r}]"
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """Return the tables of all targets, one below the other; the first column is the ``target``."""
+        tables = [part.to_dataframe() for part in self.values()]
+        for table, key in zip(tables, self, strict=True):
+            table.insert(0, "target", [key] * len(table))
+        return stacked(tables)
+
+    def _repr_html_(self) -> str:
+        """Show the first series of the first target where a notebook would print the explanations."""
+        from tempograd.html_report.notebook import as_html  # noqa: PLC0415  # above
+
+        return as_html(self.at(0), several=self.listed)
+
+    def save(self, path: str | Path, *, series: bool = True, force: bool = False) -> Path:
+        """Write all targets to one file, what they share once; see :meth:`Explanation.save`."""
+        series, force = validation.check_flag(series, "series"), validation.check_flag(force, "force")
+        return files.write_explanations(path, list(self.values()), list(self), series=series, force=force)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what :meth:`save` wrote, or an explanation of one target, as a mapping of one."""
+        parts, keys = read(path, Explanation)
+        if keys is None:  # which earlier schemas did not keep
+            keys = [key_of(called(part) if number(part) is not None else None, p) for p, part in enumerate(parts)]
+        return cls(dict(zip(keys, parts, strict=True)))
 
 
-def number(explanation: "Explanation") -> int | None:
+def _same_series(one: Explanation, other: Explanation) -> bool:
+    return one.values.shape == other.values.shape and torch.equal(one.ids, other.ids)
+
+
+def key_of(target: Any, place: int) -> Key:
+    """Return the key of a target as it was asked for."""
+    if isinstance(target, Integral) and not isinstance(target, bool):
+        return int(target)
+    if isinstance(target, tuple):
+        return tuple(map(int, target))
+    return target if isinstance(target, str) else f"target {place}"
+
+
+def number(explanation: Explanation) -> int | None:
     """Return the one output that was explained of all series, as a number; None if there is no such one."""
     target = explanation.target
     if target is None or target.numel() == 0:
@@ -31,7 +158,7 @@ def number(explanation: "Explanation") -> int | None:
     return first if bool((target == first).all()) else None
 
 
-def address(explanation: "Explanation") -> tuple[int, ...] | None:
+def address(explanation: Explanation) -> tuple[int, ...] | None:
     """Return the same as a place in an output with several axes."""
     place, shape = number(explanation), explanation.output_shape
     if place is None or not shape:
@@ -39,56 +166,28 @@ def address(explanation: "Explanation") -> tuple[int, ...] | None:
     return tuple(int(part) for part in np.unravel_index(place, shape))
 
 
-def called(explanation: "Explanation") -> int | tuple[int, ...] | str:
-    """Return what was explained: the name of an output, its number, its address, or words.
-
-    Without siblings this is about one target.
-    """
+def called(explanation: Explanation) -> Key:
+    """Return what was explained: the name of an output, its number, its address, or words."""
     place, classes = number(explanation), explanation.classes
-    if explanation.target is None or place is None:
-        return explanation.target_text or (
-            "a score of your own" if explanation.target is None else "one output per series"
-        )
+    if place is None:
+        one = "a score of your own" if explanation.target is None else "one output per series"
+        return explanation.target_text or one
     if classes is not None and place < len(classes):
         return classes[place]
     where = address(explanation)
     return place if where is None or len(where) < 2 else where
 
 
-def target_list(explanation: "Explanation") -> str:
-    """Return the names of all targets as a part of a sentence, the first few of many."""
-    names = [str(called(each)) for each in every(explanation)]
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
-
-
-def find(explanation: "Explanation", target: Any) -> "Explanation":
-    """Return the explanation of one target, given as it was asked for, or by its position among them."""
-    parts = every(explanation)
-    for part in parts:
-        if _is(part, target):
-            return part
-    place = isinstance(target, Integral) and not isinstance(target, bool)
-    if place and len(parts) > 1 and 0 <= int(target) < len(parts):
-        found = parts[int(target)]
-        warn(f"No target is {int(target)}: this is the one at position {int(target)}, {called(found)}.")
-        return found
-    raise InputError(
-        f"There is no target {brief(target)}: the explanation is of {target_list(explanation)}, pass one of them."
-    )
-
-
-def _is(part: "Explanation", target: Any) -> bool:
-    """Tell whether an explanation is about a target, by name, address, number, function or numbers per series."""
-    if callable(target):
-        return part.picker is not None and bool(part.picker == target)
-    if isinstance(target, str):
-        return target in (called(part), part.target_text)
+def is_of(explanation: Explanation, target: Any) -> bool:
+    """Tell whether an explanation is of a target: a name, address, number, function or numbers per series."""
     if isinstance(target, Tensor | np.ndarray):
-        return part.target is not None and torch.equal(part.target.cpu(), torch.as_tensor(target).long())
-    place = number(part)
-    if isinstance(target, Integral):
-        return place is not None and not isinstance(target, bool) and place == int(target)
-    if not isinstance(target, tuple) or place is None:
+        own = explanation.target
+        return own is not None and torch.equal(own.cpu(), torch.as_tensor(target).long())
+    if callable(target):
+        return explanation.picker is not None and bool(explanation.picker == target)
+    if isinstance(target, str):
+        return target in (called(explanation), explanation.target_text)
+    place = number(explanation)
+    if place is None or isinstance(target, bool):
         return False
-    return target == (address(part) or (place,))
+    return target == (address(explanation) or (place,)) if isinstance(target, tuple) else target == place

@@ -22,7 +22,7 @@ from tempograd.typing import Array, Model
 from tempograd.version import __version__
 from tempograd.views import palette
 from tempograd.views.comparison import MetricScores, compute_scores, score_table
-from tempograd.views.labels import Explanations, as_mapping, known_classes
+from tempograd.views.labels import Compared, as_mapping, known_classes
 from tempograd.views.prediction import RemovedOutputs, completed
 from tempograd.views.series import aligned, cells_like, chosen, kept, most, renumbered
 
@@ -36,7 +36,7 @@ SCRIPTS = (  # one scope, in this order
 def report(
     path: str | Path,
     model: Model | None,
-    explanations: Explanations,
+    explanations: Compared,
     split: Series | None = None,
     *,
     series: Sequence[int] | None = None,

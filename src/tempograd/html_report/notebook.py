@@ -20,7 +20,6 @@ from tempograd.core.errors import InputError, MissingExtraError, OutputError
 from tempograd.core.formatting import alike
 from tempograd.core.io import reason
 from tempograd.explanation import Explanation
-from tempograd.explanation.targets import every, target_list
 from tempograd.views.drivers import drivers_of, spread_note
 from tempograd.views.labels import class_name, output_name, settings, size, tells_class
 
@@ -65,21 +64,18 @@ def show(explanation: Explanation, i: int = 0) -> None:
     print(f"{'Opened' if opened else 'There is no browser to open here. Written to'} {file.name}")  # noqa: T201
 
 
-def as_html(explanation: Explanation, i: int = 0) -> str:
-    """Return the sentence of series ``i``, how sure it is, its picture and strongest cells, the rest folded."""
-    several = ""
-    if explanation.siblings:
-        several = _note(
-            f"{len(explanation.targets)} targets: {target_list(explanation)}. This is the first; "
-            f"for_target({explanation.targets[1]!r}) shows another."
-        )
-        explanation = every(explanation)[0]
+def as_html(explanation: Explanation, i: int = 0, *, several: str = "") -> str:
+    """Return the sentence of series ``i``, how sure it is, its picture and strongest cells, the rest folded.
+
+    ``several`` lists the targets of which this is the first.
+    """
     count = len(explanation)
     told = f"{count:,} series of {size(explanation)}"
     if explanation.mask is not None and count and explanation.call.packing is None:
         told += f", {100 * explanation.mask.double().mean().item():.0f} % of the cells observed"
     explained = _note(f"Explained: {_explained(explanation)}.")
-    parts = [f'<p style="margin:.3em 0"><b>{escape(_method(explanation))}</b>: {told}</p>', several]
+    parts = [f'<p style="margin:.3em 0"><b>{escape(_method(explanation))}</b>: {told}</p>']
+    parts += [_note(f"Targets: {several}. This is the first; explanations[…] has the others.")] if several else []
     if not count:
         parts.append(explained)
     else:

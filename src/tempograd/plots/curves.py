@@ -20,7 +20,7 @@ from tempograd.plots.parts import decade_ticks, heading, spread, value_ticks
 from tempograd.typing import Array, Baseline, Model
 from tempograd.views import labels, palette
 from tempograd.views.channels import mean_and_error
-from tempograd.views.labels import Explanations, as_mapping
+from tempograd.views.labels import Compared, as_mapping
 from tempograd.views.series import Flags, Floats
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class RemovalRecord:
 
 def removal_record(
     model: Model,
-    explanations: Explanations,
+    explanations: Compared,
     *,
     x: Array | None = None,
     k: int | float = 0.1,
@@ -181,7 +181,7 @@ class ConvergenceRecord:
     title: str | None = None
 
 
-def convergence_record(explanations: Explanations, *, title: str | None = None) -> ConvergenceRecord:
+def convergence_record(explanations: Compared, *, title: str | None = None) -> ConvergenceRecord:
     """Show how the estimated error of the scores fell as samples were added, for one or more methods or settings.
 
     Both axes are logarithmic, so that an error that falls with the square root of the samples is a straight line.

@@ -1,5 +1,6 @@
 """A forecast: its past, the steps ahead, and which past values pushed which of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,9 +9,9 @@ from torch import Tensor
 
 from tempograd.core.errors import InputError, brief
 from tempograd.core.findings import arg
-from tempograd.explanation import Explanation
+from tempograd.explanation import Explanation, Explanations
 from tempograd.explanation.core import require
-from tempograd.explanation.targets import address, called, every, number
+from tempograd.explanation.targets import address, called, number
 from tempograd.plots import style
 from tempograd.plots.maps import draw_scores
 from tempograd.plots.parts import (
@@ -106,7 +107,7 @@ class HorizonRecord:
 
 
 def horizon_record(
-    explanation: Explanation,
+    explanation: Explanation | Explanations,
     i: int | str = 0,
     *,
     model: Model | None = None,
@@ -124,8 +125,8 @@ def horizon_record(
 
     Parameters
     ----------
-    explanation : Explanation
-        With the steps of a horizon as targets, as from ``targets="all"`` or ``targets=[0, 5, 11]``.
+    explanation : Explanations or Explanation
+        Of the steps of a horizon, as from ``targets="all"`` or ``targets=[0, 5, 11]``, or of one of them.
     i : int or str
         Position of the series, or its name.
     model : nn.Module or callable, optional
@@ -145,8 +146,10 @@ def horizon_record(
     matplotlib.figure.Figure or HorizonRecord
         The picture, or from ``horizon_record`` the numbers behind it.
     """
-    i = position(every(require(explanation, several=True))[0], i)
-    ahead, column = _ahead(explanation, i, variable)
+    parts = list(explanation.values()) if isinstance(explanation, Explanations) else [require(explanation)]
+    explanation = parts[0]
+    i = position(explanation, i)
+    ahead, column = _ahead(parts, i, variable)
     values, names = whole_series(explanation, x), channel_names(explanation)
     known, units = values if x is not None or explanation.raw is None else explanation.raw, explanation.units
     shown = [scores(part, i) for part in ahead.values()]
@@ -182,10 +185,12 @@ def horizon_record(
     )
 
 
-def _ahead(explanation: Explanation, i: int, variable: int | None) -> tuple[dict[int, Explanation], int | None]:
+def _ahead(
+    parts: Sequence[Explanation], i: int, variable: int | None
+) -> tuple[dict[int, Explanation], int | None]:
     """Return the explanation of each step of the horizon, and which variable they forecast, of several."""
     places: dict[tuple[int, ...], Explanation] = {}
-    for part in every(explanation):
+    for part in parts:
         one = part[i : i + 1]
         step = number(one)
         if step is None or (one.target is not None and one.target.ndim > 1):
@@ -250,7 +255,7 @@ def draw_horizon(record: HorizonRecord) -> "Picture":
         ticks = range(count) if count <= ROWS else step_ticks(count)
         heat.set_yticks(list(ticks), [labels.name(record.names[place], 14) for place in ticks])
         heat.set_ylabel("step of the forecast")
-        heat.set_title(f"Estimate of each past step to each step ahead, {labels.name(record.pushed_by)}")
+        heat.set_title(f"Attribution of each past step to each step ahead, {labels.name(record.pushed_by)}")
         _draw_totals(totals, record)
         scale_bar(picture, image, [heat, totals], score_ticks(record.scores, record.limit))
         map_note(picture, signed=record.scores.signed, missing=not record.seen.all())

@@ -23,7 +23,7 @@ from tempograd.plots.parts import (
 from tempograd.typing import Array, ArrayLike, ChannelOrder, Channels, Model
 from tempograd.views import labels
 from tempograd.views.channels import chosen_channels
-from tempograd.views.labels import Explanations, as_mapping, channel_names, time_names
+from tempograd.views.labels import Compared, as_mapping, channel_names, time_names
 from tempograd.views.prediction import PredictionText, prediction_text
 from tempograd.views.series import (
     Flags,
@@ -243,7 +243,7 @@ class CompareRecord:
 
 
 def compare_record(
-    explanations: Explanations,
+    explanations: Compared,
     i: int | str = 0,
     *,
     model: Model | None = None,

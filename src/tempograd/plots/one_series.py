@@ -66,7 +66,7 @@ class SeriesRecord:
         The values as people know them.
     observed : array of bool like ``x``
     scores : Scores
-        Estimate with its 95 % interval, like ``x``.
+        Attribution with its 95 % interval, like ``x``.
     truth : array of bool like ``x``, optional
         Cells that are known to decide the label.
     span : tuple of float

@@ -10,7 +10,6 @@ from tempograd.core import validation
 from tempograd.core.errors import DataError, MissingExtraError, short_path
 from tempograd.core.formatting import alike, short_number, table, with_error
 from tempograd.core.io import EXPLAINER, SETTINGS, as_path, reason, write_atomically
-from tempograd.core.registry import joined
 from tempograd.explainers import EXPLAINERS, Explainer
 from tempograd.explainers.files import explainer_with
 from tempograd.typing import Setting
@@ -188,8 +187,9 @@ class Tuning:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Draw the settings as differences to the default, see :func:`tempograd.plots.tuning`."""
-        figure: Figure = joined("plot_tuning")(self, title=title)
-        return figure
+        from tempograd.plots import tuning  # noqa: PLC0415  # above
+
+        return tuning(self, title=title)
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write method, settings and what they were tuned on as JSON.

@@ -23,7 +23,6 @@ from tempograd.core.findings import arg
 from tempograd.core.formatting import alike, table, with_error
 from tempograd.core.progress import part, progress_bar
 from tempograd.core.question import Asked, asks, divided
-from tempograd.core.registry import joined
 from tempograd.core.series import Series
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import EXPLAINERS, Explainer, Random
@@ -130,8 +129,9 @@ class Ranking:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Draw the explainers with their differences to the best, see :func:`tempograd.plots.ranking`."""
-        figure: Figure = joined("plot_ranking")(self, title=title)
-        return figure
+        from tempograd.plots import ranking  # noqa: PLC0415  # above
+
+        return ranking(self, title=title)
 
     def __str__(self) -> str:
         head = [

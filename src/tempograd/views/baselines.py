@@ -17,7 +17,6 @@ from tempograd.core.errors import InputError, TempogradWarning, brief
 from tempograd.core.findings import arg
 from tempograd.core.formatting import alike
 from tempograd.core.question import asks
-from tempograd.core.registry import joined
 from tempograd.core.series import Series
 from tempograd.engine.background import is_background
 from tempograd.engine.predictor import Predictor
@@ -170,8 +169,9 @@ class BaselineComparison:
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Draw both tables; see :func:`tempograd.plots.baselines`."""
-        figure: Figure = joined("plot_baselines")(self, title=title)
-        return figure
+        from tempograd.plots import baselines  # noqa: PLC0415  # above
+
+        return baselines(self, title=title)
 
 
 @asks(without=("targets", "baseline"))

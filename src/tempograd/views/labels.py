@@ -12,21 +12,22 @@ from tempograd.core import validation
 from tempograd.core.errors import InputError, brief, printable
 from tempograd.core.formatting import counted
 from tempograd.engine import inputs
+from tempograd.explanation import Explanations
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.same import other_series, same_lengths, same_output
 
-Explanations = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
+Compared = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 STATIC = inputs.STATIC  # what the step of static values is called
 LONGEST = 28  # letters of a name in a picture
 NUMBERS = {"regression", "forecast"}  # tasks whose outputs are no classes
 UNIT = re.compile(r"(\S.*?)\s*\[([^\[\]]+)\]")
 
 
-def as_mapping(explanations: Explanations) -> dict[str, Explanation]:
+def as_mapping(explanations: Compared) -> dict[str, Explanation]:
     """Give every explanation a distinct name, by default its method's, and check that they fit together."""
     if isinstance(explanations, Explanation):
         explanations = [explanations]
-    if isinstance(explanations, (str, bytes)) or not isinstance(explanations, Iterable):
+    if isinstance(explanations, (str, bytes, Explanations)) or not isinstance(explanations, Iterable):
         require(explanations)
     parts = explanations if isinstance(explanations, Mapping) else list(explanations)
     for part in parts.values() if isinstance(parts, Mapping) else parts:

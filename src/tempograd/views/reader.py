@@ -13,7 +13,6 @@ from tempograd.core.errors import InputError
 from tempograd.core.formatting import counted, percent
 from tempograd.explanation import Explanation, diagnostics
 from tempograd.explanation.diagnostics import GOAL, MOST, SLACK, Errors
-from tempograd.explanation.targets import every
 
 STRONGEST = 10  # values of each series whose signs are what people read first
 Badge = Literal["converged", "rough", "exact", "unknown", "unreliable"]
@@ -31,7 +30,7 @@ def reader_verdict(explanation: Explanation, i: int | None = None) -> ReaderVerd
     """Return how sure series ``i`` is, by default all of them, in words for readers."""
     if i is not None and validation.check_int(i, "i", 0) >= len(explanation):
         raise InputError(f"There is no series {i}: the explanation holds {len(explanation)}, counted from 0.")
-    part = every(explanation if i is None else explanation[i : i + 1])[0]
+    part = explanation if i is None else explanation[i]
     told = diagnostics.has_content(part)
     if not bool(told.any()):
         return ReaderVerdict("unknown", "nothing was explained")
