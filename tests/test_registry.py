@@ -15,6 +15,7 @@ from tempograd.cli.commands import describe
 from tempograd.core.plugins import offers
 from tempograd.core.registry import Registry
 from tempograd.data import loading
+from tempograd.metrics.base import KINDS
 
 METHOD = """
 from dataclasses import dataclass
@@ -274,7 +275,7 @@ def test_nobody_may_register_what_another_package_offers(install, tools):
     ("group", "wanted"),
     [
         ("explainers", "a class under tempograd.Explainer"),
-        ("metrics", "a class under Faithfulness or Localisation of tempograd.metrics"),
+        ("metrics", KINDS),
         ("datasets", "a function under @tempograd.data.dataset, nor a Loader"),
     ],
 )
