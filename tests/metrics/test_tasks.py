@@ -123,7 +123,7 @@ def test_a_task_tells_what_a_shape_cannot():
     whole = literal(model, x, values)["cpd"]
     torch.testing.assert_close(evaluate(model, each, metrics="cpd", k=K)["cpd"] * TIME, whole)
     torch.testing.assert_close(evaluate(model, picked, metrics="cpd", k=K, of="output")["cpd"], whole)
-    with pytest.raises(ModelError, match=r"and output 0 of \(6, 1\) was explained"):
+    with pytest.raises(ModelError, match=r"and output 0 of \(6, classes\) was explained"):
         evaluate(
             lambda z: model(z).flatten(1)[:, :4], by_hand(values, x, target[:, 0], output="raw", task="per_step")
         )

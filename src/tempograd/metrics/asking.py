@@ -65,7 +65,7 @@ class AskAgain(Ask):
             x,
             Question(_target(explanation, target), None, explanation.output, explanation.steps, baseline),
             mask=explanation.mask,
-            task=explanation.task,
+            task="classification" if explanation.task == "binary" else explanation.task,  # of one logit, or of two
             call=call,
             batch_size=batch_size,
             explanation=explanation,
@@ -122,7 +122,7 @@ class AskAgain(Ask):
     def _misfit(self, raw: Tensor) -> ModelError:
         explanation, target = self.explanation, self.question.target
         steps = (self.time,) if explanation.steps is not None or explanation.task == "per_step" else ()
-        shape = explanation.output_shape or (*steps, explanation.columns or "classes")
+        shape: tuple[object, ...] = explanation.output_shape or (*steps, explanation.columns or "classes")
         what = f"output {int(target.max())}" if isinstance(target, Tensor) else "a score"
         return ModelError(
             f"The model's output for one series has shape {tuple(raw.shape[1:])}, and {what} of "
