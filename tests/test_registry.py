@@ -13,6 +13,7 @@ from tempograd.cli import main
 from tempograd.cli.commands import describe
 from tempograd.core.registry import Registry
 from tempograd.data import loading
+from tempograd.metrics.base import KINDS
 
 METHOD = """
 from dataclasses import dataclass
@@ -263,7 +264,7 @@ def test_nobody_may_register_what_another_package_offers(install, tools):
     ("group", "wanted"),
     [
         ("explainers", "a class under tempograd.Explainer"),
-        ("metrics", "a class under Faithfulness or Localisation of tempograd.metrics"),
+        ("metrics", KINDS),
         ("datasets", "a function under @tempograd.data.dataset, nor a Loader"),
     ],
 )
@@ -277,7 +278,7 @@ def test_a_thing_of_another_kind_is_refused(group, wanted, install, monkeypatch)
 
 
 def test_a_metric_that_cannot_be_measured_is_refused_where_it_is_registered(monkeypatch, said):
-    """Whoever may register a metric may evaluate by it: both ask for one of the two kinds."""
+    """Whoever may register a metric may evaluate by it: without measure() there is not even an object."""
 
     @dataclass(frozen=True, kw_only=True)
     class Third(tg.Metric):
@@ -287,9 +288,31 @@ def test_a_metric_that_cannot_be_measured_is_refused_where_it_is_registered(monk
     said.refused(tg.TempogradError, registry.register("third"), Third)
     assert "third" not in registry
     found = tg.explain(lambda x: x.sum(1), torch.ones(2, 3, 2), "occlusion", output="raw", target=0)
-    said.refused(tg.TempogradError, tg.evaluate, lambda x: x.sum(1), found, metrics=[Third()])
+    with pytest.raises(TypeError, match=r"abstract method '?measure"):
+        Third()
     registry.register("drop")(dataclass(frozen=True, kw_only=True)(type("Drop", (type(tg.METRICS["cpd"]()),), {})))
     assert set(tg.evaluate(lambda x: x.sum(1), found, metrics=["drop"], of="score")) == {"drop"}
+
+
+def test_a_metric_of_another_kind_is_one_class(monkeypatch):
+    registry, calls = unseen(monkeypatch, tg.METRICS), []
+
+    @registry.register("size")
+    @dataclass(frozen=True, kw_only=True)
+    class Size(tg.Metric):
+        higher_is_better: ClassVar[bool] = True
+
+        @classmethod
+        def measure(cls, metrics, evaluation):
+            calls.append([metric.name for metric in metrics])
+            return {metric.name: evaluation.explanation.importance.sum((1, 2)) for metric in metrics}
+
+    found = tg.explain(lambda x: x.sum(1), torch.ones(2, 3, 2), "occlusion", output="raw", target=0)
+    scores = tg.evaluate(None, found, metrics=["size", Size(name="again")])  # which runs no model
+    assert calls == [["size", "again"]]
+    assert scores["again"].tolist() == [3.0, 3.0]
+    mixed = tg.evaluate(lambda x: x.sum(1), found, metrics=["size", "cpd"], k=2, of="score")
+    assert {name: score.tolist() for name, score in mixed.items()} == {"size": [3.0, 3.0], "cpd": [2.0, 2.0]}
 
 
 def test_of_two_versions_on_the_path_the_first_counts(install, tools, tmp_path, monkeypatch):

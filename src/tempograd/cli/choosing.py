@@ -20,7 +20,6 @@ from tempograd.data import Series
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import EXPLAINERS, Explainer
 from tempograd.metrics import METRICS
-from tempograd.metrics.localisation import Localisation
 from tempograd.tuning import load_settings, rank, tune
 
 
@@ -64,7 +63,7 @@ def _read(args: argparse.Namespace, methods: list[str]) -> tuple[Predictor, Seri
     metric = METRICS[args.metric]()  # a mistake there is told before anything is read
     model, (series, _) = read_model(args), labelled(args)
     warn_of_fresh_weights(args, model)
-    if isinstance(metric, Localisation) and series.truth is None:
+    if metric.needs_truth and series.truth is None:
         raise InputError(
             f"{metric.name} compares with the truly salient cells, which --data does not have: give it an array "
             "'truth' in an .npz, or take another --metric."

@@ -268,7 +268,7 @@ class Ask:
         """
         progress = self.progress
         if progress.resolved is None:
-            progress.resolved = self._resolve(raw)
+            progress.resolved = self.resolve(raw)
         raw = raw.detach()
         progress.findings.add(raw, block.rows.start, None if known is None else known.findings)
         target, steps, output = progress.resolved.target, progress.resolved.steps, progress.resolved.output
@@ -388,14 +388,14 @@ class Ask:
         progress.fits = progress.fits or len(z) > 1
         raw = self.with_axis(raw)
         if progress.resolved is None:
-            progress.resolved = self._resolve(raw)
+            progress.resolved = self.resolve(raw)
         return raw
 
     def with_axis(self, raw: Tensor) -> Tensor:
         """Give one number per step, (rows, time), an axis for its only column."""
         return raw[..., None] if self.task == "per_step" and raw.ndim == 2 else raw
 
-    def _resolve(self, raw: Tensor) -> Resolved:
+    def resolve(self, raw: Tensor) -> Resolved:
         """Find out from the first output what kind of output the model has, and complete target and steps."""
         whole, asked, output = tuple(raw.shape[1:]), self.question, self.output
         task = self.task_of(whole)

@@ -3,10 +3,14 @@
 from tempograd.metrics.aggregate import Difference, Summary, compare, summarise
 from tempograd.metrics.base import METRICS, Metric
 from tempograd.metrics.evaluation import RemovalCurve, evaluate, removal_curve
+from tempograd.metrics.faithfulness import Faithfulness
+from tempograd.metrics.localisation import Localisation
 
 __all__ = [
     "METRICS",
     "Difference",
+    "Faithfulness",
+    "Localisation",
     "Metric",
     "RemovalCurve",
     "Summary",

@@ -1,29 +1,37 @@
 """What every metric shares: settings as fields, a direction, and the name its scores are reported under."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
+
+from torch import Tensor
 
 from tempograd.core import settings
 from tempograd.core.registry import Registry
+from tempograd.metrics.asking import Evaluation
 from tempograd.typing import Rank, Setting
 
-KINDS = "a class under Faithfulness or Localisation of tempograd.metrics"
+KINDS = "a class under Faithfulness or Localisation of tempograd.metrics, or a Metric with measure()"
 METRICS: Registry[type["Metric"]] = Registry(
     "metric",
     "tempograd.metrics",
-    lambda thing: isinstance(thing, type) and issubclass(thing, MeasuredMetric),
+    lambda thing: (
+        isinstance(thing, type) and issubclass(thing, Metric) and "measure" not in thing.__abstractmethods__
+    ),
     KINDS,
 )
 RANKS: tuple[Rank, ...] = get_args(Rank)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metric:
+class Metric(ABC):
     """Gives every explained series one score.
 
-    Subclasses are frozen dataclasses: their fields are the settings, and nothing else. A metric is one of two
+    Subclasses are frozen dataclasses: their fields are the settings, and nothing else. Most are of one of two
     kinds: :class:`~tempograd.metrics.faithfulness.Faithfulness` takes cells away and looks at the model,
-    :class:`~tempograd.metrics.localisation.Localisation` compares the scores with the truly salient cells.
+    :class:`~tempograd.metrics.localisation.Localisation` compares the scores with the truly salient cells. A class
+    with a :meth:`measure` of its own is another kind.
 
     Parameters
     ----------
@@ -35,6 +43,10 @@ class Metric:
 
     higher_is_better: ClassVar[bool]
     """The direction of a good score."""
+    runs_model: ClassVar[bool] = False
+    """Whether the model is run to compute it."""
+    needs_truth: ClassVar[bool] = False
+    """Whether it compares with the truly salient cells."""
 
     name: str = settings.text("", "a text")
     rank: Rank = settings.choice("absolute", Rank)
@@ -54,6 +66,12 @@ class Metric:
         """Return the settings as plain data."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "name"}
 
+    @property
+    def whole(self) -> bool:
+        """Whether all series together get one score."""
+        return False
 
-class MeasuredMetric(Metric):
-    """A metric of one of the two kinds, which :func:`tempograd.evaluate` knows how to measure."""
+    @classmethod
+    @abstractmethod
+    def measure(cls, metrics: Sequence[Self], evaluation: Evaluation) -> dict[str, Tensor]:
+        """Return the scores of each metric, (series,), by its name; those that share this method come together."""

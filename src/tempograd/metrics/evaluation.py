@@ -1,8 +1,6 @@
 """One call for all metrics, one score per series out; and removal curves, for plots and for people."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -12,25 +10,22 @@ from tempograd.core import validation
 from tempograd.core.errors import InputError, SettingError, brief, warn
 from tempograd.core.findings import arg
 from tempograd.core.series import Series
-from tempograd.engine import frozen
 from tempograd.engine.guesses import is_probability
-from tempograd.engine.outputs import PassCount, counting
 from tempograd.engine.predictor import Predictor
-from tempograd.engine.second_look import FEW, Varying, generators_kept, look_again, outputs_differ, trust, trusted
+from tempograd.engine.second_look import Varying, generators_kept
 from tempograd.explanation.core import Explanation, require, warn_of_another_model
 from tempograd.explanation.same import as_explained
-from tempograd.metrics.base import KINDS, METRICS, RANKS, MeasuredMetric, Metric
-from tempograd.metrics.faithfulness import CumulativePredictionDifference, Faithfulness
-from tempograd.metrics.localisation import Localisation, locate
+from tempograd.metrics.asking import Evaluation, Seen
+from tempograd.metrics.base import KINDS, METRICS, RANKS, Metric
+from tempograd.metrics.faithfulness import CumulativePredictionDifference
 from tempograd.metrics.removal import (
     MEASURED,
-    EvalTarget,
     RemovalOutputs,
     RemovalSchedule,
-    given_series,
-    laid_out,
+    mean_over,
     n_removed,
-    run_removals,
+    remove_cells,
+    what_is_measured,
 )
 from tempograd.typing import InputBaselines, Inputs, Measured, Model, Picker, Rank
 
@@ -117,34 +112,20 @@ def evaluate(
     require(explanation)
     if of is not None:
         validation.check_choice(of, "of", MEASURED)
-    chosen = _metrics(metrics)
-    removing = [metric for metric in chosen if isinstance(metric, Faithfulness)]
-    model = as_explained(model, explanation)
-    background = None if background is None else Series.of(background).filled
-    x = x.filled if isinstance(x, Series) else x
-    baseline = baseline.filled if isinstance(baseline, Series) else baseline
-    if removing:  # the others never run the model
-        validation.check_model(model)
-        warn_of_another_model(model, {explanation.method: explanation})
-    with generators_kept(model) if removing else nullcontext():
-        seen = Seen()
-        options: dict[str, Any] = {"batch_size": batch_size, "of": of, "target": target}
-        options |= {"background": background, "draws": draws}
-        scores = measure(model, explanation, x, chosen, baseline, k, truth, seen=seen, **options)
-        if removing:
-            _warn_of_noise(seen.varies, by_itself=batch_size is None)
-            if of is None and seen.measured == "output":
-                _warn_of_other_outputs(explanation, removing, seen)
+    chosen, bare, seen = _metrics(metrics), as_explained(model, explanation), Seen()
+    evaluation = Evaluation(
+        bare, explanation, x, baseline, k, truth, batch_size, of, target, background, draws, seen
+    )
+    if not any(metric.runs_model for metric in chosen):
+        return _scores(chosen, evaluation)
+    validation.check_model(bare)
+    warn_of_another_model(bare, {explanation.method: explanation})
+    with generators_kept(bare):
+        scores = _scores(chosen, evaluation)
+        _warn_of_noise(seen.varies, by_itself=batch_size is None)
+        if of is None and seen.measured == "output":
+            _warn_of_other_outputs(explanation, chosen, seen)
     return scores
-
-
-@dataclass
-class Seen:
-    """What a pass over the model showed beside the scores."""
-
-    clean: Tensor | None = None  # outputs for the first series, (series, …, output)
-    varies: Varying = ""  # whether the model's outputs for the same series differ
-    measured: Measured | None = None  # what cumulative metrics followed
 
 
 def _warn_of_noise(varies: Varying, *, by_itself: bool) -> None:
@@ -166,27 +147,7 @@ def _warn_of_noise(varies: Varying, *, by_itself: bool) -> None:
         )
 
 
-def _varying(evaluated: EvalTarget) -> Varying:
-    """Tell whether outputs for the same series differ: what the explanation knows, or else a look tells."""
-    explanation, size = evaluated.explanation, evaluated.batch_size or FEW
-    if explanation.varies or explanation.mixes_series or size == 1:
-        return "batch" if explanation.mixes_series else "drawn" if explanation.varies else ""
-    model, place = evaluated.model, (evaluated.device, evaluated.dtype)
-    count = min(FEW, size)
-    x, baseline = evaluated.x[:count], evaluated.baseline[:count]
-    if evaluated.mask is not None:
-        baseline = baseline.where(evaluated.mask[:count], x)
-    if trusted(model, x.to(*place), "evaluate"):
-        return ""
-    with counting(PassCount()):  # which no budget pays for
-        look = look_again(model, x.to(*place), baseline.to(*place), evaluated.at)
-        found = "" if look is None else outputs_differ(model, look, at=evaluated.at)
-    if look is not None and not found:
-        trust(model, look, "evaluate")
-    return found
-
-
-def _warn_of_other_outputs(explanation: Explanation, metrics: Sequence[Faithfulness], seen: Seen) -> None:
+def _warn_of_other_outputs(explanation: Explanation, metrics: Sequence[Metric], seen: Seen) -> None:
     """Warn of metrics that count more outputs than the explained one, where nobody said that they shall."""
     names = [metric.name for metric in metrics if isinstance(metric, CumulativePredictionDifference)]
     if seen.clean is None or not names:
@@ -204,63 +165,28 @@ def _warn_of_other_outputs(explanation: Explanation, metrics: Sequence[Faithfuln
 
 
 def measure(
-    model: Model,
+    model: Model | Predictor,
     explanation: Explanation,
     x: Any,
     chosen: Sequence[Metric],
     baseline: InputBaselines | Series | None = None,
     k: int | float = 0.1,
     truth: Any = None,
-    *,
-    batch_size: int | None = None,
-    of: Measured | None = None,
-    target: Picker | None = None,
-    background: Inputs | None = None,
-    draws: int | None = None,
-    seen: Seen | None = None,
+    **options: Any,
 ) -> dict[str, Tensor]:
     """Score an explanation by metrics whose names differ, for a caller that has looked at the model itself."""
+    return _scores(chosen, Evaluation(model, explanation, x, baseline, k, truth, **options))
+
+
+def _scores(chosen: Sequence[Metric], evaluation: Evaluation) -> dict[str, Tensor]:
+    """Return the scores of each metric by its name; those of one kind are measured together."""
+    kinds: dict[Any, list[Metric]] = {}
+    for metric in chosen:
+        kinds.setdefault(getattr(metric.measure, "__func__", None), []).append(metric)
     scores: dict[str, Tensor] = {}
-    local = [metric for metric in chosen if isinstance(metric, Localisation)]
-    if local:
-        given_series(explanation, x)
-        scores |= locate(explanation, laid_out(explanation, truth, "truth"), local)
-    removing = [metric for metric in chosen if isinstance(metric, Faithfulness)]
-    if removing:
-        options: dict[str, Any] = {"of": of, "target": target, "background": background, "draws": draws}
-        evaluated = EvalTarget.of(model, explanation, x, baseline, batch_size, **options)
-        scores |= _remove(evaluated, k, removing, seen)
+    for metrics in kinds.values():
+        scores |= metrics[0].measure(metrics, evaluation)
     return {metric.name: scores[metric.name] for metric in chosen}
-
-
-def _remove(
-    evaluated: EvalTarget, k: Any, metrics: Sequence[Faithfulness], seen: Seen | None
-) -> dict[str, Tensor]:
-    device = evaluated.explanation.values.device
-    schedules = [metric.schedule(k, evaluated.observed, evaluated.cells) for metric in metrics]
-    each: dict[str, list[Tensor]] = {metric.name: [] for metric in metrics}  # by draw
-
-    def read(rows: slice, outputs: list[RemovalOutputs]) -> None:
-        if seen is not None and seen.clean is None:
-            seen.clean = outputs[0].predictions[:, 0]
-        for metric, output in zip(metrics, outputs, strict=True):
-            each[metric.name][-1][rows] = metric.read(output).float().to(device)
-
-    with frozen(evaluated.given) as restore_buffers:
-        if seen is not None:
-            seen.measured, seen.varies = evaluated.measured, _varying(evaluated)
-            evaluated = evaluated.one_by_one_if(seen.varies == "batch")
-            restore_buffers()
-        for drawn in evaluated.each_draw():
-            for found in each.values():
-                found.append(torch.empty(len(evaluated.x), device=device))
-            run_removals(drawn, schedules, read, "evaluate")
-    return {name: mean_over(found) for name, found in each.items()}
-
-
-def mean_over(parts: Sequence[Tensor]) -> Tensor:
-    """Return the mean over draws, as float32; a single one as it is."""
-    return parts[0] if len(parts) == 1 else torch.stack(list(parts)).double().mean(0).float()
 
 
 def _metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
@@ -277,7 +203,7 @@ def _metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     chosen = [METRICS[metric]() if isinstance(metric, str) else metric for metric in given]
     names: set[str] = set()
     for metric in chosen:
-        if not isinstance(metric, MeasuredMetric):
+        if not isinstance(metric, Metric):
             raise InputError(
                 f"metrics must hold names or metrics, got {brief(metric)}: write METRICS['cpd'](), or an object "
                 f"of {KINDS}."
@@ -354,48 +280,37 @@ def removal_curve(
     >>> curve.score, curve.delta
     (tensor([[0., 4., 1., 0.]]), tensor([[4., 3., 1.]]))
     """
-    model = as_explained(model, require(explanation))
-    background = None if background is None else Series.of(background).filled
-    x = x.filled if isinstance(x, Series) else x
-    baseline = baseline.filled if isinstance(baseline, Series) else baseline
-    validation.check_model(model)
+    bare = as_explained(model, require(explanation))
+    validation.check_model(bare)
     validation.check_choice(rank, "rank", RANKS, SettingError)
     descending = validation.check_flag(descending, "descending")
-    warn_of_another_model(model, {explanation.method: explanation})
-    options: dict[str, Any] = {"of": of, "target": target, "background": background, "draws": draws}
-    evaluated = EvalTarget.of(model, explanation, x, baseline, batch_size, **options)
-    limit = n_removed(k, evaluated.observed, evaluated.cells)
-    parts: dict[int, tuple[Tensor | None, Tensor, Tensor | None]] = {}
+    warn_of_another_model(bare, {explanation.method: explanation})
+    evaluation = Evaluation(bare, explanation, x, baseline, k, None, batch_size, of, target, background, draws)
+    ask = evaluation.ask()
+    limit = n_removed(k, ask.observed_cells, ask.cells)
+    parts: dict[tuple[int, int], tuple[Tensor | None, Tensor, Tensor | None]] = {}  # by draw and first row
     device = explanation.values.device
 
-    def read(rows: slice, outputs: list[RemovalOutputs]) -> None:
+    def read(draw: int, rows: slice, outputs: list[RemovalOutputs]) -> None:
         (output,) = outputs
-        parts[rows.start] = (
+        parts[draw, rows.start] = (
             output.over_steps(output.score).float().to(device) if output.scored else None,
             output.delta.float().to(device),
             None if output.steps is not None else output.predictions.float().to(device),
         )
 
-    schedule = RemovalSchedule(rank, descending, limit, every=True)
-    each: list[tuple[Tensor | None, ...]] = []  # by draw
-    with frozen(model) as restore_buffers:
-        evaluated = evaluated.one_by_one_if(_varying(evaluated) == "batch")
-        restore_buffers()
-        for drawn in evaluated.each_draw():
-            parts.clear()
-            run_removals(drawn, [schedule], read, "remove cells")
-            each.append(tuple(_joined(found) for found in zip(*parts.values(), strict=True)))
-    score, delta, predictions = (_mean_of_draws(found) for found in zip(*each, strict=True))
+    schedule, measured = RemovalSchedule(rank, descending, limit, every=True), what_is_measured(ask, of)
+    options: dict[str, Any] = {"of": measured, "draws": evaluation.removals, "look": True}
+    remove_cells(ask, [schedule], read, "remove cells", **options)
+
+    def joined(place: int) -> Tensor | None:
+        rows: dict[int, list[Tensor]] = {}
+        for (draw, _), found in parts.items():
+            if (part := found[place]) is not None:
+                rows.setdefault(draw, []).append(part)
+        return mean_over(torch.stack([torch.cat(each) for each in rows.values()])) if rows else None
+
+    score, delta, predictions = map(joined, range(3))
     if delta is None:
         raise RuntimeError("Nothing was removed.")
     return RemovalCurve(torch.arange(schedule.width), limit, score, delta, predictions)
-
-
-def _mean_of_draws(parts: Sequence[Tensor | None]) -> Tensor | None:
-    known = [part for part in parts if part is not None]
-    return mean_over(known) if known else None
-
-
-def _joined(parts: tuple[Tensor | None, ...]) -> Tensor | None:
-    present = [part for part in parts if part is not None]
-    return torch.cat(present) if present else None

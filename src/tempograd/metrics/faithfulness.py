@@ -10,18 +10,28 @@ the probability of one of several labels, or what a function picked from the out
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+import torch
 from torch import Tensor
 
 from tempograd.core import settings
-from tempograd.metrics.base import METRICS, MeasuredMetric
-from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, n_removed
+from tempograd.metrics.asking import Evaluation, Seen
+from tempograd.metrics.base import METRICS, Metric
+from tempograd.metrics.removal import (
+    RemovalOutputs,
+    RemovalSchedule,
+    mean_over,
+    n_removed,
+    remove_cells,
+    what_is_measured,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Faithfulness(MeasuredMetric, ABC):
+class Faithfulness(Metric, ABC):
     """A metric that removes cells.
 
     Parameters
@@ -31,6 +41,7 @@ class Faithfulness(MeasuredMetric, ABC):
         evaluation.
     """
 
+    runs_model: ClassVar[bool] = True
     descending: ClassVar[bool] = True
     """Whether the most important cells go first."""
     every: ClassVar[bool] = False
@@ -43,6 +54,24 @@ class Faithfulness(MeasuredMetric, ABC):
     """Whether it has to be the probability of a class or label."""
 
     k: int | float | None = settings.count_or_share(None)
+
+    @classmethod
+    def measure(cls, metrics: Sequence[Self], evaluation: Evaluation) -> dict[str, Tensor]:
+        """Score all series by all metrics, which share the passes of the model."""
+        ask, seen, draws = evaluation.ask(), evaluation.seen or Seen(), evaluation.removals
+        device = ask.explanation.values.device
+        scores = {metric.name: torch.empty(draws, len(ask.x), device=device) for metric in metrics}
+        schedules = [metric.schedule(evaluation.k, ask.observed_cells, ask.cells) for metric in metrics]
+
+        def read(draw: int, rows: slice, outputs: list[RemovalOutputs]) -> None:
+            seen.clean = outputs[0].predictions[:, 0] if seen.clean is None else seen.clean
+            for metric, output in zip(metrics, outputs, strict=True):
+                scores[metric.name][draw, rows] = metric.read(output).float().to(device)
+
+        seen.measured, look = what_is_measured(ask, evaluation.of), evaluation.seen is not None
+        options: dict[str, Any] = {"of": seen.measured, "draws": draws, "look": look}
+        seen.varies = remove_cells(ask, schedules, read, "evaluate", **options)
+        return {name: mean_over(found) for name, found in scores.items()}
 
     def schedule(self, k: Any, observed: Tensor, cells: int) -> RemovalSchedule:
         """Return which cells go, given the evaluation's ``k`` and the number of observed cells of each series."""

@@ -18,7 +18,8 @@ from tempograd.core.errors import InputError
 from tempograd.core.findings import arg
 from tempograd.engine import slices
 from tempograd.explanation import Explanation
-from tempograd.metrics.base import METRICS, MeasuredMetric
+from tempograd.metrics.asking import Evaluation, explained_series, laid_out
+from tempograd.metrics.base import METRICS, Metric
 from tempograd.metrics.removal import cell_importance
 
 # Cells sorted by their score, and how many salient ones lie above each threshold
@@ -102,13 +103,17 @@ CELLS = 2**21  # sorted at once, so that memory does not grow with the number of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Localisation(MeasuredMetric, ABC):
+class Localisation(Metric, ABC):
     """A metric that needs the truth and no model."""
 
-    @property
-    def whole(self) -> bool:
-        """Whether all series together get one score."""
-        return False
+    needs_truth: ClassVar[bool] = True
+
+    @classmethod
+    def measure(cls, metrics: Sequence[Self], evaluation: Evaluation) -> dict[str, Tensor]:
+        """Score all series by all metrics; each way of ranking and scaling is sorted once."""
+        explanation = evaluation.explanation
+        explained_series(explanation, evaluation.x)  # others are refused
+        return _located(explanation, laid_out(explanation, evaluation.truth, "truth"), metrics)
 
     @abstractmethod
     def score(self, table: Thresholds) -> Tensor:
@@ -210,8 +215,7 @@ class Entropy(Localisation):
         return torch.where(table.salient, entropy, 0).sum(1)
 
 
-def locate(explanation: Explanation, truth: Any, metrics: Sequence[Localisation]) -> dict[str, Tensor]:
-    """Score all series by all metrics; each way of ranking and scaling is sorted once."""
+def _located(explanation: Explanation, truth: Any, metrics: Sequence[Localisation]) -> dict[str, Tensor]:
     salient = _salient(truth, explanation, metrics[0].name).flatten(1)
     values, signed = explanation.values.flatten(1), explanation.signed
     seen = torch.ones((), dtype=torch.bool, device=values.device).expand_as(values)

@@ -1,48 +1,28 @@
 """Series with cells removed in the order of their scores, and the model's outputs for them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, NamedTuple, Self, get_args
+from functools import cached_property, partial
+from typing import Any, NamedTuple, cast, get_args
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, ModelError, brief, warn
+from tempograd.core.errors import InputError, ModelError, brief
 from tempograd.core.findings import arg
 from tempograd.core.rng import Stream, bits, keys
 from tempograd.core.settings import check_amount
-from tempograd.engine import (
-    Background,
-    Batching,
-    Call,
-    Model,
-    apply_link,
-    both_logits,
-    by_class,
-    class_count,
-    forward,
-    nested,
-    one_logit,
-    pack_inputs,
-    place,
-    resumed,
-    select_target,
-    slices,
-    wider,
-)
-from tempograd.engine.background import in_time_order, is_background
+from tempograd.engine import Block, both_logits, by_class, frozen, nested, select_target, slices, wider
 from tempograd.engine.guesses import is_probability
-from tempograd.engine.inputs import is_several
-from tempograd.explanation import Explanation
-from tempograd.explanation.same import other_series
-from tempograd.typing import Measured, Picker, Task
+from tempograd.engine.outputs import PassCount, counting
+from tempograd.engine.second_look import FEW, Varying, look_again, outputs_differ, trust, trusted
+from tempograd.metrics.asking import AskAgain
+from tempograd.typing import Measured, Task
 
 MEASURED: tuple[Measured, ...] = get_args(Measured)
 TOGETHER = 1024  # series whose draws are made at once
-DRAWS = 8  # other series whose values take the place of removed cells, in turn, where nobody says how many
 
 # The model's outputs for a few series in each state of their removal
 
@@ -173,332 +153,22 @@ class RemovalOutputs:
         return self.target[:, None].expand(self.raw.shape[:-1])
 
 
-# What is evaluated: a model, the series it was explained on, and what takes the place of removed cells
-
-
-@dataclass(frozen=True)
-class EvalTarget:
-    """Everything a removal needs to know, checked and completed."""
-
-    given: Model  # as the caller has it
-    model: Model  # as a function of x
-    call: Call
-    explanation: Explanation
-    x: Tensor
-    values: Tensor  # like x
-    mask: Tensor | None
-    baseline: Tensor  # like x
-    observed: Tensor  # (series,), cells that can be removed
-    device: torch.device
-    dtype: torch.dtype
-    batch_size: int | None
-    picker: Picker | None
-    measured: Measured
-    background: Background | None = None  # other series whose values removed cells take, in turn
-    draws: int = 1  # how many of them
-    drawn: Tensor | None = None  # (series,), which of them it is in this turn
-
-    @classmethod
-    def of(
-        cls,
-        model: Model,
-        explanation: Explanation,
-        x: Any,
-        baseline: Any,
-        batch_size: int | None,
-        *,
-        of: Measured | None = None,
-        target: Picker | None = None,
-        background: Any = None,
-        draws: Any = None,
-    ) -> Self:
-        """Check and complete the arguments of a call."""
-        drawn = removes_to_others(explanation, baseline, background, draws)
-        x = given_series(explanation, x)
-        if x is None:
-            raise InputError(
-                f"The explanation was saved without its series: pass them as {arg:series.x}, in the same order."
-            )
-        if batch_size is not None:
-            validation.check_int(batch_size, "batch_size", 1)
-        picker = explained_function(explanation, target)
-        mask = None if explanation.mask is None else explanation.mask.to(x.device)
-        own = explanation.baseline.to(x) if baseline is None or drawn else baseline
-        if explanation.call.packing is not None and (is_several(own) or isinstance(own, str)):
-            own = pack_inputs(explanation.call.packing.unpack(x), baseline=own).baseline
-        baseline = validation.fill(own, x, mask, "baseline")
-        observed = torch.full((len(x),), x[0].numel()) if mask is None else mask.flatten(1).sum(1).cpu()
-        call, x = explanation.call.reading(x)
-        adapted = call.adapt(model)
-        device, dtype = place(adapted, x)
-        others = None
-        if drawn:
-            others = Background.of(in_time_order(background), x, call, 0, (device, dtype), Stream.REMOVALS)
-            warn_of_other_background(explanation, others)
-        found = cls(
-            given=model,
-            model=adapted,
-            call=call,
-            explanation=explanation,
-            x=x,
-            values=explanation.values,
-            mask=mask,
-            baseline=baseline,
-            observed=observed,
-            device=device,
-            dtype=dtype,
-            batch_size=batch_size,
-            picker=picker,
-            measured=what_is_measured(explanation, of, picker),
-            background=others,
-            draws=1 if others is None else validation.check_int(DRAWS if draws is None else draws, "draws", 1),
-        )
-        return found.one_by_one_if(explanation.mixes_series)
-
-    def at(self, rows: Tensor) -> Model:
-        """Return the model as a function of series that are these ``rows`` of all, where that matters."""
-        return self.call.at(self.model, rows)
-
-    def one_by_one_if(self, mixed: bool) -> Self:
-        """Run each series by itself where batches mix them, unless the caller has chosen their size."""
-        return replace(self, batch_size=1) if mixed and self.batch_size is None else self
-
-    def each_draw(self) -> Iterator[Self]:
-        """Yield one removal after the other: of the baseline, or of each of the series that are drawn."""
-        if self.background is None:
-            yield self
-            return
-        parts = []
-        for rows in slices(len(self.x), TOGETHER):
-            x, ids = self.x[rows].to(self.device, self.dtype), self.explanation.ids[rows].to(self.device)
-            parts.append(self.background.rows(x, ids, self.draws).to(self.background.pool.device))
-        for drawn in torch.cat(parts).unbind(1):
-            yield replace(self, drawn=drawn)
-
-    def absent(self, rows: slice) -> Tensor:
-        """Return what takes the place of removed cells of some series."""
-        if self.background is None or self.drawn is None:
-            return self.baseline[rows]
-        return self.background.pool[self.drawn[rows]]
-
-    @property
-    def cells(self) -> int:
-        """How many cells a series of the explanation has, those between its inputs not counted."""
-        packing = self.explanation.call.packing
-        return self.explanation.values[0].numel() if packing is None else int(packing.occupied().sum())
-
-    def cells_observed(self, rows: slice) -> Tensor:
-        """Which cells can be removed, (series, time · channel)."""
-        if self.mask is None:
-            return torch.ones((), dtype=torch.bool, device=self.device).expand(self.x[rows].flatten(1).shape)
-        return self.mask[rows].to(self.device).flatten(1)
-
-    def steps(self, rows: slice, raw: Tensor) -> Tensor | None:
-        """Which steps are averaged over, (series, time); None for one output per series."""
-        series = self.explanation.call.series_of(self.x[rows])  # of several inputs, the first that has time
-        time, steps, task = series.shape[1], self.explanation.steps, self.explanation.task
-        fits = raw.ndim == 3 and raw.shape[1] == time
-        expected = steps is not None or task == "per_step"
-        per_step = fits and (expected or task is None)  # where nobody said what it is, its shape does
-        column = self.explanation.target is not None
-        if not per_step and (steps is not None or (column and (expected or raw.ndim > 2))):
-            raise _misfit(raw, f"(batch, {time}, classes)" if expected else "(batch, classes)")
-        if not per_step:
-            return None
-        if isinstance(steps, Tensor):
-            return steps[rows].to(self.device)
-        mask = None if self.mask is None else self.explanation.call.series_of(self.mask[rows])
-        length = validation.lengths(mask, series)
-        return (torch.arange(time) < length[:, None]).to(self.device)
-
-    def target(self, rows: slice, raw: Tensor, steps: Tensor | None) -> Tensor | None:
-        """Return the explained column, (series,) or (series, time); None if a function picked the score."""
-        explained = explained_class(self.explanation, raw.shape[-1])
-        if explained is None:
-            return None
-        target, classes = explained[rows].to(self.device), class_count(raw.shape[-1], self.explanation.link)
-        if target.ndim == 2 and steps is None:
-            raise ModelError(
-                f"The explanation has one target per step, but the model returned shape {tuple(raw.shape)}: "
-                "evaluate with the model that was explained."
-            )
-        if bool(((target < 0) | (target >= classes)).any()):
-            raise ModelError(
-                f"The explained class {int(target.max())} is out of range, the model has {classes} outputs: "
-                "evaluate with the model that was explained."
-            )
-        return target if steps is None or target.ndim == 2 else target[:, None].expand(steps.shape)
-
-
-def removes_to_others(explanation: Explanation, baseline: Any, background: Any, draws: Any) -> bool:
-    """Tell whether removed cells take values of other series, and refuse where these are missing or no use."""
-    if is_background(baseline) or (baseline is None and explanation.background is not None):
-        if background is None:
-            own = "The explanation compares with other series, which it does not keep"
-            asked = f"{arg:question.baseline=background} puts values of other series in the place of removed cells"
-            raise InputError(
-                f"{own if baseline is None else asked}: pass them as {arg:question.background}, or another "
-                f"{arg:question.baseline}."
-            )
-        return True
-    for name, given in (("background", background), ("draws", draws)):
-        if given is not None:
-            raise InputError(
-                f"{name}= makes no difference without {arg:question.baseline=background}: pass that too."
-            )
-    return False
-
-
-def warn_of_other_background(explanation: Explanation, others: Background) -> None:
-    """Warn if the series that values come from are not those that the explanation compares with."""
-    if explanation.background not in {None, others.fingerprint}:
-        warn(
-            f"The explanation compares with other background series ({explanation.background}) than those given "
-            f"here ({others.fingerprint}): pass the ones that it was made with."
-        )
-
-
-def _misfit(raw: Tensor, wanted: str) -> ModelError:
-    return ModelError(
-        f"The model returned shape {tuple(raw.shape)}, but the explanation is of a model that returns {wanted}: "
-        "evaluate with the model that was explained."
-    )
-
-
-# What the model returned, as the explanation reads it
-
-
-def with_axis(explanation: Explanation, raw: Tensor) -> Tensor:
-    """Give one number per step, (rows, time), an axis for its only column."""
-    return raw[..., None] if explanation.task == "per_step" and raw.ndim == 2 else raw
-
-
-def as_columns(explanation: Explanation, raw: Tensor) -> Tensor:
-    """Return outputs with several axes as rows of columns, as targets count them."""
-    shape = explanation.output_shape
-    if not shape:
-        return raw
-    if tuple(raw.shape[1:]) != shape:
-        raise _misfit(raw, f"(batch, {', '.join(map(str, shape))})")
-    return raw.flatten(1)
-
-
-def takes_input(picker: Picker) -> bool:
-    """Tell whether a function makes the score of outputs and series, and not of outputs alone."""
-    return bool(getattr(picker, "takes_input", False))
-
-
-def picked_score(explanation: Explanation, picker: Picker, raw: Tensor, z: Tensor, rows: Tensor) -> Tensor:
-    """Return the score that a function picks from raw outputs, (states,), as it did for the explanation.
-
-    ``z`` are the series that these are of, as the model is called with them, and ``rows`` which of the explained
-    ones each is.
-    """
-    linked = apply_link(raw, explanation.link)
-    if not takes_input(picker):
-        return select_target(linked, picker)
-    call, mask = explanation.call, explanation.mask
-    seen = torch.ones_like(z, dtype=torch.bool)
-    if mask is not None:
-        seen = mask[rows.to(mask.device)].to(z.device)
-    return select_target(call.turned_back(linked), picker, call.series_of(z), call.series_of(seen))
-
-
-def explained_function(explanation: Explanation, target: Any) -> Picker | None:
-    """Return the function that picked the score: the explanation's own, or the one given where it lost it."""
-    if target is None:
-        return explanation.picker
-    if explanation.target is not None or explanation.picker is not None:
-        raise InputError(
-            f"{arg:question.target} is for an explanation from a file, which could not keep the function that "
-            "picked the score, "
-            f"and this one knows its own target: leave {arg:question.target} out."
-        )
-    if not callable(target):
-        raise InputError(
-            f"target must be the function that picked the score, got {brief(target)}: explain another target "
-            "first."
-        )
-    picker: Picker = target
-    return picker
-
-
 SCORED = {"regression", "forecast", "multilabel"}  # tasks whose outputs say nothing of each other
 
 
-def what_is_measured(explanation: Explanation, of: Any, picker: Picker | None) -> Measured:
+def what_is_measured(ask: AskAgain, of: Any) -> Measured:
     """Return what cumulative metrics follow; by default the score where outputs say nothing of each other."""
     if of is None:
-        return "score" if picker is not None or explanation.task in SCORED else "output"
+        picked = callable(ask.question.target) and ask.scored
+        return "score" if picked or ask.task in SCORED else "output"
     validation.check_choice(of, "of", MEASURED)
-    if of == "score" and explanation.target is None and picker is None:
+    if of == "score" and not ask.scored:
         raise InputError(
             f"{arg:call.of=score} follows the explained score, and the function that picked it is not kept in "
             "files: pass "
             f"it as {arg:question.target}, or {arg:call.of=output}."
         )
-    measured: Measured = of
-    return measured
-
-
-def explained_class(explanation: Explanation, columns: int) -> Tensor | None:
-    """Return the target, given how many columns the model returns.
-
-    Explanations that do not know ``n_outputs`` are of earlier versions, which called a single probability 0: it is
-    that of class 1 of two.
-    """
-    known = explanation.n_outputs is not None or not one_logit(columns, explanation.link)
-    return explanation.target if known or explanation.target is None else explanation.target + 1
-
-
-def given_series(explanation: Explanation, x: Any) -> Tensor | None:
-    """Return the explained series: those given, else those kept with the explanation, else None."""
-    shape = tuple(explanation.values.shape)
-    if not bool(explanation.values.isfinite().all()):
-        raise InputError("The explanation holds NaN or infinity, and such cells have no rank.")
-    if x is None:
-        x = explanation.x
-    if x is None:
-        return None
-    x = laid_out(explanation, x, "x")
-    tensor = validation.check_series(x, gaps=explanation.mask is not None)
-    if tensor.shape != shape:
-        raise InputError(f"x must be the explained series, {shape}, got {tuple(tensor.shape)}.")
-    if unlike := other_series(explanation, tensor):
-        raise InputError(
-            f"x must be the explained series, but holds other values in {len(unlike)} of {len(tensor)}, id "
-            f"{unlike[0]} first: pass those that were explained, or leave x out."
-        )
-    return tensor if explanation.mask is None else _filled(tensor, explanation.mask, explanation.x)
-
-
-def laid_out(explanation: Explanation, cells: Any, what: str) -> Any:
-    """Lay out several inputs, given as for the explanation, as its series are; anything else stays as it is."""
-    packing = explanation.call.packing
-    if packing is None or not is_several(cells):
-        return cells
-    given = cells if isinstance(cells, Mapping) else dict(zip(packing.names, cells, strict=False))
-    if len(given) != len(cells) or set(given) != set(packing.names):
-        got = ", ".join(map(str, given)) if isinstance(cells, Mapping) else f"{len(cells)} of them"
-        raise InputError(f"{what} must hold the explained inputs, {', '.join(packing.names)}; got {got}.")
-    parts = []
-    for part in packing.parts:
-        tensor = validation.as_tensor(given[part.name], part.name)
-        if tuple(tensor.shape) != (len(explanation), *part.shape):
-            wanted = (len(explanation), *part.shape)
-            raise InputError(f"{part.name} must be the explained input, {wanted}, got {tuple(tensor.shape)}.")
-        parts.append(tensor.reshape(len(tensor), part.time, part.depth))
-    return packing.pack([part.to(explanation.values.device) for part in parts])
-
-
-def _filled(x: Tensor, mask: Tensor, explained: Tensor | None) -> Tensor:
-    """Put what the explained series hold, or 0, where NaN stands for a value that was not observed."""
-    gaps = x.isnan()
-    if not bool(gaps.any()):
-        return x
-    if bool((gaps & mask.to(x.device)).any()):
-        raise InputError("x holds NaN in cells that were explained: pass the series that were.")
-    return torch.where(gaps, 0 if explained is None else explained.to(x).nan_to_num(), x)
+    return cast("Measured", of)
 
 
 # Removal in the order of the scores
@@ -540,6 +210,10 @@ class RemovalSchedule(NamedTuple):
         return torch.minimum(stops.to(device), limit)
 
 
+Reader = Callable[[int, slice, list[RemovalOutputs]], None]
+"""Takes what the model says: the number of the draw, some rows, and their outputs along each schedule."""
+
+
 class States(NamedTuple):
     """Series with a run of ranks removed, each once: which series, which ranking, which run."""
 
@@ -574,6 +248,11 @@ def rankings(scores: Tensor, observed: Tensor, ids: Tensor) -> Tensor:
     return torch.empty_like(order).scatter_(1, order, cell.expand_as(order))
 
 
+def mean_over(draws: Tensor) -> Tensor:
+    """Return the mean over the first axis, as float32; a single draw as it is."""
+    return draws[0] if len(draws) == 1 else draws.double().mean(0).float()
+
+
 def n_removed(k: Any, observed: Tensor, cells: int) -> Tensor:
     """How many cells of each series ``k`` means, (series,), given how many are observed.
 
@@ -592,64 +271,117 @@ def n_removed(k: Any, observed: Tensor, cells: int) -> Tensor:
     return torch.minimum(share.clamp(min=1), observed)
 
 
-def run_removals(
-    evaluated: EvalTarget,
+def remove_cells(
+    ask: AskAgain,
+    schedules: Sequence[RemovalSchedule],
+    read: Reader,
+    label: str,
+    *,
+    of: Measured = "output",
+    draws: int = 1,
+    look: bool = False,
+) -> Varying:
+    """Run the model on every state of every schedule once, or once for each of several draws of a background.
+
+    ``read`` gets the draw, the rows and the outputs of each schedule, once more for the same rows when memory ran
+    out half-way. With ``look``, return whether the model's outputs for the same series differ, and run
+    each series by itself where they depend on their batch.
+    """
+    varies: Varying = ""
+    with frozen(ask.bare) as restore_buffers:
+        if look:
+            varies = _varying(ask)
+            ask = ask.one_by_one_if(varies == "batch")
+            restore_buffers()
+        for draw, replaced_by in enumerate(_replacements(ask, draws)):
+            _run(ask, schedules, partial(read, draw), label, of, replaced_by)
+    return varies
+
+
+def _varying(ask: AskAgain) -> Varying:
+    """Tell whether outputs for the same series differ: what the explanation knows, or else a look tells."""
+    explanation, size = ask.explanation, ask.batch_size or FEW
+    if explanation.varies or explanation.mixes_series or size == 1:
+        return "batch" if explanation.mixes_series else "drawn" if explanation.varies else ""
+    block = ask.block(slice(0, min(FEW, size)))
+    if trusted(ask.model, block.x, "evaluate"):
+        return ""
+    with counting(PassCount()):  # which no budget pays for
+        look = look_again(ask.model, block.x, block.baseline, ask.at)
+        found = "" if look is None else outputs_differ(ask.model, look, at=ask.at)
+    if look is not None and not found:
+        trust(ask.model, look, "evaluate")
+    return found
+
+
+def _replacements(ask: AskAgain, draws: int) -> Iterator[Tensor | None]:
+    """Yield, for one removal after the other, the row of the background that each series meets, (series,).
+
+    Where there is no background, it is a single removal to the baseline: None.
+    """
+    if ask.background is None:
+        yield None
+        return
+    blocks = map(ask.block, slices(len(ask.x), TOGETHER))
+    rows = torch.cat([ask.background.rows(block.x, block.ids, draws) for block in blocks])
+    yield from rows.to(ask.background.pool.device).unbind(1)
+
+
+def _run(
+    ask: AskAgain,
     schedules: Sequence[RemovalSchedule],
     read: Callable[[slice, list[RemovalOutputs]], None],
     label: str,
+    of: Measured,
+    replaced_by: Tensor | None,
 ) -> None:
-    """Run the model on every state of every schedule once, a few series at a time.
-
-    ``read`` gets the rows and the outputs of each schedule; it may be called again for the same rows when memory
-    ran out half-way.
-    """
-    names = sorted({schedule.rank for schedule in schedules})
+    """Run the model on every state of every schedule once, a few series at a time."""
+    ranks = sorted({schedule.rank for schedule in schedules})
     ends = {
         (schedule.rank, schedule.descending, schedule.every, schedule.width): schedule.width
         for schedule in schedules
     }
 
     def work(rows: slice, size: int) -> None:
-        ranks = _ranks(evaluated, rows, names)
-        states, indices = _states(evaluated, rows, schedules, names)
-        outputs, picked = _run_states(evaluated, rows, ranks, states, size)
-        outputs = as_columns(evaluated.explanation, outputs)
-        steps = evaluated.steps(rows, outputs)
-        whole = RemovalOutputs(
-            raw=outputs,
-            output=evaluated.explanation.link,
-            target=evaluated.target(rows, outputs, steps),
-            steps=steps,
-            of=evaluated.measured,
-            task=evaluated.explanation.task,
+        block = ask.block(rows)
+        if ask.background is not None and replaced_by is not None:
+            block = block._replace(baseline=ask.background.pool[replaced_by[rows]].to(block.x))
+        states, indices = _states(block, schedules, ranks)
+        raw, score = _run_states(ask, block, _orders(ask, block, ranks), states, size)
+        target, steps = ask.resolved.target, ask.steps
+        outputs = RemovalOutputs(
+            raw=ask.as_columns(raw),
+            output=ask.resolved.output,
+            target=target[rows].to(ask.device) if isinstance(target, Tensor) else None,
+            steps=None if steps is None else steps[rows].to(ask.device),
+            of=of,
+            task=ask.explanation.task,
         )
-        parts = ((outputs[index], None if picked is None else picked[index]) for index in indices)
-        read(rows, [replace(whole, raw=raw, picked=score) for raw, score in parts])
+        parts = ((outputs.raw[index], None if score is None else score[index]) for index in indices)
+        read(rows, [replace(outputs, raw=part, picked=picked) for part, picked in parts])
 
-    batching = wider(Batching(evaluated.device, evaluated.x[0].numel(), evaluated.batch_size), evaluated.model)
-    batching.run(len(evaluated.x), sum(ends.values()), work, label)
+    wider(ask.batching, ask.model).run(len(ask.x), sum(ends.values()), work, label)
 
 
-def _ranks(evaluated: EvalTarget, rows: slice, names: Sequence[str]) -> Tensor:
-    """Ranks of each series under each ranking, (ranking, series, cell)."""
-    explanation = evaluated.explanation
-    values = evaluated.values[rows].to(evaluated.device).flatten(1)
-    observed, ids = evaluated.cells_observed(rows), explanation.ids[rows].to(evaluated.device, torch.int64)
-    sizes = (cell_importance(values, name, signed=explanation.signed) for name in names)
-    return torch.stack([rankings(size, observed, ids) for size in sizes])
+def _orders(ask: AskAgain, block: Block, ranks: Sequence[str]) -> Tensor:
+    """Return the rank of each cell of each series under each ranking, (ranking, series, cell)."""
+    explanation = ask.explanation
+    values = explanation.values[block.rows].to(ask.device).flatten(1)
+    sizes = (cell_importance(values, rank, signed=explanation.signed) for rank in ranks)
+    return torch.stack([rankings(size, block.observed.flatten(1), block.ids) for size in sizes])
 
 
 def _states(
-    evaluated: EvalTarget, rows: slice, schedules: Sequence[RemovalSchedule], names: Sequence[str]
+    block: Block, schedules: Sequence[RemovalSchedule], ranks: Sequence[str]
 ) -> tuple[States, list[Tensor]]:
     """All states of all schedules without repetition, and where each finds its own, (series, state)."""
-    observed = evaluated.observed[rows].to(evaluated.device)[:, None]
-    row = torch.arange(len(observed), device=evaluated.device)[:, None]
-    orders, radix = 2 * len(names), evaluated.x[0].numel() + 1
+    observed, device = block.observed.flatten(1).sum(1, keepdim=True), block.x.device
+    row = torch.arange(len(observed), device=device)[:, None]
+    orders, radix = 2 * len(ranks), block.x[0].numel() + 1
     codes = []
     for schedule in schedules:
-        counts = schedule.counts(rows, evaluated.device)
-        order = 2 * names.index(schedule.rank) + (not schedule.descending)
+        counts = schedule.counts(block.rows, device)
+        order = 2 * ranks.index(schedule.rank) + (not schedule.descending)
         # with nothing or everything gone the order makes no difference
         trivial = (counts == 0) | (counts == observed)
         codes.append((row * orders + torch.where(trivial, 0, order)) * radix + counts)
@@ -662,27 +394,25 @@ def _states(
     return States(row, order // 2, first, first + counts), indices
 
 
+@torch.no_grad()
 def _run_states(
-    evaluated: EvalTarget, rows: slice, ranks: Tensor, states: States, size: int
+    ask: AskAgain, block: Block, orders: Tensor, states: States, size: int
 ) -> tuple[Tensor, Tensor | None]:
     """Return the model's output as it is for each state, (state, …), at most ``size`` of them at a time.
 
     Where a function picks the score, that is the second, (state,).
     """
-    absent = evaluated.absent(rows)
-    x, baseline = (part.to(evaluated.device, evaluated.dtype) for part in (evaluated.x[rows], absent))
-    explanation, outputs, picked = evaluated.explanation, [], []
+    picker = ask.question.target if callable(ask.question.target) and ask.scored else None
+    outputs, picked = [], []
     for batch in slices(len(states.row), size):
         row, ranking, first, stop = (part[batch] for part in states)
-        rank = ranks[ranking, row]  # (state, cell)
-        gone = ((rank >= first[:, None]) & (rank < stop[:, None])).view(-1, *x.shape[1:])
-        z = torch.where(gone, baseline[row], x[row])
-        with torch.no_grad():
-            alike = nested(gone, row, 2 * ranking + (first > 0))
-            raw = forward(resumed(evaluated.at(row + rows.start), z, alike), z, explanation.values.shape)
-            raw = with_axis(explanation, raw.to(torch.promote_types(raw.dtype, torch.float32)))
-            if evaluated.picker is not None:
-                picked.append(picked_score(explanation, evaluated.picker, raw, z, row + rows.start))
+        rank, series = orders[ranking, row], block.take(row)  # (state, cell)
+        gone = ((rank >= first[:, None]) & (rank < stop[:, None])).view_as(series.x)
+        z = torch.where(gone, series.baseline, series.x)
+        raw = ask.forward(z, series.index, nested(gone, row, 2 * ranking + (first > 0)))
+        raw = raw.to(torch.promote_types(raw.dtype, torch.float32))
+        if picker is not None:
+            picked.append(ask.score(ask.apply_link(raw), series._replace(target=picker), 1, z))
         outputs.append(raw)
     whole = torch.cat(outputs)
     if not bool(whole.isfinite().all()):
@@ -690,7 +420,7 @@ def _run_states(
             "The model returned NaN or infinity for a series with cells removed: "
             "check its weights, or choose a baseline it can read."
         )
-    if not picked:
+    if picker is None:
         return whole, None
     score = torch.cat(picked)
     if not bool(score.isfinite().all()):

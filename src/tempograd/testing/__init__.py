@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from tempograd.explainers import Explainer
 from tempograd.metrics import Metric
-from tempograd.metrics.base import KINDS, MeasuredMetric
+from tempograd.metrics.base import KINDS
 from tempograd.testing.explainers import EXPLAINER_RULES
 from tempograd.testing.metrics import METRIC_RULES
 from tempograd.testing.rules import ContractError, try_rules
@@ -71,6 +71,6 @@ def check_metric(metric: type[Metric] | Metric, *, rules: Iterable[str] | None =
     >>> check_metric(tg.METRICS["cpd"])
     """
     found = metric() if isinstance(metric, type) else metric
-    if not isinstance(found, MeasuredMetric):
+    if not isinstance(found, Metric):
         raise ContractError(f"A metric is {KINDS}, got {type(found).__name__}.")
     try_rules(found, METRIC_RULES, rules)

@@ -14,7 +14,6 @@ from tempograd.explainers import Occlusion
 from tempograd.explanation import Explanation
 from tempograd.metrics import Metric, evaluate
 from tempograd.metrics.faithfulness import Faithfulness
-from tempograd.metrics.localisation import Localisation
 from tempograd.testing.rules import (
     CHANNELS,
     TIME,
@@ -61,7 +60,7 @@ def _measure(metric: Metric, model: nn.Module, found: Explanation, truth: Tensor
 
 
 def _pools(metric: Metric) -> bool:
-    return isinstance(metric, Localisation) and metric.whole
+    return metric.whole
 
 
 @contract_rule(METRIC_RULES, "settings are fields of a frozen dataclass and plain data, and the direction is said")
@@ -222,7 +221,7 @@ def _direction(metric: Metric) -> None:
 
 @contract_rule(METRIC_RULES, "model, series and generators are left as they were found")
 def _left(metric: Metric) -> None:
-    if not isinstance(metric, Faithfulness):  # these never run the model
+    if not metric.runs_model:
         return
     x = small_series(6).float()
     found = _explanation(Recurrent(), x, _maps(6))

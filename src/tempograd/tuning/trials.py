@@ -21,20 +21,19 @@ from tempograd.explainers import Explainer
 from tempograd.explainers.by_name import fitted
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Metric, evaluate
-from tempograd.metrics.base import KINDS, MeasuredMetric
+from tempograd.metrics.base import KINDS
 from tempograd.metrics.evaluation import measure
-from tempograd.metrics.localisation import Localisation
 
 
 def one_metric(metric: str | Metric) -> Metric:
     """Return the metric, which must give every series a score of its own."""
     found = METRICS[metric]() if isinstance(metric, str) else metric
-    if not isinstance(found, MeasuredMetric):
+    if not isinstance(found, Metric):
         raise InputError(
             f"metric must be a name or a metric, got {brief(metric)}: write {arg:call.metric=cpd}, or an object "
             f"of {KINDS}."
         )
-    if isinstance(found, Localisation) and found.whole:
+    if found.whole:
         raise InputError(
             f"{found.name} with pooled=True is one number for all series, and settings are compared series by "
             "series: leave pooled= out."
@@ -92,11 +91,11 @@ class Bench:
             raise InputError(f"x must hold the series that settings are tried on, got {brief(x)}.")
         if truth is not None:
             x = replace(x, truth=truth)
-        if isinstance(chosen, Localisation) and x.truth is None:
+        if chosen.needs_truth and x.truth is None:
             raise InputError(f"{chosen.name} compares with the truly salient cells: pass {arg:series.truth}.")
         if question.background is not None:
             question = replace(question, background=Series.of(question.background))
-        truth = x.truth if isinstance(chosen, Localisation) or truth is not None else None
+        truth = x.truth if chosen.needs_truth or truth is not None else None
         effort = replace(effort, seed=validation.check_seed(effort.seed))
         return cls(model, x, chosen, question, effort, k, truth, of)
 

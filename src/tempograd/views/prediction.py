@@ -11,59 +11,38 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.core.errors import InputError, brief
 from tempograd.core.formatting import probability, short_number
-from tempograd.engine import by_class, forward, frozen, place, resumed, select_target
+from tempograd.engine import select_target
 from tempograd.explanation import Explanation
 from tempograd.explanation.same import as_explained
-from tempograd.metrics.removal import (
-    SCORED,
-    EvalTarget,
-    RemovalOutputs,
-    RemovalSchedule,
-    as_columns,
-    explained_class,
-    picked_score,
-    run_removals,
-    takes_input,
-    with_axis,
-)
+from tempograd.metrics.asking import AskAgain, Evaluation
+from tempograd.metrics.removal import SCORED, RemovalOutputs, RemovalSchedule, remove_cells
 from tempograd.typing import Model
 from tempograd.views.labels import class_name, known_classes, output_name, output_unit, target_name
 from tempograd.views.series import Flags, Floats, Indices, to_numpy
 
 POSITIVE = 1  # of two classes: the one that an alarm is about
-BATCH = 64  # series that go through the model at once
-
-
-def raw_outputs(model: Model, explanation: Explanation, x: Tensor) -> Tensor:
-    """Return what the model says about the explained series, with these values, as it is; on the CPU."""
-    model = as_explained(model, explanation)
-    call, x = explanation.call.reading(x)
-    adapted = call.adapt(model)
-    with frozen(model), torch.no_grad():
-        device, dtype = place(adapted, x)
-        parts = []
-        for start in range(0, len(x), BATCH):
-            rows = torch.arange(start, min(start + BATCH, len(x)))
-            asked = call.at(adapted, rows.to(device))
-            z = x[rows.to(x.device)].to(device, dtype)
-            parts.append(forward(resumed(asked, z), z, x.shape))
-        return torch.cat([with_axis(explanation, part).cpu() for part in parts])
 
 
 def model_outputs(model: Model, explanation: Explanation, x: Tensor) -> Tensor:
-    """Return the same as probabilities, where such were explained: (series, class) or (series, time, class).
+    """Return what the model says about the explained series with these values: (series, class), or with time.
 
-    An output with several axes is a row of columns, as targets count them.
+    These are probabilities where such were explained. An output with several axes is a row of columns, as targets
+    count them.
     """
-    return by_class(as_columns(explanation, raw_outputs(model, explanation, x)), explanation.link)
+    ask = AskAgain.of(model, explanation, x)
+    return ask.predictions(ask.clean_outputs())
 
 
 def completed(explanation: Explanation, model: Model, x: Tensor) -> Explanation:
     """Run the model to see how many outputs it has if the explanation, of an earlier version, does not know."""
-    if explanation.n_outputs is not None:
+    if explanation.columns is not None:
         return explanation
-    columns = raw_outputs(model, explanation[:1], x[:1]).shape[-1]
-    return replace(explanation, target=explained_class(explanation, columns), columns=columns)
+    ask = AskAgain.of(model, explanation, x)
+    ask.clean_outputs(1)
+    columns, target = ask.resolved.columns, ask.resolved.target
+    if not isinstance(target, Tensor):
+        return replace(explanation, columns=columns)
+    return replace(explanation, columns=columns, target=target.to(explanation.values.device))
 
 
 def true_values(explanation: Explanation, y: Tensor | None, shape: tuple[int, ...] = ()) -> Tensor | None:
@@ -83,7 +62,8 @@ def true_values(explanation: Explanation, y: Tensor | None, shape: tuple[int, ..
     if target is not None and target.ndim == 1 and y[0].numel() == explanation.columns:
         return y.flatten(1).gather(1, target.cpu()[:, None])[:, 0]
     fits = shape == tuple(y.shape[1:]) and explanation.output == "raw"
-    return select_target(y, picker) if fits and picker is not None and not takes_input(picker) else None
+    of_outputs = picker is not None and not getattr(picker, "takes_input", False)
+    return select_target(y, picker) if fits and picker is not None and of_outputs else None
 
 
 @dataclass(frozen=True)
@@ -242,36 +222,26 @@ def said_of(
     classes: Sequence[str] | None = None,
 ) -> Said:
     """Tell the explained output of a series, its value and what is true, as far as they are known."""
-    answer = None
+    ask = answer = None
     if model is not None and x is not None:
-        model = as_explained(model, explanation)
-        validation.check_model(model)
+        validation.check_model(as_explained(model, explanation))
         explanation = completed(explanation, model, x)
-        answer = raw_outputs(model, explanation[i : i + 1], x[i : i + 1])
+        ask = AskAgain.of(model, explanation[i : i + 1], x[i : i + 1])
+        answer = ask.clean_outputs()
     classes = known_classes(explanation, classes)
     one = explanation[i : i + 1]
     label = None if y is None else _label(explanation, i, y)
     if one.target is not None and one.target.ndim == 2:
-        told = None if answer is None else by_class(answer, one.link)
+        told = None if ask is None or answer is None else ask.predictions(answer)
         return _said_of_steps(one, one.target.cpu(), told, label, classes)
     output = None if one.prediction is None else float(one.prediction)
-    if answer is not None and x is not None:
-        output = _score(one, answer, x[i : i + 1])
+    if ask is not None and answer is not None:
+        output = float(ask.clean_scores(answer)) if ask.scored else None
     probable = one.output == "probability" and one.target is not None
     shape = () if answer is None else tuple(answer.shape[1:])
     unit = "" if one.target is None else output_unit(one, int(one.target[0]), classes)
     true = None if label is None else _truth(one, label, shape, classes, unit)
     return Said(target_name(one, 0, classes), output, probable, true, unit=unit)
-
-
-def _score(one: Explanation, raw: Tensor, x: Tensor) -> float | None:
-    """Return the explained score of a series; None if the function that picked it is not known."""
-    if one.target is not None:
-        said = by_class(as_columns(one, raw), one.link)
-        return float(select_target(said, one.target.cpu()))
-    if one.picker is None:
-        return None
-    return float(picked_score(one, one.picker, raw, x.to(raw), torch.zeros(1, dtype=torch.int64)))
 
 
 def _truth(
@@ -355,11 +325,10 @@ def removal_outputs(
     """Run the model on every series with each number of its strongest cells at the baseline."""
     if not observed.all():
         explanation = replace(explanation, mask=torch.from_numpy(observed))
-    model = as_explained(model, explanation)
-    evaluated = EvalTarget.of(model, explanation, x, explanation.baseline, None)
+    ask = Evaluation(model, explanation, x, explanation.baseline).ask()
     parts: dict[int, tuple[Tensor, Tensor | None, Tensor | None]] = {}
 
-    def read(rows: slice, every: list[RemovalOutputs]) -> None:
+    def read(draw: int, rows: slice, every: list[RemovalOutputs]) -> None:
         (removed,) = every
         outputs, clean = removed.predictions, None
         if removed.steps is not None:
@@ -368,9 +337,8 @@ def removal_outputs(
         score = removed.over_steps(removed.score).cpu() if removed.scored else None
         parts[rows.start] = outputs.cpu(), score, clean
 
-    schedule = RemovalSchedule("absolute", True, evaluated.observed, every=True, stops=torch.from_numpy(counts))
-    with frozen(model):
-        run_removals(evaluated, [schedule], read, "remove")
+    schedule = RemovalSchedule("absolute", True, ask.observed_cells, every=True, stops=torch.from_numpy(counts))
+    remove_cells(ask, [schedule], read, "remove")
     outputs, score, clean = zip(*(parts[start] for start in sorted(parts)), strict=True)
     return RemovedOutputs(
         outputs=to_numpy(torch.cat(outputs)),

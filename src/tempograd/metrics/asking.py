@@ -1,0 +1,294 @@
+"""The question of an explanation, asked again: how everything that scores or shows one runs the model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast
+
+import torch
+from torch import Tensor
+
+from tempograd.core import validation
+from tempograd.core.errors import InputError, ModelError, brief, warn
+from tempograd.core.question import Question
+from tempograd.core.rng import Stream
+from tempograd.core.series import Series
+from tempograd.engine import Ask, Background, Model, Predictor, by_class, frozen, one_logit, pack_inputs, slices
+from tempograd.engine.ask import Resolved
+from tempograd.engine.background import in_time_order, is_background
+from tempograd.engine.inputs import is_several
+from tempograd.engine.second_look import Varying
+from tempograd.explanation import Explanation
+from tempograd.explanation.same import as_explained, other_series
+from tempograd.typing import Measured, Picker
+
+DRAWS = 8  # other series whose values take the place of removed cells, in turn, where nobody says how many
+BATCH = 64  # series that go through the model at once where predictions alone are read
+
+
+def unknown_score(outputs: Tensor) -> Tensor:
+    """Stand for the function that picked the score of an explanation from a file, which could not keep it."""
+    raise InputError("The function that picked the score is not kept in files: pass it as target=.")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AskAgain(Ask):
+    """What an explanation asked. All that was said of model, series and target is the explanation's own."""
+
+    explanation: Explanation
+    bare: Model  # as the caller has it
+
+    @classmethod
+    def of(
+        cls,
+        model: Model | Predictor,
+        explanation: Explanation,
+        x: Tensor,
+        *,
+        baseline: Any = None,
+        target: Any = None,
+        background: Any = None,
+        batch_size: int | None = None,
+    ) -> Self:
+        """Ask about the explained series with the values ``x``; refuse a predictor that says something else.
+
+        ``target`` is the function that picked the score, where the explanation lost it, and ``background`` are
+        other series whose values take the place of the baseline.
+        """
+        bare, (call, x) = as_explained(model, explanation), explanation.call.reading(x)
+        if batch_size is not None:
+            validation.check_int(batch_size, "batch_size", 1)
+        baseline = explanation.baseline.to(x) if baseline is None else baseline
+        if call.packing is not None and (is_several(baseline) or isinstance(baseline, str)):
+            baseline = pack_inputs(call.packing.unpack(x), baseline=baseline).baseline
+        ask = cls.create(
+            call.adapt(bare),
+            x,
+            Question(_target(explanation, target), None, explanation.output, explanation.steps, baseline),
+            mask=explanation.mask,
+            task="classification" if explanation.task == "binary" else explanation.task,  # of one logit, or of two
+            call=call,
+            batch_size=batch_size,
+            explanation=explanation,
+            bare=bare,
+        )
+        ask = replace(ask, ids=explanation.ids.cpu().long())  # the same series may be there twice
+        if background is not None:
+            place = ask.device, ask.dtype
+            pool = Background.of(in_time_order(background), x, call, 0, place, Stream.REMOVALS)
+            _warn_of_other_background(explanation, pool)
+            ask = replace(ask, background=pool)
+        return ask.one_by_one_if(explanation.mixes_series)
+
+    def one_by_one_if(self, mixed: bool) -> Self:
+        """Run each series by itself where batches mix them, unless the caller has chosen their size."""
+        return self.replace(batch_size=1) if mixed and self.batch_size is None else self
+
+    @property
+    def scored(self) -> bool:
+        """Whether the explained score is known: a function may be lost with the process that knew it."""
+        return self.question.target is not unknown_score
+
+    @property
+    def cells(self) -> int:
+        """How many cells a series has, those between several inputs not counted."""
+        packing = self.call.packing
+        return self.x[0].numel() if packing is None else int(packing.occupied().sum())
+
+    @property
+    def steps(self) -> Tensor | None:
+        """Which steps are averaged over, (series, time), also where a function picked; None without such."""
+        if not self.resolved.per_step:
+            return None
+        steps = self.resolved.steps
+        return steps if isinstance(steps, Tensor) else torch.arange(self.time) < self.lengths[:, None]
+
+    def resolve(self, raw: Tensor) -> Resolved:
+        """Find out how this output is the explained one, or refuse it.
+
+        Explanations that do not know their columns are of earlier versions, which called a single probability 0:
+        it is that of class 1 of two.
+        """
+        asked, target = self, self.question.target
+        if self.explanation.columns is None and one_logit(raw.shape[-1], self.output) and not callable(target):
+            asked = self.replace(target=cast("Tensor", target) + 1)
+        try:
+            resolved = Ask.resolve(asked, raw)
+        except (InputError, ModelError) as error:
+            raise self._misfit(raw) from error
+        if resolved.shape != self.explanation.output_shape:
+            raise self._misfit(raw)
+        return resolved
+
+    def _misfit(self, raw: Tensor) -> ModelError:
+        explanation, target = self.explanation, self.question.target
+        steps = (self.time,) if explanation.steps is not None or explanation.task == "per_step" else ()
+        shape: tuple[object, ...] = explanation.output_shape or (*steps, explanation.columns or "classes")
+        what = f"output {int(target.max())}" if isinstance(target, Tensor) else "a score"
+        return ModelError(
+            f"The model's output for one series has shape {tuple(raw.shape[1:])}, and {what} of "
+            f"({', '.join(map(str, shape))}) was explained: evaluate with the model that was explained."
+        )
+
+    def clean_outputs(self, count: int | None = None) -> Tensor:
+        """Return the model's raw outputs for all series, or for so many, (series, …), on the CPU."""
+        with frozen(self.bare), torch.no_grad():
+            blocks = map(self.block, slices(count or len(self.x), BATCH))
+            return torch.cat([self.forward(block.x, block.index).cpu() for block in blocks])
+
+    def clean_scores(self, raw: Tensor) -> Tensor:
+        """Return the explained score of each series from their raw outputs, (series,)."""
+        block = self.read(self.block(slice(0, len(raw))), raw.to(self.device))
+        return cast("Tensor", block.clean_score)
+
+    def predictions(self, raw: Tensor) -> Tensor:
+        """Return one number per class from raw outputs, those with several axes as one row of columns."""
+        return by_class(self.as_columns(raw), self.resolved.output)
+
+
+def _target(explanation: Explanation, target: Any) -> Tensor | Picker:
+    """Return the explained class, or the function that picked the score: ``target`` where that one is lost."""
+    known = explanation.picker if explanation.target is None else explanation.target
+    if target is None:
+        return unknown_score if known is None else known
+    if known is not None:
+        raise InputError(
+            "target= is for an explanation from a file, which could not keep the function that picked the score, "
+            "and this one knows its own target: leave target= out."
+        )
+    if not callable(target):
+        raise InputError(
+            f"target must be the function that picked the score, got {brief(target)}: explain another target with "
+            "tempograd.explain."
+        )
+    return cast("Picker", target)
+
+
+def _warn_of_other_background(explanation: Explanation, others: Background) -> None:
+    """Warn if the series that values come from are not those that the explanation compares with."""
+    if explanation.background not in {None, others.fingerprint}:
+        warn(
+            f"The explanation compares with other background series ({explanation.background}) than those given "
+            f"here ({others.fingerprint}): pass the ones that it was made with."
+        )
+
+
+# What is evaluated: an explanation, and what its scores may need beside it
+
+
+@dataclass
+class Seen:
+    """What passes over the model showed beside the scores."""
+
+    clean: Tensor | None = None  # outputs for the first series, (series, …, output)
+    varies: Varying = ""  # whether the model's outputs for the same series differ
+    measured: Measured | None = None  # what cumulative metrics followed
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """An explanation to be scored, and the arguments of :func:`tempograd.evaluate`: what a metric may need."""
+
+    model: Model | Predictor
+    explanation: Explanation
+    x: Any = None
+    baseline: Any = None
+    k: int | float = 0.1
+    truth: Any = None
+    batch_size: int | None = None
+    of: Measured | None = None
+    target: Picker | None = None
+    background: Any = None
+    draws: int | None = None
+    seen: Seen | None = None  # filled in where the caller wants to know
+
+    def ask(self) -> AskAgain:
+        """Return the question of the explanation, with what takes the place of removed cells."""
+        drawn = _removes_to_others(self.explanation, self.baseline, self.background, self.draws)
+        x = explained_series(self.explanation, self.x)
+        if x is None:
+            raise InputError("The explanation was saved without its series: pass them as x=, in the same order.")
+        return AskAgain.of(
+            self.model,
+            self.explanation,
+            x,
+            baseline=None if drawn else _values(self.baseline),
+            target=self.target,
+            background=Series.of(self.background).filled if drawn else None,
+            batch_size=self.batch_size,
+        )
+
+    @property
+    def removals(self) -> int:
+        """How many times all cells are removed: once, or to the values of as many other series in turn."""
+        if self.background is None:
+            return 1
+        return validation.check_int(DRAWS if self.draws is None else self.draws, "draws", 1)
+
+
+def _values(cells: Any) -> Any:
+    return cells.filled if isinstance(cells, Series) else cells
+
+
+def _removes_to_others(explanation: Explanation, baseline: Any, background: Any, draws: Any) -> bool:
+    """Tell whether removed cells take values of other series, and refuse where these are missing or no use."""
+    if is_background(baseline) or (baseline is None and explanation.background is not None):
+        if background is None:
+            own = "The explanation compares with other series, which it does not keep"
+            asked = "baseline='background' puts values of other series in the place of removed cells"
+            raise InputError(
+                f"{own if baseline is None else asked}: pass them as background=, or another baseline=."
+            )
+        return True
+    for name, given in (("background", background), ("draws", draws)):
+        if given is not None:
+            raise InputError(f"{name}= makes no difference without baseline='background': pass that too.")
+    return False
+
+
+def explained_series(explanation: Explanation, x: Any) -> Tensor | None:
+    """Return the explained series: those given, else those kept with the explanation, else None."""
+    shape = tuple(explanation.values.shape)
+    if not bool(explanation.values.isfinite().all()):
+        raise InputError("The explanation holds NaN or infinity, and such cells have no rank.")
+    x = explanation.x if x is None else _values(x)
+    if x is None:
+        return None
+    x = laid_out(explanation, x, "x")
+    tensor = validation.check_series(x, gaps=explanation.mask is not None)
+    if tensor.shape != shape:
+        raise InputError(f"x must be the explained series, {shape}, got {tuple(tensor.shape)}.")
+    if unlike := other_series(explanation, tensor):
+        raise InputError(
+            f"x must be the explained series, but holds other values in {len(unlike)} of {len(tensor)}, id "
+            f"{unlike[0]} first: pass those that were explained, or leave x out."
+        )
+    return tensor if explanation.mask is None else _filled(tensor, explanation.mask, explanation.x)
+
+
+def laid_out(explanation: Explanation, cells: Any, what: str) -> Any:
+    """Lay out several inputs, given as for the explanation, as its series are; anything else stays as it is."""
+    packing = explanation.call.packing
+    if packing is None or not is_several(cells):
+        return cells
+    given = cells if isinstance(cells, Mapping) else dict(zip(packing.names, cells, strict=False))
+    if len(given) != len(cells) or set(given) != set(packing.names):
+        got = ", ".join(map(str, given)) if isinstance(cells, Mapping) else f"{len(cells)} of them"
+        raise InputError(f"{what} must hold the explained inputs, {', '.join(packing.names)}; got {got}.")
+    parts = []
+    for part in packing.parts:
+        tensor = validation.as_tensor(given[part.name], part.name)
+        if tuple(tensor.shape) != (len(explanation), *part.shape):
+            wanted = (len(explanation), *part.shape)
+            raise InputError(f"{part.name} must be the explained input, {wanted}, got {tuple(tensor.shape)}.")
+        parts.append(tensor.reshape(len(tensor), part.time, part.depth))
+    return packing.pack([part.to(explanation.values.device) for part in parts])
+
+
+def _filled(x: Tensor, mask: Tensor, explained: Tensor | None) -> Tensor:
+    """Put what the explained series hold, or 0, where NaN stands for a value that was not observed."""
+    gaps = x.isnan()
+    if not bool(gaps.any()):
+        return x
+    if bool((gaps & mask.to(x.device)).any()):
+        raise InputError("x holds NaN in cells that were explained: pass the series that were.")
+    return torch.where(gaps, 0 if explained is None else explained.to(x).nan_to_num(), x)
