@@ -127,12 +127,3 @@ def test_files_that_were_there():
 
     assert planted(lambda path: path.unlink()) == "files are gone: ['data']"
     assert planted(lambda path: path.write_text("other")) == "a file was changed: data"
-
-
-def test_a_result_that_is_kept_elsewhere_is_told():
-    def keep(_):
-        kept = Path(tempfile.mkdtemp(prefix="kept")) / "result"
-        kept.write_text("all that work")
-        raise InputError(f"The disk is full. The result is in {kept}.")
-
-    assert outcome(keep).kind == REFUSED

@@ -240,9 +240,8 @@ class State:
         for name, digest in self.files.items():
             if before.files.get(name) != digest and name not in allowed:
                 return f"a file was {'changed' if name in before.files else 'left behind'}: {name}"
-        # a result that could not be written is kept, and its owner is told where
-        kept = [name for name in self.temporary - before.temporary if name.partition("/")[0] not in outcome.said]
-        return f"temporary files were left behind: {sorted(kept)}" if kept else ""
+        left = self.temporary - before.temporary
+        return f"temporary files were left behind: {sorted(left)}" if left else ""
 
 
 def _files(folder: Path) -> dict[str, str]:

@@ -40,9 +40,10 @@ class Kind(NamedTuple):
 
 
 def start(path: Path) -> str:
-    """Return the first letters of a text file."""
-    with path.open("rb") as file:
+    """Return the first letters of a text file, nothing if it cannot be read."""
+    with suppress(OSError), path.open("rb") as file:
         return file.read(START).decode("utf-8", "replace")
+    return ""
 
 
 def notes(path: Path) -> dict[str, str]:
@@ -56,7 +57,7 @@ def notes(path: Path) -> dict[str, str]:
     try:
         with safetensors.safe_open(path, "pt") as file:
             return file.metadata() or {}
-    except SafetensorError:
+    except (OSError, SafetensorError):
         return {}
 
 
