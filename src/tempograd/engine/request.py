@@ -413,12 +413,11 @@ class Request:
         if self.requested_target is not None or columns == 1:
             return
         if self.task == "regression":
+            several = len(whole) > 1
+            choice = f"an address such as {(0,) * len(whole)}" if several else f"0 to {columns - 1}"
             raise InputError(
-                f"The model returns {columns} numbers per series, and {arg:predictor.task=regression} has no "
-                "predicted "
-                f"class to choose one by: pass {arg:question.target}, "
-                f"{'an address such as ' if len(whole) > 1 else ''}"
-                f"{tuple(0 for _ in whole) if len(whole) > 1 else f'0 to {columns - 1}'}."
+                f"The model returns {columns} numbers per series, and the task 'regression' has no predicted class "
+                f"to choose one by: pass {arg:question.target}, {choice}."
             )
         if self.task == "forecast":
             self.requested_target = mean()

@@ -125,8 +125,7 @@ def _joined_ids(parts: Sequence[Explanation], ids: Any) -> Tensor:
     if len(twice):
         raise InputError(
             f"The id {int(twice[0])} occurs in more than one part: explain each part with {arg:series.ids} of its "
-            "own, or "
-            "pass the ids of all series to concat."
+            "own, or pass the ids of all series to concat."
         )
     return whole
 

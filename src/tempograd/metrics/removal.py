@@ -410,8 +410,7 @@ def explained_function(explanation: Explanation, target: Any) -> Picker | None:
     if explanation.target is not None or explanation.picker is not None:
         raise InputError(
             f"{arg:question.target} is for an explanation from a file, which could not keep the function that "
-            "picked the score, "
-            f"and this one knows its own target: leave {arg:question.target} out."
+            f"picked the score, and this one knows its own target: leave {arg:question.target} out."
         )
     if not callable(target):
         raise InputError(
@@ -433,8 +432,7 @@ def what_is_measured(explanation: Explanation, of: Any, picker: Picker | None) -
     if of == "score" and explanation.target is None and picker is None:
         raise InputError(
             f"{arg:call.of=score} follows the explained score, and the function that picked it is not kept in "
-            "files: pass "
-            f"it as {arg:question.target}, or {arg:call.of=output}."
+            f"files: pass it as {arg:question.target}, or {arg:call.of=output}."
         )
     measured: Measured = of
     return measured
@@ -686,8 +684,8 @@ def _run_states(
     whole = torch.cat(outputs)
     if not bool(whole.isfinite().all()):
         raise ModelError(
-            "The model returned NaN or infinity for a series with cells removed: "
-            "check its weights, or choose a baseline it can read."
+            "The model returned NaN or infinity for a series with cells removed: check its weights, or choose a "
+            "baseline it can read."
         )
     if not picked:
         return whole, None

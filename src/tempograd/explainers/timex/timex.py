@@ -166,7 +166,7 @@ def _check(request: Request, method: str) -> None:
         )
     if request.output == "sigmoid":
         raise InputError(
-            f"{method} is for classifiers, and {arg:predictor.task=multilabel} has no classes: use occlusion or "
+            f"{method} is for classifiers, and the task 'multilabel' has no classes: use occlusion or "
             "integrated_gradients."
         )
     if request.output == "raw":
@@ -176,8 +176,8 @@ def _check(request: Request, method: str) -> None:
         if not is_probability(raw):
             raise InputError(
                 f"{method} is for classifiers: with {arg:question.output=raw} the model's rows are no "
-                "probabilities; leave "
-                "output out if softmax belongs there, and use occlusion or integrated_gradients for regression."
+                "probabilities; leave output out if softmax belongs there, and use occlusion or "
+                "integrated_gradients for regression."
             )
 
 
