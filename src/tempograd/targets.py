@@ -94,8 +94,7 @@ class _Over(TargetScore):
         if found.numel() == 0:
             raise InputError(
                 f"No step of the forecast is left by {arg:question.steps={slice(*(self.span or ()))}}: the model "
-                "returns "
-                f"{outputs.shape[1]} of them."
+                f"returns {outputs.shape[1]} of them."
             )
         return found.flatten(1)
 
@@ -383,8 +382,7 @@ def _numbered(address: Address | str, classes: Sequence[str] | None) -> Address:
     if classes is None:
         raise InputError(
             f"{brief(address)} is a name, and nobody said what the outputs are called: pass "
-            f"{arg:predictor.classes} with their "
-            "names, or the number of one."
+            f"{arg:predictor.classes} with their names, or the number of one."
         )
     if address not in classes:
         raise UnknownNameError("output", address, list(classes))

@@ -40,16 +40,15 @@ def told(shown):
     return line
 
 
-def test_a_regression_is_warned_of_in_the_words_of_the_command_line(net, capsys, said):
+def test_one_number_needs_a_task_in_the_words_of_the_command_line(net, capsys):
     command = net("net_of_a_regression", 1, "150 + y")
-    assert main(command) == 0
-    shown = capsys.readouterr()
-    said(shown.err)
-    said(told(shown))
+    assert main(command) == 1
+    line = capsys.readouterr().err.splitlines()[0]
+    assert "pass --task binary if it is a logit" in line
+    assert "--task regression" in line
     assert main([*command, "--output", "raw"]) == 0
     shown = capsys.readouterr()
     assert "sigmoid" not in shown.out + shown.err
-    said(told(shown))
     assert main([*command, "--output", "probability"]) == 0
     assert "flat" not in capsys.readouterr().err
 
@@ -76,7 +75,7 @@ def test_a_model_that_draws_is_told_what_to_type(net, capsys):
     command = net("net_that_draws", 3, "y + 0.5 * __import__('torch').randn_like(y)")
     assert main(command) == 0
     shown = capsys.readouterr()
-    assert "pass --draws 32 to average" in shown.err
+    assert "Pass --draws 32 to average" in shown.err
     assert "differently each time; pass --draws 32" in shown.out
     assert main([*command, "--draws", "8"]) == 0
     shown = capsys.readouterr()
@@ -95,9 +94,11 @@ def test_a_forecast_has_addresses_and_no_classes(net, capsys, said):
     shown = capsys.readouterr()
     assert "--task" not in shown.err
     said(told(shown))
-    assert main(command) == 0
+    assert main(command) == 1
+    assert "pass --task forecast" in capsys.readouterr().err
+    assert main([*command, "--task", "forecast"]) == 0
     said(capsys.readouterr().err)
-    assert main([*command, "--target", "3,4"]) == 1
+    assert main([*command, "--task", "forecast", "--target", "3,4"]) == 1
     said(capsys.readouterr().err)
 
 

@@ -23,6 +23,8 @@ from torch import nn
 
 class Alarm(nn.Module):
     "One logit: pulse at hours 2 and 3 pushes up, sodium at hour 5 pushes down."
+    tempograd_task = "binary"
+
     def forward(self, x):
         return 2 * x[:, 2, 0] + x[:, 3, 0] - 3 * x[:, 5, 1]
 """
@@ -303,8 +305,6 @@ def test_other_series_are_told_in_options(command, place, capsys):
         np.savez("other.npz", **{**parts, "x": parts["x"] + 1})
     assert main([*command, *MODEL, "--data", "other.npz"]) == 1
     said = capsys.readouterr().err
-    assert said.startswith(
-        "tempograd: --data holds other series than were explained: pass those, with the same opt"
-    )
+    assert said.startswith("tempograd: The data hold other series than were explained: pass those that were")
     assert "split" not in said.replace("--split", "")
     assert "ids" not in said

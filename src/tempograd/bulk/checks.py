@@ -122,9 +122,8 @@ def _chosen(x: Any, channels: Any) -> tuple[str, ...] | None:
         if named != list(x) and sorted(named) == sorted(x):
             raise InputError(
                 f"{arg:source.x} and {arg:source.channels} name the same columns in another order, {listed(x)} "
-                f"and {listed(named)}: {arg:source.x} "
-                f"chooses columns and {arg:source.channels} renames them. Pass one of the two, in the order of "
-                "the model."
+                f"and {listed(named)}: {arg:source.x} chooses columns and {arg:source.channels} renames them. "
+                "Pass one of the two, in the order of the model."
             )
         return tuple(x)
     if x != "x":

@@ -132,8 +132,7 @@ class Driving:
         )
         raise DataError(
             f"{faults:,} of {rows:,} series could not be explained, more than "
-            f"{arg:run.max_faults={self.max_faults:g}} "
-            f"allows; what is done stays. {told}"
+            f"{arg:run.max_faults={self.max_faults:g}} allows; what is done stays. {told}"
         )
 
     def _finish(self) -> Run:

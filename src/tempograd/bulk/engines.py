@@ -187,8 +187,7 @@ class _Watch:
             raise TempogradError(
                 f"No batch was finished for {time.monotonic() - self.last:,.0f} seconds, so the engine was taken "
                 f"for dead. What is done stays: start the run again, with a smaller {arg:run.batch} where series "
-                "take "
-                "that long."
+                "take that long."
             )
 
     def _newest(self) -> int:

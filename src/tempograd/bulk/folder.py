@@ -166,8 +166,8 @@ class RunFolder:
         if old:
             files = "1 file" if len(old) == 1 else f"{len(old):,} files"
             warn(
-                f"Input has changed since {files} of results: moved to "
-                f"{short_path(self.own / STALE)}, and computed anew."
+                f"Input has changed since {files} of results: moved to {short_path(self.own / STALE)}, and "
+                "computed anew."
             )
         return old
 

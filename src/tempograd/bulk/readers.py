@@ -287,8 +287,7 @@ def _common(lengths: NDArray[Any], depths: NDArray[Any], path: str) -> tuple[int
     if len(lengths) == 0 or lengths.min() != lengths.max() or len(depths) == 0 or depths.min() != depths.max():
         raise DataError(
             f"{short_path(path)} holds series of different lengths, or none: pass "
-            f"{arg:source.shape=(time, channel)} of the "
-            "longest; shorter ones are then padded."
+            f"{arg:source.shape=(time, channel)} of the longest; shorter ones are then padded."
         )
     return int(lengths[0]), int(depths[0])
 

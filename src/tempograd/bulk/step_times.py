@@ -26,8 +26,7 @@ def check_align(fragments: Iterable[Fragment], columns: Columns) -> None:
         if fragment.kind not in {"long", "table"}:
             raise InputError(
                 f"{arg:source.align} tells which steps rows are, and {short_path(fragment.path)} holds whole "
-                "series: leave it "
-                f"out, or name the channels with {arg:source.x} where rows are steps."
+                f"series: leave it out, or name the channels with {arg:source.x} where rows are steps."
             )
         if fragment.kind == "long" and columns.align == "time" and columns.time is None:
             raise InputError(f"{arg:source.align=time} needs the column of the times: pass {arg:source.time}.")

@@ -30,6 +30,8 @@ SPELLINGS = {
     "load.model": ("tg.load_model", "--model"),
     "run.faults": ("open_run(…).faults()", "'tempograd runs FOLDER'"),
     "run.failures": ("open_run(…).failures()", "'tempograd runs FOLDER'"),
+    "predictor.layout": ("tg.Predictor(layout=)", "--model-layout"),
+    "series.layout": ("tg.Series(layout=)", "(series, time, channel)"),
     "series.layout=BDT": ("tg.Series(x, layout='BDT')", "a file written as (series, time, channel)"),
     "series.truth": ("truth=", "--data with an array truth"),
     "series.x": ("x=", "--data"),
@@ -52,8 +54,7 @@ SAYS = {
     "series, was explained: pass {arg:question.target={example}} for one of them, or "
     "{arg:question.target=tg.targets.mean()} to confirm the mean.",
     "baseline.zero": "Values were compared with 0: pass {arg:question.baseline=average} for each channel's mean, "
-    "or "
-    "a baseline of your own.",
+    "or a baseline of your own.",
     "series.lengths": "The series have {count} different lengths, {least} to {most} steps: the model was called "
     "with each length by itself, and steps after the end of a series were masked. If it was trained on padded "
     "series, pass {arg:series.lengths=padded}.",
@@ -63,12 +64,10 @@ SAYS = {
     "model.stochastic": "The model is stochastic: repeated calls on the same series differ, so the scores contain "
     "that noise. Pass {arg:question.draws=32} to average over its random numbers, with an error.",
     "model.mixes": "The model's answer to a series depends on the other series of its batch or on its place "
-    "among "
-    "them, and so do the scores: pass a function that calls it with one series at a time.",
+    "among them, and so do the scores: pass a function that calls it with one series at a time.",
     "model.alone": "The model's answer to a series depends on the other series of its batch or on its place "
-    "among "
-    "them, so each was run by itself, which takes longer: look for statistics over the batch or a positional "
-    "encoding along it. With {arg:question.batch_size} batches are run all the same.",
+    "among them, so each was run by itself, which takes longer: look for statistics over the batch or a "
+    "positional encoding along it. With {arg:question.batch_size} batches are run all the same.",
     "gradient.wrong": "{problem}.",
     # what makes no difference, or too little
     "draws.unused": "{arg:question.draws={draws}} makes no difference: the model's outputs for the same series do "
@@ -78,8 +77,7 @@ SAYS = {
     "cells.rare": "With {setting} {cell} is active in only {active} of {samples} samples on average: expect large "
     "errors there; use {arg:method.n_samples={enough}} or {instead}.",
     "pool.missing": "{caveat}, so its scores are those of integrated_gradients: pass {arg:question.background} "
-    "with "
-    "other series, such as training series.",
+    "with other series, such as training series.",
     "pool.unused": "{caveat}, so its scores are those of integrated_gradients: leave {arg:question.baseline} out, "
     "and it draws from the background.",
     "deep_lift.residual": "{caveat} {share} of the change of the prediction over: captum cannot rescale {reason}, "

@@ -188,8 +188,7 @@ def _target(path: Path, kind: Kind | None, force: bool, inputs: Iterable[str | P
     if kind is not None and not force and status.st_size and not kind.wrote(target):
         raise OutputError(
             f"{name} exists and is no {kind.name} that tempograd wrote: name another file, or pass "
-            f"{arg:source.force=True} to "
-            "overwrite it."
+            f"{arg:source.force=True} to overwrite it."
         )
     return target
 

@@ -206,8 +206,7 @@ def without_gaps(
     if mask is not None and bool((gaps & mask).any()):
         raise InputError(
             f"x holds NaN where the mask says that a value was observed: pass {arg:series.mask=nan}, or a mask "
-            "that is "
-            "0 there.",
+            "that is 0 there.",
             code="series.nan",
         )
     mask = ~gaps if mask is None else mask

@@ -428,11 +428,10 @@ def _averaged(target: Any, task: str | None, whole: tuple[int, ...], columns: in
         return ()
     if task == "regression":
         several = len(whole) > 1
+        choice = f"an address such as {(0,) * len(whole)}" if several else f"0 to {columns - 1}"
         raise InputError(
-            f"The model returns {columns} numbers per series, and {arg:predictor.task=regression} has no "
-            f"predicted class to choose one by: pass {arg:question.target}, "
-            f"{'an address such as ' if several else ''}"
-            f"{tuple(0 for _ in whole) if several else f'0 to {columns - 1}'}."
+            f"The model returns {columns} numbers per series, and the task 'regression' has no predicted class "
+            f"to choose one by: pass {arg:question.target}, {choice}."
         )
     return whole if task == "forecast" else ()
 

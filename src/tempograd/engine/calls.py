@@ -242,8 +242,7 @@ class Call:
                 raise ModelError(
                     f"The model returns {one[1:]} for a series of {short} steps and {other[1:]} for one of "
                     f"{long}: pass series padded to one length, with {arg:series.mask}, or a function that "
-                    "returns as many "
-                    "numbers for all of them."
+                    "returns as many numbers for all of them."
                 )
             self._known.append(one != other)
         return self._known[0]

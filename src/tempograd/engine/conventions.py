@@ -88,9 +88,8 @@ def picked(raw: Any, pick: str | int | None, rows: int, *, time_first: bool = Fa
         return raw if _is_array(raw) else _only(raw, rows, time_first=time_first)
     if _is_array(raw):
         raise ModelError(
-            f"The model returns one array, {_shape(raw, rows)}, of which {arg:predictor.pick={pick}} can pick "
-            "nothing: leave it "
-            f"out, and name one of its outputs as {arg:question.target}."
+            f"The model returns one array, {_shape(raw, rows)}, so there is nothing to pick: leave "
+            f"{arg:predictor.pick} out, and name one of its outputs as {arg:question.target}."
         )
     found = raw
     for key in _path(raw, pick):
@@ -153,8 +152,7 @@ def _only(raw: Any, rows: int, *, time_first: bool) -> Any:
         outputs = {name: held[name] for name in found}
         raise ModelError(
             f"The model returns one {kind} with several outputs, {_listed(outputs, rows)}: pass "
-            f"{arg:predictor.pick={found[0]}} "
-            "or another of them."
+            f"{arg:predictor.pick={found[0]}} or another of them."
         )
     if not held:
         raise ModelError(

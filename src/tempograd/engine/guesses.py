@@ -113,11 +113,11 @@ def _refuse(found: Sequence[Sequence[float]], output: str, shape: Sequence[int])
     finite, normalised = judge_outputs(found)
     if not finite:
         raise ModelError(
-            f"The model returned NaN or infinity for series of shape {tuple(shape)}: "
-            "check its weights and the scale of x."
+            f"The model returned NaN or infinity for series of shape {tuple(shape)}: check its weights and the "
+            "scale of x."
         )
     if normalised and output == "probability":
         raise ModelError(
-            "The model already returns probabilities (non-negative rows that sum to 1): "
-            f"pass {arg:question.output=raw}, otherwise softmax would be applied twice."
+            "The model already returns probabilities (non-negative rows that sum to 1): pass "
+            f"{arg:question.output=raw}, otherwise softmax would be applied twice."
         )

@@ -306,8 +306,7 @@ def _series(value: Any, name: str, *, gaps: bool) -> Tensor:
     if not gaps and tensor.is_floating_point() and bool(tensor.isnan().any()):
         raise InputError(
             f"{name} holds NaN: pass {arg:series.mask=nan} if that marks what is missing, or put a number there "
-            "and 0 "
-            "into the mask of this input.",
+            "and 0 into the mask of this input.",
             code="series.nan",
         )
     if not tensor.is_floating_point():

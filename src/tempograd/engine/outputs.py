@@ -241,8 +241,7 @@ def _plain(said: str, z: Tensor) -> str | None:
     if ELSEWHERE.search(said):
         return (
             f"The model got series in {z.dtype} on {z.device} and computes elsewhere or in another precision "
-            f"({_first(said)}): if a function hides its module, pass "
-            f"{arg:predictor.modules=[module]}."
+            f"({_first(said)}): if a function hides its module, pass {arg:predictor.modules=[module]}."
         )
     return None
 
@@ -535,7 +534,6 @@ def _within(chosen: Tensor, shown: Sequence[int] | None) -> Tensor:
         row, step = missing[0].tolist()
         raise InputError(
             f"{arg:question.steps} chooses step {step} of x[{row}], which has {(shown or [])[row]} steps: choose "
-            "steps that all "
-            "series have, or pass a boolean array (series, time) with those of each."
+            "steps that all series have, or pass a boolean array (series, time) with those of each."
         )
     return chosen

@@ -341,8 +341,8 @@ class Realisation:
             if not bool(((long - again).double().abs() <= 1e-4 * size).all()):
                 raise InputError(
                     f"{arg:question.draws} cannot repeat the random numbers of this model: they come from a "
-                    "generator out of "
-                    "reach, or the model remembers earlier calls; let it draw from torch's generator."
+                    "generator out of reach, or the model remembers earlier calls; let it draw from torch's "
+                    "generator."
                 )
             try:
                 with warnings.catch_warnings():

@@ -101,8 +101,7 @@ def link_for(output: str | None, task: str | None) -> str:
     if output == "probability" and link == "raw":
         raise InputError(
             f"{arg:question.output=probability} contradicts the task {task!r}, whose outputs are explained as "
-            "they "
-            f"are: leave {arg:question.output} out, or pass {arg:predictor.task=classification} or "
+            f"they are: leave {arg:question.output} out, or pass {arg:predictor.task=classification} or "
             f"{arg:predictor.task=multilabel} if they are logits."
         )
     return "raw" if output == "raw" else link
@@ -125,8 +124,7 @@ def check_steps(steps: Any, task: str | None) -> None:
     if steps is not None and task not in {None, "per_step"}:
         raise InputError(
             f"{arg:question.steps} is for models with one output per time step, {arg:predictor.task=per_step}, "
-            "and "
-            f"the task is {task!r}: pass {arg:question.target} to choose an output."
+            f"and the task is {task!r}: pass {arg:question.target} to choose an output."
         )
 
 

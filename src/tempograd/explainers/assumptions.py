@@ -25,8 +25,8 @@ def check_labels(series: Series, task: str | None, output: str | None, steps: ob
     if real and task is None and output is None and steps is None:
         raise InputError(
             "The labels are real numbers, so the outputs are hardly classes: pass "
-            f"{arg:predictor.task=regression} "
-            f"or {arg:predictor.task=forecast}, or {arg:predictor.task=classification} if they are.",
+            f"{arg:predictor.task=regression} or {arg:predictor.task=forecast}, or "
+            f"{arg:predictor.task=classification} if they are.",
             code="model.task",
         )
 

@@ -510,7 +510,7 @@ class Explainer(ABC):
         what = "series of one length" if unequal else "models of one input alone"
         if not self.takes_inputs:
             can = sorted(name for name, kind in EXPLAINERS.items() if kind.takes_inputs)
-            padded = ", or pass series.padded()" if unequal else ""
+            padded = f", or pass {arg:series.lengths=padded}" if unequal else ""
             raise InputError(f"{self.name} explains {what}: use one of {', '.join(can)}{padded}.")
         if isinstance(steps, str):
             raise InputError(f"{arg:question.steps=own} is for {what}: pass the steps to explain.")

@@ -72,8 +72,8 @@ def _padded(series: Series, lengths: tuple[int, ...]) -> Series:
     if series.fixed is not None:
         raise InputError(
             f"Series of unequal length cannot be combined with {arg:series.fixed}: pass "
-            f"{arg:series.lengths=padded}, "
-            f"and what the model needs to know of their lengths as {arg:series.fixed}."
+            f"{arg:series.lengths=padded}, and what the model needs to know of their lengths as "
+            f"{arg:series.fixed}."
         )
     warn(
         Finding(

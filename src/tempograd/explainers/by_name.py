@@ -149,8 +149,7 @@ def explainer_of(
             raise InputError(
                 f"{caller.__name__} does not take {given}=: a run explains one target of models of one input, and "
                 f"{arg:source.id} names its series. Start a run for each target, or explain one group of series "
-                "by "
-                "itself."
+                "by itself."
             )
         if given not in known:
             raise UnknownNameError(

@@ -169,4 +169,6 @@ def explainer_with(
     try:
         return known[method](**settings)
     except TempogradError as error:
-        raise DataError(f"{short_path(path)} holds settings that {method} does not take: {error}") from error
+        raise DataError(
+            f"{short_path(path)} holds settings that {method} does not take: {error.finding.marked}"
+        ) from error

@@ -329,8 +329,8 @@ class Timing(Explainer):
         if setting.single and round(turns, 6) < 1:
             raise SettingError(
                 f"{arg:method.held={setting.held:g}} leaves a single cell active in {turns:.2g} of "
-                f"{self.n_samples} samples: "
-                f"use {arg:method.n_samples={math.ceil(round(self.n_samples / turns, 3))}} at least, or a smaller "
+                f"{self.n_samples} samples: use "
+                f"{arg:method.n_samples={math.ceil(round(self.n_samples / turns, 3))}} at least, or a smaller "
                 "held."
             )
 

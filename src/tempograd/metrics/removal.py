@@ -165,8 +165,7 @@ def what_is_measured(ask: AskAgain, of: Any) -> Measured:
     if of == "score" and not ask.scored:
         raise InputError(
             f"{arg:call.of=score} follows the explained score, and the function that picked it is not kept in "
-            "files: pass "
-            f"it as {arg:question.target}, or {arg:call.of=output}."
+            f"files: pass it as {arg:question.target}, or {arg:call.of=output}."
         )
     return cast("Measured", of)
 
@@ -417,8 +416,8 @@ def _run_states(
     whole = torch.cat(outputs)
     if not bool(whole.isfinite().all()):
         raise ModelError(
-            "The model returned NaN or infinity for a series with cells removed: "
-            "check its weights, or choose a baseline it can read."
+            "The model returned NaN or infinity for a series with cells removed: check its weights, or choose a "
+            "baseline it can read."
         )
     if picker is None:
         return whole, None

@@ -356,7 +356,7 @@ def _outputs_elsewhere(spec: ModelSpec, folder: Path, x: Tensor, call: Call) -> 
             check=False,
         )
         if done.returncode:
-            said = re.sub(r"^tempograd\.errors\.\w+: ", "", _said(RuntimeError(done.stderr.strip())))
+            said = _said(RuntimeError(re.sub(r"(?m)^tempograd\.core\.errors\.\w+: ", "", done.stderr.strip())))
             raise ModelError(f"{named(spec.source)} makes no model in a new process ({said}): {FACTORY}.")
         return load_file(Path(there) / "outputs.safetensors")["outputs"]
 

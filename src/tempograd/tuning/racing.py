@@ -439,8 +439,7 @@ class _Race:
         enough = math.ceil(needed / SLACK / (self.bench.count * self.explained)) + 1
         raise InputError(
             f"{arg:call.budget={self.budget:g}} does not pay for {settings} settings of {self.default.name}, with "
-            "scores, on "
-            f"{series} series: pass {arg:call.budget={enough}}{arg:tune.grid}."
+            f"scores, on {series} series: pass {arg:call.budget={enough}}{arg:tune.grid}."
         )
 
     def _dearest(self) -> float:

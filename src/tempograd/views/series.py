@@ -254,11 +254,7 @@ def aligned(explanation: Explanation, split: Series) -> Series:
     found = split.take(slice(len(explanation)))
     if explanation.x is not None and _same(explanation, found):
         return found
-    raise InputError(
-        "The data hold other series than were explained: pass those that were, read in the same way, and with "
-        "their "
-        "ids where only some of them were explained."
-    )
+    raise InputError("The data hold other series than were explained: pass those that were, read in the same way.")
 
 
 def _same(explanation: Explanation, split: Series) -> bool:

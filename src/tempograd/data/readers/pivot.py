@@ -205,8 +205,7 @@ def _wide(
     if options.channels is not None and len(options.channels) != 1:
         raise DataError(
             f"{short_path(table.path)} has one row per series, and so one channel: name one in "
-            f"{arg:source.channels}, got "
-            f"{listed(options.channels)}."
+            f"{arg:source.channels}, got {listed(options.channels)}."
         )
     names = None
     if roles.id:
@@ -376,9 +375,9 @@ def time_index(table: Table, series: Text, time: Text | None, align: str | None,
 def gap_fault(path: str | Path, whose: str, time: str) -> InputError:
     """Say that a series has no row for a time, and what there is to choose from."""
     return InputError(
-        f"{short_path(path)}: {whose} has no row for time {one_line(time, 20)}, which "
-        f"others have: pass {arg:source.align=time} to mask missing times, or {arg:source.align=order} "
-        "if the k-th row of each series is its step k."
+        f"{short_path(path)}: {whose} has no row for time {one_line(time, 20)}, which others have: pass "
+        f"{arg:source.align=time} to mask missing times, or {arg:source.align=order} if the k-th row of each "
+        "series is its step k."
     )
 
 

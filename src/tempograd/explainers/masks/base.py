@@ -125,8 +125,7 @@ class LearntMask(Explainer):
         if isinstance(block.steps, str):
             raise InputError(
                 f"{arg:question.steps=own} asks for each step by itself, but this method explains all chosen "
-                "steps together: "
-                f"leave {arg:question.steps} out, or pass a list of steps."
+                f"steps together: leave {arg:question.steps} out, or pass a list of steps."
             )
         apart = self._distance(raw.to(ask.precision), ask.output, block.steps)
 

@@ -48,8 +48,7 @@ class PrefixExplainer(Explainer):
         if steps is not None and not (isinstance(steps, str) and steps == "own"):
             raise InputError(
                 f"{self.name} scores a value by the predictions from its own step on, got "
-                f"{arg:question.steps={brief(steps)}}: "
-                "leave steps out, or use integrated_gradients."
+                f"{arg:question.steps={brief(steps)}}: leave steps out, or use integrated_gradients."
             )
         values = torch.zeros(ask.x.shape, device=ask.x.device)
 
@@ -88,8 +87,7 @@ class PrefixExplainer(Explainer):
         if prefixes.ask.output == "raw" and not is_probability(distributions(prefixes.outputs)):
             raise InputError(
                 f"{self.name} compares probabilities, but with {arg:question.output=raw} the model's rows are "
-                "none: leave "
-                "output out if softmax belongs there, and use winit or occlusion for regression."
+                "none: leave output out if softmax belongs there, and use winit or occlusion for regression."
             )
 
     def _require_width(self, learnt: int, ask: Ask) -> None:

@@ -167,7 +167,7 @@ def _check(ask: Ask, method: str) -> None:
         )
     if ask.output == "sigmoid":
         raise InputError(
-            f"{method} is for classifiers, and {arg:predictor.task=multilabel} has no classes: use occlusion or "
+            f"{method} is for classifiers, and the task 'multilabel' has no classes: use occlusion or "
             "integrated_gradients."
         )
     if ask.output == "raw":
@@ -177,8 +177,8 @@ def _check(ask: Ask, method: str) -> None:
         if not is_probability(raw):
             raise InputError(
                 f"{method} is for classifiers: with {arg:question.output=raw} the model's rows are no "
-                "probabilities; leave "
-                "output out if softmax belongs there, and use occlusion or integrated_gradients for regression."
+                "probabilities; leave output out if softmax belongs there, and use occlusion or "
+                "integrated_gradients for regression."
             )
 
 
