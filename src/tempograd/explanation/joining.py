@@ -82,12 +82,12 @@ def _require_distinct(ids: Tensor, names: Sequence[str] | None) -> None:
 
 def _require_alike(first: Explanation, part: Explanation, number: int) -> None:
     """Refuse a part that was explained in another way than the first."""
-    for each in of_kind(first, "alike"):
-        mine, other = getattr(first, each.name), getattr(part, each.name)
+    for name in (*(each.name for each in of_kind(first, "alike")), "target_text", "background"):
+        mine, other = getattr(first, name), getattr(part, name)
         if mine != other:
             raise InputError(
-                f"Part {number} differs from part 0 in {_difference(each.name, other, mine)}: join explanations "
-                "that were made alike."
+                f"Part {number} differs from part 0 in {_difference(name, other, mine)}: join explanations that "
+                "were made alike."
             )
     if not same_output(first, part):
         raise InputError(f"Part {number} explains another output than part 0: join explanations of the same one.")
