@@ -416,8 +416,8 @@ class Request:
             several = len(whole) > 1
             choice = f"an address such as {(0,) * len(whole)}" if several else f"0 to {columns - 1}"
             raise InputError(
-                f"The model returns {columns} numbers per series, and the task 'regression' has no predicted class "
-                f"to choose one by: pass {arg:question.target}, {choice}."
+                f"The model returns {columns} numbers per series, and the task 'regression' has no predicted "
+                f"class to choose one by: pass {arg:question.target}, {choice}."
             )
         if self.task == "forecast":
             self.requested_target = mean()
