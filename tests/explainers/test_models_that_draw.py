@@ -101,14 +101,14 @@ def test_models_that_draw_are_noticed(kind, method, tmp_path):
         found = tg.explain(model, X, method, **options(model))
     assert sum("stochastic" in str(each.message) for each in caught) == 1
     for said in (found.verdict(), found.verdict(0), tg.Explanation.load(found.save(tmp_path / "e")).verdict()):
-        assert said == "noisy: the model answers the same series differently each time; pass draws=32"
+        assert said == "noisy: the model is stochastic each time; pass draws=32"
     assert diagnostics.poor(found)
 
 
 def test_evaluate_notices_too():
     with pytest.warns(tg.TempogradWarning, match="The model is stochastic"):
         found = tg.explain(KINDS["dropout that stays on"], X, "occlusion")
-    with pytest.warns(tg.TempogradWarning, match="so these scores hold its noise"):
+    with pytest.warns(tg.TempogradWarning, match="so these scores contain that noise"):
         tg.evaluate(KINDS["dropout that stays on"], found)
 
 
@@ -326,7 +326,7 @@ def test_a_module_that_gave_no_reason_for_doubt_is_not_looked_at_twice():
     assert more == first  # of another number, which was not looked at
     assert calls(series(20, 5, 2)) == again  # beyond a few it is always the same few
     model.noise = 1.0
-    with pytest.warns(tg.TempogradWarning, match="answers the same series differently"):
+    with pytest.warns(tg.TempogradWarning, match="is stochastic"):
         tg.explain(model, X, "occlusion")
     model.noise = 0.0
     assert calls(X) == again
