@@ -1,6 +1,5 @@
 """The picture of a forecast: numbers of a linear forecaster by hand, and what stands in it."""
 
-
 import numpy as np
 import pytest
 import torch
