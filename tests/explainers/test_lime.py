@@ -70,7 +70,15 @@ def test_tied_cells_share_one_optimum(samples):
         torch.testing.assert_close(fits[0] - fits[0].mean(), fits[1] - fits[1].mean(), rtol=0, atol=1e-4)
 
 
-def test_gradients_alone_arrive_at_the_same_place(monkeypatch):
+def test_few_samples_need_no_iterations(monkeypatch):
+    """The path ends at the solution by itself; the iterations are for what it leaves."""
+    z, y, weight = problems(30, 25, 60)
+    expected = lasso(z, y, weight, 0.02, relative=True)
+    monkeypatch.setattr(lime, "_descend", None)
+    torch.testing.assert_close(lasso(z, y, weight, 0.02, relative=True), expected, rtol=0, atol=0)
+
+
+def test_without_its_start_the_iteration_arrives_at_the_same_place(monkeypatch):
     z, y, weight = problems(3, 25, 40)
     expected = lasso(z, y, weight, 0.05, relative=True)
     monkeypatch.setattr(lime, "FEW", 0)

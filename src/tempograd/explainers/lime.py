@@ -22,15 +22,15 @@ from tempograd.typing import LimeDistance, Setting
 #
 # .. math:: \min_{b, \beta} \; \tfrac12 \sum_i p_i (y_i - b - z_i^\top \beta)^2 + \alpha \lVert \beta \rVert_1 .
 #
-# The intercept leaves when both sides are centred at their weighted means. Accelerated proximal gradients, with
-# the cells × cells matrix where it is the smaller one, end with the optimality conditions. Few samples leave so
-# many cells nearly tied that gradients alone are slow: now and then the active ones go to their optimum together.
+# The intercept leaves when both sides are centred at their weighted means. Few samples: the path of solutions
+# from the largest useful :math:`\alpha` downwards is piecewise linear and is followed from corner to corner, which
+# is exact. Many samples: accelerated proximal gradients, with the cells × cells matrix where it is the smaller
+# one. Both end with the optimality conditions, so that neither has to be believed.
 
-FEW = 128  # samples up to which the active cells are few enough for that
-RIDGE = 1e-13
+FEW = 128  # samples up to which following the path is cheaper than iterating
 TIGHT = 1e-11  # violation of the optimality conditions, as a share of the largest covariance
 PATIENCE = 20_000  # iterations
-MOVES = 10  # of the active cells together, after every look
+CORNERS = 20  # per sample; only where many cells are tied there are so many
 GOLDEN = 0.6180339887498949
 CHECK = 10  # iterations between two looks at the optimality conditions
 
@@ -49,6 +49,10 @@ class LassoProblem(NamedTuple):
         if self.square is not None:
             return self.covariance - self.square @ beta
         return self.columns @ (self.scores - self.columns.mT @ beta)
+
+    def of(self, rows: Tensor) -> "LassoProblem":
+        """Return some of the problems."""
+        return LassoProblem(*(None if part is None else part[rows] for part in self))  # type: ignore[arg-type]
 
 
 class LassoFit(NamedTuple):
@@ -86,7 +90,11 @@ def lasso(z: Tensor, y: Tensor, weight: Tensor, alpha: float, *, relative: bool)
     fit = LassoProblem(
         columns, scores, covariance, alpha * (largest if relative else torch.ones_like(largest)), square
     )
-    beta = _descend(fit, TIGHT * largest)
+    beta = _corners(fit) if samples <= min(FEW, cells) else torch.zeros_like(covariance)
+    tolerance = TIGHT * largest
+    left = (violation(fit, beta) > tolerance).flatten(1).any(1)
+    if bool(left.any()):
+        beta[left] = _descend(fit.of(left), beta[left], tolerance[left])
     penalty = alpha * (_largest_covariance(fit) if relative else p)
     return LassoFit(beta, *_errors(fit, beta, p, penalty))
 
@@ -181,23 +189,19 @@ def violation(fit: LassoProblem, beta: Tensor) -> Tensor:
     return off.amax(1, keepdim=True)
 
 
-def _descend(fit: LassoProblem, tolerance: Tensor) -> Tensor:
+def _descend(fit: LassoProblem, beta: Tensor, tolerance: Tensor) -> Tensor:
     """Accelerated proximal gradients; the momentum starts anew where it points uphill."""
-    size, moves = 1 / _curvature(fit), MOVES if fit.square is None and fit.scores.shape[1] <= FEW else 0
-    point = beta = torch.zeros_like(fit.covariance)
-    age = torch.ones_like(fit.alpha)
-    for count in range(PATIENCE):
-        if count % CHECK == 0:
-            for _ in range(moves if count else 0):
-                point = beta = _active_optimum(fit, beta)
-            if bool((violation(fit, beta) <= tolerance).all()):
-                return beta
+    size = 1 / _curvature(fit)
+    point, age = beta, torch.ones_like(fit.alpha)
+    for count in range(1, PATIENCE + 1):
         target = point + size * fit.slope(point)
         moved = target.sign() * (target.abs() - size * fit.alpha).clamp(min=0)
         uphill = ((point - moved) * (moved - beta)).sum(1, keepdim=True) > 0
         older = torch.where(uphill, 1.0, (1 + (1 + 4 * age**2).sqrt()) / 2)
         point = moved + torch.where(uphill, 0.0, (age - 1) / older) * (moved - beta)
         beta, age = moved, older
+        if count % CHECK == 0 and bool((violation(fit, beta) <= tolerance).all()):
+            return beta
     warn(f"A Lasso problem of LIME did not converge in {PATIENCE} iterations: use more samples or a larger alpha.")
     return beta
 
@@ -214,18 +218,92 @@ def _curvature(fit: LassoProblem) -> Tensor:
     return bound
 
 
-def _active_optimum(fit: LassoProblem, beta: Tensor) -> Tensor:
-    """Move the largest coefficients to their joint optimum, or up to where the first of them is 0."""
-    cell = beta.abs().topk(min(fit.columns.shape[1:]), dim=1).indices.mT  # (series, problems, slots)
+class LassoPath(NamedTuple):
+    """Where the path of each problem stands; slots hold the active cells. Shapes are (series, problems, …)."""
+
+    level: Tensor  # the penalty reached so far
+    covariance: Tensor  # (…, cells)
+    cell: Tensor  # (…, slots), the cell in each slot
+    sign: Tensor  # (…, slots), 0 for an empty slot
+    beta: Tensor  # (…, slots)
+    column: Tensor  # (…, slots, samples)
+    active: Tensor  # (…, cells)
+
+    def solution(self) -> Tensor:
+        """Return the coefficients of all cells."""
+        return torch.zeros_like(self.covariance).scatter_add_(-1, self.cell, self.beta)
+
+
+def _corners(fit: LassoProblem) -> Tensor:
+    """Follow the solutions from all zero down to ``alpha``; between two corners the active cells stay the same."""
+    covariance, alpha = fit.covariance.mT, fit.alpha[:, 0]
+    slots = min(fit.columns.shape[1:])
+    empty = covariance.new_zeros(*alpha.shape, slots)
+    level, entering = covariance.abs().max(-1)
+    column = empty[..., None].expand(*empty.shape, fit.columns.shape[2])
+    active = torch.zeros_like(covariance, dtype=torch.bool)
+    path = LassoPath(level, covariance, empty.long(), empty, empty, column, active)
+    rows, joins, beta = torch.arange(len(level), device=level.device), level > alpha, torch.zeros_like(covariance)
+    for count in range(CORNERS * slots):
+        if count % CHECK == 0:  # those that have arrived step aside
+            on = (path.level > alpha).any(1)
+            beta[rows[~on]] = path.solution()[~on]
+            if not bool(on.any()):
+                break
+            fit, alpha, rows, joins, entering = fit.of(on), alpha[on], rows[on], joins[on], entering[on]
+            path = LassoPath(*(part[on] for part in path))
+        path, joins, entering = _next_corner(_join(path, fit, joins, entering), fit, alpha)
+    else:
+        beta[rows] = path.solution()
+    return beta.mT
+
+
+def _join(path: LassoPath, fit: LassoProblem, joins: Tensor, entering: Tensor) -> LassoPath:
+    """Put the cells that join into the first empty slots."""
+    cell = entering[..., None]
+    first = torch.where(joins, (path.sign == 0).int().argmax(-1), -1)[..., None]
+    here = torch.arange(path.sign.shape[-1], device=cell.device) == first
     series = torch.arange(len(cell), device=cell.device)[:, None, None]
-    value, slope = beta.mT.gather(-1, cell), (fit.slope(beta) - fit.alpha * beta.sign()).mT.gather(-1, cell)
-    column = fit.columns[series, cell] * (value != 0)[..., None]
-    ridge = torch.where(value == 0, 1.0, RIDGE).to(value)  # more active cells than samples have no one optimum
-    move = torch.linalg.solve_ex(column @ column.mT + torch.diag_embed(ridge), slope[..., None])[0][..., 0]
-    move = torch.where(value == 0, 0, move.nan_to_num(0, 0, 0))
-    until, gone = torch.where(move * value < 0, -value / move, torch.inf).min(-1, keepdim=True)
-    value = (value + until.clamp(max=1) * move).scatter(-1, gone, 0).where(until <= 1, value + move)
-    return beta.mT.scatter(-1, cell, value).mT
+    return path._replace(
+        cell=torch.where(here, cell, path.cell),
+        sign=torch.where(here, path.covariance.gather(-1, cell).sign(), path.sign),
+        column=torch.where(here[..., None], fit.columns[series, cell], path.column),
+        active=path.active.scatter(-1, cell, path.active.gather(-1, cell) | joins[..., None]),
+    )
+
+
+def _next_corner(path: LassoPath, fit: LassoProblem, alpha: Tensor) -> tuple[LassoPath, Tensor, Tensor]:
+    """Go on until a cell joins, one leaves, or ``alpha`` is reached."""
+    level, covariance, cell, sign, beta, column, active = path
+    used = sign != 0
+    identity = torch.eye(sign.shape[-1], dtype=sign.dtype, device=sign.device)
+    between = torch.where(used[..., None] & used[..., None, :], column @ column.mT, identity)
+    speed = torch.linalg.solve_ex(between, sign[..., None])[0][..., 0].nan_to_num(0, 0, 0)
+    drift = (speed[..., None, :] @ column)[..., 0, :] @ fit.columns.mT
+
+    wait = torch.full_like(covariance, torch.inf)
+    for side in (1, -1):  # a cell joins when its covariance meets the level, from below or from above
+        nearing = 1 - side * drift
+        until = (level[..., None] - side * covariance).clamp(min=0) / nearing
+        wait = torch.where((nearing > 1e-9) & ~active & (until < wait), until, wait)
+    join, entering = wait.min(-1)
+    leave, gone = torch.where(speed * beta < 0, -beta / speed, torch.inf).min(-1)
+    step = torch.minimum(torch.minimum(join, leave), level - alpha).clamp(min=0)
+
+    leaves = (leave <= step) & (level > alpha)
+    joins = (join <= step) & ~leaves & (level - step > alpha) & ~used.all(-1)
+    out = leaves[..., None] & (torch.arange(sign.shape[-1], device=sign.device) == gone[..., None])
+    lost = cell.gather(-1, gone[..., None])
+    following = LassoPath(
+        level=level - step,
+        covariance=covariance - step[..., None] * drift,
+        cell=cell,
+        sign=torch.where(out, 0, sign),
+        beta=torch.where(out, 0, beta + step[..., None] * speed),
+        column=column,
+        active=active.scatter(-1, lost, active.gather(-1, lost) & ~leaves[..., None]),
+    )
+    return following, joins, entering
 
 
 LEAST, MOST = 50, 4096  # samples chosen by default
