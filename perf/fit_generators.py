@@ -26,7 +26,7 @@ from torch import Tensor, nn
 import peers
 import tempograd as tg
 from tempograd.data import Series
-from tempograd.explainers.prefix.fit import Generator
+from tempograd.explainers.prefix import Generator
 from tempograd.metrics.evaluation import measure
 from tempograd_paper.cell import Cell, Measure
 from tempograd_paper.protocols.series import evenly

@@ -11,7 +11,7 @@ from tempograd.core.errors import InputError, ModelError, SettingError
 from tempograd.core.question import Question
 from tempograd.engine import Ask
 from tempograd.explainers import ContraLSP
-from tempograd.explainers.masks.replacements import Replacement, Trend, _Gates, contrast, seeded, two_means
+from tempograd.explainers.masks import Replacement, Trend, _Gates, contrast, seeded, two_means
 from tests.helpers.literal_methods import blind, first_network, literal_contralsp
 from tests.helpers.models import Recurrent, series, smooth
 

@@ -10,8 +10,7 @@ from torch.nn.functional import kl_div
 from tempograd.core.errors import InputError, ModelError, SettingError, TempogradWarning
 from tempograd.engine import Block
 from tempograd.explainers import Dynamask
-from tempograd.explainers.masks.base import PERTURBATIONS, perturbation
-from tempograd.explainers.masks.dynamask import area_term, time_term
+from tempograd.explainers.masks import PERTURBATIONS, area_term, perturbation, time_term
 from tests.helpers.models import Recurrent, linear, series, smooth
 
 DOUBLE = torch.float64

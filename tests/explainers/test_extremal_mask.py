@@ -8,7 +8,7 @@ from tempograd.core.errors import InputError, ModelError, SettingError
 from tempograd.core.question import Question
 from tempograd.engine import Ask
 from tempograd.explainers import ExtremalMask
-from tempograd.explainers.masks.replacements import Replacement, seeded
+from tempograd.explainers.masks import Replacement, seeded
 from tests.helpers.literal_methods import blind, first_network, literal_extremal_mask
 from tests.helpers.models import Recurrent, series, smooth
 

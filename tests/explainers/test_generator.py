@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.explainers.prefix.base import FitSchedule, FitTask, learn
-from tempograd.explainers.prefix.fit import Generator, nearest_past
+from tempograd.explainers.prefix import FitSchedule, FitTask, Generator, learn, nearest_past
 from tests.helpers.literal_methods import Known
 from tests.helpers.models import series
 

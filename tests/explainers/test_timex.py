@@ -11,8 +11,8 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.core.errors import InputError, ModelError, SettingError, TempogradWarning
-from tempograd.explainers.timex.networks import Conditioner, MaskGenerator, copied, find_embedding, gate, step_code
-from tempograd.explainers.timex.training import Training
+from tempograd.explainers.embeddings import copied, find_embedding
+from tempograd.explainers.timex import Conditioner, MaskGenerator, Training, gate, step_code
 from tests.helpers.models import Recurrent, check_left_as_found, linear, series, smooth
 
 TRAIN = series(24, 9, 3, seed=50)

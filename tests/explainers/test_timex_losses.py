@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
 
-from tempograd.explainers.timex.training import (
+from tempograd.explainers.timex import (
     connection_loss,
     gaussian_kl,
     geometry,

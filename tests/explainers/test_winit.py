@@ -9,8 +9,7 @@ from torch import nn
 import tempograd as tg
 from tempograd.core.errors import InputError, ModelError, SettingError
 from tempograd.core.rng import Stream, fold_in, keys, normal, randint
-from tempograd.explainers.prefix.base import FitSchedule, learn
-from tempograd.explainers.prefix.winit import WindowGenerator, next_values, windows_of
+from tempograd.explainers.prefix import FitSchedule, WindowGenerator, learn, next_values, windows_of
 from tests.helpers.models import Recurrent, linear, series
 
 DOUBLE = torch.float64

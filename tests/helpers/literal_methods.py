@@ -11,8 +11,8 @@ from torch.nn.functional import normalize
 
 import tempograd as tg
 from tempograd.core.rng import Stream, fold_in, keys, normal, split
-from tempograd.explainers.masks.replacements import Replacement, Trend, two_means
-from tempograd.explainers.prefix.fit import Generator
+from tempograd.explainers.masks import Replacement, Trend, two_means
+from tempograd.explainers.prefix import Generator
 from tempograd.sampling.segments import SegmentSettings
 
 DOUBLE = torch.float64

@@ -11,8 +11,7 @@ from tempograd.core.estimate import Estimate
 from tempograd.engine import Ask, slices
 from tempograd.explainers import Dynamask
 from tempograd.explainers.base import one_by_one
-from tempograd.explainers.masks.base import Groups
-from tempograd.explainers.masks.dynamask import Keep
+from tempograd.explainers.masks import Groups, Keep
 from tempograd_paper.labels import REAL
 from tempograd_paper.released.masks import HARD_LABELS, LAST_STEP, RAW, ReleasedMask, mean_losses, still
 

@@ -11,8 +11,7 @@ from tempograd.core import settings
 from tempograd.core.estimate import Estimate
 from tempograd.engine import Ask
 from tempograd.explainers import Fit
-from tempograd.explainers.prefix.base import FitSchedule, FitTask
-from tempograd.explainers.prefix.fit import Generator
+from tempograd.explainers.prefix import FitSchedule, FitTask, Generator
 from tempograd_paper.labels import REAL
 from tempograd_paper.released.base import Released
 

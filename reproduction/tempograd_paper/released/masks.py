@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tempograd.engine import Ask, apply_link, both_logits
-from tempograd.explainers.masks.base import Error, Groups, LearntMask, LossTerm, over_steps
+from tempograd.explainers.masks import Error, Groups, LearntMask, LossTerm, over_steps
 from tempograd_paper.released.base import Released
 
 RAW = "the error compares raw outputs, also where the classifier has probabilities"

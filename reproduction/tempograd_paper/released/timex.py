@@ -10,11 +10,12 @@ from torch import Tensor, nn
 from tempograd.core import settings
 from tempograd.engine import Ask, Batching, Block, Model, frozen, owner
 from tempograd.explainers import TimeX
-from tempograd.explainers.timex.networks import MaskGenerator, copied
-from tempograd.explainers.timex.timex import MaskNetwork
-from tempograd.explainers.timex.training import (
+from tempograd.explainers.embeddings import copied
+from tempograd.explainers.timex import (
     TINY,
     Batch,
+    MaskGenerator,
+    MaskNetwork,
     Objective,
     Read,
     Training,

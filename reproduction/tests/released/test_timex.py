@@ -6,8 +6,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.core.errors import SettingError, UnknownNameError
-from tempograd.explainers.timex.networks import MaskGenerator
-from tempograd.explainers.timex.training import label_geometry
+from tempograd.explainers.timex import MaskGenerator, label_geometry
 from tempograd_paper.released.timex import ReleasedTimeX, across, label_means, reverse_jensen_shannon
 from tempograd_paper.released.timexpp import ReleasedTimeXPP
 from tests.helpers.literal_methods import kl

@@ -44,7 +44,7 @@ class IntegratedGradients(Explainer):
 
     References
     ----------
-    .. [1] M. Sundararajan, A. Taly and Q. Yan, "Axiomatic Estimate for Deep Networks", ICML 2017.
+    .. [1] M. Sundararajan, A. Taly and Q. Yan, "Axiomatic Attribution for Deep Networks", ICML 2017.
        https://arxiv.org/abs/1703.01365
 
     Examples

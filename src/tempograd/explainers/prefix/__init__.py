@@ -1,1 +1,0 @@
-"""Methods that measure how a prediction changes from step to step: FIT and WinIT."""
