@@ -166,16 +166,17 @@ def found_task(
         if not picked and not TASKS[task].fits(shape, time):
             raise _contradiction(task, shape, time)
         return "binary" if task == "classification" and shape == (1,) else task
-    if steps and len(shape) == 2 and shape[0] == time:
+    by_step = len(shape) == 2 and shape[0] == time  # or a forecast of as many steps
+    if steps and by_step:
         return "per_step"
     if len(shape) == 1 and shape[0] > 1:
         return None if output == "raw" else "classification"
-    if output == "raw":
+    if output == "raw" and (picked or not by_step):
         return "regression" if shape == (1,) else "forecast"
     if output is not None and shape == (1,):
         return "binary"
     if output is not None and picked:
-        return "per_step" if len(shape) == 2 and shape[0] == time else None
+        return "per_step" if by_step else None
     raise _unclear(shape, time)
 
 
