@@ -56,7 +56,7 @@ class Case:
         for batch in torch.arange(masks.shape[1], device=x.device).split(max(1, self.limit // self.rows)):
             back = masks[:, batch] * (alpha[:, batch, None, None] - 1)
             z = torch.addcmul(x[:, None], back, difference[:, None])
-            gradient, score, _, _ = compute_gradients(self.ask, z, self.block)
+            ((gradient, score, _, _),) = compute_gradients([self.ask], z, [self.block])
             effects.append(gradient * difference[:, None])
             scores.append(score)
         weight = torch.ones_like(alpha) if weight is None else weight

@@ -14,7 +14,7 @@ torch.Size([1, 3, 2])
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,9 +22,9 @@ from torch import Tensor
 from tempograd import explainers
 from tempograd.core import validation
 from tempograd.core.errors import InputError, MissingExtraError, ModelError, brief
-from tempograd.core.question import Question
+from tempograd.core.question import Function, Question
 from tempograd.engine import Ask, Block, Call, FixedInputs, as_model, frozen, mutable_if_needed, require_torch
-from tempograd.engine.ask import Progress
+from tempograd.engine.ask import AskProgress
 from tempograd.engine.calls import Adapted
 from tempograd.engine.outputs import numbers_of
 from tempograd.explainers.timing import draw_whole
@@ -44,12 +44,11 @@ Forward = Callable[..., Tensor]
 Attributions = Tensor | tuple[Tensor, ...]
 Baselines = float | Tensor | tuple[float | Tensor, ...] | None
 Paths = Callable[[Block, int], GradientPath]
-Method = TypeVar("Method", bound=Callable[..., object])
 
 
-def _as_captum(method: Method) -> Method:
+def _as_captum(method: Function) -> Function:
     """Do what captum does to its methods, and keep their types: NoiseTunnel calls what this wraps."""
-    wrapped: Method = log_usage()(method)
+    wrapped: Function = log_usage()(method)
     return wrapped
 
 
@@ -184,7 +183,7 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
                 seed=self.seed,
                 batch_size=internal_batch_size,
                 call=Call(fixed=FixedInputs({})),  # which says that rows matter
-                progress=Progress(fits=True),  # the model fails with its own words
+                progress=AskProgress(fits=True),  # the model fails with its own words
             )
             ask = replace(ask, device=ask.x.device, dtype=ask.x.dtype)  # the inputs go to the model as they are
             scores = _cut(mutable_if_needed(lambda: _values(ask, method, _paths(ask, method, tensors))), tensors)

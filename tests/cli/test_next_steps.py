@@ -80,7 +80,9 @@ def folder(tmp_path, monkeypatch):
     sys.modules.pop("next_net", None)
 
 
-ALARM = ("--model", "next_net:Alarm")
+MODEL = ("--model", "next_net:Alarm")
+ALARM = (*MODEL, "--task", "binary")
+STEPS = ("--model", "next_net:Steps", "--task", "per_step", "--data", "steps.npz")
 TABLE = ("--data", "ward.csv", "--id", "bed", "--time", "hour", "--label", "state")
 FORMS = {
     "one logit": (*ALARM, "--data", "wards.npz"),
@@ -93,16 +95,16 @@ FORMS = {
     "a table with its channels": (*ALARM, *TABLE, "--channels", "pulse,sodium"),
     "names that look like options": (*ALARM, "--data", "signs.npz", "--classes=-1,1"),
     "the logit itself": (*ALARM, *TABLE, "--output", "raw", "--classes", "alive,died"),
-    "regression": (*ALARM, "--data", "values.npz", "--output", "raw"),
+    "regression": (*MODEL, "--data", "values.npz", "--task", "regression"),
     "labels of another number of classes": ("--model", "next_net:Three", *TABLE),
     "another number of classes": (*ALARM, "--data", "wards.npz", "--classes", "alive,died,lost"),
     "faulty labels": (*ALARM, "--data", "faulty.npz"),
     "no labels, odd names": (*ALARM, "--data=-bare.npy", "--out=-e.safetensors"),
-    "weights": ("--model", "next_net:Net", "--weights", "the weights.pt", "--data", "wards.npz"),
-    "one logit per step": ("--model", "next_net:Steps", "--data", "steps.npz"),
-    "own steps": ("--model", "next_net:Steps", "--data", "steps.npz", "--steps", "own", "--target", "0"),
-    "some steps": ("--model", "next_net:Steps", "--data", "steps.npz", "--steps", "3,4"),
-    "raw steps": ("--model", "next_net:Steps", "--data", "steps.npz", "--output", "raw"),
+    "weights": ("--model", "next_net:Net", "--task", "binary", "--weights", "the weights.pt", "--data", "wards.npz"),
+    "one logit per step": STEPS,
+    "own steps": (*STEPS, "--steps", "own", "--target", "0"),
+    "some steps": (*STEPS, "--steps", "3,4"),
+    "raw steps": (*STEPS, "--output", "raw"),
     "training series of a data set": (
         "--model",
         "gru.safetensors",
@@ -221,10 +223,10 @@ def test_what_warnings_say_to_pass(capsys):
     (advice,) = re.findall(r"pass (--[a-z]+ [a-z]+)\.", capsys.readouterr().err)
     assert main([*argv, "--method", "occlusion", *shlex.split(advice)]) == 0
     assert capsys.readouterr().err == ""
-    assert main(["evaluate", "explanation.safetensors", *ALARM, "--device", "cpu"]) == 0
+    assert main(["evaluate", "explanation.safetensors", *MODEL, "--device", "cpu"]) == 0
     assert capsys.readouterr().err == ""
     assert main([*argv, "--method", "random", "--out", "other.safetensors"]) == 0
-    both = ["evaluate", "explanation.safetensors", "other.safetensors", *ALARM, "--device", "cpu"]
+    both = ["evaluate", "explanation.safetensors", "other.safetensors", *MODEL, "--device", "cpu"]
     assert main(both) == 0
     advice = re.findall(r"(--baseline [a-z]+)", capsys.readouterr().err)
     assert len(advice) == 2

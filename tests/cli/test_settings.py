@@ -54,7 +54,7 @@ def test_what_is_no_setting_has_an_option_of_its_own(setting, place, capsys):
 
 WRONG = {
     "quirks=1": "No option of timing is called 'quirks'",
-    "control_variates=[]": "control_variates must be true or false, got []",
+    "control_variates=[]": "control_variates must be True or False, got []",
     "n_samples=[[[[": "n_samples must be an integer, got '[[[['",
     f"n_samples={DEEP}": "n_samples must be an integer, got '[[[",
     f"n_samples={'9' * 5000}": "n_samples must be an integer, got '999",
@@ -70,7 +70,7 @@ WRONG = {
     "draws=true": "draws must be an integer, got True",
     "precision=[]": "precision must be 'full', 'tf32' or 'bf16', got []",
     "output=1,2": "output must be 'probability' or 'raw', got [1, 2]",
-    "gradient_check=1": "gradient_check must be true or false, got 1",
+    "gradient_check=1": "gradient_check must be True or False, got 1",
     "target=[[[[]]]]": "target must",
     "baseline=[[1],[2,3]]": "baseline must hold numbers",
 }

@@ -25,7 +25,7 @@ def test_every_argument_that_a_sentence_names_is_an_option_of_a_command():
     assert len(named) > 60
     options = {said(f"{{arg:{noun}.{name}}}", "shell") for noun, name, _ in named}
     unknown = {option for option in options if option.startswith("--") and option.split()[0] not in known}
-    assert unknown == {"--factory", "--ids", "--modules"}  # which Python alone has
+    assert unknown == {"--factory", "--modules"}  # which Python alone has
 
 
 @pytest.fixture

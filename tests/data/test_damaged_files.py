@@ -453,7 +453,7 @@ def test_a_table_that_explodes_is_refused_before_it_is_built(write, monkeypatch)
     rows = ["id,time,a", *(f"{number},{number},1" for number in range(30_000))]
     assert refusal(write("a.csv", rows), align="time").endswith(
         "a.csv: a table of 30000 series × 30000 steps × 1 channel takes 5 GiB of memory for 30000 values: pass "
-        "align='order' (--align order) where series have times of their own, or cut the file."
+        "align='order' where series have times of their own, or cut the file."
     )
     assert tg.read_series(write("a.csv", rows), align="order").x.shape == (30_000, 1, 1)
     rows = ["id,time,channel,value", *(f"{number},{number},c{number},1" for number in range(500))]

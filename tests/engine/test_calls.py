@@ -291,7 +291,7 @@ def test_one_channel_without_an_axis(said):
 def test_an_error_about_sizes_names_both_layouts():
     inside = nn.Sequential(nn.Linear(CHANNELS, 4), nn.Flatten(), nn.Linear(4 * TIME, 2))
     for model, layout in ((Net(), "BTD"), (inside, "BDT")):
-        with pytest.raises(tg.TempogradError, match=r"; .* Predictor\(layout=\) that of the model\.$"):
+        with pytest.raises(tg.TempogradError, match=r"; .* tg\.Predictor\(layout=\) that of the model\.$"):
             tg.explain(tg.Predictor(model, layout=layout), X)
 
 

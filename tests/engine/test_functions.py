@@ -180,9 +180,7 @@ def test_the_precision_of_a_module_is_followed(kind):
 
 def test_a_module_that_cannot_be_found_in_another_precision_gets_a_sentence():
     net = Disturbed().double()
-    with pytest.raises(
-        tg.TempogradError, match=r"float32 on cpu .* tempograd\.Predictor\(function, modules=\[module\]\)"
-    ):
+    with pytest.raises(tg.TempogradError, match=r"float32 on cpu .* tg\.Predictor\(model, modules=\[module\]\)"):
         tg.explain(Hidden(net), series(3, 9, 3))
     found = tg.explain(tg.Predictor(Hidden(net), modules=[net]), series(3, 9, 3), n_samples=5)
     assert torch.equal(found.values, tg.explain(Turned(net), series(3, 9, 3), n_samples=5).values)

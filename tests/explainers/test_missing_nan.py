@@ -96,7 +96,7 @@ def test_infinity_stays_a_mistake():
 
 
 def test_the_sentence_about_nan_offers_it():
-    with pytest.raises(InputError, match=r"x holds NaN: pass tempograd\.Series\(x, mask='nan'\) if NaN marks"):
+    with pytest.raises(InputError, match=r"x holds NaN: pass tg\.Series\(x, mask='nan'\) if NaN marks"):
         tg.explain(linear(6, 2), HOLES)
     with pytest.raises(InputError, match="x holds NaN where mask= says that a value was observed"):
         tg.explain(linear(6, 2), tg.Series(HOLES, mask=torch.ones_like(GAPS)))

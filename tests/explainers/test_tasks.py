@@ -87,13 +87,14 @@ def test_labels_are_no_classes():
 
 def test_a_horizon_as_long_as_the_series_is_no_class_per_step():
     model = steep(9 * 3, shape=(9, 3))
-    for options in ({}, {"target": (4, 2)}, {"target": lambda y: y[:, 4, 2]}, {"output": "probability"}):
+    pick = lambda y: y[:, 4, 2]  # noqa: E731
+    for options in ({}, {"target": (4, 2)}, {"target": pick}, {"output": "probability"}, {"output": "raw"}):
         assert refused(model, **options).code == "model.task"
     found = silent(model, task="forecast", target=(4, 2))
     assert found.output_shape == (9, 3)
     assert found.target.tolist() == [14] * 6
     assert_sums_to(found, lambda y: y[:, 4, 2], model)
-    raw = silent(model, output="raw", target=(4, 2))
+    raw = silent(model, output="raw", target=pick)  # a function knows what it picks
     assert raw.task == "forecast"
     assert torch.equal(raw.values, found.values)
     steps = silent(model, steps=3)  # which only outputs per step have
@@ -188,7 +189,7 @@ def test_the_mean_of_a_forecast_is_explained_and_said():
     with pytest.warns(tg.TempogradWarning, match=r"of shape \(2, 3\).*pass target=\(1, 2\) for one of them"):
         assumed = integrated(model, output="raw")
     assert torch.equal(assumed.values, found.values)
-    assert "target.mean" in [finding.code for finding in assumed.assumptions]
+    assert "target.mean" in [finding.code for finding in assumed.findings]
     assert torch.equal(silent(model, target=tg.targets.mean()).values, found.values)
     single = silent(steep(1), task="forecast")
     assert single.target.tolist() == [0] * 6
@@ -279,16 +280,16 @@ def test_class_scores_are_an_assumption_unless_something_says_it(options, warned
         warnings.simplefilter("always")
         found = integrated(steep(3), **options)
     assert ["read as scores of classes" in str(each.message) for each in caught] == ([True] if warned else [])
-    listed = {finding.code for finding in found.assumptions}
+    listed = {finding.code for finding in found.findings if finding.severity == "assumption"}
     assert ("task.classes" in listed) == (warned is not None)
     assert ("target.predicted" in listed) == ("target" not in options)
     assert "baseline.zero" in listed
 
 
 def test_what_was_said_is_no_assumption():
-    assert silent(steep(2)).assumptions[0].code == "task.classes"  # of two, listed only
+    assert silent(steep(2)).findings[0].code == "task.classes"  # of two, listed only
     assert silent(steep(2), task="classification", target=1, baseline=0).assumptions == ()
-    assert [each.code for each in silent(steep(1), task="binary", baseline=0).assumptions] == ["target.one"]
+    assert [each.code for each in silent(steep(1), task="binary", baseline=0).findings] == ["target.one"]
 
 
 def test_real_labels_are_no_classes():

@@ -234,12 +234,13 @@ def test_the_text_tells_what_was_done():
     text = repr(tg.explain(linear(6, 2), series(3, 6, 2), "rand_ig", p=0.7, seed=4))
     assert text == (
         "Explanation(3 × 6 × 2, method='rand_ig', output='probability' (softmax over 3 outputs), baseline='zero', "
-        "seed=4, n_samples=50, p=0.7)"
+        "seed=4, n_samples=50, p=0.7)\n"
+        "Assumed: The predicted class of each series was explained; Values were compared with 0"
     )
 
 
 def test_printed_it_says_what_drove_the_first_series_and_how_sure_it_is():
-    found = tg.explain(linear(6, 2), tg.Series(series(3, 6, 2), ids=[5, 6, 7]))
+    found = tg.explain(linear(6, 2), tg.Series(series(3, 6, 2), ids=[5, 6, 7]), target=0, baseline="zero")
     first, second, third = str(found).splitlines()
     assert first == repr(found)
     assert "None" not in first  # settings that made no difference are left out

@@ -71,7 +71,10 @@ class Asked:
         known = {name: value for name, value in self.options.items() if name in OF_SERIES}
         question = {name: value for name, value in self.options.items() if name not in (*OF_SERIES, "x")}
         x = self.options["x"]
-        return tg.explain(self.world.model, tg.Series(x, **known) if known else x, **question)
+        model = self.world.model
+        if self.world.per_step and "steps" not in question:
+            model = tg.Predictor(model, task="per_step")
+        return tg.explain(model, tg.Series(x, **known) if known else x, **question)
 
     def _fill(self) -> None:
         """Choose the arguments: most are left out, a few are sound, up to two are anything."""

@@ -273,7 +273,7 @@ def test_a_hidden_module_on_another_device_gets_a_sentence():
             return globals()["_net"](z.transpose(1, 2))
 
     globals()["_net"] = Lstm().cuda()
-    with pytest.raises(tg.TempogradError, match=r"tempograd\.Predictor\(function, modules="):
+    with pytest.raises(tg.TempogradError, match=r"tg\.Predictor\(model, modules="):
         Timing()(Hidden(), series(5, 12, 3))
 
 

@@ -57,7 +57,7 @@ class Noisy(nn.Module):
 def test_draws_of_the_device_are_noticed_and_averaged():
     model = Noisy().cuda()
     before = torch.cuda.get_rng_state()
-    with pytest.warns(tg.TempogradWarning, match="pass draws=32"):
+    with pytest.warns(tg.TempogradWarning, match="Pass draws=32"):
         tg.explain(model, X, "occlusion", output="raw")
     found = tg.explain(model, X, "occlusion", output="raw", draws=8)
     assert torch.equal(before, torch.cuda.get_rng_state())

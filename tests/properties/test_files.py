@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tempograd as tg
+from tempograd.core.question import Question
 from tempograd.explanation import Facts
 from tests.helpers.explanations import made
 from tests.helpers.strategies import IDS, NAMES, SEEDS, batches
@@ -64,7 +65,7 @@ def same(one, other):
     if isinstance(one, torch.Tensor):
         bits = {torch.float32: torch.int32, torch.float64: torch.int64}.get(one.dtype, one.dtype)
         return one.dtype == other.dtype and torch.equal(one.view(bits), other.contiguous().view(bits))
-    return one == other
+    return all(map(same, vars(one).values(), vars(other).values())) if isinstance(one, Question) else one == other
 
 
 @given(explanations(), st.booleans())

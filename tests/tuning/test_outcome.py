@@ -32,7 +32,7 @@ def test_the_verdict_says_setting_scores_difference_and_series():
 
 def test_a_score_that_is_never_defined_is_told():
     truth = torch.zeros(20, 12, 1)
-    found = tg.tune(weighted, X, Mixed(), metric="auroc", truth=truth, grid=[{"quality": 1.0}], **RAW)
+    found = tg.tune(weighted, tg.Series(X, truth=truth), Mixed(), metric="auroc", grid=[{"quality": 1.0}], **RAW)
     assert found.verdict() == "The default stays: AUROC is defined for none of the series."
 
 

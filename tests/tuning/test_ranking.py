@@ -105,9 +105,9 @@ def test_series_whose_score_is_not_defined_do_not_count():
     x = noise(20)
     truth = torch.zeros(20, 12, 1)
     truth[5:, 8:] = 1  # the first five have nothing to find
-    found = tg.rank(weighted, x, [Mixed(quality=1.0)], metric="auroc", truth=truth, **RAW)
+    found = tg.rank(weighted, tg.Series(x, truth=truth), [Mixed(quality=1.0)], metric="auroc", **RAW)
     assert " by AUROC on 15 series" in found.verdict()
-    none = tg.rank(weighted, x, [Mixed(quality=1.0)], metric="auroc", truth=0 * truth, **RAW)
+    none = tg.rank(weighted, tg.Series(x, truth=0 * truth), [Mixed(quality=1.0)], metric="auroc", **RAW)
     assert none.verdict() == "Cannot tell: AUROC is defined for none of the series."
     assert none.best == ()
 

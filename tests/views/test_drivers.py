@@ -211,8 +211,8 @@ def test_outputs_of_steps_are_told_by_their_mean_and_effects_as_sums():
     up = 1 / (1 + np.exp(-x[0, :, 0].double().numpy()))
 
     def told(times=None, **asked):
-        given = tg.Series(x, times=times)
-        found = tg.explain(tg.Predictor(slope, task="per_step"), given, "integrated_gradients", **asked)
+        model, given = tg.Predictor(slope, task="per_step"), tg.Series(x, times=times)
+        found = tg.explain(model, given, "integrated_gradients", baseline="zero", **asked)
         sentence = found.describe(0)
         assert sentence == found.describe(0, model=slope) or asked.get("steps") == "own"  # which keeps no mean
         return found.describe(0, model=slope)

@@ -426,7 +426,7 @@ class Run:
                     x = np.zeros(shape, dtype=batch.x.dtype) if x is None else x
                     _copy(batch, places, x, mask)
         except DataError as error:
-            warn(f"{error.finding.marked.rstrip('.')}: the series themselves are left out.")
+            warn(f"{error.finding.text.rstrip('.')}: the series themselves are left out.")
             return None, None
         if x is not None and np.isnan(x).any():  # missing="mask", as the call left them out
             mask &= ~np.isnan(x)

@@ -250,7 +250,7 @@ def _filled(keys: NDArray[np.int64], least: int) -> tuple[NDArray[np.int64], int
 def _reason(error: Exception) -> str:
     """Return why a series has no explanation, arguments in the sentence marked."""
     if isinstance(error, TempogradError):
-        return one_line(error.finding.marked, LONGEST)
+        return one_line(error.finding.text, LONGEST)
     first_line = str(error).strip().partition("\n")[0] or type(error).__name__
     return one_line(f"{type(error).__name__}: {first_line}", LONGEST)
 

@@ -259,7 +259,7 @@ def _add_offered(parts: Any, wanted: str | None, *, everything: bool) -> None:
         except TempogradError as error:
             if name == wanted:
                 raise
-            warn(error.finding.marked)
+            warn(error.finding.text)
         many = f"offered by several packages: {listed(map(package, points))}"
         line = about(points[0]) if len(points) == 1 else many
         parts.add_parser(name, help=line.replace("%", "%%"))

@@ -290,7 +290,7 @@ def labelled(args: argparse.Namespace) -> tuple[Series, bool]:
         series, faulty = read_data(args.data, args), False
     except TempogradError as error:
         series, faulty = read_data(args.data, args, labels=False), True  # fails again if labels are not the reason
-        warn(f"The labels are left out. {error.finding.marked}")
+        warn(f"The labels are left out. {error.finding.text}")
     warn_of_padding(args, series)
     series = series.padded()
     if args.limit is not None:

@@ -221,7 +221,7 @@ def are_counted() -> bool:
 _collecting: "ContextVar[list[Finding] | None]" = ContextVar("tempograd_findings", default=None)
 
 
-def collect() -> "list[Finding]":
+def collect_findings() -> "list[Finding]":
     """Return an empty list, which what is noted in this thread goes to until the next such list."""
     findings: list[Finding] = []
     _collecting.set(findings)
@@ -247,7 +247,7 @@ def warn(message: "str | Finding", **data: object) -> None:
     note(finding)
     counts = _counting.get()
     if counts is not None:
-        counts.add(_whole_line(finding.marked))
+        counts.add(_whole_line(finding.text))
         return
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("tempograd."):

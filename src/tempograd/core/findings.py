@@ -28,12 +28,14 @@ SPELLINGS = {
         "pass --background",
     ),
     "load.model": ("tg.load_model", "--model"),
+    "load.weights": ("tg.load_model('module:callable', weights=…)", "--model module:callable --weights …"),
     "run.faults": ("open_run(…).faults()", "'tempograd runs FOLDER'"),
     "run.failures": ("open_run(…).failures()", "'tempograd runs FOLDER'"),
     "predictor.layout": ("tg.Predictor(layout=)", "--model-layout"),
     "series.layout": ("tg.Series(layout=)", "(series, time, channel)"),
     "series.layout=BDT": ("tg.Series(x, layout='BDT')", "a file written as (series, time, channel)"),
     "series.truth": ("truth=", "--data with an array truth"),
+    "series.truth=…": ("tg.Series(x, truth=…)", "--data with an array truth"),
     "series.x": ("x=", "--data"),
     "tune.grid": (", or pass grid= with settings of your own", ""),
     "series.lengths=padded": ("series.padded()", "--lengths padded"),
@@ -164,7 +166,7 @@ class Finding:
     data : mapping
         The numbers and names in it.
     text : str
-        The sentence, its arguments marked, where no row of :data:`SAYS` has it.
+        The sentence, its arguments marked; by default that of the row of :data:`SAYS`.
     """
 
     code: str
@@ -172,19 +174,18 @@ class Finding:
     data: Mapping[str, Any] = field(default_factory=dict)
     text: str = ""
 
+    def __post_init__(self) -> None:
+        """Take the sentence of the row, so that files have it and readers of them need not know the code."""
+        object.__setattr__(self, "text", self.text or SAYS[self.code].format(arg=arg, **self.data))
+
     @classmethod
     def of_warning(cls, message: str, data: Mapping[str, Any]) -> "Finding":
         """Return a warning: the code of a row with its data, or a sentence."""
         return cls(message, "warning", data) if message in SAYS else cls("warning", "warning", data, message)
 
-    @property
-    def marked(self) -> str:
-        """Return the sentence with its arguments marked, for whoever will know the reader."""
-        return self.text or SAYS[self.code].format(arg=arg, **self.data)
-
     def say(self, dialect: Dialect = "python") -> str:
         """Return the sentence in the words of a reader."""
-        return said(self.marked, dialect)
+        return said(self.text, dialect)
 
     def __str__(self) -> str:
         return self.say()

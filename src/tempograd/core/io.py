@@ -15,7 +15,7 @@ import safetensors
 from safetensors import SafetensorError
 from torch import Tensor
 
-from tempograd.core.errors import DataError, InputError, OutputError, brief, one_line, short_path
+from tempograd.core.errors import DataError, InputError, OutputError, TempogradError, brief, one_line, short_path
 from tempograd.core.findings import arg
 from tempograd.core.progress import uninterrupted
 from tempograd.core.validation import unexpanded
@@ -161,7 +161,7 @@ def made(folder: str | Path, *, tried: bool = False) -> Path:
 def _one_sentence(path: str | Path, problem: str = "cannot be written") -> Iterator[None]:
     try:
         yield
-    except OutputError:
+    except TempogradError:
         raise
     except (OSError, ValueError, SafetensorError) as error:  # ValueError: a zero byte in the name
         raise OutputError(f"{short_path(path)} {problem}: {reason(error)}.") from error
@@ -170,6 +170,8 @@ def _one_sentence(path: str | Path, problem: str = "cannot be written") -> Itera
 def _target(path: Path, kind: Kind | None, force: bool, inputs: Iterable[str | Path] = ()) -> Path:
     """Return the file that a path leads to; one sentence if it must not be written."""
     name, target = short_path(path), Path(os.path.realpath(path))
+    if kind in (EXPLANATION, MODEL, EXPLAINER):
+        str(path).encode()  # safetensors writes files with other names, but cannot read them
     try:
         status = target.stat()
     except FileNotFoundError:

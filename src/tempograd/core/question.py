@@ -140,7 +140,9 @@ def asks(*, without: Collection[str] = ("targets",), settings: bool = True) -> C
     Those that it refuses are left out; with ``settings`` it takes further options.
     """
     shown = [
-        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type)
+        inspect.Parameter(
+            f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=Asked.__annotations__[f.name]
+        )
         for kind in (Question, Effort)
         for f in fields(kind)
         if f.name not in without

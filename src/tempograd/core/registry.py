@@ -117,7 +117,7 @@ class Registry(Mapping[str, T]):
             try:
                 found[name] = self[name]
             except TempogradError as error:
-                warn(error.finding.marked)
+                warn(error.finding.text)
         return found
 
     def __getitem__(self, name: str) -> T:

@@ -105,7 +105,7 @@ def load_dataset(
     except UnknownNameError as error:
         if not DATASETS.offers:  # no other package brings any
             error.args = (f"{error} {MORE}",)
-            error.finding = replace(error.finding, text=f"{error.finding.marked} {MORE}")
+            error.finding = replace(error.finding, text=f"{error.finding.text} {MORE}")
         raise
     return loader(root=None if folder is None else _folder(folder), variant=variant, fold=fold)
 

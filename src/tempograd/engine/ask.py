@@ -89,7 +89,7 @@ class Resolved:
 
 
 @dataclass(eq=False)
-class Progress:
+class AskProgress:
     """What passes have told so far."""
 
     resolved: Resolved | None = None
@@ -127,7 +127,7 @@ class Ask:
     background: Background | None = None  # other series that are the baseline, whose mean is then ``baseline``
     several: tuple["Ask", ...] = ()  # one for each target, where there are several
     shortcuts: dict[str, Any] = field(default_factory=dict)  # what was found out about the model
-    progress: Progress = field(default_factory=Progress)
+    progress: AskProgress = field(default_factory=AskProgress)
 
     @classmethod
     def create(
@@ -151,7 +151,8 @@ class Ask:
         check_steps(question.steps, task)
         called = validation.check_classes(classes, None)
         question = replace(question, target=named_target(question.target, called))
-        run_checks(STEPS, {"target": question.target, "steps": question.steps})
+        if question.steps is not None:
+            run_checks(STEPS, {"target": question.target, "steps": question.steps})
         x = validation.check_series(x, gaps=mask is not None)
         observed = validation.check_mask(mask, x)
         x, observed, absent = validation.without_gaps(x, observed, question.baseline, "baseline", empty)
@@ -179,8 +180,9 @@ class Ask:
         """Return a fresh ask that differs in some of its parts, or in its question's."""
         asked = {name: changes.pop(name) for name in ("target", "steps") if name in changes}
         question = replace(self.question, **asked)
-        run_checks(STEPS, {"target": question.target, "steps": question.steps})
-        return replace(self, question=question, progress=Progress(), **changes)
+        if question.steps is not None:
+            run_checks(STEPS, {"target": question.target, "steps": question.steps})
+        return replace(self, question=question, progress=AskProgress(), **changes)
 
     def each(self) -> list["Ask"]:
         """Return an ask for each target; they differ in nothing else, so one pass of the model serves all."""
@@ -302,10 +304,6 @@ class Ask:
     def with_target(self, block: Block) -> Block:
         """Return a block with its target known: read its clean series in a pass of their own."""
         return with_targets([self], block)[0]
-
-    def first_outputs(self) -> Tensor | None:
-        """Return the model's raw outputs for the first clean series, on the host; None if there are none."""
-        return self.progress.findings.kept()
 
     def verify_once(self) -> None:
         """Verify the first block's outputs, so that a long run fails early; waits for no later work."""

@@ -377,21 +377,17 @@ def _until(raw: Tensor, length: int, time: int, grows: bool) -> Tensor:
 
 def require_torch(model: Model) -> None:
     """Refuse, before anything runs, a model that is known to leave torch, for methods that need its gradient."""
-    known = _innermost(model)
+    known = model.model if isinstance(model, Adapted) else model
     if isinstance(known, (Estimator, OfArrays)):
         name = known.name if isinstance(known, Estimator) else "The model"
         raise ModelError(f"{name} computes with {NO_GRADIENT}.")
-
-
-def _innermost(model: Model) -> Model:
-    return model.model if isinstance(model, Adapted) else model
 
 
 def told_by(
     model: Model, output: Output | None, task: Task | None, classes: Sequence[str] | None
 ) -> tuple[Output | None, Task | None, Sequence[str] | None]:
     """Complete what an estimator knows: its columns are explained as they are, and its classes have names."""
-    known = _innermost(model)
+    known = model.model if isinstance(model, Adapted) else model
     if not isinstance(known, Estimator):
         return output, task, classes
     if output is None or known.method == "predict_proba":

@@ -270,7 +270,7 @@ def misfit(error: Exception, shape: Sequence[int]) -> str | None:
     >>> said = misfit(RuntimeError("Wrong size."), (5, 4, 9))
     >>> print(*said.split(": "), sep="\n")
     The model cannot take x of shape (5, 4, 9), read as (batch, time, channel)
-    Wrong size; Series(layout=) is the order of the axes of x, Predictor(layout=) that of the model.
+    Wrong size; {arg:series.layout} is the order of the axes of x, {arg:predictor.layout} that of the model.
     """
     if isinstance(error, TempogradError | TypeError) or out_of_memory(error) or not SIZES.search(str(error)):
         return None

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tempograd.core import settings, validation
 from tempograd.core.checks import run_checks
-from tempograd.core.errors import DataError, InputError, collect, short_path, silenced, warn
+from tempograd.core.errors import DataError, InputError, collect_findings, short_path, silenced, warn
 from tempograd.core.estimate import Estimate
 from tempograd.core.findings import arg
 from tempograd.core.question import Question
@@ -44,9 +44,18 @@ from tempograd.engine.second_look import (
     trusted,
 )
 from tempograd.engine.tasks import AS_THEY_ARE, told_task
-from tempograd.explainers.assumptions import check_labels, note_assumptions
-from tempograd.explainers.background import drawn_from, laid_ready
-from tempograd.explainers.batches import as_one_input, nouns
+from tempograd.explainers.calling import (
+    as_one_input,
+    asks_of,
+    check_labels,
+    check_targets,
+    common_task,
+    drawn_from,
+    laid_ready,
+    note_assumptions,
+    nouns,
+    together,
+)
 from tempograd.explainers.checks import METHOD
 from tempograd.explainers.files import (
     LearntParts,
@@ -56,7 +65,6 @@ from tempograd.explainers.files import (
     read_explainer,
     write_explainer,
 )
-from tempograd.explainers.many_targets import asks_of, check_targets, common_task, together
 from tempograd.explanation import Explanation, Facts
 from tempograd.sampling.realisations import over_draws
 from tempograd.typing import (
@@ -75,7 +83,7 @@ from tempograd.typing import (
 
 def varied(ask: Ask, look: SecondLook | None, caller: str) -> Varying:
     """Tell whether the model's outputs for the same series differ, and why."""
-    outputs = ask.first_outputs()
+    outputs = ask.progress.findings.kept()
     if outputs is None or look is None:
         return ""
     differ = outputs_differ(ask.model, look, outputs, ask.at)
@@ -324,7 +332,7 @@ class Explainer(ABC):
             Whether methods that follow a path compare the gradient with differences of the score, three forward
             passes a series; see ``Explanation.gradient_check``.
         """
-        findings = collect()
+        findings = collect_findings()
         predictor, series = nouns(model, x)
         asked = Question(target, targets, output, steps, baseline, background)
         baseline = baseline.filled if isinstance(baseline, Series) else baseline
@@ -358,8 +366,7 @@ class Explainer(ABC):
                 named_baseline=baseline is not None,
                 checked=gradient_check and self._examined and not isinstance(steps, str),
             )
-            if pool is not None:
-                ask = ask.replace(background=laid_ready(ask, pool))
+            ask = ask if pool is None else ask.replace(background=laid_ready(ask, pool))
             raw = validation.check_raw(one.raw, ask.x, ask.mask)
             asks, variant = self._asks(ask, wanted, classes)
             with computing(precision, ask.device):
@@ -371,13 +378,9 @@ class Explainer(ABC):
         names = series.ids if isinstance(series.ids, tuple) else None
         known = ran.told() | one.labels | {"names": names, "classes": ask.classes, "raw": raw}
         known |= {"y": series.y, "question": asked, "findings": tuple(findings)}
-        result: Explanation = together(
-            [
-                self._explanation(result, each, _asked(output, each, variant=variant), known)
-                for result, each in zip(ran.results, ran.asks, strict=True)
-            ],
-            wanted,
-        )
+        pairs = zip(ran.results, ran.asks, strict=True)
+        found = [self._explanation(each, ask, _asked(output, ask, variant=variant), known) for each, ask in pairs]
+        result: Explanation = together(found, wanted)
         return result
 
     def _asks(self, ask: Ask, wanted: Any, classes: Sequence[str] | None) -> tuple[list[Ask], bool]:
@@ -399,7 +402,10 @@ class Explainer(ABC):
         Where series cannot be run together, they are explained once more, each by itself.
         """
         single = [each.replace(batch_size=1) for each in asks]  # as they are before anything was read
-        results, asks, draws = self._over_draws(asks, draws)
+        if draws > 1 and self._draws(asks[0], draws):
+            results, asks = over_draws(asks, self._attributions, draws)
+        else:
+            results, draws = self._attributions(asks), 1
         ask = asks[0]
         few = _few(ask)
         look = None if trusted(adapted, few[0], self.name) else look_again(adapted, *few, ask.at)
@@ -464,21 +470,20 @@ class Explainer(ABC):
         target = ask.resolved.target
         return target if isinstance(target, Tensor) else None
 
-    def _over_draws(self, asks: Sequence[Ask], draws: int) -> tuple[list[Estimate], list[Ask], int]:
-        """Explain the model, or as many realisations of it as were requested, if there is more than one."""
-        if draws > 1:
-            if self.needs_module:
-                raise InputError(
-                    f"{self.name} reads the layers of the model, which {arg:question.draws} cannot repeat."
-                )
-            if any(_draws(asks[0]) for _ in range(TRIES)):
-                return *over_draws(asks, self._attributions, draws), draws
-            warn("draws.unused", draws=draws)
-        return self._attributions(asks), list(asks), 1
+    def _draws(self, ask: Ask, draws: int) -> bool:
+        """Tell whether a model draws random numbers, so that realisations of it can be averaged."""
+        if self.needs_module:
+            raise InputError(
+                f"{self.name} reads the layers of the model, which {arg:question.draws} cannot repeat."
+            )
+        if any(run_twice(ask.model, *_few(ask), ask.at) == "drawn" for _ in range(TRIES)):
+            return True
+        warn("draws.unused", draws=draws)
+        return False
 
     def _attributions(self, asks: Sequence[Ask]) -> list[Estimate]:
         ask = asks[0] if len(asks) == 1 else asks[0].replace(several=tuple(asks))
-        estimates = mutable_if_needed(lambda: self.attribute(ask))
+        estimates = mutable_if_needed(partial(self.attribute, ask))
         if not isinstance(estimates, list) or len(estimates) != len(asks):
             raise TypeError(f"{type(self).__name__}.attribute must return one Estimate per target in a list.")
         for one in asks:
@@ -501,7 +506,8 @@ class Explainer(ABC):
         validation.check_flag(gradient_check, "gradient_check")
         if batch_size is not None:
             validation.check_int(batch_size, "batch_size", 1)
-        run_checks(METHOD, {"method": self.name, "facts": self, "targets": wanted})
+        if self.needs_fit or wanted is not None:
+            run_checks(METHOD, {"method": self.name, "facts": self, "targets": wanted})
         if target is not None and not self.targeted:
             warn("target.unused", method=self.name)
 
@@ -597,7 +603,3 @@ def _few(ask: Ask) -> tuple[Tensor, Tensor | None]:
     count -= count > 1 and count == ask.x.shape[1]  # as many as steps would hide which axis is which
     block = ask.block(slice(0, count))
     return block.x, None if ask.batch_size == 1 else block.baseline
-
-
-def _draws(ask: Ask) -> bool:
-    return run_twice(ask.model, *_few(ask), ask.at) == "drawn"

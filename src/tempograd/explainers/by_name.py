@@ -12,7 +12,7 @@ from tempograd.engine import is_several
 from tempograd.engine.background import is_background
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers.base import EXPLAINERS, Explainer
-from tempograd.explainers.batches import nouns
+from tempograd.explainers.calling import nouns
 from tempograd.explanation import Explanation, Facts
 from tempograd.typing import InputBaselines, Inputs, Model, Output, Precision, Steps, Target, Targets
 

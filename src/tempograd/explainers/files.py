@@ -170,5 +170,5 @@ def explainer_with(
         return known[method](**settings)
     except TempogradError as error:
         raise DataError(
-            f"{short_path(path)} holds settings that {method} does not take: {error.finding.marked}"
+            f"{short_path(path)} holds settings that {method} does not take: {error.finding.text}"
         ) from error

@@ -51,10 +51,8 @@ class PrefixExplainer(Explainer):
         """
         steps = ask.question.steps
         if steps is not None and not (isinstance(steps, str) and steps == "own"):
-            raise InputError(
-                f"{self.name} scores a value by the predictions from its own step on, got "
-                f"{arg:question.steps={brief(steps)}}: leave steps out, or use integrated_gradients."
-            )
+            given = f"{arg:question.steps={brief(steps)}}: leave it out, or use integrated_gradients."
+            raise InputError(f"{self.name} scores a value by the predictions from its own step on, got {given}")
         values = torch.zeros(ask.x.shape, device=ask.x.device)
 
         @torch.no_grad()
@@ -660,7 +658,8 @@ class WinIT(PrefixExplainer):
     --------
     The output repeats the value of the step before, and all replacements are 1:
 
-    >>> late = lambda x: torch.nn.functional.pad(x, (0, 0, 1, 0))[:, :-1]
+    >>> import tempograd as tg
+    >>> late = tg.Predictor(lambda x: torch.nn.functional.pad(x, (0, 0, 1, 0))[:, :-1], task="per_step")
     >>> x = torch.tensor([[[5.0], [3.0], [9.0], [1.0]]])
     >>> explainer = WinIT(window=2, sampler="marginal").fit(late, torch.ones(20, 4, 1))
     >>> explainer(late, x, output="raw").values.flatten()

@@ -24,7 +24,6 @@ from torch import Tensor
 
 from tempograd.core.errors import DataError, InputError, TempogradError, brief, printable
 from tempograd.core.estimate import GradientCheck
-from tempograd.core.findings import SAYS, Finding, arg
 from tempograd.core.io import EXPLANATION, read_tensors, shrunk, write_atomically
 from tempograd.core.question import Question
 from tempograd.core.series import Series
@@ -98,11 +97,9 @@ def file_parts(record: Any, *, series: bool) -> TargetParts:
 
 
 def _encoded(value: Any) -> Any:
-    """Return dataclasses as mappings; findings with their sentences, so that readers need not know their codes."""
+    """Return dataclasses as mappings."""
     if isinstance(value, tuple):
         return [_encoded(part) for part in value]
-    if isinstance(value, Finding):
-        return asdict(value) | {"text": value.text or SAYS[value.code].format(arg=arg, **value.data)}
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 

@@ -38,7 +38,7 @@ class Explanations(Mapping[Key, Explanation]):
     Examples
     --------
     >>> import tempograd as tg
-    >>> every = tg.explain(lambda x: x.sum(1), torch.ones(4, 5, 3), targets=[0, 2], output="raw", n_samples=4)
+    >>> every = tg.explain(lambda x: x.sum(1), torch.ones(4, 5, 3), targets=[0, 2], output="raw", n_samples=8)
     >>> list(every), every[2].values.shape, every.at(0) is every[0]
     ([0, 2], torch.Size([4, 5, 3]), True)
     """
@@ -102,7 +102,10 @@ class Explanations(Mapping[Key, Explanation]):
             Position of a series; by default the line is about all of them.
         """
         first, *others = self
-        text = f"{self[first].verdict(i)}; this is of {first}, the first of {len(self)} targets"
+        text = self[first].verdict(i)
+        if not others:
+            return text
+        text = f"{text}; this is of {first}, the first of {len(self)} targets"
         bad = [key for key in others if diagnostics.poor(self[key] if i is None else self[key][i])]
         if not bad:
             return text

@@ -36,8 +36,8 @@ from tempograd.core.series import Series
 from tempograd.engine.outputs import PassesError
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import EXPLAINERS, Explainer, Timing
-from tempograd.explainers.batches import nouns
 from tempograd.explainers.by_name import explainer_of
+from tempograd.explainers.calling import nouns
 from tempograd.metrics import Metric, compare, summarise
 from tempograd.tuning.outcome import Trial, Tuning, changed_settings, setting_in_words
 from tempograd.tuning.trials import Bench, Scored
@@ -65,7 +65,6 @@ def tune(
     level: float = 0.05,
     k: int | float = 0.1,
     of: Measured | None = None,
-    truth: Inputs | None = None,
     **options: Any,
 ) -> Tuning:
     r"""Find the settings of a method that suit a model, by how well its maps stand up to a test.
@@ -93,7 +92,7 @@ def tune(
     level : float
         How often noise alone may change the default, between 0 and 1. With few series a small one keeps the
         default nearly always; 1 takes whatever scores best, noise or not.
-    k, of, truth
+    k, of
         See :func:`tempograd.evaluate`.
     **options
         The question as in :func:`tempograd.explain`, such as ``target`` and ``baseline``, which is never tuned;
@@ -137,7 +136,7 @@ def tune(
         raise SettingError(
             f"level={level:g} is how often noise may change the default: pass a share between 0 and 1."
         )
-    bench = Bench.of_call(*nouns(model, x), metric, question, effort, k=k, truth=truth, of=of)
+    bench = Bench.of_call(*nouns(model, x), metric, question, effort, k=k, of=of)
     bench.removals = REMOVALS
     if bench.count < FEWEST:
         raise InputError("Settings are compared series by series, and one series tells nothing: pass more.")

@@ -26,8 +26,8 @@ from tempograd.core.question import Asked, asks, divided
 from tempograd.core.series import Series
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import EXPLAINERS, Explainer, Random
-from tempograd.explainers.batches import nouns
 from tempograd.explainers.by_name import keywords
+from tempograd.explainers.calling import nouns
 from tempograd.metrics import Metric, compare, summarise
 from tempograd.tuning.outcome import as_dataframe
 from tempograd.tuning.trials import Bench
@@ -169,7 +169,6 @@ def rank(
     metric: str | Metric = "cpd",
     k: int | float = 0.1,
     of: Measured | None = None,
-    truth: Inputs | None = None,
     **question: Unpack[Asked],
 ) -> Ranking:
     """Find out which explainer is the most faithful to a model, as far as some series can tell.
@@ -183,7 +182,7 @@ def rank(
         scores run along.
     metric : str or Metric
         What they are compared by. Removed cells take the values of ``baseline`` whatever a method compares with.
-    k, of, truth
+    k, of
         See :func:`tempograd.evaluate`.
     **question
         As in :func:`tempograd.explain`.
@@ -216,7 +215,7 @@ def rank(
             )
         raise UnknownNameError("option of rank", name, keywords(rank))
     _require_series(named, asked.background)
-    bench = Bench.of_call(*nouns(model, x), metric, asked, effort, k=k, truth=truth, of=of)
+    bench = Bench.of_call(*nouns(model, x), metric, asked, effort, k=k, of=of)
     if bench.count < 2:
         raise InputError("Explainers are compared series by series, and one series tells nothing: pass more.")
     scores: dict[str, Tensor] = {}

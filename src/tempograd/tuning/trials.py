@@ -62,7 +62,6 @@ class Bench:
     question: Question
     effort: Effort
     k: int | float
-    truth: Any
     of: Any
     spent: int = 0  # passes so far
     removals: int | None = None  # other series whose values take the place of removed cells, where they do
@@ -77,7 +76,6 @@ class Bench:
         effort: Effort,
         *,
         k: int | float,
-        truth: Any,
         of: Any,
     ) -> Self:
         """Check and complete the arguments of a call."""
@@ -89,15 +87,12 @@ class Bench:
         chosen = one_metric(metric)
         if not len(x):
             raise InputError(f"x must hold the series that settings are tried on, got {brief(x)}.")
-        if truth is not None:
-            x = replace(x, truth=truth)
         if chosen.needs_truth and x.truth is None:
-            raise InputError(f"{chosen.name} compares with the truly salient cells: pass {arg:series.truth}.")
+            raise InputError(f"{chosen.name} compares with the truly salient cells: pass {arg:series.truth=…}.")
         if question.background is not None:
             question = replace(question, background=Series.of(question.background))
-        truth = x.truth if chosen.needs_truth or truth is not None else None
         effort = replace(effort, seed=validation.check_seed(effort.seed))
-        return cls(model, x, chosen, question, effort, k, truth, of)
+        return cls(model, x, chosen, question, effort, k, of)
 
     @property
     def count(self) -> int:
@@ -169,12 +164,11 @@ class Bench:
         return Scored(scores, explained, removals.passes, explanation.n_evals is not None, (time, channels))
 
     def _scores(self, explanation: Explanation, rows: Tensor, *, quiet: bool) -> Tensor:
-        truth = None if self.truth is None else self.x.take(rows).truth
         baseline, background = self.question.take(rows, self.x).baseline, self.question.background
         options: dict[str, Any] = {"batch_size": self.effort.batch_size, "of": self.of}
         if is_background(baseline) and background is not None:
             options |= {"background": Series.of(background).x, "draws": self.removals}
-        arguments: Any = ([self.metric], "zero" if baseline is None else baseline, self.k, truth)
+        arguments: Any = ([self.metric], "zero" if baseline is None else baseline, self.k, self.x.take(rows).truth)
         with generators_kept(self.model.called):
             found = (measure if quiet else evaluate)(self.model.called, explanation, None, *arguments, **options)
         return found[self.metric.name].detach().double().cpu()

@@ -57,7 +57,7 @@ def from_arrays(path: Path, options: ReadOptions) -> Series:
                 raise InputError(f"{name} must have one row for each of the {len(found)} series.")
         return replace(found, fixed=fixed) if fixed else found
     except InputError as error:
-        raise DataError(f"{short_path(path)}: {one_line(error.finding.marked, 240)}", code=error.code) from error
+        raise DataError(f"{short_path(path)}: {one_line(error.finding.text, 240)}", code=error.code) from error
 
 
 def _inputs(arrays: dict[str, _Array], options: ReadOptions, where: str) -> Series:
