@@ -80,6 +80,23 @@ def test_packages_of_the_library_are_all_in_the_picture_and_in_the_table():
     assert {name for name in packages if f">{name}<" not in drawn} == set()
 
 
+def test_every_file_of_the_library_is_in_the_map_once():
+    page = (ROOT / "docs/development/architecture.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| `([^`]+)` \| (.+) \|$", page.partition("\n## Every file\n")[2], re.MULTILINE)
+    files = [path for path in LIBRARY.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert sorted(path for path, _ in lines) == sorted(path.relative_to(LIBRARY).as_posix() for path in files)
+
+
+def test_the_steps_of_the_way_are_numbered_alike_in_the_picture():
+    drawn = (ROOT / "docs/development/architecture.svg").read_text(encoding="utf-8")
+    page = (ROOT / "docs/development/architecture.md").read_text(encoding="utf-8")
+    way = page.partition("\n## The way of one call\n")[2].partition("\n## ")[0]
+    steps = dict(re.findall(r"^(\d+)\. ((?:.|\n(?!\d|\n))+)", way, re.MULTILINE))
+    marked = re.findall(r">(\d+)</text>\n<text[^>]*>([a-z_]+\.py)", drawn)
+    assert {number for number, _ in marked} == steps.keys() == {str(n) for n in range(1, len(steps) + 1)}
+    assert [file for number, file in marked if not re.search(rf"`(\w+/)*{file}`", steps[number])] == []
+
+
 @pytest.mark.parametrize("page", ["glossary.md", "architecture.md", "changes.md"])
 def test_names_of_code_in_a_page_occur_in_the_code(page):
     """So that a page does not keep a name that was changed."""
