@@ -104,11 +104,11 @@ def test_names_of_code_in_a_page_occur_in_the_code(page):
     names = {name for code in re.findall(r"`([\w.]+=?)`", text) for name in re.findall(r"[A-Za-z_]\w*", code)}
     code = " ".join(path.read_text(encoding="utf-8") for path in [*LIBRARY.rglob("*.py"), *PAPER.rglob("*.py")])
     files = {part for path in names_of_files() for part in re.split(r"[./]", path)}
-    tests = {name for path in (ROOT / "tests").rglob("test_*.py") for name in tests_of(path)}
+    tests = {name for path in (ROOT / "tests").rglob("test_*.py") for name in names_of_tests(path)}
     assert {name for name in names - files - tests if not re.search(rf"\b{name}\b", code)} == set()
 
 
-def tests_of(path: Path) -> list[str]:
+def names_of_tests(path: Path) -> list[str]:
     return re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
 
 
