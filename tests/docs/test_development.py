@@ -4,6 +4,7 @@ import ast
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 MADE = {".venv", "docs/_build/html"}  # what make makes
 FILE = re.compile(r"[\w./-]+\.(?:py|md|js|css|html|toml|yml|csv|txt|cff|svg)")
 LINE = re.compile(r"^make (\S+)", re.MULTILINE)
+REGISTERS = re.compile(r"^@[A-Z]+\.register\(", re.MULTILINE)
 FENCE = re.MULTILINE | re.DOTALL
 FOLDER = re.compile(r"[\w.-]+(?:/[\w.-]+)+|(?:[\w.-]+/)+")
 
@@ -85,6 +87,18 @@ def test_every_file_of_the_library_is_in_the_map_once():
     lines = re.findall(r"^\| `([^`]+)` \| (.+) \|$", page.partition("\n## Every file\n")[2], re.MULTILINE)
     files = [path for path in LIBRARY.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert sorted(path for path, _ in lines) == sorted(path.relative_to(LIBRARY).as_posix() for path in files)
+
+
+def test_what_registers_itself_is_imported_with_its_room():
+    """Or a method or metric in a file of its own is one that nobody finds by its name."""
+    rooms = ("explainers", "metrics", "models")
+    code = f"import sys; from tempograd import {', '.join(rooms)}; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    files = [path for room in rooms for path in (LIBRARY / room).glob("*.py")]
+    registers = [path for path in files if REGISTERS.search(path.read_text(encoding="utf-8"))]
+    missing = {f"tempograd.{path.parent.name}.{path.stem}" for path in registers} - set(run.stdout.split())
+    assert missing == set()
+    assert len(registers) > 9
 
 
 def test_the_steps_of_the_way_are_numbered_alike_in_the_picture():
