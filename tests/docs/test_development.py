@@ -4,6 +4,7 @@ import ast
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 MADE = {".venv", "docs/_build/html"}  # what make makes
 FILE = re.compile(r"[\w./-]+\.(?:py|md|js|css|html|toml|yml|csv|txt|cff|svg)")
 LINE = re.compile(r"^make (\S+)", re.MULTILINE)
+REGISTERS = re.compile(r"^@[A-Z]+\.register\(", re.MULTILINE)
 FENCE = re.MULTILINE | re.DOTALL
 FOLDER = re.compile(r"[\w.-]+(?:/[\w.-]+)+|(?:[\w.-]+/)+")
 
@@ -80,6 +82,35 @@ def test_packages_of_the_library_are_all_in_the_picture_and_in_the_table():
     assert {name for name in packages if f">{name}<" not in drawn} == set()
 
 
+def test_every_file_of_the_library_is_in_the_map_once():
+    page = (ROOT / "docs/development/architecture.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| `([^`]+)` \| (.+) \|$", page.partition("\n## Every file\n")[2], re.MULTILINE)
+    files = [path for path in LIBRARY.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert sorted(path for path, _ in lines) == sorted(path.relative_to(LIBRARY).as_posix() for path in files)
+
+
+def test_what_registers_itself_is_imported_with_its_room():
+    """Or a method or metric in a file of its own is one that nobody finds by its name."""
+    rooms = ("explainers", "metrics", "models")
+    code = f"import sys; from tempograd import {', '.join(rooms)}; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    files = [path for room in rooms for path in (LIBRARY / room).glob("*.py")]
+    registers = [path for path in files if REGISTERS.search(path.read_text(encoding="utf-8"))]
+    missing = {f"tempograd.{path.parent.name}.{path.stem}" for path in registers} - set(run.stdout.split())
+    assert missing == set()
+    assert len(registers) > 9
+
+
+def test_the_steps_of_the_way_are_numbered_alike_in_the_picture():
+    drawn = (ROOT / "docs/development/architecture.svg").read_text(encoding="utf-8")
+    page = (ROOT / "docs/development/architecture.md").read_text(encoding="utf-8")
+    way = page.partition("\n## The way of one call\n")[2].partition("\n## ")[0]
+    steps = dict(re.findall(r"^(\d+)\. ((?:.|\n(?!\d|\n))+)", way, re.MULTILINE))
+    marked = re.findall(r">(\d+)</text>\n<text[^>]*>([a-z_]+\.py)", drawn)
+    assert {number for number, _ in marked} == steps.keys() == {str(n) for n in range(1, len(steps) + 1)}
+    assert [file for number, file in marked if not re.search(rf"`(\w+/)*{file}`", steps[number])] == []
+
+
 @pytest.mark.parametrize("page", ["glossary.md", "architecture.md", "changes.md"])
 def test_names_of_code_in_a_page_occur_in_the_code(page):
     """So that a page does not keep a name that was changed."""
@@ -87,7 +118,12 @@ def test_names_of_code_in_a_page_occur_in_the_code(page):
     names = {name for code in re.findall(r"`([\w.]+=?)`", text) for name in re.findall(r"[A-Za-z_]\w*", code)}
     code = " ".join(path.read_text(encoding="utf-8") for path in [*LIBRARY.rglob("*.py"), *PAPER.rglob("*.py")])
     files = {part for path in names_of_files() for part in re.split(r"[./]", path)}
-    assert {name for name in names - files if not re.search(rf"\b{name}\b", code)} == set()
+    tests = {name for path in (ROOT / "tests").rglob("test_*.py") for name in names_of_tests(path)}
+    assert {name for name in names - files - tests if not re.search(rf"\b{name}\b", code)} == set()
+
+
+def names_of_tests(path: Path) -> list[str]:
+    return re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def names_of_files() -> set[str]:
