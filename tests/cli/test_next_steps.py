@@ -95,7 +95,7 @@ FORMS = {
     "a table with its channels": (*ALARM, *TABLE, "--channels", "pulse,sodium"),
     "names that look like options": (*ALARM, "--data", "signs.npz", "--classes=-1,1"),
     "the logit itself": (*ALARM, *TABLE, "--output", "raw", "--classes", "alive,died"),
-    "regression": (*MODEL, "--data", "values.npz", "--task", "regression"),
+    "regression": (*MODEL, "--data", "values.npz", "--output", "raw"),
     "labels of another number of classes": ("--model", "next_net:Three", *TABLE),
     "another number of classes": (*ALARM, "--data", "wards.npz", "--classes", "alive,died,lost"),
     "faulty labels": (*ALARM, "--data", "faulty.npz"),

@@ -14,6 +14,7 @@ from tempograd.core.findings import SAYS, Finding, arg, said
 EXAMPLES = {
     "task.classes": {"columns": 3},
     "target.predicted": {},
+    "target.label": {},
     "target.one": {},
     "target.mean": {"outputs": 168, "shape": "(24, 7)", "example": "(3, 2)"},
     "baseline.zero": {},

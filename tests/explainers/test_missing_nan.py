@@ -98,7 +98,7 @@ def test_infinity_stays_a_mistake():
 def test_the_sentence_about_nan_offers_it():
     with pytest.raises(InputError, match=r"x holds NaN: pass tg\.Series\(x, mask='nan'\) if NaN marks"):
         tg.explain(linear(6, 2), HOLES)
-    with pytest.raises(InputError, match="x holds NaN where mask= says that a value was observed"):
+    with pytest.raises(InputError, match="x holds NaN where the mask says that a value was observed"):
         tg.explain(linear(6, 2), tg.Series(HOLES, mask=torch.ones_like(GAPS)))
     with pytest.raises(InputError, match=r"mask must be an array like x, or 'nan' where .* got 'fill'"):
         tg.Series(HOLES, mask="fill")

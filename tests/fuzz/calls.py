@@ -71,9 +71,7 @@ class Asked:
         known = {name: value for name, value in self.options.items() if name in OF_SERIES}
         question = {name: value for name, value in self.options.items() if name not in (*OF_SERIES, "x")}
         x = self.options["x"]
-        model = self.world.model
-        if self.world.per_step and "steps" not in question:
-            model = tg.Predictor(model, task="per_step")
+        model = self.world.predictor(output=question.get("output"), steps=question.get("steps"))
         return tg.explain(model, tg.Series(x, **known) if known else x, **question)
 
     def _fill(self) -> None:

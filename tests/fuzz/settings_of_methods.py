@@ -100,7 +100,7 @@ def setting(rng: random.Random, _: Path) -> Case:
     def call() -> Any:
         if positional:  # Python itself refuses two values for one argument
             return tg.explain(**({"model": world.model, "x": x} | chosen), method=method)
-        return tg.explain(world.model, x, method, background=train, output=output, **chosen)
+        return tg.explain(world.predictor(output=output), x, method, background=train, output=output, **chosen)
 
     def right(found: Any) -> str:
         values = found.values

@@ -46,7 +46,7 @@ class Explained:
         self.target = rng.choice((None, 0, CLASSES - 1))
         self.output = rng.choice(("raw", "probability"))
         self.explanation = tg.explain(
-            self.world.model,
+            self.world.predictor(output=self.output),
             tg.Series(self.x, **known),
             method,
             output=self.output,

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+import tempograd as tg
 from tests.helpers.models import Recurrent
 
 TIME, CHANNELS, CLASSES = 4, 2, 3
@@ -66,6 +67,12 @@ class World:
     @property
     def module(self) -> bool:
         return isinstance(self.model, nn.Module)
+
+    def predictor(self, *, output: object = None, steps: object = None) -> Any:
+        """Return the model, with its task where neither output nor steps say what it returns."""
+        if self.per_step:
+            return self.model if steps is not None else tg.Predictor(self.model, task="per_step")
+        return self.model if self.columns > 1 or output is not None else tg.Predictor(self.model, task="binary")
 
     def outputs(self, x: Floats, output: str) -> Floats:
         """Return one output per class, as numpy computes it."""

@@ -42,8 +42,8 @@ def test_the_right_end_of_the_family_is_found(model):
 @pytest.mark.parametrize("metric", ["cpd", "cpp", "auroc", "auprc"])
 def test_a_better_setting_wins_and_a_worse_one_does_not_in_the_direction_of_the_metric(metric):
     x = noise(30)
-    truth = (x * torch.linspace(0.2, 3.0, 12).view(12, 1)).abs() > 2
-    options = {"metric": metric, "truth": truth, "k": 3, **RAW}
+    x = tg.Series(x, truth=(x * torch.linspace(0.2, 3.0, 12).view(12, 1)).abs() > 2)
+    options = {"metric": metric, "k": 3, **RAW}
     better = tg.tune(weighted, x, Mixed(), grid=[{"quality": 0.6}, {"quality": 1.0}], **options)
     worse = tg.tune(weighted, x, Mixed(quality=1.0), grid=[{"quality": 0.0}], **options)
     higher = tg.METRICS[metric].higher_is_better
@@ -382,7 +382,7 @@ REFUSED = {
     "none that goes with these": (("timing",), {"held": 0.5, "min_length": 2, "max_length": 3}),
     "the default alone": (("rand_ig",), {"grid": [{"n_samples": 50}]}),
     "one series": (("rand_ig",), {"x": noise(1)}),
-    "pooled": (("rand_ig",), {"metric": tg.METRICS["auroc"](pooled=True), "truth": noise(6) > 0}),
+    "pooled": (("rand_ig",), {"metric": tg.METRICS["auroc"](pooled=True)}),
     "no truth": (("rand_ig",), {"metric": "auroc"}),
     "no metric": (("rand_ig",), {"metric": 3}),
     "targets": (("rand_ig",), {"targets": [0, 1]}),

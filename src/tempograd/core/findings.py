@@ -51,6 +51,7 @@ SAYS = {
     "{arg:predictor.task=forecast} or {arg:predictor.task=regression} for numbers as they are.",
     "target.predicted": "The predicted class of each series was explained: pass {arg:question.target} for "
     "another.",
+    "target.label": "The most probable label of each series was explained: pass {arg:question.target} for another.",
     "target.one": "The probability of class 1 was explained: pass {arg:question.target=0} for its complement.",
     "target.mean": "No target was given, so the mean of the forecast's {outputs} outputs, of shape {shape} for a "
     "series, was explained: pass {arg:question.target={example}} for one of them, or "

@@ -8,6 +8,7 @@ their door in :mod:`tempograd.core.settings`.
 import math
 import warnings
 from collections.abc import Iterable, Sequence, Sized
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -347,9 +348,10 @@ def lengths(mask: Tensor | None, x: Tensor) -> Tensor:
 
 def check_float(value: Any, name: str) -> float:
     """Return a real number."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise InputError(f"{name} must be a number, got {brief(value)}.")
-    return float(value)
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        with suppress(OverflowError):  # an integer of hundreds of digits
+            return float(value)
+    raise InputError(f"{name} must be a number, got {brief(value)}.")
 
 
 def check_share(value: Any, name: str) -> float:

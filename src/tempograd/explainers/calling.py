@@ -335,7 +335,8 @@ def note_assumptions(
     elif not asked and explainer.targeted and one_logit(columns, ask.resolved.output):
         note(Finding("target.one", "assumption"))
     elif not asked and explainer.targeted and columns > 1:
-        note(Finding("target.predicted", "assumption"))
+        labels = ask.resolved.task == "multilabel"
+        note(Finding("target.label" if labels else "target.predicted", "assumption"))
     drawn = ask.background is not None or (explainer.draws_baselines and explainer.learnt is not None)
     if explainer.uses_baseline and not ask.named_baseline and not drawn:
         note(Finding("baseline.zero", "assumption"))

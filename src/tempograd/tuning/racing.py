@@ -93,7 +93,7 @@ def tune(
         How often noise alone may change the default, between 0 and 1. With few series a small one keeps the
         default nearly always; 1 takes whatever scores best, noise or not.
     k, of
-        See :func:`tempograd.evaluate`.
+        See :func:`tempograd.evaluate`; the truth comes with the series (``Series(x, truth=…)``).
     **options
         The question as in :func:`tempograd.explain`, such as ``target`` and ``baseline``, which is never tuned;
         and settings of the method.

@@ -183,7 +183,7 @@ def rank(
     metric : str or Metric
         What they are compared by. Removed cells take the values of ``baseline`` whatever a method compares with.
     k, of
-        See :func:`tempograd.evaluate`.
+        See :func:`tempograd.evaluate`; the truth comes with the series (``Series(x, truth=…)``).
     **question
         As in :func:`tempograd.explain`.
 
