@@ -82,6 +82,7 @@ def folder(tmp_path, monkeypatch):
 
 MODEL = ("--model", "next_net:Alarm")
 ALARM = (*MODEL, "--task", "binary")
+NET = ("--model", "next_net:Net", "--task", "binary")
 STEPS = ("--model", "next_net:Steps", "--task", "per_step", "--data", "steps.npz")
 TABLE = ("--data", "ward.csv", "--id", "bed", "--time", "hour", "--label", "state")
 FORMS = {
@@ -100,7 +101,7 @@ FORMS = {
     "another number of classes": (*ALARM, "--data", "wards.npz", "--classes", "alive,died,lost"),
     "faulty labels": (*ALARM, "--data", "faulty.npz"),
     "no labels, odd names": (*ALARM, "--data=-bare.npy", "--out=-e.safetensors"),
-    "weights": ("--model", "next_net:Net", "--task", "binary", "--weights", "the weights.pt", "--data", "wards.npz"),
+    "weights": (*NET, "--weights", "the weights.pt", "--data", "wards.npz"),
     "one logit per step": STEPS,
     "own steps": (*STEPS, "--steps", "own", "--target", "0"),
     "some steps": (*STEPS, "--steps", "3,4"),

@@ -165,7 +165,7 @@ X = series(4, 6, 2)
 CASES = {
     "unfitted": (lambda: tg.explain(GRU, X, "fit"), InputError, "learns from training series"),
     "steps": (lambda: FITTED(GRU, X, steps=2), InputError, "own step on, got steps=2"),
-    "steps list": (lambda: FITTED(GRU, X, steps=[1, 2]), InputError, "leave steps out"),
+    "steps list": (lambda: FITTED(GRU, X, steps=[1, 2]), InputError, "leave it out"),
     "logits": (lambda: FITTED(GRU, X, output="raw"), InputError, "compares probabilities"),
     "width": (lambda: FITTED(Recurrent(3), series(2, 6, 3)), InputError, "2 channels, x has 3"),
     "prefixes": (lambda: FITTED(linear(6, 2), X), ModelError, "rejects the first 1 of 6 steps"),

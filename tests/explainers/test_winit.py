@@ -210,7 +210,7 @@ FITTED = tg.WinIT(sampler="marginal").fit(GRU, X)
 LEARNT = tg.WinIT(epochs=1).fit(GRU, series(12, 6, 2))
 CASES = {
     "unfitted": (lambda: tg.explain(GRU, X, "winit"), InputError, "learns from training series"),
-    "steps": (lambda: FITTED(Recurrent(2, per_step=True), X, steps=2), InputError, "leave steps out"),
+    "steps": (lambda: FITTED(Recurrent(2, per_step=True), X, steps=2), InputError, "leave it out"),
     "logits": (lambda: replace(FITTED, distance="js")(GRU, X, output="raw"), InputError, "compares probabilities"),
     "width": (lambda: FITTED(Recurrent(3), series(2, 6, 3)), InputError, "2 channels, x has 3"),
     "width learnt": (lambda: LEARNT(Recurrent(3), series(2, 6, 3)), InputError, "2 channels, x has 3"),

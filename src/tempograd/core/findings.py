@@ -51,7 +51,8 @@ SAYS = {
     "{arg:predictor.task=forecast} or {arg:predictor.task=regression} for numbers as they are.",
     "target.predicted": "The predicted class of each series was explained: pass {arg:question.target} for "
     "another.",
-    "target.label": "The most probable label of each series was explained: pass {arg:question.target} for another.",
+    "target.label": "The most probable label of each series was explained: pass {arg:question.target} for "
+    "another.",
     "target.one": "The probability of class 1 was explained: pass {arg:question.target=0} for its complement.",
     "target.mean": "No target was given, so the mean of the forecast's {outputs} outputs, of shape {shape} for a "
     "series, was explained: pass {arg:question.target={example}} for one of them, or "
@@ -177,7 +178,8 @@ class Finding:
 
     def __post_init__(self) -> None:
         """Take the sentence of the row, so that files have it and readers of them need not know the code."""
-        object.__setattr__(self, "text", self.text or SAYS[self.code].format(arg=arg, **self.data))
+        if not self.text and self.severity != "refusal":  # which is written where it is raised
+            object.__setattr__(self, "text", SAYS[self.code].format(arg=arg, **self.data))
 
     @classmethod
     def of_warning(cls, message: str, data: Mapping[str, Any]) -> "Finding":

@@ -92,8 +92,8 @@ def _from_numpy(array: "np.ndarray[Any, Any]", name: str) -> Tensor:
         raise InputError(f"{name} must hold real numbers, got {str(array.dtype)[:40]}.")
     if array.dtype.type is np.longdouble:
         array = array.astype(np.float64)
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
+    if not array.dtype.isnative or array.dtype.char == "Q":  # which torch does not know, and numpy takes for 2^63
+        array = array.astype(f"={array.dtype.str[1:]}")
     if any(step < 0 or step % array.itemsize for step in array.strides):
         array = array.copy()
     with warnings.catch_warnings():
