@@ -77,12 +77,12 @@ class Sheet:
     def __init__(self, page: Any, case: Case) -> None:
         self.page, self.case = page, case
         self.complaints: list[str] = []
-        self.asks: list[str] = []
+        self.requests: list[str] = []
         self._heard = {
             "console": self._note,
             "pageerror": lambda error: self.complaints.append(f"error: {error}"),
             "dialog": lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()),
-            "ask": lambda ask: self.requests.append(ask.url),
+            "request": lambda request: self.requests.append(request.url),
             "websocket": lambda socket: self.requests.append(socket.url),
             "popup": lambda other: self.complaints.append(f"popup: {other.url}"),
         }
@@ -101,10 +101,10 @@ class Sheet:
             self.complaints.append(f"{message.type}: {message.text}")
 
     def _only_the_file(self, route: Any) -> None:
-        if route.ask.url.partition("#")[0] == self.url:
+        if route.request.url.partition("#")[0] == self.url:
             route.continue_()
         else:
-            self.requests.append(route.ask.url)
+            self.requests.append(route.request.url)
             route.abort()
 
     def leave(self) -> None:
@@ -117,7 +117,7 @@ class Sheet:
     def left_the_page(self) -> list[str]:
         """Return every address asked for but the file itself and what is made inside the page."""
         inside = ("data:", "blob:", self.url)
-        return [url for url in self.asks if not url.startswith(inside)]
+        return [url for url in self.requests if not url.startswith(inside)]
 
     def find(self, selector: str) -> Any:
         return self.page.locator(selector)
