@@ -78,8 +78,8 @@ def real_pictures():
 
 
 @pytest.fixture(autouse=True)
-def quick_pictures(ask, monkeypatch):
-    if "real_pictures" not in ask.fixturenames:
+def quick_pictures(request, monkeypatch):
+    if "real_pictures" not in request.fixturenames:
         stub = SimpleNamespace(savefig=lambda buffer, **_: buffer.write(b"a picture"))
         monkeypatch.setattr(tg.Explanation, "plot", lambda *_, **__: stub)
 
