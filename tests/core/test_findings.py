@@ -72,7 +72,6 @@ def test_a_row_is_one_sentence_in_each_dialect(code):
         (f"{arg:source.trust=True}", "trust=True", "--trust"),
         (f"{arg:source.id=None}", "id=None", "--id none"),
         (f"{arg:series.lengths=padded}", "series.padded()", "--lengths padded"),
-        (f"{arg:explanation.for_target='a'}", "for_target('a')", "--target 'a'"),
     ],
 )
 def test_an_argument_is_written_as_its_reader_writes_it(marked, python, shell):

@@ -365,3 +365,11 @@ def test_winit_adds_up_the_labels():
         for model in (one, both)
     ]
     torch.testing.assert_close(scores[1].values, 2 * scores[0].values)
+
+
+@pytest.mark.parametrize(("method", "zero"), [("occlusion", False), ("gradient_shap", False), ("timing", True)])
+def test_a_learnt_baseline_is_not_called_zero(method, zero):
+    model, x = tg.Predictor(linear(4, 2), task="classification"), series(3, 4, 2)
+    exp = tg.explain(model, x, method, background=series(9, 4, 2) + 3)
+    assert ("baseline.zero" in {finding.code for finding in exp.findings}) == zero
+    assert bool(exp.baseline.any()) != zero

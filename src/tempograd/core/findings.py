@@ -18,7 +18,6 @@ SETTINGS = ("n_samples", "n_steps", "tolerance")  # of methods, that have option
 OPTIONS = {
     "predictor.layout": "--model-layout",
     "question.batch_size": "--batch",
-    "explanation.for_target": "--target",
 }
 OPTION_VALUES = {"tg.targets.mean()": "mean", "None": "none"}
 # Arguments whose two spellings have nothing in common: Python's, the command line's.
@@ -150,8 +149,6 @@ def _argument(noun: str, name: str, value: str | None) -> str:
     """Return an argument as Python has it, without its noun."""
     if value is None:
         return f"{name}="
-    if noun == "explanation":  # what is asked of the result
-        return f"{name}({value})"
     return f"{name}={value if LITERAL.fullmatch(value) else repr(value)}"
 
 

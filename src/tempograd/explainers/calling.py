@@ -15,6 +15,7 @@ from tempograd.core.errors import InputError, are_counted, brief, listed, note, 
 from tempograd.core.findings import Finding, arg
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series
+from tempograd.core.validation import unexpanded
 from tempograd.data import read_series
 from tempograd.data.readers.frame import is_frame
 from tempograd.engine import (
@@ -337,8 +338,8 @@ def note_assumptions(
     elif not asked and explainer.targeted and columns > 1:
         labels = ask.resolved.task == "multilabel"
         note(Finding("target.label" if labels else "target.predicted", "assumption"))
-    drawn = ask.background is not None or (explainer.draws_baselines and explainer.learnt is not None)
-    if explainer.uses_baseline and not ask.named_baseline and not drawn:
+    learnt = ask.background is not None or bool(unexpanded(ask.baseline).any())  # in the place of zeros
+    if explainer.uses_baseline and not ask.named_baseline and not learnt:
         note(Finding("baseline.zero", "assumption"))
 
 
