@@ -23,9 +23,11 @@ from tempograd import explainers
 from tempograd.core import validation
 from tempograd.core.errors import InputError, MissingExtraError, ModelError, brief
 from tempograd.core.question import Function, Question
-from tempograd.engine import Ask, Block, Call, FixedInputs, as_model, frozen, mutable_if_needed, require_torch
+from tempograd.engine import Ask, Block, Call, frozen
 from tempograd.engine.ask import AskProgress
-from tempograd.engine.calls import Adapted
+from tempograd.engine.calls import Adapted, FixedInputs, require_torch
+from tempograd.engine.conventions import as_model
+from tempograd.engine.model import mutable_if_needed
 from tempograd.engine.outputs import numbers_of
 from tempograd.explainers.timing import draw_whole
 from tempograd.sampling.integration import BlockRunner, GradientPath, ResultBuffer

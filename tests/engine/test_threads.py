@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.engine import computing
-from tempograd.engine.model import SharedChanges, exact, rounding
+from tempograd.engine.model import SharedChanges, computing, exact, rounding
 from tests.helpers.models import Recurrent, series
 
 

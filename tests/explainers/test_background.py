@@ -9,8 +9,8 @@ import torch
 
 import tempograd as tg
 from tempograd.core.rng import Stream
-from tempograd.engine import Background, Call
-from tempograd.engine.background import marks_of
+from tempograd.engine import Call
+from tempograd.engine.background import Background, marks_of
 from tests.helpers.models import Recurrent, linear, series, smooth
 
 TIME, CHANNELS = 8, 3

@@ -15,7 +15,7 @@ from tempograd.core import validation
 from tempograd.core.errors import InputError, brief, listed
 from tempograd.core.findings import arg
 from tempograd.data import Series
-from tempograd.engine import is_several
+from tempograd.engine.inputs import is_several
 from tempograd.engine.predictor import Predictor
 from tempograd.models import load_model
 from tempograd.typing import Align, Model

@@ -18,19 +18,11 @@ from tempograd.core.findings import arg
 from tempograd.core.question import Question
 from tempograd.core.registry import Registry
 from tempograd.core.series import Series
-from tempograd.engine import (
-    Ask,
-    Call,
-    computing,
-    fingerprint,
-    frozen,
-    is_several,
-    mutable_if_needed,
-    pack_inputs,
-    require_torch,
-    score_delta,
-    told_by,
-)
+from tempograd.engine import Ask, Call, fingerprint, frozen
+from tempograd.engine.ask import score_delta
+from tempograd.engine.calls import require_torch, told_by
+from tempograd.engine.inputs import is_several, pack_inputs
+from tempograd.engine.model import computing, mutable_if_needed
 from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import (
     FEW,

@@ -8,8 +8,8 @@ from typing import Any
 from tempograd.core.errors import InputError, TempogradError, UnknownNameError, brief
 from tempograd.core.findings import arg
 from tempograd.core.series import Series
-from tempograd.engine import is_several
 from tempograd.engine.background import is_background
+from tempograd.engine.inputs import is_several
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.calling import nouns

@@ -18,20 +18,20 @@ from tempograd.core.series import Series
 from tempograd.core.validation import unexpanded
 from tempograd.data import read_series
 from tempograd.data.readers.frame import is_frame
-from tempograd.engine import (
-    Ask,
-    Background,
-    Call,
-    FixedInputs,
-    class_count,
+from tempograd.engine import Ask, Call, one_logit
+from tempograd.engine.ask import with_targets
+from tempograd.engine.background import Background, in_time_order, is_background
+from tempograd.engine.calls import FixedInputs
+from tempograd.engine.inputs import (
+    argument_names,
+    channel_labels,
     is_several,
-    one_logit,
     pack_inputs,
-    with_targets,
+    time_labels,
+    unit_labels,
 )
-from tempograd.engine.background import in_time_order, is_background
-from tempograd.engine.inputs import argument_names, channel_labels, time_labels, unit_labels
 from tempograd.engine.model import owner
+from tempograd.engine.outputs import class_count
 from tempograd.engine.predictor import Predictor
 from tempograd.engine.tasks import named_target
 from tempograd.explainers.checks import BACKGROUND, TARGETS

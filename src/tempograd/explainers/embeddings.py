@@ -11,8 +11,10 @@ from torch import Tensor, nn
 
 from tempograd.core.errors import InputError, ModelError
 from tempograd.core.findings import arg
-from tempograd.engine import Model, owner, predict, spare
+from tempograd.engine import Model, owner
 from tempograd.engine.calls import Adapted
+from tempograd.engine.model import spare
+from tempograd.engine.outputs import predict
 
 SOME = 8  # layers that a message names
 

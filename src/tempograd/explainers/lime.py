@@ -11,7 +11,8 @@ from tempograd.core import settings
 from tempograd.core.errors import warn
 from tempograd.core.estimate import Estimate
 from tempograd.core.rng import Stream, bits, fold_in, keys
-from tempograd.engine import Ask, Batching, Block, all_scores, slices, with_targets
+from tempograd.engine import Ask, Batching, Block, slices
+from tempograd.engine.ask import all_scores, with_targets
 from tempograd.engine.background import Starts
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.typing import LimeDistance, Setting

@@ -19,7 +19,8 @@ from tempograd.core.findings import arg
 from tempograd.core.optimisers import Adam
 from tempograd.core.progress import Advance, progress_bar
 from tempograd.core.rng import Stream, keys, normal, split
-from tempograd.engine import Ask, Block, accumulate, both_logits, require_path, slices
+from tempograd.engine import Ask, Block, both_logits, slices
+from tempograd.engine.gradients import accumulate, require_path
 from tempograd.engine.model import by_lists
 from tempograd.explainers.base import EXPLAINERS, Explainer, one_by_one
 from tempograd.typing import Contrast, MaskPerturbation, Setting

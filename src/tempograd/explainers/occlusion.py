@@ -13,8 +13,10 @@ from tempograd.core.errors import ModelError, SettingError
 from tempograd.core.estimate import Estimate
 from tempograd.core.findings import arg
 from tempograd.core.rng import Stream, fold_in, keys, randint
-from tempograd.engine import Ask, Block, Prefixes, slices, spans, wider, with_targets
+from tempograd.engine import Ask, Block, Prefixes, slices
+from tempograd.engine.ask import with_targets
 from tempograd.engine.batching import CELLS
+from tempograd.engine.outputs import spans, wider
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.explainers.files import LearntParts, inputs_of
 from tempograd.typing import Array, Inputs, Marginal, Model, OcclusionScore, Setting

@@ -17,7 +17,10 @@ from tempograd.core.estimate import Estimate
 from tempograd.core.findings import arg
 from tempograd.core.formatting import counted
 from tempograd.core.rng import FAR, Stream, fold_in, keys, split
-from tempograd.engine import Ask, Background, Block, HostCopy, Region
+from tempograd.engine import Ask, Block
+from tempograd.engine.background import Background
+from tempograd.engine.cuda import HostCopy
+from tempograd.engine.inputs import Region
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explanation import Facts
 from tempograd.sampling.integration import (

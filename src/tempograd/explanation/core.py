@@ -19,8 +19,9 @@ from tempograd.core.findings import Finding
 from tempograd.core.question import Question
 from tempograd.core.series import Series, text_key
 from tempograd.core.stamps import check_times, is_nested
-from tempograd.engine import Call, Model, class_count, fingerprint
+from tempograd.engine import Call, Model, fingerprint
 from tempograd.engine.guesses import written
+from tempograd.engine.outputs import class_count
 from tempograd.explanation import fields as declared
 from tempograd.explanation import files
 from tempograd.explanation.answers import Blocks, Top, as_table

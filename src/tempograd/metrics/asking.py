@@ -12,10 +12,11 @@ from tempograd.core.errors import InputError, ModelError, brief, warn
 from tempograd.core.question import Question
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series
-from tempograd.engine import Ask, Background, Model, Predictor, by_class, frozen, one_logit, pack_inputs, slices
+from tempograd.engine import Ask, Model, Predictor, frozen, one_logit, slices
 from tempograd.engine.ask import Resolved
-from tempograd.engine.background import in_time_order, is_background
-from tempograd.engine.inputs import is_several
+from tempograd.engine.background import Background, in_time_order, is_background
+from tempograd.engine.inputs import is_several, pack_inputs
+from tempograd.engine.outputs import by_class
 from tempograd.engine.second_look import Varying
 from tempograd.explanation import Explanation
 from tempograd.explanation.same import as_explained, other_series

@@ -14,9 +14,9 @@ from tempograd.core.errors import InputError, ModelError, brief
 from tempograd.core.findings import arg
 from tempograd.core.rng import Stream, bits, keys
 from tempograd.core.settings import check_amount
-from tempograd.engine import Block, both_logits, by_class, frozen, nested, select_target, slices, wider
+from tempograd.engine import Block, both_logits, frozen, select_target, slices
 from tempograd.engine.guesses import is_probability
-from tempograd.engine.outputs import PassCount, counting
+from tempograd.engine.outputs import PassCount, by_class, counting, nested, wider
 from tempograd.engine.second_look import FEW, Varying, look_again, outputs_differ, trust, trusted
 from tempograd.metrics.asking import AskAgain
 from tempograd.typing import Measured, Task

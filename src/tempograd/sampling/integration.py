@@ -12,19 +12,12 @@ from torch import Tensor
 
 from tempograd.core import kernels
 from tempograd.core.estimate import Estimate, relative_error
-from tempograd.engine import (
-    Ask,
-    Batching,
-    Block,
-    Gradients,
-    Prefetcher,
-    compute_gradients,
-    even,
-    resolution,
-    slices,
-    with_targets,
-)
-from tempograd.engine.model import exact
+from tempograd.engine import Ask, Batching, Block, compute_gradients, slices
+from tempograd.engine.ask import with_targets
+from tempograd.engine.batching import even
+from tempograd.engine.cuda import Prefetcher
+from tempograd.engine.gradients import Gradients
+from tempograd.engine.model import exact, resolution
 from tempograd.sampling.estimators import ControlVariateMean, DrawnSteps, Means, WeightedMean, with_unmet
 from tempograd.sampling.gradient_check import Evidence, judge_gradients, near_baseline
 
