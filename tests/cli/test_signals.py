@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tempograd.bulk import engines, travel
+from tempograd.bulk import engines
 from tempograd.cli import main
 from tempograd.core.progress import Terminated, stoppable, uninterrupted
 from tempograd_paper.runner import running
@@ -111,7 +111,7 @@ def test_an_ignored_signal_stays_ignored(number):
 @pytest.mark.parametrize(("ignored", "code"), [(True, 0), (False, 1)])
 def test_workers_leave_an_ignored_signal_ignored_too(enter, ignored, code, monkeypatch):
     """Ctrl-C reaches them all: those of a run in the background go on with it."""
-    monkeypatch.setattr(travel, "open_worker", lambda *_: None)
+    monkeypatch.setattr(engines.Worker, "open", lambda *_: None)
     child = os.fork()
     if not child:
         signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)

@@ -21,8 +21,8 @@ from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
 from tempograd.bulk.sources import Fragment, arrow, is_streamed
-from tempograd.bulk.travel import write_job
-from tempograd.bulk.worker import Job, Outcome, Worker
+from tempograd.bulk.travel import Job, write_job
+from tempograd.bulk.worker import Outcome, Worker
 from tempograd.core.errors import InputError, brief
 from tempograd.data import Series
 from tempograd.engine.predictor import Predictor

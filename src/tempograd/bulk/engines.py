@@ -309,9 +309,7 @@ def _enter(folder: str, device: str | None) -> None:
     torch.set_num_threads(1)
     leave_quietly()
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    from tempograd.bulk.travel import open_worker  # noqa: PLC0415  # above this module
-
-    _worker.append(open_worker(folder, device))
+    _worker.append(Worker.open(folder, device))
 
 
 def _run(plain: dict[str, Any]) -> Outcome:

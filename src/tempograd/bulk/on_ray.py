@@ -13,7 +13,6 @@ from typing import Any
 
 from tempograd.bulk.engines import Hands, WorkerLostError
 from tempograd.bulk.sources import Fragment
-from tempograd.bulk.travel import open_worker
 from tempograd.bulk.worker import Outcome, Worker
 from tempograd.core.errors import DataError, InputError, MissingExtraError, TempogradError, one_line
 from tempograd.core.findings import arg
@@ -36,7 +35,7 @@ class _Held:
         import torch  # noqa: PLC0415  # in the actor's process
 
         torch.set_num_threads(1)
-        self.worker = open_worker(self.folder, self.device)
+        self.worker = Worker.open(self.folder, self.device)
 
     def run(self, plain: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(self.worker.run(plain))

@@ -16,8 +16,8 @@ from tempograd.bulk.repeats import refuse_kinds
 from tempograd.bulk.runs import with_shape
 from tempograd.bulk.sources import Columns, Fragment, is_streamed, list_fragments
 from tempograd.bulk.step_times import check_align
-from tempograd.bulk.travel import EXAMPLE, plain_options
-from tempograd.bulk.worker import Job, asked
+from tempograd.bulk.travel import EXAMPLE, Job, plain_options
+from tempograd.bulk.worker import asked
 from tempograd.core import validation
 from tempograd.core.errors import DataError, TempogradError, WarningCounts, counted_warnings, short_path
 from tempograd.core.series import Series

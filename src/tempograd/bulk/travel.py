@@ -4,6 +4,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from torch import Tensor
 
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.sources import Columns
-from tempograd.bulk.worker import Job, Worker
 from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError
 from tempograd.core.findings import arg
@@ -26,6 +26,46 @@ from tempograd.targets import TargetScore, from_spec
 from tempograd.typing import Model
 
 EXAMPLE, OPTIONS, LEARNT = "example.safetensors", "options.safetensors", "explainer.safetensors"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker does with every fragment.
+
+    Attributes
+    ----------
+    folder : RunFolder
+        Where results go.
+    key : str
+        Of the run, which every file of results holds.
+    columns : Columns
+        Where series, ids and masks are found.
+    explainer : Explainer
+        The method.
+    example : Explanation
+        Of two series, which tells what all share.
+    options : dict
+        Those of :func:`tempograd.explain`.
+    cells : {"all", "top", "none"}
+        What is kept of each cell.
+    ess : bool
+        Whether the effective sample sizes are kept.
+    series : bool
+        Whether the series are kept, since their source cannot be read again.
+    batch : int, optional
+        Series per call.
+    """
+
+    folder: RunFolder
+    key: str
+    columns: Columns
+    explainer: Explainer
+    example: Explanation
+    options: dict[str, Any] = field(default_factory=dict)
+    cells: str = "all"
+    ess: bool = False
+    series: bool = False
+    batch: int | None = None
 
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,8 +149,8 @@ def _write_model(
     return spec_of(model, job.folder.own, x, elsewhere=True, **more)
 
 
-def open_worker(folder: str | Path, device: str | None = None) -> Worker:
-    """Return a worker for a run that was begun, with all that it needs from the run's folder."""
+def read_job(folder: str | Path, device: str | None = None) -> tuple[Job, Model]:
+    """Return job and model of a run that was begun, by what its folder holds."""
     place = RunFolder(folder)
     run = place.read()
     told = place.load("job.json")
@@ -138,4 +178,4 @@ def open_worker(folder: str | Path, device: str | None = None) -> Worker:
         options=options,
         **{name: run[name] for name in ("cells", "ess", "series", "batch")},
     )
-    return Worker(job, model)
+    return job, model

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.bulk import table
-from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches
-from tempograd.bulk.sources import Columns, Fragment, arrow
+from tempograd.bulk.sources import Fragment, arrow
+from tempograd.bulk.travel import Job, read_job
 from tempograd.core.errors import (
     LONGEST,
     DataError,
@@ -71,46 +71,6 @@ def asked(
     return explainer(predictor, Series(x, mask=mask, ids=ids, layout=layout, **names), **told)
 
 
-@dataclass(frozen=True)
-class Job:
-    """What a worker does with every fragment.
-
-    Attributes
-    ----------
-    folder : RunFolder
-        Where results go.
-    key : str
-        Of the run, which every file of results holds.
-    columns : Columns
-        Where series, ids and masks are found.
-    explainer : Explainer
-        The method.
-    example : Explanation
-        Of two series, which tells what all share.
-    options : dict
-        Those of :func:`tempograd.explain`.
-    cells : {"all", "top", "none"}
-        What is kept of each cell.
-    ess : bool
-        Whether the effective sample sizes are kept.
-    series : bool
-        Whether the series are kept, since their source cannot be read again.
-    batch : int, optional
-        Series per call.
-    """
-
-    folder: RunFolder
-    key: str
-    columns: Columns
-    explainer: Explainer
-    example: Explanation
-    options: dict[str, Any] = field(default_factory=dict)
-    cells: str = "all"
-    ess: bool = False
-    series: bool = False
-    batch: int | None = None
-
-
 class Outcome(NamedTuple):
     """What became of a fragment: plain data that any engine can carry."""
 
@@ -159,9 +119,7 @@ class Worker:
         device : str, optional
             Where the model computes; by default on a GPU if there is one.
         """
-        from tempograd.bulk.travel import open_worker  # noqa: PLC0415  # which stands above
-
-        return open_worker(folder, device)
+        return cls(*read_job(folder, device))
 
     def run(self, fragment: Fragment | Mapping[str, Any]) -> Outcome:
         """Explain a fragment, unless its results are there, and tell what became of it."""

@@ -1,15 +1,62 @@
 """A matplotlib figure in our style. Only imported once something is drawn, because it needs matplotlib."""
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 from matplotlib import rcParams
 from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
 
 from tempograd.core.io import write_atomically
-from tempograd.plots.style import house
+from tempograd.views.palette import FRAME, INK, MUTED
+
+SETTINGS: dict[str, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": FRAME,
+    "axes.labelcolor": MUTED,
+    "axes.labelsize": 8,
+    "axes.linewidth": 0.6,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 8.5,
+    "figure.facecolor": "white",
+    "figure.titlesize": 10.5,
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so a picture is the same everywhere
+    "font.size": 8,
+    "hatch.linewidth": 0.4,
+    "legend.fontsize": 7.5,
+    "legend.frameon": False,
+    "savefig.dpi": 200,
+    "savefig.facecolor": "white",
+    "svg.hashsalt": "tempograd",  # the same picture gives the same file
+    "text.color": INK,
+    "text.parse_math": False,  # a dollar sign in a channel's name is a dollar sign
+    "xtick.color": FRAME,
+    "xtick.labelcolor": MUTED,
+    "xtick.labelsize": 7.5,
+    "xtick.major.size": 2.5,
+    "ytick.color": FRAME,
+    "ytick.labelcolor": MUTED,
+    "ytick.labelsize": 7.5,
+    "ytick.major.size": 2.5,
+}
+
+
+@contextmanager
+def house() -> Iterator[None]:
+    """Draw in our style: no setting of the user's reaches the picture, and none of ours stays behind."""
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from")  # of a user's name; the box says it
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(SETTINGS)  # type: ignore[arg-type]  # its stubs list every key
+        yield
 
 
 class Picture(Figure):

@@ -1,6 +1,5 @@
 """How every picture looks: colours, fonts, and a figure that keeps to them whatever the user's settings are."""
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -8,7 +7,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tempograd.core.errors import MissingExtraError
-from tempograd.views.palette import FRAME, INK, INPUT, METHODS, MUTED, STOPS
+from tempograd.views.palette import INPUT, METHODS, STOPS
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -29,57 +28,12 @@ METHOD_DASHES: tuple[Any, ...] = (
     (0, (8, 2, 3, 2)),
 )
 
-SETTINGS: dict[str, Any] = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": FRAME,
-    "axes.labelcolor": MUTED,
-    "axes.labelsize": 8,
-    "axes.linewidth": 0.6,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlecolor": INK,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 8.5,
-    "figure.facecolor": "white",
-    "figure.titlesize": 10.5,
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so a picture is the same everywhere
-    "font.size": 8,
-    "hatch.linewidth": 0.4,
-    "legend.fontsize": 7.5,
-    "legend.frameon": False,
-    "savefig.dpi": 200,
-    "savefig.facecolor": "white",
-    "svg.hashsalt": "tempograd",  # the same picture gives the same file
-    "text.color": INK,
-    "text.parse_math": False,  # a dollar sign in a channel's name is a dollar sign
-    "xtick.color": FRAME,
-    "xtick.labelcolor": MUTED,
-    "xtick.labelsize": 7.5,
-    "xtick.major.size": 2.5,
-    "ytick.color": FRAME,
-    "ytick.labelcolor": MUTED,
-    "ytick.labelsize": 7.5,
-    "ytick.major.size": 2.5,
-}
-
-
-@contextmanager
-def house() -> Iterator[None]:
-    """Draw in our style: no setting of the user's reaches the picture, and none of ours stays behind."""
-    import matplotlib  # noqa: PLC0415  # an extra
-
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from")  # of a user's name; the box says it
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(SETTINGS)  # type: ignore[arg-type]  # its stubs list every key
-        yield
-
 
 @contextmanager
 def drawing(width: float, height: float, layout: str | None = "constrained") -> Iterator["Picture"]:
     """Give an empty figure of this size in inches, to be filled inside the block in our style."""
     try:
-        from tempograd.plots.picture import Picture  # noqa: PLC0415  # it needs matplotlib, an extra
+        from tempograd.plots.picture import Picture, house  # noqa: PLC0415  # it needs matplotlib, an extra
     except ImportError as error:
         raise MissingExtraError("matplotlib", "plots") from error
     with house():
