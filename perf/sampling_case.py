@@ -88,9 +88,9 @@ def case(
         block = ask.with_target(ask.block(slice(0, len(x))))
         clean = ask.scores(block.x[:, None], block)[:, 0]
         explainer = Timing(50, *setting, anchored=0.5)
-        sampler = SegmentSampler.table(explainer.settings_by_length(ask), ask.x, ask.device, torch.float32).of(
-            block.lengths.repeat(repeats)
-        )
+        by_length = explainer.settings_by_length(ask.x, ask.lengths, ask.mask)
+        table = SegmentSampler.table(by_length, ask.x, ask.device, torch.float32)
+        sampler = table.of(block.lengths.repeat(repeats))
         stream = torch.cat([keys(seed, block.ids, Stream.SEGMENTS) for seed in seeds], 1)
         wide = {
             name: part.repeat(repeats, *[1] * (part.ndim - 1))

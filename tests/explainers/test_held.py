@@ -266,7 +266,6 @@ def test_what_cannot_be_estimated_is_refused_with_what_can(said):
     said.refused(SettingError, lambda: Timing(held=1.0))
     said.refused(SettingError, lambda: Timing(held=-0.1))
     said.refused(SettingError, lambda: Timing(held=0.5, segments=3))
-    said.refused(SettingError, lambda: Timing(held=0.5, max_length=1, anchored=0.5))
     said.refused(SettingError, lambda: Timing(20, held=0.97, max_length=1)(model, x))
     said.refused(SettingError, lambda: Timing(held=0.97, min_length=16, max_length=24)(model, x))
     said.refused(SettingError, lambda: Timing(held=0.5, max_length=49)(model, x))

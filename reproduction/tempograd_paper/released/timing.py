@@ -7,13 +7,13 @@ from typing import ClassVar, Self, cast
 import torch
 from torch import Tensor
 
-from tempograd.core.errors import SettingError
 from tempograd.core.estimate import Estimate
 from tempograd.core.question import Question
 from tempograd.core.rng import scale
-from tempograd.engine import Ask
+from tempograd.engine import Ask, Block
 from tempograd.explainers import Timing
-from tempograd.sampling.segments import SegmentSampler, paint, placement_bits, sample_segments
+from tempograd.sampling.integration import GradientPath
+from tempograd.sampling.segments import MaskSample, SegmentSampler, paint, placement_bits, sample_segments
 from tempograd.typing import Output
 from tempograd_paper.labels import SYNTHETIC
 from tempograd_paper.released.base import RAW_OUTPUT, Released
@@ -64,11 +64,6 @@ class ReleasedTiming(Released, Timing):
         quirks = frozenset(cls.faults if dataset in SYNTHETIC else {"A3", "A4", "A5", "A7"})
         idle = dict.fromkeys(("held", "tolerance", "max_samples", "stop_when"))
         return cls(50, *SEGMENTS[dataset], **idle, anchored=0.0, control_variates=False, quirks=quirks)
-
-    def __post_init__(self) -> None:
-        if self.tolerance is not None and self.quirks:
-            raise SettingError("tolerance= needs controls=True, segments and no quirks.")
-        super().__post_init__()
 
     @property
     def controlled(self) -> bool:
@@ -121,11 +116,9 @@ class ReleasedTiming(Released, Timing):
     def _positions(self, points: int, like: Tensor) -> Tensor:
         return left_ends(points, like) if "A7" in self.quirks else super()._positions(points, like)
 
-    def _scale(self, difference: Tensor, masks: Tensor) -> Tensor:
-        if "A5" not in self.quirks:
-            return super()._scale(difference, masks)
-        count = masks.sum(1)
-        return difference * count / (count + EPSILON)
+    def masked_path(self, block: Block, drawn: MaskSample, stage: int = 0) -> GradientPath:
+        path, count = super().masked_path(block, drawn, stage), drawn.masks.sum(1)
+        return path._replace(scale=path.scale * count / (count + EPSILON)) if "A5" in self.quirks else path
 
 
 def left_ends(points: int, like: Tensor) -> Tensor:

@@ -145,6 +145,6 @@ def test_the_fault_of_step_0_needs_a_segment_that_is_shorter_than_the_longest():
 
 
 def test_stopping_early_and_faults_exclude_each_other():
-    with pytest.raises(SettingError, match="no quirks"):
+    with pytest.raises(SettingError, match="tolerance"):
         ReleasedTiming(tolerance=0.1, quirks={"A3"})
     assert ReleasedTiming(tolerance=0.1).controlled

@@ -117,7 +117,7 @@ class Explainer(ABC):
     - ``_positions(points, like)`` of TIMING and RandIG, where points lie on the path, (points,);
       ``_series_positions(block, stream)`` of GradientSHAP, the same for each series, (series or 1, points).
     - ``_sample_masks(streams, sampler)`` of TIMING, independent masks, True where a cell is active.
-    - ``_scale(difference, masks)`` of TIMING, what the mean gradient of each cell is multiplied by.
+    - ``masked_path(block, drawn, stage)`` of TIMING, the paths that masks leave.
     - ``_baselines(block, stream, ask)`` of GradientSHAP, what looks up the baselines of some points.
     - ``_distance(clean, output, steps)`` of learnt masks, how far outputs are from the clean ones, and
       ``_steps(ask, groups, leaves)``, the loss terms of each step of an epoch.

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from typing import Any, ClassVar
+from functools import cached_property, lru_cache
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from tempograd.core.findings import arg
 from tempograd.core.formatting import counted
 from tempograd.core.rng import FAR, Stream, fold_in, keys, split
 from tempograd.engine import Ask, Block
-from tempograd.engine.background import Background
 from tempograd.engine.cuda import HostCopy
 from tempograd.engine.inputs import Region
 from tempograd.explainers.base import EXPLAINERS, Explainer
@@ -170,49 +169,27 @@ class Timing(Explainer):
         if self.min_length and self.max_length and self.min_length > self.max_length:
             raise SettingError(f"min_length={self.min_length} is above max_length={self.max_length}: swap them.")
         if self.held is not None and self.segments is not None:
-            raise SettingError(
-                f"{arg:method.held={self.held:g}} and {arg:method.segments={self.segments}} both say how much a "
-                "mask holds: pass one."
-            )
-        if self.held and self.max_length == 1 and self.anchored:
-            raise SettingError(
-                f"anchored={self.anchored:g} makes no difference to single cells, each of which is active equally "
-                "often anyway: leave it out."
-            )
+            both = f"{arg:method.held={self.held:g}} and {arg:method.segments={self.segments}}"
+            raise SettingError(f"{both} both say how much a mask holds: pass one.")
         if self.tolerance is None:
-            for name in ("max_samples", "stop_when"):
-                if getattr(self, name) is not None:
-                    raise SettingError(
-                        f"{arg:method.{name}} makes no difference without {arg:method.tolerance}: pass "
-                        f"{arg:method.tolerance=0.1} too."
-                    )
-        elif not self.controlled:
+            idle = next((name for name in ("max_samples", "stop_when") if getattr(self, name) is not None), None)
+            if idle is not None:
+                wanted = f"{arg:method.tolerance}: pass {arg:method.tolerance=0.1} too."
+                raise SettingError(f"{arg:method.{idle}} makes no difference without {wanted}")
+            return
+        most = self.max_samples or MOST
+        object.__setattr__(self, "max_samples", most)
+        object.__setattr__(self, "stop_when", self.stop_when or "error")
+        if not self.controlled:
             raise SettingError(f"{arg:method.tolerance} needs {arg:method.control_variates=True} and segments.")
-        elif self._most < self.n_samples:
-            raise SettingError(
-                f"{arg:method.max_samples={self._most}} is below {arg:method.n_samples={self.n_samples}}: pass a "
-                "larger max_samples."
-            )
-
-    @property
-    def _most(self) -> int:
-        return MOST if self.max_samples is None else self.max_samples
+        if most < self.n_samples:
+            short = f"{arg:method.max_samples={most}} is below {arg:method.n_samples={self.n_samples}}"
+            raise SettingError(f"{short}: pass a larger max_samples.")
 
     @property
     def controlled(self) -> bool:
-        """Return whether scores and positions take noise out of the mean."""
-        return self.control_variates and not self._plain
-
-    @property
-    def _plain(self) -> bool:
-        """Return whether nothing is ever fixed."""
-        return self.segments == 0 or self.held == 0
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Return the hyper-parameters as plain data, with what a tolerance stops by where nobody said it."""
-        stops = {"max_samples": self._most, "stop_when": self.stop_when or "error"}
-        return super().parameters | ({} if self.tolerance is None else stops)
+        """Return whether scores and positions take noise out of the mean; without segments there is none."""
+        return self.control_variates and 0 not in (self.segments, self.held)
 
     @property
     def facts(self) -> Facts:
@@ -226,29 +203,43 @@ class Timing(Explainer):
             return Schedule((self.n_samples,))
         if self.tolerance is None:
             return Schedule(geometric(min(self.n_samples, FIRST), self.n_samples))
-        return Schedule(
-            geometric(self.n_samples, self._most), tolerance=self.tolerance, stop_when=self.stop_when or "error"
-        )
+        stages = geometric(self.n_samples, self.max_samples or MOST)
+        return Schedule(stages, tolerance=self.tolerance, stop_when=self.stop_when or "error")
 
     def attribute(self, ask: Ask) -> list[Estimate]:
         path = self.paths(ask)  # which no target changes
         return integrate(ask, self.schedule, path, label=f"explain with {self.name}")
 
     def paths(self, ask: Ask) -> Callable[[Block, int], GradientPath]:
-        """Return what draws the masks of a block of series in a stage and makes the paths that they leave."""
-        if ask.regions is not None:
-            return self._paths_by_region(ask, ask.regions)
-        by_length = self.settings_by_length(ask)
+        """Return what draws the masks of a block of series in a stage and makes the paths that they leave.
+
+        Regions of several inputs draw masks by themselves; their densities, and so their weights, multiply.
+        """
+        regions: tuple[Region | None, ...] = (None,) if ask.regions is None else tuple(ask.regions)
+        draws = [_RegionDraw.of(self, ask, *region) for region in enumerate(regions)]
         if self._examined:
-            warn_of_rare_cells(list(by_length.values()), self.schedule.points)
-        table = cache(lambda: SegmentSampler.table(by_length, ask.x, ask.device, ask.dtype))
+            settings = [setting for draw in draws for setting in draw.by_length.values()]
+            warn_of_rare_cells(settings, self.schedule.points)
 
         def large(block: Block, stage: int) -> GradientPath:
-            return self._large_path(table(), ask.seed, block, stage)
+            parts = [draw.sample(block, stage) for draw in draws]
+            path = self.masked_path(block, _joined(block, draws, parts), stage)
+            if stage > 0:  # what could be seen was seen in the first
+                return path
+            unseen = HostCopy(torch.stack([part.unseen.to(block.x.device) for part in parts]).any())
 
-        if ask.mask is not None or len(ask.x) * self.schedule.stages[0] * ask.x[0].numel() > SMALL:
+            def resample() -> GradientPath | None:
+                if not unseen:
+                    return None
+                covered = [draw.covered(block, part) for draw, part in zip(draws, parts, strict=True)]
+                return self.masked_path(block, _joined(block, draws, covered))
+
+            return path._replace(resample=resample)
+
+        cells = len(ask.x) * self.schedule.stages[0] * ask.x[0].numel()
+        if ask.mask is not None or regions[0] is not None or cells > SMALL:
             return large
-        (setting,) = by_length.values()
+        (setting,) = draws[0].by_length.values()
         ids = tuple(ask.ids.tolist())
 
         def small(block: Block, stage: int) -> GradientPath:
@@ -260,42 +251,16 @@ class Timing(Explainer):
 
         return small
 
-    def settings_by_length(self, ask: Ask) -> dict[int, SegmentSettings]:
-        """Complete the setting for every length of the requested series."""
-        return self._by_length(ask.x, ask.lengths, ask.mask)
-
-    def _by_length(self, x: Tensor, lengths: Tensor, mask: Tensor | None) -> dict[int, SegmentSettings]:
-        _, longest, channels = x.shape
+    def settings_by_length(self, x: Tensor, lengths: Tensor, mask: Tensor | None) -> dict[int, SegmentSettings]:
+        """Complete the setting for every length of the series."""
         by_length = {}
         for length in sorted(set(lengths.tolist())):
             watched = None
             if mask is not None:  # what was never observed need not be estimated
                 here = mask[lengths.to(mask.device) == length]
                 watched = here.any(-1).any(0)[: max(length, 1)].cpu().numpy()
-            by_length[length] = self.segment_settings(length, channels, longest, watched)
+            by_length[length] = self.segment_settings(length, x.shape[2], x.shape[1], watched)
         return by_length
-
-    def _paths_by_region(self, ask: Ask, regions: list[Region]) -> Callable[[Block, int], GradientPath]:
-        """Return what draws masks for each region by itself; their densities, and so their weights, multiply."""
-        draws = [_RegionDraw.of(self, ask, region, number) for number, region in enumerate(regions)]
-        if self._examined:
-            warn_of_rare_cells([each for draw in draws for each in draw.settings], self.schedule.points)
-
-        def path(block: Block, stage: int) -> GradientPath:
-            parts = [draw.sample(block, stage) for draw in draws]
-            if stage > 0:
-                return self.masked_path(block, _joined(block, draws, parts), stage)
-            unseen = HostCopy(torch.stack([part.unseen.to(block.x.device) for part in parts]).any())
-
-            def resample() -> GradientPath | None:
-                if not unseen:
-                    return None
-                covered = [draw.covered(block, part) for draw, part in zip(draws, parts, strict=True)]
-                return self.masked_path(block, _joined(block, draws, covered))
-
-            return self.masked_path(block, _joined(block, draws, parts))._replace(resample=resample)
-
-        return path
 
     def segment_settings(
         self, length: int, channels: int, longest: int, watched: NDArray[np.bool_] | None = None
@@ -306,81 +271,44 @@ class Timing(Explainer):
         """
         count, held = (0, None) if length == 0 else (self.segments, self.held)
         setting = complete(max(length, 1), channels, count, self.min_length, self.max_length, longest, held)
+        active = setting.p_active()
         share = 0.0 if setting.single else self.anchored
         if share is None:
             enough = ENOUGH if self.held is None else MANY
-            share = SHARE if setting.p_active().min() * self.schedule.stages[0] < enough else 0.0
-        setting = replace(setting, anchored=share)
-        if self._examined:
-            self._refuse_the_impossible(setting, longest, watched)
-        return setting
-
-    def _refuse_the_impossible(
-        self, setting: SegmentSettings, longest: int, watched: NDArray[np.bool_] | None
-    ) -> None:
-        """Refuse settings under which some cell is (almost) never active."""
-        rare = setting.p_active() < RAREST
-        if watched is not None:
-            rare &= watched
-        if rare.any():
+            share = SHARE if active.min() * self.schedule.stages[0] < enough else 0.0
+        rare = (active < RAREST) & (True if watched is None else watched)
+        if self._examined and rare.any():
+            where = f"of series of {counted(setting.time, 'step')} and {counted(channels, 'channel')}"
             raise SettingError(
-                f"{setting} fix step {rare.argmax()} of series of {counted(setting.time, 'step')} and "
-                f"{counted(setting.channels, 'channel')} (almost) always, so nothing can be said of it: try "
-                f"{self._workable(setting, longest)}."
+                f"{setting} fix step {rare.argmax()} {where} (almost) always, so nothing can be said of it: "
+                "hold less, or use shorter segments."
             )
-        turns = float(setting.p_active()[0]) * self.n_samples
-        if setting.single and round(turns, 6) < 1:
+        turns = float(active[0]) * self.n_samples
+        if self._examined and setting.single and round(turns, 6) < 1:
+            enough = math.ceil(round(self.n_samples / turns, 3))
             raise SettingError(
                 f"{arg:method.held={setting.held:g}} leaves a single cell active in {turns:.2g} of "
-                f"{self.n_samples} samples: use "
-                f"{arg:method.n_samples={math.ceil(round(self.n_samples / turns, 3))}} at least, or a smaller "
-                "held."
+                f"{self.n_samples} samples: use {arg:method.n_samples={enough}} at least, or a smaller held."
             )
-
-    def _workable(self, setting: SegmentSettings, longest: int) -> SegmentSettings:
-        """Return a setting that can be estimated: as much held as possible with these lengths, or the default."""
-        for held in (tenths / 10 for tenths in range(9, 0, -1)) if setting.held is not None else ():
-            less = complete(setting.time, setting.channels, None, setting.low, setting.high, longest, held)
-            if less.p_active().min() * self.n_samples >= 2:
-                return less
-        return complete(setting.time, setting.channels, None, None, None, longest)
-
-    def _large_path(self, table: SegmentSampler, seed: int, block: Block, stage: int) -> GradientPath:
-        sampler, stream = table.of(block.lengths), keys(seed, block.ids, Stream.SEGMENTS)
-        drawn = self.draw(stream, sampler, block.observed, stage)
-        if stage > 0:  # what could be seen was seen in the first
-            return self.masked_path(block, drawn, stage)
-        unseen = HostCopy(drawn.unseen)
-
-        def resample() -> GradientPath | None:
-            return self.masked_path(block, cover_all_cells(drawn, sampler, block.observed)) if unseen else None
-
-        return self.masked_path(block, drawn)._replace(resample=resample)
+        return replace(setting, anchored=share)
 
     def draw(self, stream: Tensor, sampler: SegmentSampler, observed: Tensor, stage: int = 0) -> MaskSample:
         """Draw the masks of a block of series in a stage."""
-        points = self.schedule.stages[stage]
+        stages = self.schedule.stages
         here = split(stream, FAR - stage) if stage > 0 else stream  # no point has that number
         if self.anchored != 0 and sampler.most:
-            drawn = draw_masks(here, sampler, observed, points)
-            return drawn._replace(masks=self._with_cells(drawn.masks, sampler, stream, stage))
-        streams = fold_in(here, points)
-        anchors = torch.full_like(streams[0], -1)
-        masks = self._sample_masks(streams, sampler) if sampler.most or not sampler.free else None
-        masks = self._with_cells(masks, sampler, stream, stage)
-        return MaskSample(masks, None, anchors, streams, anchors, unseen=torch.zeros((), dtype=torch.bool))
-
-    def _with_cells(self, masks: Tensor | None, sampler: SegmentSampler, stream: Tensor, stage: int) -> Tensor:
-        """Draw the masks of those series of which each cell is held by itself; None if that is all of them."""
-        if masks is not None and not sampler.free:
-            return masks
-        stages = self.schedule.stages
+            drawn = draw_masks(here, sampler, observed, stages[stage])
+        else:
+            streams = fold_in(here, stages[stage])
+            anchors, unseen = torch.full_like(streams[0], -1), torch.zeros((), dtype=torch.bool)
+            drawn = MaskSample(self._sample_masks(streams, sampler), None, anchors, streams, anchors, unseen)
+        if not sampler.free:
+            return drawn
         if self.anchored == 0:
-            here = split(stream, FAR - stage) if stage > 0 else stream
-            cells = independent_cells(fold_in(here, stages[stage]), sampler)
+            cells = independent_cells(drawn.streams, sampler)
         else:
             cells = balanced_cells(stream, sampler, stages[stage], sum(stages[:stage]))
-        return cells if masks is None else torch.where(sampler.single[:, None, None, None], cells, masks)
+        return drawn._replace(masks=torch.where(sampler.single[:, None, None, None], cells, drawn.masks))
 
     def _sample_masks(self, streams: Tensor, sampler: SegmentSampler) -> Tensor:
         """Draw independent masks, True where a cell moves, (series, points, time, channel)."""
@@ -390,97 +318,91 @@ class Timing(Explainer):
         """Return where points lie on the path, (points,), from 0 at the baseline to 1 at the series."""
         return midpoints(points, like)
 
-    def _scale(self, difference: Tensor, masks: Tensor) -> Tensor:
-        """Return what the mean gradient of each cell is multiplied by: how far it is from the baseline."""
-        return difference
-
     def masked_path(self, block: Block, drawn: MaskSample, stage: int = 0) -> GradientPath:
-        """Return the paths that masks leave."""
-        if block.background is not None:
-            return self._path_from_each(block, block.background, drawn, stage)
-        alpha = self._positions(drawn.masks.shape[1], block.x)
-        difference = block.x - block.baseline
+        """Return the paths that masks leave, from the baseline or each from a background series of its own."""
+        points, background = drawn.masks.shape[1], block.background
+        alpha = self._positions(points, block.x)
+        if background is None:
+            scale = block.x - block.baseline
+        else:
+            starts, scale = background.starts(block, points, stage), background.displacement(block)
+            mean_step = in_units(background.mean_step(block)[:, None], scale)[:, 0]
 
         def at(batch: slice) -> Points:
             active = drawn.masks[:, batch].view(torch.uint8)
-            if not active.is_cuda:
+            if background is not None or not active.is_cuda:
                 active = active.to(block.x.dtype)  # products are faster on a CPU than from bytes
-            z = masked_points(block.x, difference, active, alpha[batch])
             weight = None if drawn.weights is None else drawn.weights[:, batch]
-            return Points(z, weight, active, position=alpha[batch])
-
-        scale, straight = self._scale(difference, drawn.masks), self._plain
-        return GradientPath(scale, at, start=block.baseline, straight=straight, controlled=self.controlled)
-
-    def _path_from_each(self, block: Block, background: Background, drawn: MaskSample, stage: int) -> GradientPath:
-        """Do the same where every point has a series of its own to come from."""
-        points = drawn.masks.shape[1]
-        alpha, starts = self._positions(points, block.x), background.starts(block, points, stage)
-        scale = background.displacement(block)
-        mean_step = in_units(background.mean_step(block)[:, None], scale)[:, 0]
-
-        def at(batch: slice) -> Points:
-            active = drawn.masks[:, batch].view(torch.uint8).to(block.x.dtype)
+            if background is None:
+                z = masked_points(block.x, scale, active, alpha[batch])
+                return Points(z, weight, active, position=alpha[batch])
             step = block.x[:, None] - starts(batch)
             z = torch.addcmul(block.x[:, None], active * (alpha[batch, None, None] - 1), step)
-            weight = None if drawn.weights is None else drawn.weights[:, batch]
             return Points(z, weight, active, in_units(step, scale), mean_step, alpha[batch])
 
-        return GradientPath(self._scale(scale, drawn.masks), at, controlled=self.controlled)
+        start = block.baseline if background is None else None
+        straight = background is None and 0 in (self.segments, self.held)
+        return GradientPath(scale, at, start=start, straight=straight, controlled=self.controlled)
 
 
 @dataclass(frozen=True)
 class _RegionDraw:
-    """Draws the masks of one region of several inputs."""
+    """Draws the masks of the series, or of one region of several inputs."""
 
     explainer: Timing
-    region: Region
+    ask: Ask
     number: int
-    seed: int
-    lengths: Tensor  # (series,), of the region
-    table: SegmentSampler
-    settings: tuple[SegmentSettings, ...]
+    region: Region | None
+    by_length: dict[int, SegmentSettings]
 
     @classmethod
-    def of(cls, explainer: Timing, ask: Ask, region: Region, number: int) -> "_RegionDraw":
+    def of(cls, explainer: Timing, ask: Ask, number: int, region: Region | None) -> "_RegionDraw":
         """Complete the setting for a region: single cells of static values, however long segments are."""
-        if region.is_static:
-            count = 0 if explainer.segments == 0 else None
-            explainer = replace(explainer, segments=count, min_length=None, max_length=None)
-        x = region.of(ask.x)
-        mask = None if ask.mask is None else region.of(ask.mask)
-        lengths = validation.lengths(mask, x)
-        by_length = explainer._by_length(x, lengths, mask)
-        table = SegmentSampler.table(by_length, x, ask.device, ask.dtype)
-        here = lengths.to(ask.device)
-        return cls(explainer, region, number, ask.seed, here, table, tuple(by_length.values()))
+        x, mask, lengths = ask.x, ask.mask, ask.lengths
+        if region is not None:
+            if region.is_static:
+                count = 0 if explainer.segments == 0 else None
+                explainer = replace(explainer, segments=count, min_length=None, max_length=None)
+            x, mask = region.of(x), None if mask is None else region.of(mask)
+            lengths = validation.lengths(mask, x)
+        return cls(explainer, ask, number, region, explainer.settings_by_length(x, lengths, mask))
 
     def sample(self, block: Block, stage: int) -> MaskSample:
         """Draw the masks of a block; the first region has those that a model of it alone would have."""
-        stream = keys(self.seed, block.ids, Stream.SEGMENTS)
+        stream = keys(self.ask.seed, block.ids, Stream.SEGMENTS)
         if self.number > 0:
             stream = split(stream, FAR - REGIONS - self.number)
-        return self.explainer.draw(stream, self._sampler(block), self.region.of(block.observed), stage)
+        return self.explainer.draw(stream, *self._place(block), stage)
 
     def covered(self, block: Block, drawn: MaskSample) -> MaskSample:
         """Redraw masks until every observed cell of the region moves."""
-        return cover_all_cells(drawn, self._sampler(block), self.region.of(block.observed))
+        return cover_all_cells(drawn, *self._place(block))
 
-    def _sampler(self, block: Block) -> SegmentSampler:
-        return self.table.of(validation.lengths(self.region.of(block.observed), self.region.of(block.x)))
+    def _place(self, block: Block) -> tuple[SegmentSampler, Tensor]:
+        """Return what draws the region's masks of a block, and which of its cells were observed."""
+        if self.region is None:
+            return self._table.of(block.lengths), block.observed
+        observed = self.region.of(block.observed)
+        return self._table.of(validation.lengths(observed, self.region.of(block.x))), observed
+
+    @cached_property
+    def _table(self) -> SegmentSampler:
+        x = self.ask.x if self.region is None else self.region.of(self.ask.x)
+        return SegmentSampler.table(self.by_length, x, self.ask.device, self.ask.dtype)
 
 
 def _joined(block: Block, draws: list[_RegionDraw], parts: list[MaskSample]) -> MaskSample:
     """Put the masks of all regions together; cells between them are as good as active."""
-    first = parts[0]
-    series, points = first.masks.shape[:2]
-    masks = torch.ones(series, points, *block.x.shape[1:], dtype=torch.bool, device=block.x.device)
+    if draws[0].region is None:
+        return parts[0]
+    shape = *parts[0].masks.shape[:2], *block.x.shape[1:]
+    masks = torch.ones(shape, dtype=torch.bool, device=block.x.device)
     weights: Tensor | None = None
     for draw, part in zip(draws, parts, strict=True):
-        draw.region.put(masks, part.masks)
+        cast("Region", draw.region).put(masks, part.masks)
         if part.weights is not None:
             weights = part.weights if weights is None else weights * part.weights
-    return first._replace(masks=masks, weights=weights)
+    return parts[0]._replace(masks=masks, weights=weights)
 
 
 @lru_cache(maxsize=8)
@@ -503,12 +425,8 @@ def draw_whole(
     explainer: Timing, setting: SegmentSettings, ids: Tensor, seed: int, dtype: torch.dtype, stage: int = 0
 ) -> MaskSample:
     """Draw the masks of series that are observed in every cell; in the first stage each moves at least once."""
-    x = torch.empty(1, setting.time, setting.channels, device=ids.device)
-    table = SegmentSampler.table({setting.time: setting}, x, ids.device, dtype).of(
-        torch.full_like(ids, setting.time)
-    )
-    everything = torch.ones((), dtype=torch.bool, device=ids.device).expand(
-        len(ids), setting.time, setting.channels
-    )
-    drawn = explainer.draw(keys(seed, ids, Stream.SEGMENTS), table, everything, stage)
-    return cover_all_cells(drawn, table, everything) if stage == 0 and drawn.unseen else drawn
+    observed = torch.ones(len(ids), setting.time, setting.channels, dtype=torch.bool, device=ids.device)
+    table = SegmentSampler.table({setting.time: setting}, observed, ids.device, dtype)
+    sampler = table.of(torch.full_like(ids, setting.time))
+    drawn = explainer.draw(keys(seed, ids, Stream.SEGMENTS), sampler, observed, stage)
+    return cover_all_cells(drawn, sampler, observed) if stage == 0 and drawn.unseen else drawn
