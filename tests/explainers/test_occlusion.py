@@ -245,7 +245,7 @@ def test_distances_of_a_pool_are_those_of_all_its_values(monkeypatch):
     table, x = series(1, 40, 3)[0] ** 3 + 1e4, series(1, 3, 7, seed=1)[0] + 1e4
     for limit, rows in ((2**22, table), (60, table[::2])):
         monkeypatch.setattr(single_cells, "POOL", limit)
-        mean, spread = single_cells.PoolDistances(table).of(x)
+        mean, spread = single_cells.pool_distances(table)(x)
         far = (rows.double()[:, :, None] - x.double()).abs()
         torch.testing.assert_close(mean, far.mean(0))
         torch.testing.assert_close(spread, far.var(0, unbiased=False))

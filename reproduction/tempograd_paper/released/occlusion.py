@@ -67,13 +67,12 @@ class ReleasedOcclusion(JudgedByPrefixes, Occlusion):
             return super().attribute(ask)[0]
         values = torch.zeros(ask.x.shape, device=ask.x.device)
 
-        def finish(_: int, block: Block, falls: Tensor) -> None:
+        def reduce(block: Block, falls: Tensor, _: Tensor) -> tuple[Tensor, ...]:
             maps = falls[:, :, :, 0].movedim(-1, 1)  # one per output, all of them in a row
             first = block.rows.start * maps.shape[1]
             place = values[first : first + maps.shape[0] * maps.shape[1]]
             place.copy_(maps.flatten(0, 1)[: len(place)])
+            return ()
 
-        self._replace_cells([ask], 1, lambda block: block.baseline[..., None], finish, every=True)
-        if ask.mask is not None:
-            values *= ask.mask
-        return self._signed(values)
+        self._replace_cells(ask, 1, lambda block: block.baseline[..., None], reduce, every=True)
+        return self._signed(Estimate(values if ask.mask is None else values * ask.mask))

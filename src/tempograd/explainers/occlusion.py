@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from tempograd.core.findings import arg
 from tempograd.core.rng import Stream, fold_in, keys, randint
 from tempograd.engine import Ask, Block, Prefixes, slices
 from tempograd.engine.ask import with_targets
+from tempograd.engine.background import Background
 from tempograd.engine.batching import CELLS
 from tempograd.engine.outputs import spans, wider
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
@@ -26,8 +27,8 @@ MISSED = 10.0  # times by which draws that missed far values widen an error at m
 SERIES = 10  # that values come from where nobody says how many
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
 _Replace = Callable[[Block], Tensor]  # new values, (series, time, channel, draws)
-# takes the place of an ask and the falls of its target, (series, time, channel, draws, outputs)
-Finish = Callable[[int, Block, Tensor], None]
+# from the falls of a target, (series, time, channel, draws, outputs), and the new values: scores, and their errors
+_Reduce = Callable[[Block, Tensor, Tensor], tuple[Tensor, ...]]
 
 
 @dataclass(frozen=True)
@@ -38,39 +39,37 @@ class CellReplacement(Explainer):
     needs_gradient: ClassVar[bool] = False
 
     def _replace_cells(
-        self,
-        asks: Sequence[Ask],
-        draws: int,
-        replacement: _Replace,
-        finish: Finish,
-        *,
-        every: bool = False,
-    ) -> None:
-        """Replace each observed cell alone, ``draws`` times, and hand over by how much the prediction falls.
+        self, ask: Ask, draws: int, replacement: _Replace, reduce: _Reduce, *, every: bool = False
+    ) -> list[Tensor]:
+        """Replace each observed cell alone, ``draws`` times; return scores and errors of each target, (2, …).
 
-        ``finish`` takes what the prediction of the clean series is above that of the changed one, 0 where nothing
+        ``reduce`` takes what the prediction of the clean series is above that of the changed one, 0 where nothing
         was observed: that of the target of each ask or, with ``every``, each output.
         """
+        asks = ask.each()
         ask = asks[0]
+        maps = [torch.zeros(2, *ask.x.shape, device=ask.x.device) for _ in asks]
         with_targets(asks, ask.block(slice(0, 1)))  # tells whether there is one output per step
         own = self._at_own_step(ask)
 
         def work(rows: slice, size: int) -> None:
             ask.verify_once()
             blocks = with_targets(asks, ask.block(rows))
+            values = replacement(blocks[0])
             compute = self._in_prefixes if own else _in_whole_series
-            found = compute(asks, blocks, size, replacement(blocks[0]), every)
-            for place, (block, falls) in enumerate(zip(blocks, found, strict=True)):
-                if not bool(falls.isfinite().all()):
+            for block, fall, whole in zip(blocks, compute(asks, blocks, size, values, every), maps, strict=True):
+                if not bool(fall.isfinite().all()):
                     raise ModelError(
                         "The model returned NaN or infinity when one value of a series was replaced: replace by "
                         "values within the range of the data."
                     )
-                finish(place, block, falls.to(ask.precision))
+                for place, part in enumerate(reduce(block, fall.to(ask.precision), values)):
+                    whole[place, rows] = part.to(whole)
 
         cells = ask.x.shape[2] if own else max(1, int(ask.observed_cells.max()))
         batching = ask.batching if own else wider(ask.batching, ask.model)
         batching.run(len(ask.x), cells * draws + 1, work, f"explain with {self.name}")
+        return maps
 
     def _at_own_step(self, ask: Ask) -> bool:
         """Tell whether a value is judged by the prediction at its own step, from the series up to it."""
@@ -78,9 +77,7 @@ class CellReplacement(Explainer):
 
     def _own_target(self, block: Block, prefixes: Prefixes) -> Tensor:
         """Return the class that each step is then judged by, (series, time)."""
-        if not isinstance(block.target, Tensor):
-            raise RuntimeError("Steps of their own have no function as target.")
-        return block.target
+        return cast("Tensor", block.target)  # steps of their own have no function as target
 
     def _in_prefixes(
         self, asks: Sequence[Ask], blocks: Sequence[Block], size: int, values: Tensor, every: bool
@@ -117,71 +114,57 @@ def _in_whole_series(
     Clean and changed series go through the model together, in an even number of rows, so that a cell the model
     ignores scores exactly 0 and not the difference of two roundings. Up to the cell they are alike.
     """
-    block = blocks[0]
-    series, draws, width = len(values), values.shape[-1], block.x[0].numel()
-    places = block.observed.flatten().nonzero()[:, 0]
+    x, draws, width = blocks[0].x, values.shape[-1], values[0, ..., 0].numel()
+    places = blocks[0].observed.flatten().nonzero()[:, 0]
     new = values.flatten(0, 2)[places].flatten()
-    clean = torch.arange(series, device=places.device)
+    clean = torch.arange(len(x), device=x.device)
+    ends = torch.tensor([span.stop for span in spans(x.shape[1])], device=x.device)
     even = EVEN if size >= EVEN else 1
     falls: list[list[Tensor]] = [[] for _ in asks]
-    for batch in slices(len(new), max(1, size - size % even - series)):
-        place = places[torch.arange(batch.start, batch.stop, device=places.device) // draws]
-        more = place.new_zeros(-(series + len(place)) % even)
+    for batch in slices(len(new), max(1, size - size % even - len(x))):
+        place = places[torch.arange(batch.start, batch.stop, device=x.device) // draws]
+        more = place.new_zeros(-(len(x) + len(place)) % even)
         owner = torch.cat([clean, place // width, more])
-        z, changed = block.x[owner], slice(series, series + len(place))
-        row = torch.arange(len(z), device=z.device)[changed]
+        z, row = x[owner], torch.arange(len(x), len(x) + len(place), device=x.device)
         when = place % width // z.shape[2]
         z[row, when, place % z.shape[2]] = new[batch]
-        alike = _alike(owner, changed, when, z.shape[1])
-        parts = [
-            _read(asks, z[part], [_of(each, owner[part]) for each in blocks], alike[part], every)
-            for part in slices(len(z), size)
-        ]
-        for fall, each in zip(falls, zip(*parts, strict=True), strict=True):
-            score = torch.cat(each)
-            fall.append(score[owner[changed]] - score[changed])
-    return [_in_place(fall, places, values, new) for fall in falls]
-
-
-def _in_place(falls: list[Tensor], places: Tensor, values: Tensor, like: Tensor) -> Tensor:
-    """Put the falls of the observed cells where these are, and 0 elsewhere."""
-    found = torch.cat(falls) if falls else like.new_zeros(0, 1)
-    draws = values.shape[-1]
-    whole = found.new_zeros(values.numel() // draws, draws, found.shape[-1])
-    whole[places] = found.view(len(places), draws, whole.shape[-1])
-    return whole.view(*values.shape, -1)
-
-
-def _of(block: Block, index: Tensor) -> Block:
-    """Give every row the target and steps of its series, and for a score of series the observed cells."""
-    target = block.target[index] if isinstance(block.target, Tensor) else block.target
-    steps = block.steps[index] if isinstance(block.steps, Tensor) else block.steps
-    observed = block.observed[index] if getattr(target, "takes_input", False) else block.observed
-    return block._replace(target=target, steps=steps, observed=observed, index=block.index[index])
-
-
-def _alike(owner: Tensor, changed: slice, when: Tensor, time: int) -> Tensor:
-    """Return the same number for rows that are alike up to the end of a span, as all are until the change."""
-    ends = torch.tensor([span.stop for span in spans(time)], device=owner.device)
-    alike = owner[:, None].repeat(1, len(ends))
-    own = len(owner) + torch.arange(len(when), device=owner.device)[:, None]
-    alike[changed] = torch.where(when[:, None] < ends, own, alike[changed])
-    return alike
+        alike = owner[:, None].repeat(1, len(ends))  # the same number for rows that are alike to the end of a span
+        alike[row] = torch.where(when[:, None] < ends, len(owner) + row[:, None], alike[row])
+        parts = [_read(asks, z[p], blocks, owner[p], alike[p], every) for p in slices(len(z), size)]
+        for fall, scores in zip(falls, zip(*parts, strict=True), strict=True):
+            score = torch.cat(scores)
+            fall.append(score[owner[row]] - score[row])
+    whole = []
+    for fall in falls:
+        seen = torch.cat(fall) if fall else new.new_zeros(0, 1)
+        cells = seen.new_zeros(values.numel() // draws, draws, seen.shape[-1])
+        cells[places] = seen.view(len(places), *cells.shape[1:])
+        whole.append(cells.view(*values.shape, -1))
+    return whole
 
 
 @torch.no_grad()
-def _read(asks: Sequence[Ask], z: Tensor, blocks: Sequence[Block], alike: Tensor, every: bool) -> list[Tensor]:
+def _read(
+    asks: Sequence[Ask], z: Tensor, blocks: Sequence[Block], owner: Tensor, alike: Tensor, every: bool
+) -> list[Tensor]:
     """Return the explained score of each row, or all its outputs, (rows, outputs), for each ask."""
-    raw, found = asks[0].forward(z, blocks[0].index, alike), []
+    raw, scores = asks[0].forward(z, blocks[0].index[owner], alike), []
     for ask, block in zip(asks, blocks, strict=True):
         outputs = ask.apply_link(raw)
+        parts = {"target": block.target, "steps": block.steps, "observed": block.observed}
+        rows: dict[str, Any] = {name: part[owner] for name, part in parts.items() if isinstance(part, Tensor)}
         if not every:
-            found.append(ask.score(outputs, block, 1, z)[:, None])
+            scores.append(ask.score(outputs, block._replace(**rows), 1, z)[:, None])
             continue
-        if isinstance(block.steps, Tensor):
-            outputs = (outputs * block.steps[..., None]).sum(1)
-        found.append(outputs.flatten(1))
-    return found
+        outputs = (outputs * rows["steps"][..., None]).sum(1) if "steps" in rows else outputs
+        scores.append(outputs.flatten(1))
+    return scores
+
+
+def _with_draws(ask: Ask, maps: Tensor, samples: int) -> Estimate:
+    """Return the scores with their errors, from as many draws of every observed cell."""
+    seen = torch.ones_like(maps[0]) if ask.mask is None else ask.mask.to(maps)
+    return Estimate(maps[0], maps[1], (seen * samples).to(torch.int32), seen * samples)
 
 
 # Feature occlusion: what the prediction loses when a single value is replaced.
@@ -255,40 +238,16 @@ class Occlusion(CellReplacement):
         )
 
     def attribute(self, ask: Ask) -> list[Estimate]:
-        asks = ask.each()
-        if asks[0].background is not None:
-            return self._against_others(asks, self.n_samples or SERIES)
-        if self.n_samples is not None:
-            raise SettingError(
-                f"{arg:method.n_samples={self.n_samples}} makes no difference without "
-                f"{arg:question.baseline=background}: leave it out."
-            )
-        values = [torch.zeros(ask.x.shape, device=ask.x.device) for _ in asks]
-
-        def finish(place: int, block: Block, falls: Tensor) -> None:
-            values[place][block.rows] = falls[..., 0, 0].to(values[place])
-
-        self._replace_cells(asks, 1, lambda block: block.baseline[..., None], finish)
-        return [self._signed(each) for each in values]
-
-    def _against_others(self, asks: Sequence[Ask], samples: int) -> list[Estimate]:
-        """Replace each value by those of drawn series at the same place."""
-        shape, device = asks[0].x.shape, asks[0].x.device
-        values, error = ([torch.zeros(shape, device=device) for _ in asks] for _ in range(2))
-        seen = torch.ones(shape, device=device) if asks[0].mask is None else asks[0].mask.to(values[0])
-
-        def finish(place: int, block: Block, falls: Tensor) -> None:
-            mean, own = regressed(block, falls[..., 0].double(), _drawn_values(block, samples).double())
-            values[place][block.rows] = mean.to(values[place])
-            error[place][block.rows] = own.where(block.observed, 0).to(error[place])
-
-        self._replace_cells(asks, samples, partial(_drawn_values, samples=samples), finish)
-        count, evals = seen * samples, torch.full(shape[:1], samples, dtype=torch.int32, device=device)
-        found = [self._signed(each) for each in values]
-        return [
-            each._replace(standard_error=own, n_draws=count.to(torch.int32), ess=count, n_evals=evals)
-            for each, own in zip(found, error, strict=True)
-        ]
+        if ask.background is None:
+            if self.n_samples is not None:
+                idle = f"makes no difference without {arg:question.baseline=background}: leave it out."
+                raise SettingError(f"{arg:method.n_samples={self.n_samples}} {idle}")
+            maps = self._replace_cells(ask, 1, lambda block: block.baseline[..., None], _fall)
+            return [self._signed(Estimate(values)) for values, _ in maps]
+        samples = self.n_samples or SERIES
+        maps = self._replace_cells(ask, samples, partial(_drawn_values, samples=samples), regressed)
+        evals = torch.full(ask.x.shape[:1], samples, dtype=torch.int32, device=ask.x.device)
+        return [self._signed(_with_draws(ask, one, samples)._replace(n_evals=evals)) for one in maps]
 
     def question(self, ask: Ask) -> Ask:
         """Put the learnt means in the place of a baseline that nobody named."""
@@ -300,21 +259,25 @@ class Occlusion(CellReplacement):
         check_training(means.shape, ask)
         return ask.replace(baseline=means.to(ask.x).expand_as(ask.x))
 
-    def _signed(self, values: Tensor) -> Estimate:
-        return Estimate(values.abs_() if self.absolute else values, signed=not self.absolute)
+    def _signed(self, estimate: Estimate) -> Estimate:
+        values = estimate.values.abs() if self.absolute else estimate.values
+        return estimate._replace(values=values, signed=not self.absolute)
+
+
+def _fall(_: Block, falls: Tensor, __: Tensor) -> tuple[Tensor]:
+    return (falls[..., 0, 0],)
 
 
 def _drawn_values(block: Block, samples: int) -> Tensor:
     """Return the values of the series that are drawn for each one, (series, time, channel, samples)."""
-    if block.background is None:
-        raise RuntimeError("There are no series to draw from.")
-    return block.background.starts(block, samples)(slice(0, samples)).movedim(1, -1)
+    background = cast("Background", block.background)
+    return background.starts(block, samples)(slice(0, samples)).movedim(1, -1)
 
 
 def regressed(block: Block, falls: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     r"""Return the mean fall of each cell over all series that could have been drawn, and its standard error.
 
-    Falls :math:`f_i` and the values that they come with are (series, time, channel, samples), in double precision.
+    Falls :math:`f_i` are (series, time, channel, samples, 1), the values that they come with have one axis less.
     How far these are from the series, :math:`s_i`, has a known mean :math:`\bar s` over all that could be drawn.
     With :math:`c_i = s_i - \frac1n \sum_j s_j` the line through the falls has there the height
     :math:`\sum_i a_i f_i`,
@@ -327,10 +290,8 @@ def regressed(block: Block, falls: Tensor, values: Tensor) -> tuple[Tensor, Tens
     and has the variance :math:`\frac{n - 1}{n} \sum (q_i - \bar q)^2`. That grows where the steps vary less than
     those of the whole pool.
     """
-    background, samples = block.background, falls.shape[-1]
-    if background is None:
-        raise RuntimeError("There are no series to draw from.")
-    steps = block.x[..., None].double() - values
+    background, samples, falls = cast("Background", block.background), values.shape[-1], falls[..., 0].double()
+    steps = block.x[..., None].double() - values.double()
     centred = steps - steps.mean(-1, keepdim=True)
     square = centred.square().sum(-1, keepdim=True)
     direction = torch.where((square > 0) & (samples > FITTED), centred / square.clamp(min=TINY), 0)
@@ -343,7 +304,7 @@ def regressed(block: Block, falls: Tensor, values: Tensor) -> tuple[Tensor, Tens
     known, seen = background.spread, square[..., 0] / samples
     missed = (known / seen.clamp(min=TINY)).clamp(1, MISSED).square()  # a curve bends with the square of the step
     error = torch.where(seen > 0, (spread * missed).sqrt(), torch.where(known > 0, torch.inf, 0))
-    return mean, error
+    return mean, error.where(block.observed, 0)
 
 
 def _mean(x: Array, name: str) -> Tensor:
@@ -366,28 +327,31 @@ POOL = 2**22  # values of the pool that distances are taken from; of a larger on
 ROUNDING = 1e-12  # of a difference of variances, as a share of the mean square
 
 
-class PoolDistances:
-    """How far the values of a pool lie from any value: mean, and variance, of the distance in each column."""
+_Distances = Callable[[Tensor], tuple[Tensor, Tensor]]
 
-    def __init__(self, table: Tensor) -> None:
-        """Sort the columns of ``table``, (rows, columns)."""
-        stride = -(-table.numel() // POOL)
-        values = table[::stride].double().mT
-        self._centre = values.mean(-1, keepdim=True)
-        self._sorted = (values - self._centre).sort(-1)[0].contiguous()
-        self._below = torch.nn.functional.pad(self._sorted.cumsum(-1), (1, 0))
-        self._square = self._sorted.square().mean(-1, keepdim=True)
 
-    def of(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean and variance of the distance from ``x``, (columns, points), each like it."""
-        x = x.to(self._centre) - self._centre
-        count = self._sorted.shape[-1]
-        rank = torch.searchsorted(self._sorted, x.contiguous())
-        low, whole = self._below.gather(-1, rank), self._below[:, -1:]
-        mean = (x * (2 * rank - count) + whole - 2 * low) / count
-        square = self._square + x.square()
+def pool_distances(table: Tensor) -> _Distances:
+    """Return what tells how far the values of a pool lie from any ``x``, (columns, points).
+
+    It gives mean and variance of the distance from the same column of ``table``, (rows, columns), each like x.
+    """
+    stride = -(-table.numel() // POOL)
+    values = table[::stride].double().mT
+    centre = values.mean(-1, keepdim=True)
+    ordered = (values - centre).sort(-1)[0].contiguous()
+    below = torch.nn.functional.pad(ordered.cumsum(-1), (1, 0))
+    size = ordered.square().mean(-1, keepdim=True)
+
+    def distances(x: Tensor) -> tuple[Tensor, Tensor]:
+        x = x.to(centre) - centre
+        count = ordered.shape[-1]
+        rank = torch.searchsorted(ordered, x.contiguous())
+        mean = (x * (2 * rank - count) + below[:, -1:] - 2 * below.gather(-1, rank)) / count
+        square = size + x.square()
         spread = square - mean.square()
         return mean, spread.where(spread > ROUNDING * square, 0)
+
+    return distances
 
 
 @EXPLAINERS.register("augmented_occlusion", "afo")
@@ -459,57 +423,37 @@ class AugmentedOcclusion(CellReplacement):
         return [{"marginal": "pooled"}, {"over": "all"}, {"marginal": "pooled", "over": "all"}]
 
     def attribute(self, ask: Ask) -> list[Estimate]:
-        asks, pool = ask.each(), cast("Tensor", self.rows)  # no call gets here before fit
+        pool = cast("Tensor", self.rows)  # no call gets here before fit
         check_training(pool.shape, ask)
         if pool.numel() <= CELLS:  # a larger one stays where it is
             pool = pool.to(ask.device)
-        values = [torch.zeros(ask.x.shape, device=ask.x.device) for _ in asks]
-        error = [torch.zeros_like(each) for each in values]
-        seen = torch.ones_like(values[0]) if ask.mask is None else ask.mask.to(values[0])
+        table = pool.flatten(0, 1) if self.marginal == "pooled" else pool.flatten(1)  # a column of values each
+        drawn, reduce = partial(self._drawn, table, ask.seed), partial(self._moves, pool_distances(table))
+        maps = self._replace_cells(ask, self.n_samples, drawn, reduce, every=self.over == "all")
+        return [_with_draws(ask, one, self.n_samples) for one in maps]
 
-        drawn = partial(self._drawn, pool=pool, seed=ask.seed)
-        distances = PoolDistances(self._table(pool)) if self.n_samples > 1 else None
+    def _moves(self, distances: _Distances, block: Block, falls: Tensor, drawn: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the mean move of each cell and its standard error, like the series of a block.
 
-        def finish(place: int, block: Block, falls: Tensor) -> None:
-            moves = falls.abs().mean(-1)
-            values[place][block.rows] = moves.mean(-1).to(values[place])
-            if distances is not None:
-                spread = self._spread(block, moves, drawn(block), distances)
-                error[place][block.rows] = (spread / self.n_samples**0.5).to(error[place])
-
-        self._replace_cells(asks, self.n_samples, drawn, finish, every=self.over == "all")
-        if self.n_samples == 1:
-            error = [each.masked_fill_(seen > 0, torch.inf) for each in error]
-        count = seen * self.n_samples
-        pairs = zip(values, error, strict=True)
-        return [Estimate(each, own, count.to(torch.int32), count) for each, own in pairs]
-
-    def _table(self, pool: Tensor) -> Tensor:
-        """Return what each cell is replaced by: one column for each, or for each channel."""
-        return pool.flatten(0, 1) if self.marginal == "pooled" else pool.flatten(1)
-
-    def _spread(self, block: Block, moves: Tensor, drawn: Tensor, distances: PoolDistances) -> Tensor:
-        """Return the standard deviation of the moves over the pool, like the series of a block.
-
-        It is infinite where every draw was the value of the series itself, and the pool has others.
+        The error is infinite where every draw was the value of the series itself, and the pool has others.
         """
-        shape = block.x.shape
+        moves, shape = falls.abs().mean(-1), block.x.shape
+        if self.n_samples == 1:
+            return moves[..., 0], torch.where(block.observed, torch.inf, 0)
         columns = shape[2] if self.marginal == "pooled" else shape[1] * shape[2]
         points = block.x.reshape(-1, columns).mT
-        mean, known = (part.mT.reshape(shape).to(moves.device) for part in distances.of(points))
+        mean, known = (part.mT.reshape(shape).to(moves.device) for part in distances(points))
         distance = (drawn - block.x[..., None]).abs().double()
         missed = (known - distance.var(-1)).clamp(min=0)
         per_distance = moves.double().sum(-1) / distance.sum(-1)
         spread = (moves.double().var(-1) + per_distance.square() * missed).sqrt()
         spread = torch.where(distance.any(-1), spread, torch.where(mean > 0, torch.inf, 0))
-        return spread.where(block.observed, 0)
+        return moves.mean(-1), spread.where(block.observed, 0) / self.n_samples**0.5
 
-    def _drawn(self, block: Block, pool: Tensor, seed: int) -> Tensor:
+    def _drawn(self, table: Tensor, seed: int, block: Block) -> Tensor:
         """Draw a training value for each cell and sample, (series, time, channel, samples)."""
         cell = torch.arange(block.x[0].numel(), device=block.x.device)
-        table = self._table(pool)
-        column = cell % table.shape[1]
         streams = fold_in(keys(seed, block.ids, Stream.REPLACEMENTS), self.n_samples)[..., None]
-        row = randint(streams, cell, len(table)).to(pool.device)
-        drawn = table[row, column.to(pool.device)].to(block.x)  # (series, samples, cells)
+        row = randint(streams, cell, len(table)).to(table.device)
+        drawn = table[row, (cell % table.shape[1]).to(table.device)].to(block.x)  # (series, samples, cells)
         return drawn.transpose(1, 2).reshape(*block.x.shape, self.n_samples)
