@@ -33,33 +33,21 @@ def randn(*shape, seed=0, dtype=torch.float64):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
-def by_hand(
-    values,
-    x,
-    target=None,
-    mask=None,
-    steps=None,
-    output="probability",
-    ids=None,
-    columns=None,
-    picker=None,
-    **more,
-):
+def by_hand(values, x, target=None, mask=None, steps=None, output="probability", ids=None, picker=None, **more):
     return Explanation(
         values=values,
-        target=target,
         output=output,
-        steps=steps,
         baseline=torch.zeros_like(x),
-        mask=mask,
         x=x,
         ids=torch.arange(len(x)) if ids is None else torch.as_tensor(ids),
         seed=0,
         method="hand",
         parameters={},
         fingerprint="",
-        columns=columns,
         question=Question(target=picker),
+        target=target,
+        mask=mask,
+        steps=steps,
         **more,
     )
 

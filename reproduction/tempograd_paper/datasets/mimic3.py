@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from tempograd.core.errors import DataError, OutputError
 from tempograd.core.io import scratch, writable, write_atomically
-from tempograd.core.series import Series
-from tempograd.data.base import Dataset
+from tempograd.data import Dataset, Series
 from tempograd.data.files import open_text
 from tempograd.data.loading import choose_variant, dataset
 from tempograd_paper.datasets.parts import locate

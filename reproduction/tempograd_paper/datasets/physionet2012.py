@@ -15,8 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from tempograd.core.errors import DataError, one_line, quote, short_path
-from tempograd.core.series import Series
-from tempograd.data.base import Dataset
+from tempograd.data import Dataset, Series
 from tempograd.data.files import open_text
 from tempograd.data.loading import choose_variant, dataset
 from tempograd_paper.datasets.parts import locate

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from tempograd.core.errors import DataError
 from tempograd.core.io import load, made, write_atomically
-from tempograd.core.series import Series
-from tempograd.data.base import Dataset
+from tempograd.data import Dataset, Series
 
 PARTS = ("train", "validation", "test")
 TENSORS = ("x", "y", "mask", "truth", "ids")

@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import nn
 
-import tempograd as tg
 from tempograd.data import Dataset, Series
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
@@ -44,12 +43,7 @@ def explain_each(
 
 
 def _explain(
-    cell: Cell,
-    model: nn.Module,
-    series: TuningSeries,
-    test: Series,
-    baseline: RemovalBaseline,
-    before: list[Noted],
+    cell: Cell, model: nn.Module, series: TuningSeries, test: Series, baseline: RemovalBaseline, done: list[Noted]
 ) -> Noted:
     device = str(series.pool.device)
     compares = EXPLAINERS[cell.method].uses_baseline
@@ -61,12 +55,12 @@ def _explain(
         explainer, chosen = tuned.make_tuned_explainer(cell, model, series, baseline)
         wait(device)
         middle = time.monotonic()
-        same = [each for each, _ in before if not compares and each.parameters == explainer.parameters]
+        same = [each for each, _ in done if not compares and each.parameters == explainer.parameters]
         if same:
             explanation = same[0]
         else:
             x = test.x.to(device)
-            explanation = explainer(model, tg.Series(x, mask=test.mask, ids=test.ids), seed=cell.seed, **against)
+            explanation = explainer(model, Series(x, mask=test.mask, ids=test.ids), seed=cell.seed, **against)
         wait(device)
         end = time.monotonic()
     seconds = {"fit": middle - start} | ({} if same else {"explain": end - middle})
