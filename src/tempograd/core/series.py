@@ -1,7 +1,8 @@
 """What the values are: a batch of series with everything that belongs to it, said once."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, InitVar, dataclass, fields, replace
+from dataclasses import KW_ONLY, InitVar, dataclass, replace
+from functools import reduce
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self, get_args
 
@@ -12,13 +13,15 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, brief
+from tempograd.core.errors import InputError, brief, listed
+from tempograd.core.formatting import counted
 from tempograd.core.stamps import check_times, is_nested
 from tempograd.typing import Array, ArrayLike, Fixed, Inputs, Layout
 
 LABELS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32})  # kinds of labels that int64 holds
 CONSTANTS = (str, bytes, bool, int, float, complex, type(None), torch.dtype, torch.device)
 CELLS = ("mask", "truth", "raw")  # fields shaped like x
+NAMES = ("channels", "units", "times")
 NAN = "nan"
 
 
@@ -105,54 +108,38 @@ class Series:
 
     def __post_init__(self, layout: str) -> None:
         validation.check_choice(layout, "layout", get_args(Layout))
+        checked = vars(self)  # which can be written to although the fields are frozen
         if self.fill is not None:
-            self._set("fill", validation.check_float(self.fill, "fill"))
-        self._set("x", _arrays(self.x, "x", layout))
+            checked["fill"] = validation.check_float(self.fill, "fill")
+        checked["x"] = _arrays(self.x, "x", layout)
         if isinstance(self.x, Tensor):
             validation.refuse_integers(self.x, "x")
-        if isinstance(self.mask, str):
-            if self.mask != NAN:
-                raise InputError(
-                    "mask must be an array like x, or 'nan' where NaN marks what is missing, got "
-                    f"{brief(self.mask)}."
-                )
-            observed = _each(self.x, lambda part: ~part.isnan())
-            self._set("mask", None if all(bool(part.all()) for part in _parts(observed)) else observed)
-        else:
-            self._set("mask", _cells(self.mask, self.x, "mask", layout))
-        self._set("truth", _cells(self.truth, self.x, "truth", layout))
-        self._set("raw", _cells(self.raw, self.x, "raw", layout))
-        self._set("ids", series_ids(self.ids, len(self)))
-        self._set_labels()
-        self._set_names()
+        for name in CELLS:
+            cells = getattr(self, name)
+            if name == "mask" and isinstance(cells, str):
+                checked[name] = _observed(self.x, cells)
+            elif cells is not None:
+                checked[name] = _cells(cells, self.x, name, layout)
+        checked["ids"] = series_ids(self.ids, len(self))
+        if self.y is not None:
+            checked["y"], checked["classes"] = _labels(self.y, self.classes, self.shape)
+        if self.classes is not None:
+            checked["classes"] = tuple(map(str, self.classes))
+        if not isinstance(self.x, (dict, tuple)) and any(getattr(self, name) is not None for name in NAMES):
+            self._check_names()  # those of several inputs are checked where inputs are laid out
         if self.fixed is not None:
-            self._set("fixed", _companions(self.fixed, len(self)))
+            checked["fixed"] = _companions(self.fixed, len(self))
 
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
-
-    def _set_labels(self) -> None:
-        y: Any = self.y
-        classes: Sequence[str] | None = self.classes
-        if y is not None and not isinstance(y, Tensor) and np.asarray(y).dtype.kind in "UO":
-            y, classes = _numbered(y, classes)
-        if y is not None:
-            y = y if isinstance(y, Tensor) else validation.check_numbers(y, "y")
-            y = y.long() if y.dtype in LABELS else y
-            _check_labels(len(self), self.shape[1], y)
-        self._set("y", y)
-        self._set("classes", None if classes is None else tuple(map(str, classes)))
-
-    def _set_names(self) -> None:
-        if isinstance(self.x, (dict, tuple)):  # names of each input are checked where inputs are laid out
-            return
-        count, steps, channels = self.shape
-        for name in ("channels", "units"):
-            self._set(name, validation.check_names(getattr(self, name), channels, name))
-        times = self.times
+    def _check_names(self) -> None:
+        """Bring what people call channels and steps into form."""
+        (count, steps, channels), times = self.shape, self.times
         if isinstance(self.x, list) and is_nested(times) and len(times) == count:
             times = [[*row, *[None] * (steps - len(row))] for row in times]
-        self._set("times", check_times(times, count, steps))
+        vars(self).update(
+            channels=validation.check_names(self.channels, channels, "channels"),
+            units=validation.check_names(self.units, channels, "units"),
+            times=check_times(times, count, steps),
+        )
 
     @classmethod
     def of(cls, x: Any) -> "Series":
@@ -160,20 +147,14 @@ class Series:
         return x if isinstance(x, Series) else cls(x)
 
     def __len__(self) -> int:
-        return len(
-            next(iter(self.x.values()))
-            if isinstance(self.x, dict)
-            else self.x[0]
-            if isinstance(self.x, tuple)
-            else self.x
-        )
+        return len(self.x if isinstance(self.x, (Tensor, list)) else _parts(self.x)[0])
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Number of series, steps (of the longest) and channels; of several inputs, those of the first."""
         if isinstance(self.x, list):
             return len(self.x), max(map(len, self.x)), self.x[0].shape[1]
-        first = self.x if isinstance(self.x, Tensor) else _items(self.x)[0][1]
+        first = _parts(self.x)[0]
         steps = first.shape[1] if first.ndim == 3 else 1
         return len(first), steps, first.shape[-1] if first.ndim > 1 else 1
 
@@ -184,12 +165,16 @@ class Series:
 
     def __repr__(self) -> str:
         count, steps, channels = self.shape
-        size = f"{count} series × {steps} steps × {channels} channel{'' if channels == 1 else 's'}"
+        parts = [f"{count} series × {steps} steps × {counted(channels, 'channel')}"]
         if isinstance(self.x, (dict, tuple)):
-            size = f"{count} series of {len(self.x)} inputs"
-        parts = [size, *([] if self.y is None else [_labels(self.y)])]
+            parts = [f"{count} series of {len(self.x)} inputs"]
+        if self.y is not None and self.y.is_floating_point():
+            parts.append("real values")
+        elif self.y is not None:
+            classes = counted(len(self.y.unique()), "class", "classes")
+            parts.append(f"{classes} per step" if self.y.ndim == 2 else classes)
         if isinstance(self.mask, Tensor):
-            parts.append(f"{1 - float(self.mask.float().mean()):.0%} missing".replace("%", " %"))
+            parts.append(f"{100 * (1 - float(self.mask.float().mean())):.0f} % missing")
         if self.truth is not None:
             parts.append("truth known")
         return f"Series({', '.join(parts)})"
@@ -197,29 +182,21 @@ class Series:
     def take(self, rows: "Tensor | NDArray[Any] | Sequence[int] | slice") -> Self:
         """Return the series at ``rows`` (positions, a slice or a bool mask), which keep their ids."""
         index = torch.arange(len(self))[rows].reshape(-1)
-        parts = {name: _taken(getattr(self, name), index) for name in ("x", "y", "mask", "truth", "raw", "ids")}
+        parts = {name: _taken(getattr(self, name), index) for name in ("x", "y", "ids", *CELLS)}
         if self.fixed is not None:
-            kept = [
-                (name, _taken(value, index) if has_rows(value) else value) for name, value in _items(self.fixed)
-            ]
-            parts["fixed"] = dict(kept) if isinstance(self.fixed, dict) else tuple(value for _, value in kept)
+            parts["fixed"] = _each(self.fixed, lambda part: _taken(part, index) if has_rows(part) else part)
         if is_nested(self.times):
             parts["times"] = tuple(self.times[row] for row in index.tolist()) or None
         if isinstance(self.x, list) and len(index):
-            return replace(self, **self._cut(parts))
+            longest, y, times = max(map(len, parts["x"])), parts["y"], parts.get("times", self.times)
+            if y is not None and y.shape[1:2] == self.shape[1:2]:
+                parts["y"] = y[:, :longest]
+            if times is not None:
+                parts["times"] = [row[:longest] for row in times] if is_nested(times) else times[:longest]
+            return replace(self, **parts)
         taken = object.__new__(type(self))  # what was checked stays right
-        for field in fields(self):
-            object.__setattr__(taken, field.name, parts.get(field.name, getattr(self, field.name)))
+        vars(taken).update(vars(self) | parts)
         return taken
-
-    def _cut(self, parts: dict[str, Any]) -> dict[str, Any]:
-        """Leave out the steps that only longer series have, which were not taken."""
-        longest, y, times = max(map(len, parts["x"])), parts["y"], parts.get("times", self.times)
-        if y is not None and y.shape[1:2] == self.shape[1:2]:
-            parts["y"] = y[:, :longest]
-        if times is not None:
-            parts["times"] = [row[:longest] for row in times] if is_nested(times) else times[:longest]
-        return parts
 
     @property
     def filled(self) -> Any:
@@ -256,11 +233,7 @@ def series_ids(ids: Any, count: int) -> Tensor | tuple[str, ...]:
     if not texts or not any(isinstance(text, str) for text in texts):
         return validation.check_ids(ids, count)
     texts = tuple(map(str, texts))
-    if len(texts) != count:
-        raise InputError(f"ids must have one entry per series: expected {count}, got {len(texts)}.")
-    if len(set(texts)) < count:
-        twice = next(text for text in texts if texts.count(text) > 1)
-        raise InputError(f"ids must be distinct, but {brief(twice)} occurs more than once.")
+    validation.check_distinct(texts, count)
     if len({text_key(text) for text in texts}) < count:
         raise InputError("Two of the ids have the same hash, on which draws depend: change one of them.")
     return texts
@@ -270,49 +243,40 @@ def _items(parts: Any) -> list[tuple[Any, Any]]:
     return list(parts.items()) if isinstance(parts, Mapping) else list(enumerate(parts))
 
 
-def _parts(parts: Any) -> list[Tensor]:
+def _parts(parts: Any) -> list[Any]:
     return [parts] if isinstance(parts, Tensor) else [part for _, part in _items(parts)]
 
 
-def _each(parts: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Change every tensor of series, of a list of them or of several inputs."""
+def _each(parts: Any, change: Callable[[Any], Any]) -> Any:
+    """Change every part of a tensor, of a list of series or of several inputs; None stays."""
     if isinstance(parts, Tensor):
         return change(parts)
-    changed = [(name, None if part is None else change(part)) for name, part in _items(parts)]
-    return dict(changed) if isinstance(parts, dict) else type(parts)(part for _, part in changed)
+    changed = [None if part is None else change(part) for part in _parts(parts)]
+    return dict(zip(parts, changed, strict=True)) if isinstance(parts, dict) else type(parts)(changed)
 
 
 def _arrays(given: Any, name: str, layout: str) -> Any:
     """Return series as tensors (batch, time, channel), without copying: one, a list, or several inputs."""
-    if isinstance(given, Mapping):
-        if not given:
-            raise InputError(f"{name} is an empty mapping: pass at least one input.")
-        wrong = next((key for key in given if not isinstance(key, str)), None)
-        if wrong is not None:
-            raise InputError(f"The names of the inputs must be text, got {brief(wrong)}.")
-        return {key: _array(part, f"{name}[{key!r}]", layout) for key, part in given.items()}
-    if isinstance(given, tuple) and not hasattr(given, "__array__"):
-        if not given:
-            raise InputError(f"{name} is an empty tuple: pass at least one input.")
-        return tuple(_array(part, f"{name}[{place}]", layout) for place, part in enumerate(given))
     if isinstance(given, list):
         return _listed(given, name, layout)
-    return _array(given, name, layout, axes=(3,))
+    if not isinstance(given, Mapping) and (not isinstance(given, tuple) or hasattr(given, "__array__")):
+        return _array(given, name, layout, (3,))
+    if not given:
+        kind = "mapping" if isinstance(given, Mapping) else "tuple"
+        raise InputError(f"{name} is an empty {kind}: pass at least one input.")
+    if isinstance(given, Mapping) and not all(isinstance(key, str) for key in given):
+        raise InputError(f"The names of the inputs must be text, got {listed(given)}.")
+    arrays = {
+        key: None if part is None and name != "x" else _array(part, f"{name}[{key!r}]", layout, (1, 2, 3))
+        for key, part in _items(given)
+    }
+    return arrays if isinstance(given, Mapping) else tuple(arrays.values())
 
 
-def _array(given: Any, name: str, layout: str, axes: tuple[int, ...] = (1, 2, 3)) -> Tensor | None:
-    if given is None:
-        return None
+def _array(given: Any, name: str, layout: str, axes: tuple[int, ...]) -> Tensor:
     tensor = validation.as_tensor(given, name)
-    if tensor.ndim not in axes and name.startswith("x"):
-        advice = (
-            f"{name}[None] for one series, {name}[..., None] for one channel"
-            if tensor.ndim < 3
-            else f"{name}.flatten(2) if all further axes are channels"
-        )
-        raise InputError(
-            f"{name} must have shape (batch, time, channel), got {tuple(tensor.shape)}: write {advice}."
-        )
+    if name.startswith("x"):
+        validation.check_axes(tensor, name, axes)
     return tensor.transpose(1, 2) if layout == "BDT" and tensor.ndim == 3 else tensor
 
 
@@ -335,35 +299,40 @@ def _listed(given: list[Any], name: str, layout: str) -> Any:
         raise InputError(
             f"{name}[{wrong}] has {parts[wrong].shape[1]} channels, {name}[0] has {parts[0].shape[1]}."
         )
-    kind = parts[0].dtype
-    for part in parts:
-        kind = torch.promote_types(kind, part.dtype)
+    kind = reduce(torch.promote_types, (part.dtype for part in parts))
     parts = [part.to(parts[0].device, kind) for part in parts]
     return parts if len({len(part) for part in parts}) > 1 else torch.stack(parts)
 
 
+def _observed(x: Any, mask: str) -> Any:
+    """Return where the values are no NaN; None where that is everywhere."""
+    if mask != NAN:
+        raise InputError(
+            f"mask must be an array like x, or 'nan' where NaN marks what is missing, got {brief(mask)}."
+        )
+    observed = _each(x, lambda part: ~part.isnan())
+    return None if all(bool(part.all()) for part in _parts(observed)) else observed
+
+
 def _cells(given: Any, x: Any, name: str, layout: str) -> Any:
     """Return what is shaped like the series, and holds truth values unless it is ``raw``."""
-    if given is None:
-        return None
     several = isinstance(given, (Mapping, tuple)) and isinstance(x, (dict, tuple))
-    found = _arrays(_of_inputs(given, x, name) if several else given, name, layout)
+    cells = _arrays(_of_inputs(given, x, name) if several else given, name, layout)
     if isinstance(x, list) and isinstance(given, list):
-        found = list(found)
-    if type(found) is not type(x) and not (isinstance(x, Tensor) and isinstance(found, Tensor)):
+        cells = list(cells)
+    if type(cells) is not type(x) and not (isinstance(x, Tensor) and isinstance(cells, Tensor)):
         form = {list: "a list with one array per series", Tensor: "one array"}.get(type(x), "one array per input")
         raise InputError(f"{name} must be {form}, as x is, got {brief(given)}.")
-    if isinstance(x, list) and len(found) != len(x):
-        raise InputError(f"{name} must have one part per series: expected {len(x)}, got {len(found)}.")
-    pairs = [("", found, x)]
-    if not isinstance(x, Tensor):
-        pairs = [(f"[{key!r}]", part, dict(_items(x))[key]) for key, part in _items(found)]
-    for place, part, values in pairs:
-        if part is not None and part.shape != values.shape:
-            raise InputError(
-                f"{name}{place} must have the shape of x{place}, {tuple(values.shape)}, got {tuple(part.shape)}."
-            )
-    return found if name == "raw" else _each(found, lambda part: _flags(part, name))
+    if isinstance(x, list) and len(cells) != len(x):
+        raise InputError(f"{name} must have one part per series: expected {len(x)}, got {len(cells)}.")
+    check = validation.check_like if name == "raw" else validation.check_mask
+    if isinstance(x, Tensor):
+        return check(cells, x, name)
+    values, checked = dict(_items(x)), {}
+    for key, part in _items(cells):
+        place = f"[{key!r}]"
+        checked[key] = None if part is None else check(part, values[key], f"{name}{place}", f"x{place}")
+    return checked if isinstance(x, dict) else type(x)(checked.values())
 
 
 def _of_inputs(given: Any, x: Any, name: str) -> Any:
@@ -377,21 +346,14 @@ def _of_inputs(given: Any, x: Any, name: str) -> Any:
     return parts
 
 
-def _flags(part: Tensor, name: str) -> Tensor:
-    mask = name == "mask"
-    if part.dtype != torch.bool and bool(((part != 0) & (part != 1)).any()):
-        raise InputError(f"{name} must hold 1{' (observed)' * mask} and 0{' (missing)' * mask} only.")
-    return part.bool()
-
-
 def _companions(given: Any, count: int) -> Any:
     """Return what goes along with the series, by name or in a tuple; each constant, or with a row per series."""
     if isinstance(given, (str, bytes, Tensor, np.ndarray)) or not isinstance(given, (Mapping, Sequence)):
         raise InputError(
             f"fixed must map names to what the model gets by them, got {brief(given)}: write {{'mask': mask}}."
         )
-    found = [(key, _companion(value, f"fixed input {key}", count)) for key, value in _items(given)]
-    return {str(key): value for key, value in found} if isinstance(given, Mapping) else tuple(v for _, v in found)
+    checked = {str(key): _companion(value, f"fixed input {key}", count) for key, value in _items(given)}
+    return checked if isinstance(given, Mapping) else tuple(checked.values())
 
 
 def has_rows(value: Any) -> bool:
@@ -423,40 +385,30 @@ def _companion(value: Any, name: str, count: int) -> Any:
 
 def _taken(part: Any, index: Tensor) -> Any:
     """Return some rows of what has rows, in whatever form."""
-    if part is None:
-        return None
     if isinstance(part, Tensor):
         return part[index.to(part.device)]
-    if isinstance(part, dict):
-        return {key: _taken(value, index) for key, value in part.items()}
-    if isinstance(part, tuple) and any(isinstance(value, Tensor) for value in part):
-        return tuple(_taken(value, index) for value in part)
-    return type(part)(part[row] for row in index.tolist())
+    if isinstance(part, dict) or (isinstance(part, tuple) and any(isinstance(value, Tensor) for value in part)):
+        return _each(part, lambda value: _taken(value, index))
+    return None if part is None else type(part)(part[row] for row in index.tolist())
 
 
-def _numbered(y: Any, classes: Sequence[str] | None) -> tuple[Tensor, Sequence[str]]:
-    """Return texts as numbers of classes, in sorted order unless that is known."""
-    texts = np.asarray(y).astype(str)
-    names = sorted(set(texts.flat)) if classes is None else list(map(str, classes))
-    unknown = sorted(set(texts.flat) - set(names))
-    if unknown:
-        raise InputError(f"y holds {brief(unknown[0])}, which is none of the classes {', '.join(names)}.")
-    place = {name: number for number, name in enumerate(names)}
-    return torch.tensor([place[text] for text in texts.flat]).view(texts.shape), names
-
-
-def _labels(y: Tensor) -> str:
-    """Say in two words what kind of labels these are."""
-    if y.is_floating_point():
-        return "real values"
-    count = len(torch.unique(y))
-    return f"{count} {'class' if count == 1 else 'classes'}{' per step' if y.ndim == 2 else ''}"
-
-
-def _check_labels(count: int, steps: int, y: Tensor) -> None:
-    classes = y.dtype == torch.long and y.shape in {(count,), (count, steps)}
-    if not classes and not (y.is_floating_point() and y.shape[:1] == (count,)):
+def _labels(y: Any, classes: Any, shape: tuple[int, int, int]) -> tuple[Tensor, Any]:
+    """Return labels as a tensor, and the classes; texts are numbered in sorted order unless that is known."""
+    if not isinstance(y, Tensor) and np.asarray(y).dtype.kind in "UO":
+        texts = np.asarray(y).astype(str)
+        names, places = np.unique(texts, return_inverse=True)
+        classes = names.tolist() if classes is None else list(map(str, classes))
+        unknown = [name for name in names.tolist() if name not in classes]
+        if unknown:
+            raise InputError(f"y holds {brief(unknown[0])}, which is none of the classes {', '.join(classes)}.")
+        y = torch.tensor([classes.index(name) for name in names.tolist()])[places.reshape(texts.shape)]
+    labels: Tensor = y if isinstance(y, Tensor) else validation.check_numbers(y, "y")
+    labels = labels.long() if labels.dtype in LABELS else labels
+    count, steps, _ = shape
+    numbered = labels.dtype == torch.long and labels.shape in {(count,), (count, steps)}
+    if not numbered and not (labels.is_floating_point() and labels.shape[:1] == (count,)):
         raise InputError(
             f"y must be classes (whole numbers), one per series ({count},) or step ({count}, {steps}), or real "
-            f"values with one row per series, got {y.dtype} of shape {tuple(y.shape)}."
+            f"values with one row per series, got {labels.dtype} of shape {tuple(labels.shape)}."
         )
+    return labels, classes

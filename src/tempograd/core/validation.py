@@ -7,7 +7,8 @@ their door in :mod:`tempograd.core.settings`.
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence, Sized
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -40,26 +41,7 @@ def as_tensor(value: Any, name: str) -> Tensor:
     ...
     tempograd.core.errors.InputError: x must hold real numbers, got <U1.
     """
-    refuse_masked(value, name)
-    if isinstance(value, Tensor):
-        return _plain(value, name)
-    if isinstance(value, (np.ndarray, np.generic)):
-        return _from_numpy(np.asarray(value), name)
-    convert = getattr(value, "to_numpy", None) or getattr(value, "__array__", None)
-    if isinstance(value, type) or not callable(convert):
-        raise InputError(f"{name} must be a tensor or a numpy array, got {brief(value)}.")
-    try:
-        array = convert()
-    except Exception as error:  # foreign code
-        raise InputError(
-            f"{name}, {brief(value)}, cannot be turned into a numpy array: {brief(error)}."
-        ) from error
-    refuse_masked(array, name)
-    return _from_numpy(np.asarray(array), name)
-
-
-def _plain(tensor: Tensor, name: str) -> Tensor:
-    """Return a tensor of any kind as an ordinary one."""
+    tensor = value if isinstance(value, Tensor) else _from_array(value, name)
     unusual = {
         "nested": tensor.is_nested,
         "quantised": tensor.is_quantized,
@@ -74,20 +56,31 @@ def _plain(tensor: Tensor, name: str) -> Tensor:
     tensor = tensor.as_subclass(Tensor).detach()
     if tensor.is_floating_point() and tensor.dtype.itemsize == 1:
         return tensor.float()
-    return _with_sign(tensor, name)
-
-
-def _with_sign(tensor: Tensor, name: str) -> Tensor:
-    """Return unsigned integers as int64, and anything else as it is: beyond 2^63 they would turn negative."""
-    if tensor.dtype not in UNSIGNED:
-        return tensor
-    tensor = tensor.to(torch.int64)
-    if bool((tensor < 0).any()):
-        raise InputError(f"{name} holds integers beyond {2**63 - 1}, where int64 ends.")
+    if tensor.dtype in UNSIGNED:
+        tensor = tensor.to(torch.int64)
+        if bool((tensor < 0).any()):
+            raise InputError(f"{name} holds integers beyond {2**63 - 1}, where int64 ends.")
     return tensor
 
 
-def _from_numpy(array: "np.ndarray[Any, Any]", name: str) -> Tensor:
+def _from_array(value: Any, name: str) -> Tensor:
+    """Return the numbers of a numpy array, or of what can be turned into one, without copying them if possible."""
+    if not isinstance(value, (np.ndarray, np.generic)):
+        convert = getattr(value, "to_numpy", None) or getattr(value, "__array__", None)
+        if isinstance(value, type) or not callable(convert):
+            raise InputError(f"{name} must be a tensor or a numpy array, got {brief(value)}.")
+        try:
+            value = convert()
+        except Exception as error:  # foreign code
+            raise InputError(
+                f"{name}, {brief(value)}, cannot be turned into a numpy array: {brief(error)}."
+            ) from error
+    if isinstance(value, np.ma.MaskedArray):
+        marked = ", and mask=~np.ma.getmaskarray(x)" if name == "x" else ""
+        raise InputError(
+            f"{name} is a numpy masked array, whose mask would be lost: pass {name}.filled(0){marked}."
+        )
+    array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         raise InputError(f"{name} must hold real numbers, got {str(array.dtype)[:40]}.")
     if array.dtype.type is np.longdouble:
@@ -98,7 +91,7 @@ def _from_numpy(array: "np.ndarray[Any, Any]", name: str) -> Tensor:
         array = array.copy()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writ")
-        return _with_sign(torch.from_numpy(array), name)
+        return torch.from_numpy(array)
 
 
 def check_numbers(value: Any, name: str) -> Tensor:
@@ -111,16 +104,15 @@ def check_numbers(value: Any, name: str) -> Tensor:
     """
     if isinstance(value, Tensor) or hasattr(value, "__array__") or hasattr(value, "to_numpy"):
         return as_tensor(value, name)
-    refuse_masked(value, name)
     try:
         array = np.asarray(_listed(value, name))
     except InputError:
         raise
-    except Exception as error:  # rows of unequal length, a list that holds itself, foreign objects
-        raise InputError(f"{name} must hold numbers, got {brief(value)}.") from error
+    except Exception:  # rows of unequal length, a list that holds itself, foreign objects
+        array = np.empty(0, object)
     if array.dtype.kind not in "biufc":
         raise InputError(f"{name} must hold numbers, got {brief(value)}.")
-    return _from_numpy(array, name)
+    return as_tensor(array, name)
 
 
 def _listed(value: Any, name: str) -> Any:
@@ -133,24 +125,14 @@ def _listed(value: Any, name: str) -> Any:
 
 
 def check_series(
-    x: Any,
-    layout: str = "BTD",
-    name: str = "x",
-    *,
-    gaps: bool = False,
-    marking: str = f"{arg:series.mask=nan}",
+    x: Any, name: str = "x", *, gaps: bool = False, marking: str = f"{arg:series.mask=nan}"
 ) -> Tensor:
     """Return ``x`` as a finite float tensor (batch, time, channel), without copying it.
 
     With ``gaps``, which ``marking`` would allow, it may hold NaN.
     """
     tensor = as_tensor(x, name)
-    if tensor.ndim != 3:
-        few = f"write {name}[None] for a single series, {name}[..., None] for a single channel"
-        advice = few if tensor.ndim < 3 else f"write {name}.flatten(2) if all further axes are channels"
-        raise InputError(
-            f"{name} must be (batch, time, channel), got {tuple(tensor.shape)}: {advice}.", code="series.shape"
-        )
+    check_axes(tensor, name)
     if tensor.numel() == 0:
         raise InputError(
             f"{name} is empty, its shape is {tuple(tensor.shape)}: pass at least one series, step and channel.",
@@ -160,31 +142,40 @@ def check_series(
     for start in range(0, len(tensor), ROWS):
         rows = tensor[start : start + ROWS]
         # a sum is much faster to compute, and only one that is not finite needs a second look
-        if not math.isfinite(rows.sum()) and not bool(rows.isfinite().all()):
-            _refuse(rows, name, marking, gaps=gaps)
-    return tensor.transpose(1, 2) if layout == "BDT" else tensor
+        if math.isfinite(rows.sum()) or bool(rows.isfinite().all()):
+            continue
+        if name != "x" and not gaps:
+            raise InputError(
+                f"{name} must not hold NaN or infinity: put a number there, or leave those series out."
+            )
+        if bool(rows.isinf().any()):
+            raise InputError(
+                f"{name} holds infinity: put a number there, and 0 into the mask for cells that were not observed."
+            )
+        if not gaps:
+            raise InputError(
+                f"{name} holds NaN: pass {marking} if NaN marks what is missing, or put a number there and 0 into "
+                "the mask.",
+                code="series.nan",
+            )
+    return tensor
+
+
+def check_axes(tensor: Tensor, name: str, allowed: Sequence[int] = (3,)) -> None:
+    """Refuse series with other numbers of axes than those ``allowed``."""
+    if tensor.ndim not in allowed:
+        few = f"{name}[None] for one series, {name}[..., None] for one channel"
+        advice = few if tensor.ndim < 3 else f"{name}.flatten(2) if all further axes are channels"
+        raise InputError(
+            f"{name} must have shape (batch, time, channel), got {tuple(tensor.shape)}: write {advice}.",
+            code="series.shape",
+        )
 
 
 def refuse_integers(tensor: Tensor, name: str) -> None:
     """Refuse what no gradient exists for."""
     if not tensor.is_floating_point():
         raise InputError(f"{name} must hold floating-point numbers, got {tensor.dtype}: convert it to float32.")
-
-
-def _refuse(rows: Tensor, name: str, marking: str, *, gaps: bool) -> None:
-    """Refuse infinity, and NaN where there may be none."""
-    if name != "x" and not gaps:
-        raise InputError(f"{name} must not hold NaN or infinity: put a number there, or leave those series out.")
-    if bool(rows.isinf().any()):
-        raise InputError(
-            f"{name} holds infinity: put a number there, and 0 into the mask for cells that were not observed."
-        )
-    if not gaps:
-        raise InputError(
-            f"{name} holds NaN: pass {marking} if NaN marks what is missing, or put a number there and 0 into the "
-            "mask.",
-            code="series.nan",
-        )
 
 
 def without_gaps(
@@ -215,16 +206,6 @@ def without_gaps(
     return x if empty is None else filled, mask, fill(value, x.masked_fill(gaps, 0), mask, name)
 
 
-def refuse_masked(value: Any, name: str) -> None:
-    """Refuse arrays that carry a mask of their own, which would be lost."""
-    parts = value if isinstance(value, (list, tuple)) else (value,)
-    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
-        marked = ", and mask=~np.ma.getmaskarray(x)" if name == "x" else ""
-        raise InputError(
-            f"{name} is a numpy masked array, whose mask would be lost: pass {name}.filled(0){marked}."
-        )
-
-
 def check_ids(ids: Any, count: int) -> Tensor:
     """Distinct integers, one per series; 0 … count-1 by default."""
     if ids is None:
@@ -232,15 +213,26 @@ def check_ids(ids: Any, count: int) -> Tensor:
     tensor = check_numbers(ids, "ids").cpu()
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
         raise InputError(f"ids must be integers, got {tensor.dtype}.")
-    if tensor.shape != (count,):
-        raise InputError(
-            f"ids must have one entry per series: expected shape ({count},), got {tuple(tensor.shape)}."
-        )
-    tensor = tensor.to(torch.int64)
-    ordered = tensor.sort().values
-    twice = ordered[1:][ordered[1:] == ordered[:-1]]
-    if len(twice):
-        raise InputError(f"ids must be distinct, but {int(twice[0])} occurs more than once.")
+    if tensor.ndim != 1:
+        raise InputError(f"ids must have one entry per series, got shape {tuple(tensor.shape)}.")
+    check_distinct(tensor.tolist(), count)
+    return tensor.to(torch.int64)
+
+
+def check_distinct(ids: Sequence[Any], count: int) -> None:
+    """Refuse ids that are not one per series, or occur twice."""
+    if len(ids) != count:
+        raise InputError(f"ids must have one entry per series: expected {count}, got {len(ids)}.")
+    if len(set(ids)) < count:
+        [(twice, _)] = Counter(ids).most_common(1)
+        raise InputError(f"ids must be distinct, but {brief(twice)} occurs more than once.")
+
+
+def check_like(cells: Any, x: Tensor, name: str, of: str = "x") -> Tensor:
+    """Return cells of the shape of ``x``, which is called ``of``, as a tensor."""
+    tensor = as_tensor(cells, name)
+    if tensor.shape != x.shape:
+        raise InputError(f"{name} must have the shape of {of}, {tuple(x.shape)}, got {tuple(tensor.shape)}.")
     return tensor
 
 
@@ -248,11 +240,10 @@ def check_mask(mask: Any, x: Tensor, name: str = "mask", of: str = "x") -> Tenso
     """Boolean tensor like ``x``, which is called ``of``, and beside it, True where a value was measured."""
     if mask is None:
         return None
-    tensor = as_tensor(mask, name)
-    if tensor.shape != x.shape:
-        raise InputError(f"{name} must have the shape of {of}, {tuple(x.shape)}, got {tuple(tensor.shape)}.")
+    tensor = check_like(mask, x, name, of)
     if tensor.dtype != torch.bool and bool(((tensor != 0) & (tensor != 1)).any()):
-        raise InputError(f"{name} must hold 1 (observed) and 0 (missing) only.")
+        meaning = ("", "") if name.startswith("truth") else (" (observed)", " (missing)")
+        raise InputError(f"{name} must hold 1{meaning[0]} and 0{meaning[1]} only.")
     return tensor.bool().to(x.device)
 
 
@@ -260,9 +251,7 @@ def check_raw(raw: Any, x: Tensor, mask: Tensor | None) -> Tensor | None:
     """Return the values as people know them like ``x``, and beside it; NaN only where nothing was observed."""
     if raw is None:
         return None
-    tensor = as_tensor(raw, "raw")
-    if tensor.shape != x.shape:
-        raise InputError(f"raw must have the shape of x, {tuple(x.shape)}, got {tuple(tensor.shape)}.")
+    tensor = check_like(raw, x, "raw")
     tensor = (tensor if tensor.is_floating_point() else tensor.double()).to(x.device)
     finite = tensor.isfinite()
     if not bool((finite if mask is None else finite | ~mask).all()):
@@ -356,20 +345,19 @@ def check_float(value: Any, name: str) -> float:
 
 def check_share(value: Any, name: str) -> float:
     """Return a number between 0 and 1, without these."""
-    found = check_float(value, name)
-    if not 0 < found < 1:
+    share = check_float(value, name)
+    if not 0 < share < 1:
         raise InputError(f"{name} must lie between 0 and 1, got {brief(value)}.")
-    return found
+    return share
 
 
 def check_int(value: Any, name: str, least: int, most: int = 2**63 - 1) -> int:
     """Return an integer of at least ``least`` and at most ``most``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise InputError(f"{name} must be an integer, got {brief(value)}.")
-    if value < least:
-        raise InputError(f"{name} must be at least {least}, got {brief(value)}.")
-    if value > most:
-        raise InputError(f"{name} must be at most {most}, got {brief(value)}.")
+    if not least <= value <= most:
+        bound = f"at least {least}" if value < least else f"at most {most}"
+        raise InputError(f"{name} must be {bound}, got {brief(value)}.")
     return int(value)
 
 
@@ -401,10 +389,10 @@ def check_model(value: Any, name: str = "The model") -> None:
         raise InputError(f"{name} is the class {value.__name__}: pass an object of it, {value.__name__}(…).")
     if not callable(value) and not any(callable(getattr(value, method, None)) for method in PREDICTS):
         kind = "None" if value is None else f"of type {type(value).__name__}"
+        advice = f": read a file with {arg:load.model}" if isinstance(value, (str, Path)) else ""
         raise InputError(
             f"{name} must be an nn.Module, a function of series (batch, time, channel) or an estimator, but it is "
-            f"{kind}"
-            f"{f': read a file with {arg:load.model}' if isinstance(value, (str, Path)) else ''}."
+            f"{kind}{advice}."
         )
     if torch._C._are_functorch_transforms_active():
         raise InputError(
@@ -434,31 +422,29 @@ def check_positions(value: Any, name: str, count: int) -> Tensor:
     return torch.where(tensor < 0, tensor + count, tensor)
 
 
-def check_names(labels: Iterable[Any] | None, count: int, what: str) -> tuple[str, ...] | None:
-    """Return one text per channel or step."""
+def check_names(labels: Iterable[Any] | None, count: int | None, what: str) -> tuple[str, ...] | None:
+    """Return one text per channel or step, ``count`` of them where that is known."""
     if labels is None:
         return None
-    refuse_masked(labels, what)
     if isinstance(labels, Tensor):
         labels = as_tensor(labels, what).tolist()
     flat = getattr(labels, "ndim", 1) == 1
     if not flat or isinstance(labels, (str, bytes, dict, set, frozenset)) or not isinstance(labels, Iterable):
-        raise InputError(f"{what} must be a list of {count} names, got {brief(labels)}.")
-    found = tuple(_text(label, what) for label in labels)
-    if len(found) != count:
-        raise InputError(f"{what} must have {count} entries, got {len(found)}.")
-    return found
+        raise InputError(
+            f"{what} must be a list of {'' if count is None else f'{count} '}names, got {brief(labels)}."
+        )
+    names = tuple(_text(label, what) for label in labels)
+    if count is not None and len(names) != count:
+        raise InputError(f"{what} must have {count} entries, got {len(names)}.")
+    return names
 
 
 def check_classes(classes: Any, outputs: int | None) -> tuple[str, ...] | None:
     """Return one text per output of the model; where nobody knows how many it has, as many as were given."""
-    if classes is None:
-        return None
-    if isinstance(classes, (str, bytes)) or not isinstance(classes, Sized):
-        raise InputError(f"classes must be a list of names, got {brief(classes)}.")
-    if outputs is not None and len(classes) != outputs:
-        raise InputError(f"classes must hold one name per output of the model, {outputs}, got {len(classes)}.")
-    return check_names(classes, len(classes), "classes")  # type: ignore[arg-type]  # which refuses the rest
+    names = check_names(classes, None, "classes")
+    if names is not None and outputs is not None and len(names) != outputs:
+        raise InputError(f"classes must hold one name per output of the model, {outputs}, got {len(names)}.")
+    return names
 
 
 def _text(label: Any, what: str) -> str:

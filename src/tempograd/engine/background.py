@@ -183,7 +183,8 @@ def is_background(baseline: Any) -> bool:
 def in_time_order(background: Inputs, layout: str = "BTD") -> Inputs:
     """Check other series, of one input or of several, and return them in the order (batch, time, channel)."""
     if not is_several(background):
-        return validation.check_series(background, layout, BACKGROUND)
+        series = validation.check_series(background, BACKGROUND)
+        return series.transpose(1, 2) if layout == "BDT" else series
     if isinstance(background, Mapping):
         return {name: _swapped(each, layout) for name, each in background.items()}
     return tuple(_swapped(each, layout) for each in cast("tuple[Array, ...]", background))

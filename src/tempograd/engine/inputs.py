@@ -315,9 +315,9 @@ def _series(value: Any, name: str, *, gaps: bool) -> Tensor:
             f"float32, or pass it as {arg:series.fixed} if it holds categories, lengths or the like."
         )
     if tensor.ndim == 3:
-        return validation.check_series(tensor, "BTD", name, gaps=gaps)
+        return validation.check_series(tensor, name, gaps=gaps)
     flat = tensor.reshape(len(tensor), 1, -1) if tensor.numel() else tensor.reshape(len(tensor), 1, 0)
-    return validation.check_series(flat, "BTD", name, gaps=gaps)
+    return validation.check_series(flat, name, gaps=gaps)
 
 
 def _shape(given: Any, series: Tensor) -> tuple[int, ...]:
