@@ -4,16 +4,17 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from os import PathLike, fspath
 from reprlib import Repr
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from tempograd.core.findings import Finding
 
+T = TypeVar("T")
 WIDTH = 60  # characters of a message that a value may take
 LONGEST = 300  # characters of a message, which people read in a terminal
 FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
@@ -40,7 +41,7 @@ class TempogradError(Exception):
     def __init__(self, message: object = "", *, code: str | None = None, **data: object) -> None:
         from tempograd.core.findings import Finding  # noqa: PLC0415  # dataclasses, which help does not need
 
-        self.finding = Finding(code or self.default_code, "refusal", data, _whole_line(str(message)))
+        self.finding = Finding(code or self.default_code, "refusal", data, one_line(str(message), None))
         super().__init__(self.finding.say())
 
     @property
@@ -50,17 +51,7 @@ class TempogradError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Keep what was said, for other processes: subclasses make their message from other arguments."""
-        return _restored, (type(self), self.args), self.__dict__ or None
-
-
-def _restored(kind: type[TempogradError], args: tuple[object, ...]) -> TempogradError:
-    error = kind.__new__(kind, *args)
-    error.args = args
-    return error
-
-
-def _whole_line(text: str) -> str:
-    return one_line(text, 6 * len(text))  # an escaped letter is longer
+        return type(self).__new__, (type(self),), {**vars(self), "args": self.args}
 
 
 class InputError(TempogradError, ValueError):
@@ -116,7 +107,9 @@ class UnknownNameError(TempogradError, KeyError):
         short: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         known = sorted(known)
-        meant = _meant(name, known, short) if isinstance(name, str) else None
+        plain = name[:LONGEST].lower().replace("-", "_").replace(" ", "_") if isinstance(name, str) else ""
+        lowered = {entry.lower(): entry for entry in known}
+        meant = short[plain] if short.get(plain) in known else lowered.get(closest(plain, list(lowered)) or "")
         hint = "" if meant is None else f" Did you mean {quote(meant)}?"
         start = f"No {kind} is called {quote(name) if isinstance(name, str) else brief(name)}.{hint}"
         names = f"Known names: {listed(known, longest - len(start) - 30)}." if known else "There is none."
@@ -151,32 +144,26 @@ class WarningCounts:
     Examples
     --------
     >>> counts = WarningCounts({"12 cells are rarely free.": 3})
-    >>> counts.add("7 cells are rarely free.")
-    >>> counts.add("The model draws.", 2)
+    >>> counts.update({"7 cells are rarely free.": 1, "The model draws.": 2})
     >>> print(*counts.lines(), sep="\n")
     12 cells are rarely free. (4 times)
     The model draws. (2 times)
     """
 
     def __init__(self, counts: Mapping[str, int] = MappingProxyType({})) -> None:
-        self._first: dict[str, str] = {}
-        self._counts: dict[str, int] = {}
+        self._kinds: dict[str, tuple[str, int]] = {}
         self.update(counts)
 
-    def add(self, message: str, times: int = 1) -> None:
-        """Count a warning."""
-        kind = FIGURES.sub("#", message)
-        self._first.setdefault(kind, message)
-        self._counts[kind] = self._counts.get(kind, 0) + times
-
     def update(self, counts: Mapping[str, int]) -> None:
-        """Count what was counted elsewhere, as :meth:`plain` tells it."""
+        """Count warnings, each so many times."""
         for message, times in counts.items():
-            self.add(message, times)
+            kind = FIGURES.sub("#", message)
+            first, before = self._kinds.get(kind, (message, 0))
+            self._kinds[kind] = first, before + times
 
     def plain(self) -> dict[str, int]:
         """Return how often each was said, in the order in which they came first."""
-        return {self._first[kind]: times for kind, times in self._counts.items()}
+        return dict(self._kinds.values())
 
     def lines(self) -> list[str]:
         """Return one line for each."""
@@ -186,6 +173,16 @@ class WarningCounts:
         """Warn of each once."""
         for line in self.lines():
             warn(line)
+
+
+@contextmanager
+def held(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Let a variable have a value inside the block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 _counting: ContextVar[WarningCounts | None] = ContextVar("tempograd_warnings", default=None)
@@ -206,11 +203,8 @@ def counted_warnings() -> Iterator[WarningCounts]:
     {'3 cells are rarely free.': 2}
     """
     counts = WarningCounts()
-    before = _counting.set(counts)
-    try:
+    with held(_counting, counts):
         yield counts
-    finally:
-        _counting.reset(before)
 
 
 def are_counted() -> bool:
@@ -241,13 +235,18 @@ def warn(message: "str | Finding", **data: object) -> None:
     ``message`` is a finding, the code of a row of :data:`tempograd.core.findings.SAYS` with its ``data``, or a
     sentence.
     """
-    from tempograd.core.findings import Finding  # noqa: PLC0415  # dataclasses, which help does not need
+    from tempograd.core.findings import SAYS, Finding  # noqa: PLC0415  # dataclasses, which help does not need
 
-    finding = message if isinstance(message, Finding) else Finding.of_warning(_whole_line(message), data)
+    if isinstance(message, Finding):
+        finding = message
+    elif message in SAYS:
+        finding = Finding(message, "warning", data)
+    else:
+        finding = Finding("warning", "warning", data, one_line(message, None))
     note(finding)
     counts = _counting.get()
     if counts is not None:
-        counts.add(_whole_line(finding.text))
+        counts.update({one_line(finding.text, None): 1})
         return
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("tempograd."):
@@ -255,22 +254,9 @@ def warn(message: "str | Finding", **data: object) -> None:
     warnings.warn(TempogradWarning(finding), stacklevel=level)
 
 
-@contextmanager
-def silenced() -> Iterator[None]:
+def silenced() -> AbstractContextManager[object]:
     """Let the block warn of nothing, since what there is to say was said."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TempogradWarning)
-        yield
-
-
-def _meant(name: str, known: list[str], short: Mapping[str, str]) -> str | None:
-    """Return the known name that is closest, whatever its case, or that people call so for short."""
-    plain = name[:LONGEST].lower().replace("-", "_").replace(" ", "_")
-    if short.get(plain) in known:
-        return short[plain]
-    lowered = {entry.lower(): entry for entry in known}
-    close = closest(plain, list(lowered))
-    return None if close is None else lowered[close]
+    return warnings.catch_warnings(action="ignore", category=TempogradWarning)
 
 
 def closest(word: str, known: Sequence[str]) -> str | None:
@@ -285,22 +271,23 @@ def closest(word: str, known: Sequence[str]) -> str | None:
 
     word = word[:LONGEST]
     swapped = {word[:place] + word[place : place + 2][::-1] + word[place + 2 :] for place in range(len(word) - 1)}
-    found = [each for each in known if each in swapped] or get_close_matches(word, known, n=1)
-    return found[0] if found else None
+    return next(iter([*(name for name in known if name in swapped), *get_close_matches(word, known, n=1)]), None)
 
 
-def one_line(text: str, most: int = 30) -> str:
+def one_line(text: str, most: int | None = 30) -> str:
     r"""Write a text of anybody's in a message: in one line, cut where it is long, nothing that steers a terminal.
+
+    None cuts nothing.
 
     Examples
     --------
     >>> one_line("bed 7"), one_line("a\x1b[31m\n"), one_line("x" * 1000, most=6)
     ('bed 7', 'a\\x1b[31m\\n', 'xxxxx…')
     """
-    short = text[: most + 1]
+    short = text if most is None else text[: most + 1]
     if not short.isprintable():
         short = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in short)
-    return short if len(short) <= most else f"{short[: most - 1]}…"
+    return short if most is None or len(short) <= most else f"{short[: most - 1]}…"
 
 
 def printable(value: Any) -> Any:
@@ -319,12 +306,10 @@ def printable(value: Any) -> Any:
         return {printable(name): printable(part) for name, part in value.items()}
     if not isinstance(value, (list, tuple)):
         return value
-    try:
+    with suppress(TypeError):  # more than texts
         if "".join(value).isprintable():  # at once, since there may be very many
             return value
-    except TypeError:  # more than texts
-        pass
-    parts = [printable(each) for each in value]
+    parts = [printable(part) for part in value]
     return value if all(new is old for new, old in zip(parts, value, strict=True)) else type(value)(parts)
 
 
@@ -395,7 +380,7 @@ def brief(value: Any) -> str:
     try:
         text = _array(value) or _SHORT.repr(value.item() if type(value).__module__ == "numpy" else value)
     except Exception:  # whatever a foreign object does when it is asked to show itself
-        text = f"an object of class {type(value).__name__}"
+        text = " at 0x"
     if not isinstance(value, str) and " at 0x" in text:  # an address tells nobody anything
         text = f"an object of class {type(value).__name__}"
     text = " ".join(text.split())

@@ -15,10 +15,7 @@ Dialect = Literal["python", "shell"]
 MARKED = re.compile(r"\{arg:(\w+)\.(\w+)(?:=([^}]*))?\}")  # an argument, until it is known who reads it
 NOUNS = {"series": "tg.Series(x, {})", "predictor": "tg.Predictor(model, {})"}
 SETTINGS = ("n_samples", "n_steps", "tolerance")  # of methods, that have options of their own
-OPTIONS = {
-    "predictor.layout": "--model-layout",
-    "question.batch_size": "--batch",
-}
+OPTIONS = {"predictor.layout": "--model-layout", "question.batch_size": "--batch"}
 OPTION_VALUES = {"tg.targets.mean()": "mean", "None": "none"}
 # Arguments whose two spellings have nothing in common: Python's, the command line's.
 SPELLINGS = {
@@ -27,7 +24,7 @@ SPELLINGS = {
         "pass --background",
     ),
     "load.model": ("tg.load_model", "--model"),
-    "load.weights": ("tg.load_model('module:callable', weights=…)", "--model module:callable --weights …"),
+    "load.weights=…": ("tg.load_model('module:callable', weights='…')", "--model module:callable --weights …"),
     "run.faults": ("open_run(…).faults()", "'tempograd runs FOLDER'"),
     "run.failures": ("open_run(…).failures()", "'tempograd runs FOLDER'"),
     "predictor.layout": ("tg.Predictor(layout=)", "--model-layout"),
@@ -122,12 +119,15 @@ def said(text: str, dialect: Dialect = "python") -> str:
 
     def written(marked: "re.Match[str]") -> str:
         noun, name, value = marked.groups()
-        if (spec := marked[0][5:-1]) in SPELLINGS:
-            return SPELLINGS[spec][dialect == "shell"]
+        for spec in (marked[0][5:-1], f"{noun}.{name}=…"):
+            if spec in SPELLINGS:
+                return SPELLINGS[spec][dialect == "shell"].replace("…", value or "…")
         if dialect == "shell":
             return _option(noun, name, value)
-        argument = _argument(noun, name, value)
-        if value is None or noun in written_out:
+        if value is None:
+            return f"{name}="
+        argument = f"{name}={value if LITERAL.fullmatch(value) else repr(value)}"
+        if noun in written_out:
             return argument
         written_out.add(noun)
         return NOUNS.get(noun, "{}").format(argument)
@@ -143,13 +143,6 @@ def _option(noun: str, name: str, value: str | None) -> str:
     if value is None or value == "True":
         return option
     return f"{option} {OPTION_VALUES.get(value, value).strip('()').replace(', ', ',')}"
-
-
-def _argument(noun: str, name: str, value: str | None) -> str:
-    """Return an argument as Python has it, without its noun."""
-    if value is None:
-        return f"{name}="
-    return f"{name}={value if LITERAL.fullmatch(value) else repr(value)}"
 
 
 @dataclass(frozen=True)
@@ -177,11 +170,6 @@ class Finding:
         """Take the sentence of the row, so that files have it and readers of them need not know the code."""
         if not self.text and self.severity != "refusal":  # which is written where it is raised
             object.__setattr__(self, "text", SAYS[self.code].format(arg=arg, **self.data))
-
-    @classmethod
-    def of_warning(cls, message: str, data: Mapping[str, Any]) -> "Finding":
-        """Return a warning: the code of a row with its data, or a sentence."""
-        return cls(message, "warning", data) if message in SAYS else cls("warning", "warning", data, message)
 
     def say(self, dialect: Dialect = "python") -> str:
         """Return the sentence in the words of a reader."""

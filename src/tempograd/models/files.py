@@ -239,7 +239,7 @@ def load_scripted(path: Path, device: torch.device, *, trust: bool) -> nn.Module
         if not any(name.endswith("/constants.pkl") for name in parts.namelist()):
             raise DataError(
                 f"{named(path)} holds no TorchScript module. If it holds weights, name the code they belong to as "
-                f"well: {arg:load.weights}."
+                f"well: {arg:load.weights={path.name}}."
             )
         require_trust(path, "a TorchScript program", "which can write files as soon as it is opened", trust=trust)
         require_whole(parts, path)
