@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import FrameType
-from typing import NoReturn, Protocol, TextIO, TypeVar
+from typing import NoReturn, Protocol, TextIO
 
-T = TypeVar("T")
+from tempograd.core.errors import held
+
 DELAY = 1.0  # work that ends sooner needs no bar
 PERIOD = 0.1
 
@@ -40,10 +41,10 @@ def progress_bar(total: float | None, label: str, stream: TextIO | None = None) 
         return
     line = _Line(total, label, sys.stderr if stream is None else stream)
     try:
-        with _set(_drawn, line):
+        with held(_drawn, line):
             yield line.advance
     finally:
-        line.clear()
+        line.draw("")
 
 
 @contextmanager
@@ -53,7 +54,7 @@ def part(advance: Advance, amount: float, note: str = "") -> Iterator[None]:
     How many stretches of work follow one another inside is not known: each moves through half of what is left.
     """
     whole = _Part(advance, amount, note)
-    with _set(_whole, whole):
+    with held(_whole, whole):
         whole.move(0)
         yield
         whole.move(amount)
@@ -62,16 +63,18 @@ def part(advance: Advance, amount: float, note: str = "") -> Iterator[None]:
 def say(text: str) -> None:
     """Print a line on standard output, above the line that shows the progress."""
     line = _drawn.get()
-    shown = "" if line is None else line.clear()
+    shown = "" if line is None else line.text
+    if line is not None:
+        line.draw("")
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
-    if line is not None and shown:
+    if line is not None:
         line.draw(shown)
 
 
 def before_drawing(call: Callable[[], None]) -> AbstractContextManager[None]:
     """Call a function when work inside the block turns out to take long, before a line shows how far it is."""
-    return _set(_before, call)
+    return held(_before, call)
 
 
 def muted() -> AbstractContextManager[None]:
@@ -100,53 +103,30 @@ class _Line:
         if self.visible:
             self.draw(render(self.label, self.done, self.total, now - self.start, self.note))
 
-    def clear(self) -> str:
-        """Take the line away and return what it was."""
-        text = self.text
-        if text:
-            self.draw("")
-            self.stream.write("\r")
-            self.stream.flush()
-        return text
-
     def draw(self, text: str) -> None:
-        self.stream.write("\r" + text.ljust(len(self.text)))
-        self.stream.flush()
+        """Put a text in the place of the line; an empty one takes it away."""
+        if text or self.text:
+            self.stream.write("\r" + text.ljust(len(self.text)) + "\r" * (not text))
+            self.stream.flush()
         self.text = text
 
 
 class _Part:
     """A share of the work that a line shows, and how much of it is still to come."""
 
-    def __init__(self, advance: Advance, amount: float, note: str) -> None:
+    def __init__(self, advance: Advance, amount: float, note: str = "") -> None:
         self.advance, self.left, self.note = advance, amount, note
 
-    def move(self, amount: float) -> None:
+    def move(self, amount: float = 1, note: str = "") -> None:  # the whole has its own note
         amount = min(amount, self.left)
         self.left -= amount
         self.advance(amount, self.note)
 
     def stretch(self, total: float | None) -> Advance:
         """Return how work inside reports; it never moves through more than half of what is left now."""
-        left = self.left / 2
-        unit = left / total if total else 0.0
-
-        def advance(amount: float = 1, note: str = "") -> None:  # the whole has its own note
-            nonlocal left
-            amount = min(amount * unit, left)
-            left -= amount
-            self.move(amount)
-
-        return advance
-
-
-@contextmanager
-def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
+        half = _Part(self.move, self.left / 2)
+        unit = half.left / total if total else 0.0
+        return lambda amount=1, note="": half.move(amount * unit)
 
 
 def render(label: str, done: float, total: float | None, elapsed: float, note: str = "", cells: int = 24) -> str:
@@ -159,14 +139,12 @@ def render(label: str, done: float, total: float | None, elapsed: float, note: s
     >>> render("explain", 30, None, 15.0, "2 series/s")  # of nobody knows how many
     'explain  0:15 elapsed  2 series/s'
     """
-    if total is None:
-        return f"{label}  {clock(elapsed)} elapsed" + (f"  {note}" if note else "")
-    share = min(done / total, 1.0) if total else 1.0
-    bar = "#" * round(share * cells)
-    left = clock(elapsed * (1 - share) / share) if share else "?"
-    line = (
-        f"{label} [{bar:.<{cells}}] {share:4.0%}".replace("%", " %") + f"  {clock(elapsed)} elapsed, {left} left"
-    )
+    line = f"{label}  {clock(elapsed)} elapsed"
+    if total is not None:
+        share = min(done / total, 1.0) if total else 1.0
+        left = clock(elapsed * (1 - share) / share) if share else "?"
+        bar = f"{'#' * round(share * cells):.<{cells}}"
+        line = f"{label} [{bar}] {100 * share:3.0f} %  {clock(elapsed)} elapsed, {left} left"
     return f"{line}  {note}" if note else line
 
 
@@ -232,10 +210,9 @@ def uninterrupted() -> Iterator[None]:
 
 def last_words(error: KeyboardInterrupt) -> tuple[str, int]:
     """Return the line that tells what happened, and the exit code."""
-    number, word = (
-        (signal.SIGTERM, "terminated") if isinstance(error, Terminated) else (signal.SIGINT, "interrupted")
-    )
-    return f"tempograd: {word}, {str(error) or UNHARMED}", 128 + number
+    ended = isinstance(error, Terminated)
+    line = f"tempograd: {'terminated' if ended else 'interrupted'}, {str(error) or UNHARMED}"
+    return line, 128 + (signal.SIGTERM if ended else signal.SIGINT)
 
 
 def _handle(wanted: dict[signal.Signals, "signal._HANDLER"]) -> dict[signal.Signals, "signal._HANDLER"]:

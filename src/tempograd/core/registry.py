@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tempograd.core.errors import (
@@ -98,52 +98,49 @@ class Registry(Mapping[str, T]):
 
     def name_of(self, thing: T) -> str | None:
         """Return the name of a thing, if it has one; nothing is loaded for it."""
-        known = (name for name, entry in self._entries.items() if entry is thing)
-        offered = (name for name, points in self.offers.items() if thing in map(_loaded, points))
-        return next(chain(known, offered), None)
+        known = next((name for name, entry in self._entries.items() if entry is thing), None)
+        if known is not None:
+            return known
+        return next((name for name, points in self.offers.items() if thing in map(_loaded, points)), None)
 
     def origin(self, name: str) -> str:
         """Return which package brings a name, with the version of an installed one; empty for this library."""
         root = str(getattr(self._entries.get(name), "__module__", "")).partition(".")[0]
         if root == __name__.partition(".")[0]:
             return ""
-        points = self.offers.get(name, ())
-        return ", ".join(f"{package(point)} {one_line(_distribution(point).version)}" for point in points) or root
+        points: Any = self.offers.get(name, ())
+        return ", ".join(f"{package(point)} {one_line(point.dist.version)}" for point in points) or root
 
     def working(self) -> dict[str, T]:
         """Load everything; what cannot be loaded is left out, with a warning."""
-        found = {}
+        things = {}
         for name in self:
             try:
-                found[name] = self[name]
+                things[name] = self[name]
             except TempogradError as error:
                 warn(error.finding.text)
-        return found
+        return things
 
     def __getitem__(self, name: str) -> T:
+        if name in self._entries:
+            return self._entries[name]
         if name not in self:
             raise UnknownNameError(self.kind, name, self, short=self.short)
-        if name not in self._entries:
-            first, *more = self.offers[name]
-            if more:
-                raise TempogradError(
-                    f"The packages {listed(map(package, (first, *more)))} each offer a {self.kind} called "
-                    f"{quote(name)}: uninstall all but one of them."
-                )
-            self._entries[name] = self._load(first)
-        return self._entries[name]
-
-    def _load(self, point: "EntryPoint") -> T:
-        start = f"The {self.kind} {quote(point.name)} of the package {package(point)} cannot be"
+        point, *more = self.offers[name]
+        if more:
+            raise TempogradError(
+                f"The packages {listed(map(package, (point, *more)))} each offer a {self.kind} called "
+                f"{quote(name)}: uninstall all but one of them."
+            )
+        start = f"The {self.kind} {quote(name)} of the package {package(point)} cannot be"
         try:
-            found: T = point.load()
+            thing: T = point.load()
         except (Exception, SystemExit) as error:  # whatever happens while another package is imported
-            reason = one_line(str(error), 120)
-            raise TempogradError(f"{start} loaded: {type(error).__name__}: {reason}") from error
-        found = self._entries.pop(point.name, found)  # which loading may have registered
-        if self._accepts is not None and not self._accepts(found):
+            raise TempogradError(f"{start} loaded: {type(error).__name__}: {one_line(str(error), 120)}") from error
+        thing = self._entries.get(name, thing)  # which loading may have registered
+        if self._accepts is not None and not self._accepts(thing):
             raise TempogradError(f"{start} used: {quote(point.value, 60)} is not {self._wanted}.")
-        return found
+        return self._entries.setdefault(name, thing)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (name in self._entries or name in self.offers)
@@ -155,16 +152,12 @@ class Registry(Mapping[str, T]):
         return len({*self._entries, *self.offers})
 
 
-def package(point: "EntryPoint") -> str:
+def package(point: Any) -> str:
     """Return the name of the package that an entry point belongs to."""
-    return one_line(_distribution(point).name)
+    return one_line(point.dist.name)
 
 
-def _distribution(point: "EntryPoint") -> Any:
-    return point.dist
-
-
-def about(point: "EntryPoint") -> str:
+def about(point: Any) -> str:
     """Return one line about what an entry point points to, as lines of a command's help are; it is not imported.
 
     It is the first line of the docstring, read from the source, or, where that is not found, the summary of the
@@ -172,18 +165,16 @@ def about(point: "EntryPoint") -> str:
     """
     import ast  # noqa: PLC0415  # for the few who have such a package
     from importlib.machinery import PathFinder  # noqa: PLC0415
-    from importlib.util import find_spec  # noqa: PLC0415
 
-    root, *inner = point.module.split(".")
     try:
-        spec: Any = find_spec(root)
-        for name in inner:  # find_spec of the whole name would import its packages
-            spec = PathFinder.find_spec(f"{spec.name}.{name}", spec.submodule_search_locations)
+        spec: Any = None
+        for name in accumulate(point.module.split("."), "{}.{}".format):  # find_spec would import the packages
+            spec = PathFinder.find_spec(name, spec and spec.submodule_search_locations)
         tree: Any = ast.parse(spec.loader.get_source(spec.name))
         node = next(node for node in tree.body if getattr(node, "name", None) == point.attr)
         line = (ast.get_docstring(node) or "").splitlines()[0]
     except Exception:  # whatever is odd about another package's files is said when somebody wants to use it
-        line = _distribution(point).metadata.get("Summary", "")
+        line = point.dist.metadata.get("Summary", "")
     line = line[:1].lower() + line[1:] if line[1:2].islower() else line
     return one_line(line.removesuffix("."), 120)
 
