@@ -332,15 +332,15 @@ def test_files_of_other_versions_are_read(explanation, tmp_path):
 
 def test_what_the_run_told_must_fit_the_series(explanation):
     with pytest.raises(InputError, match=r"n_evals must have shape \(4,\), got \(3,\)"):
-        replace(explanation, n_evals=torch.ones(3))
+        replace(explanation, n_evals=torch.ones(3)).verify()
     with pytest.raises(InputError, match=r"delta must have shape \(4,\), got \(4, 1\)"):
-        replace(explanation, delta=torch.ones(4, 1))
+        replace(explanation, delta=torch.ones(4, 1)).verify()
     with pytest.raises(InputError, match="curve_samples and curve_error belong together"):
-        replace(nobody_looked(explanation), curve_samples=torch.ones(3))
+        replace(nobody_looked(explanation), curve_samples=torch.ones(3)).verify()
     with pytest.raises(InputError, match=r"curve_error must have shape \(4, 3\), got \(3, 3\)"):
-        replace(explanation, curve_samples=torch.ones(3), curve_error=torch.ones(3, 3))
+        replace(explanation, curve_samples=torch.ones(3), curve_error=torch.ones(3, 3)).verify()
     with pytest.raises(InputError, match=r"curve_samples must have shape \(4,\), got \(2, 2\)"):
-        replace(explanation, curve_samples=torch.ones(2, 2), curve_error=torch.ones(4, 4))
+        replace(explanation, curve_samples=torch.ones(2, 2), curve_error=torch.ones(4, 4)).verify()
 
 
 def test_the_relative_error_counts_observed_cells_alone(explanation):

@@ -133,14 +133,6 @@ def test_facts_are_those_of_the_class(name):
     assert told.unit == "".join({"n_samples", "n_steps"} & counts)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"complete": 1}, {"deterministic": "no"}, {"adaptive": None}, {"needs_gradient": 0}, {"unit": None}]
-)
-def test_facts_are_true_or_false(wrong):
-    with pytest.raises(tg.TempogradError, match=next(iter(wrong))):
-        Facts(**wrong)
-
-
 def test_files_of_schema_1_keep_their_verdict(elsewhere):
     """They were written before explanations carried facts; whatever is imported, the same is said."""
     for name, verdict in SCHEMA_1.items():

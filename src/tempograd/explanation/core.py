@@ -7,13 +7,13 @@ from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 import torch
 from torch import Tensor
 
 from tempograd.core import stats, validation
-from tempograd.core.errors import InputError, TempogradError, brief, listed, printable, warn
+from tempograd.core.errors import InputError, brief, listed, printable, warn
 from tempograd.core.estimate import GradientCheck, relative_error
 from tempograd.core.findings import Finding
 from tempograd.core.question import Question
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-E = TypeVar("E", bound="Explanation")
-
 
 @dataclass(frozen=True)
 class Facts:
@@ -70,13 +68,6 @@ class Facts:
     needs_gradient: bool = True
     adaptive: bool = False
     unit: str = ""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "unit", printable(self.unit))
-        for name, value in vars(self).items():
-            kinds = {"unit": str, "deterministic": bool | None}.get(name, bool)
-            if not isinstance(value, kinds):
-                raise InputError(f"{name} of a method cannot be {brief(value)}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,9 +172,7 @@ class Explanation:
     output: Output = field(metadata=ALIKE)
     steps: Tensor | Literal["own"] | None = field(metadata=per_series("bool", "series steps"))
     baseline: Tensor = field(metadata=per_cell())
-    mask: Tensor | None = field(
-        metadata=per_cell("bool", absent=lambda part: torch.ones_like(part.values, dtype=torch.bool))
-    )
+    mask: Tensor | None = field(metadata=declared.MASK)
     x: Tensor | None = field(metadata=per_cell(finite="observed", of_series=True))
     ids: Tensor = field(metadata=per_series("integers"))
     seed: int = field(metadata=ALIKE)
@@ -194,65 +183,34 @@ class Explanation:
     standard_error: Tensor | None = field(default=None, metadata=per_cell(finite="or infinite"))
     n_draws: Tensor | None = field(default=None, metadata=per_cell("numbers"))
     ess: Tensor | None = field(default=None, metadata=per_cell("numbers"))
-    channels: tuple[str, ...] | None = field(default=None, metadata=ALIKE | {"shapes": ("channel",)})
-    times: Times | None = field(
-        default=None,
-        metadata=per_series("names", "time", "series time", take=declared.taken_times, join=declared.joined_times),
-    )
-    names: tuple[str, ...] | None = field(
-        default=None, metadata=per_series("names", absent=lambda part: tuple(map(str, part.ids.tolist())))
-    )
+    channels: tuple[str, ...] | None = field(default=None, metadata=declared.PER_CHANNEL)
+    times: Times | None = field(default=None, metadata=declared.TIMES)
+    names: tuple[str, ...] | None = field(default=None, metadata=declared.NAMES)
     version: str = field(default=__version__, metadata=PLAIN)
     n_evals: Tensor | None = field(default=None, metadata=per_series())
     delta: Tensor | None = field(default=None, metadata=per_series("floats", finite=False))
-    curve_samples: Tensor | None = field(
-        default=None,
-        metadata=PLAIN | {"shapes": ("looks",), "holds": "numbers", "finite": True, "join": declared.longest},
-    )
-    curve_error: Tensor | None = field(
-        default=None, metadata=per_series("floats", "series looks", finite=False, join=declared.padded)
-    )
-    draws: int = field(default=1, metadata=ALIKE | {"least": 1})
+    curve_samples: Tensor | None = field(default=None, metadata=declared.LOOKS)
+    curve_error: Tensor | None = field(default=None, metadata=declared.LOOKED_AT)
+    draws: int = field(default=1, metadata=declared.COUNT)
     varies: bool = field(default=False, metadata=ALIKE)
     mixes_series: bool = field(default=False, metadata=ALIKE)
-    columns: int | None = field(default=None, metadata=ALIKE | {"least": 1})
-    gradient_check: GradientCheck | None = field(default=None, metadata=per_series("entries", codec=files.CHECK))
+    columns: int | None = field(default=None, metadata=declared.COUNT)
+    gradient_check: GradientCheck | None = field(default=None, metadata=per_series("entries"))
     facts: Facts = field(default=Facts(), metadata=ALIKE)
     task: Task | None = field(default=None, metadata=ALIKE)
-    call: Call = field(
-        default_factory=Call,
-        metadata={
-            "per": "series",
-            "take": lambda part, places: part.call.take(places),
-            "join": declared.joined_calls,
-            "codec": files.CALL,
-        },
-    )
+    call: Call = field(default_factory=Call, metadata=declared.CALL)
     output_shape: tuple[int, ...] = field(default=(), metadata=ALIKE)
     classes: tuple[str, ...] | None = field(default=None, metadata=ALIKE)
-    units: tuple[str, ...] | None = field(default=None, metadata=ALIKE | {"shapes": ("channel",)})
-    raw: Tensor | None = field(
-        default=None, metadata=per_cell(finite=False, of_series=True, absent=lambda part: part.x)
-    )
+    units: tuple[str, ...] | None = field(default=None, metadata=declared.PER_CHANNEL)
+    raw: Tensor | None = field(default=None, metadata=declared.RAW)
     prediction: Tensor | None = field(default=None, metadata=per_series("floats"))
-    y: Tensor | None = field(
-        default=None, metadata=per_series("numbers", "series …", finite=False, of_series=True)
-    )
-    question: Question = field(
-        default=Question(),
-        metadata={
-            "per": "series",
-            "take": declared.taken_question,
-            "join": declared.joined_questions,
-            "codec": files.QUESTION,
-        },
-    )
-    findings: tuple[Finding, ...] = field(default=(), metadata=PLAIN | {"join": declared.every_once})
+    y: Tensor | None = field(default=None, metadata=declared.LABELS)
+    question: Question = field(default=Question(), metadata=declared.QUESTION)
+    findings: tuple[Finding, ...] = field(default=(), metadata=declared.FINDINGS)
 
     def __post_init__(self) -> None:
-        for each in fields(self):  # whoever gave them
-            object.__setattr__(self, each.name, printable(getattr(self, each.name)))
-        self._check()
+        """Take what steers a terminal out of names, whoever gave them."""
+        vars(self).update({name: printable(value) for name, value in vars(self).items()})
 
     def _with(self, **changes: Any) -> Self:
         """Return the explanation with other fields, which are known to fit."""
@@ -300,14 +258,12 @@ class Explanation:
         """
         if isinstance(rows, str):
             return self._input(rows)
-        if isinstance(rows, Integral):
-            rows = _one(rows, len(self))
-        rows = (
-            _sliced(rows, len(self))
-            if isinstance(rows, slice)
-            else validation.check_positions(rows, "rows", len(self))
-        )
-        return self._with(**declared.taken(self, rows, len(self)))
+        places: Any = [rows] if isinstance(rows, Integral) else rows
+        try:
+            places = range(len(self))[rows] if isinstance(rows, slice) else places
+        except (TypeError, ValueError) as error:
+            raise InputError(f"rows must be a slice of integers, got {brief(rows)}.") from error
+        return self._with(**declared.taken(self, validation.check_positions(places, "rows", len(self))))
 
     @property
     def series(self) -> Series | None:
@@ -403,8 +359,9 @@ class Explanation:
                 f"There is no input {brief(name)}: the model has one, the series, whose rows have numbers."
             )
         part = packing.part(name)
-        tensors: dict[str, Any] = {each.name: getattr(self, each.name) for each in declared.of_kind(self, "cell")}
-        tensors = {each: tensor if tensor is None else part.unpacked(tensor) for each, tensor in tensors.items()}
+        names = [each.name for each in fields(self) if each.metadata["per"] == "cell"]
+        cells = {each: getattr(self, each) for each in names}
+        tensors: dict[str, Any] = {each: c if c is None else part.unpacked(c) for each, c in cells.items()}
         return InputExplanation(
             name=part.name,
             **tensors,
@@ -676,7 +633,6 @@ class Explanation:
 
         An explanation that was saved before is replaced, another file only with ``force=True``.
         """
-        series, force = validation.check_flag(series, "series"), validation.check_flag(force, "force")
         return files.write_explanations(path, [self], None, series=series, force=force)
 
     @classmethod
@@ -688,7 +644,7 @@ class Explanation:
         ``tempograd.EXPLAINERS`` are looked up there, of other methods, and of variants of known ones, nothing is
         claimed.
         """
-        explanations, _ = read(path, cls)
+        explanations, _ = files.read_explanations(path, cls)
         if len(explanations) > 1:
             raise InputError(
                 f"{path} holds {len(explanations)} targets: read it with tempograd.Explanations.load, which "
@@ -696,33 +652,24 @@ class Explanation:
             )
         return explanations[0]
 
-    def _check(self) -> None:
-        """Refuse fields that are not of the kind and size that the scores need."""
-        values, packing = self.values, self.call.packing
+    def verify(self) -> None:
+        """Refuse fields, made by hand or read from a file, that do not fit together or that no explanation has."""
+        values, packing, shape = self.values, self.call.packing, self.output_shape
         if not isinstance(values, Tensor) or values.ndim != 3 or not values.is_floating_point():
             raise InputError(f"values must be a float tensor (series, time, channel), got {brief(values)}.")
+        if packing is not None and (packing.time, packing.channels) != tuple(values.shape[1:]):
+            raise InputError(f"values must hold all inputs, got {tuple(values.shape[1:])}.")
         if (self.curve_samples is None) != (self.curve_error is None):
             raise InputError("curve_samples and curve_error belong together: pass both or neither.")
         sizes = dict(zip(("series", "time", "channel"), values.shape, strict=True))
-        if packing is not None and (packing.time, packing.channels) != tuple(values.shape[1:]):
-            raise InputError(
-                f"values must hold all inputs, {packing.time} × {packing.channels}, got {tuple(values.shape[1:])}."
-            )
         sizes["steps"] = sizes["time"] if packing is None else packing.first.time
         sizes["looks"] = self.curve_samples.numel() if isinstance(self.curve_samples, Tensor) else 0
-        declared.check_shapes(self, sizes)
+        declared.check(self, sizes)
         validation.check_classes(self.classes, self.n_outputs)
-
-    def verify(self) -> None:
-        """Refuse numbers, read from a file, that no explanation has."""
-        declared.check_finite(self)
         validation.check_ids(self.ids, len(self))
-        validation.check_raw(self.raw, self.values, self.mask)
-        shape = self.output_shape
+        validation.check_raw(self.raw, values, self.mask)
         if shape and (min(shape) < 1 or len(shape) == 1 or math.prod(shape) != self.columns):
-            raise InputError(
-                f"output_shape in its header is {brief(shape)}, which must have {self.columns} cells."
-            )
+            raise InputError(f"output_shape must have {self.columns} cells, got {brief(shape)}.")
         limit = 2**31 if self.n_outputs is None else self.n_outputs
         if self.target is not None and bool(((self.target < 0) | (self.target >= limit)).any()):
             raise InputError(f"target must lie in 0 … {limit - 1}.")
@@ -736,18 +683,6 @@ class Explanation:
             validation.check_int(settings[name], name, 0, 2**63)
 
 
-def read(path: str | Path, kind: type[E]) -> tuple[list[E], Sequence[files.Key] | None]:
-    """Read the explanation of each target in a file, and the targets as they were asked, where it tells them."""
-    contents, keys = files.read_explanations(path, kind)
-    try:
-        explanations = [kind(**content) for content in contents]
-        for explanation in explanations:
-            explanation.verify()
-    except TempogradError as error:
-        raise files.damaged(path, str(error).rstrip(".")) from error
-    return explanations, keys
-
-
 def require(value: Any) -> Explanation:
     """Refuse what is no explanation, or several of them."""
     if isinstance(value, Explanation):
@@ -759,23 +694,6 @@ def require(value: Any) -> Explanation:
             f"There are {len(value)} targets, {named}: take one, such as explanations[{next(iter(value))!r}]."
         )
     raise InputError(f"An Explanation was expected, as tempograd.explain returns it, got {brief(value)}{hint}.")
-
-
-def _one(row: Any, count: int) -> slice:
-    """Return the slice that holds one series; as in lists, negative positions count from the end."""
-    place = validation.check_int(row, "a position", -(2**63))
-    if not -count <= place < count:
-        raise InputError(f"There is no series {place}: the explanation holds {count}, counted from 0.")
-    return slice(place % count, place % count + 1)
-
-
-def _sliced(rows: slice, count: int) -> slice | Tensor:
-    """Return a slice that tensors know, or the places that it chooses: tensors know no steps backwards."""
-    try:
-        start, stop, step = rows.indices(count)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"rows must be a slice of integers, got {brief(rows)}.") from error
-    return rows if step == 1 else torch.tensor(range(start, stop, step), dtype=torch.int64)
 
 
 def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation]) -> str:

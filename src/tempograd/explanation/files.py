@@ -1,7 +1,7 @@
 """Explanations in files: tensors with a JSON header, a schema version and a checksum; nothing in them is trusted.
 
 What a file holds is derived from the fields of an explanation: a tensor is a tensor, plain data stand in the
-header's ``tempograd``, and a field's ``codec`` says how anything else becomes both. ``shapes`` are the full shapes
+header's ``tempograd``, and what is neither becomes both. ``shapes`` are the full shapes
 of tensors of which repeated axes are stored once, ``schema`` is the version of this format, and ``checksum`` a CRC
 of all the rest; the first files have neither of the last two. Of further targets there is only what differs from
 the first: tensors such as ``targets.1.values``, and ``targets`` in the header; ``keys`` are the targets as asked.
@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 from zlib import crc32
 
 import numpy as np
@@ -28,18 +28,15 @@ from tempograd.core.io import EXPLANATION, read_tensors, shrunk, write_atomicall
 from tempograd.core.question import Question
 from tempograd.core.series import Series
 from tempograd.core.stamps import is_nested
+from tempograd.core.validation import check_flag
 from tempograd.engine import Call
-from tempograd.explanation.fields import NUMBERS, Codec
+from tempograd.explanation.fields import NUMBERS
 from tempograd.targets import TargetScore, from_spec, in_words
 from tempograd.typing import Output
 
-SCHEMA = (
-    5  # since 2, the facts of the method; since 3, today's words; since 4, task, call, targets; since 5, question
-)
-WHOLE = {
-    "values",
-    "times",
-}  # are stored as they are, so that the sizes of all other parts are bounded by the file's
+E = TypeVar("E")  # the class of explanations
+SCHEMA = 5  # 2 brought the facts of the method, 3 today's words, 4 task, call and targets, 5 the question
+WHOLE = {"values", "times"}  # stored as they are, so that the sizes of all other parts are bounded by the file's
 TargetParts = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and plain data of one target
 FieldValues = Mapping[str, Any]  # fields of one explanation, by name
 Key = int | str | tuple[int, ...]  # of a target: its number, name or address
@@ -81,26 +78,21 @@ def file_parts(record: Any, *, series: bool) -> TargetParts:
     tensors: dict[str, Tensor] = {}
     plain: dict[str, Any] = {}
     for each in fields(record):
-        value, codec = getattr(record, each.name), each.metadata.get("codec")
-        if value is None or (not series and each.metadata.get("of_series")):
+        name, value, parts = each.name, getattr(record, each.name), {}
+        if not series and each.metadata.get("of_series"):
             continue
-        if codec is not None:
-            value, more = codec.write(value, record)
-            tensors |= {f"{each.name}.{name}": part for name, part in more.items()}
+        if isinstance(value, GradientCheck):
+            value, parts = None, vars(value)
+        elif isinstance(value, Call):
+            parts, value = value.tensors, value.plain
+        elif isinstance(value, Question):
+            value = {key: _asked(part, key, record, parts) for key, part in vars(value).items()}
         elif isinstance(value, tuple) and is_nested(value):  # a header has not the room for so many time stamps
             value = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
-        if isinstance(value, Tensor):
-            tensors[each.name] = value
-        elif value is not None:
-            plain[each.name] = _encoded(value)
+        tensors |= {f"{name}.{key}": part for key, part in parts.items()}
+        if value is not None:
+            (tensors if isinstance(value, Tensor) else plain)[name] = value
     return tensors, plain
-
-
-def _encoded(value: Any) -> Any:
-    """Return dataclasses as mappings."""
-    if isinstance(value, tuple):
-        return [_encoded(part) for part in value]
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def content_of(kind: type, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,35 +100,26 @@ def content_of(kind: type, tensors: Mapping[str, Tensor], plain: Mapping[str, An
     content: dict[str, Any] = {}
     hints = get_type_hints(kind)
     for each in fields(kind):
-        name, codec, start = each.name, each.metadata.get("codec"), f"{each.name}."
-        if codec is not None:
-            own = {key.removeprefix(start): part for key, part in tensors.items() if key.startswith(start)}
-            content |= {name: codec.read(plain.get(name), own, content)} if own or name in plain else {}
+        name, value = each.name, plain.get(each.name)
+        parts = {key[len(name) + 1 :]: part for key, part in tensors.items() if key.startswith(f"{name}.")}
+        if name in READ:
+            content |= {name: READ[name](value, parts, content)} if parts or name in plain else {}
         elif name in tensors and each.metadata.get("holds") in NUMBERS:
             content[name] = tensors[name]
         elif name in tensors or name in plain or each.default is MISSING:
-            value = _unpacked(name, tensors, plain)
+            if name in tensors and value is not None:
+                raise InputError(f"it has {name} twice")
             try:
+                value = json.loads(tensors[name].numpy().tobytes()) if name in tensors else value
                 content[name] = decoded(value, hints[name])
                 if type(value) is int and not each.metadata.get("least", -(2**63)) <= value < 2**63:
                     raise InputError("beyond its bounds")
-            except (InputError, TypeError) as error:
+            except (TempogradError, TypeError, ValueError, RecursionError) as error:
                 lacks = name not in tensors and name not in plain
-                what = f"its header lacks {name!r}" if lacks else f"{name} in its header is {brief(value)}"
-                raise InputError(what) from error
+                raise InputError(
+                    f"its header lacks {name!r}" if lacks else f"{name} in its header is {brief(value)}"
+                ) from error
     return content
-
-
-def _unpacked(name: str, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> Any:
-    """Return plain data of the header, or those that it had no room for."""
-    if name not in tensors:
-        return plain.get(name)
-    if plain.get(name) is not None:
-        raise InputError(f"it has {name} twice")
-    try:
-        return json.loads(tensors[name].numpy().tobytes()) if tensors[name].dtype == torch.uint8 else ()
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"its {name} are no JSON") from error
 
 
 def decoded(value: Any, hint: Any) -> Any:
@@ -155,8 +138,8 @@ def decoded(value: Any, hint: Any) -> Any:
     elif kind is tuple and isinstance(value, list):
         return tuple(decoded(part, parts[0]) for part in value)
     elif is_dataclass(kind) and isinstance(value, dict):
-        told = {name: decoded(value[name], part) for name, part in get_type_hints(kind).items() if name in value}
-        return kind(**told)  # type: ignore[operator]  # a class
+        known = {name: decoded(value[name], part) for name, part in get_type_hints(kind).items() if name in value}
+        return kind(**known)  # type: ignore[operator]  # a class
     elif isinstance(value, str) and (kind is str or (kind is Literal and value in parts)):
         return printable(value)
     elif type(value) is kind or (kind is Mapping and isinstance(value, dict)):
@@ -164,22 +147,8 @@ def decoded(value: Any, hint: Any) -> Any:
     raise InputError(f"got {brief(value)}")
 
 
-def _check_read(_: Any, tensors: dict[str, Tensor], content: FieldValues) -> GradientCheck | None:
-    names = [f.name for f in fields(GradientCheck)]
-    return GradientCheck(*(tensors[name] for name in names)) if tensors.keys() >= set(names) else None
-
-
-def _call_read(plain: Any, tensors: dict[str, Tensor], content: FieldValues) -> Call:
-    return Call.from_plain(decoded(plain, dict), tensors, len(content["values"]))
-
-
-def _question_written(question: Question, record: Any) -> tuple[Any, dict[str, Tensor]]:
-    tensors: dict[str, Tensor] = {}
-    return {f.name: _asked(getattr(question, f.name), f.name, record, tensors) for f in fields(question)}, tensors
-
-
 def _asked(value: Any, name: str, record: Any, tensors: dict[str, Tensor]) -> Any:
-    """Return an argument as plain data; what is none is in a mapping that says what it is."""
+    """Return an argument of the question as plain data; what is none is in a mapping that says what it is."""
     value = value.filled if isinstance(value, Series) else value.item() if isinstance(value, np.generic) else value
     if isinstance(value, Mapping):
         return {"inputs": {key: _asked(part, f"{name}.{key}", record, tensors) for key, part in value.items()}}
@@ -187,8 +156,8 @@ def _asked(value: Any, name: str, record: Any, tensors: dict[str, Tensor]) -> An
         parts = [_asked(part, f"{name}.{place}", record, tensors) for place, part in enumerate(value)]
         return parts if isinstance(value, list) else {"parts": parts}
     if isinstance(value, Tensor | np.ndarray):
-        tensor, own = torch.as_tensor(value), getattr(record, name, None)
-        if isinstance(own, Tensor) and _same(tensor, own):
+        tensor, explained = torch.as_tensor(value), getattr(record, name, None)
+        if isinstance(explained, Tensor) and _same(tensor, explained):
             return {"own": name}
         tensors[name] = tensor
         return {"tensor": name}
@@ -197,34 +166,42 @@ def _asked(value: Any, name: str, record: Any, tensors: dict[str, Tensor]) -> An
     return value
 
 
-def _question_read(plain: Any, tensors: dict[str, Tensor], content: FieldValues) -> Question:
-    for name, hint in {"output": Output | None, "background": str | None}.items():
-        decoded(decoded(plain, dict).get(name), hint)
-    own = {name: content[name] for name in ("target", "steps", "baseline") if isinstance(content[name], Tensor)}
-    names = [f.name for f in fields(Question) if f.name in plain]
-    return Question(**{name: _argument(plain[name], tensors, own) for name in names})
-
-
-def _argument(told: Any, tensors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> Any:
+def _argument(plain: Any, tensors: Mapping[str, Tensor], content: FieldValues) -> Any:
     """Return what :func:`_asked` wrote; a function that a file cannot hold is what it is in words."""
-    match told:
+    match plain:
         case {"inputs": dict(parts)}:
-            return {printable(name): _argument(part, tensors, own) for name, part in parts.items()}
+            return {printable(name): _argument(part, tensors, content) for name, part in parts.items()}
         case [*parts] | {"parts": [*parts]}:
-            arguments = [_argument(part, tensors, own) for part in parts]
-            return arguments if isinstance(told, list) else tuple(arguments)
-        case {"tensor": str(name)} | {"own": str(name)} if name in (tensors if "tensor" in told else own):
-            return tensors[name] if "tensor" in told else own[name]
+            arguments = [_argument(part, tensors, content) for part in parts]
+            return arguments if isinstance(plain, list) else tuple(arguments)
+        case {"tensor": str(name)} if name in tensors:
+            return tensors[name]
+        case {"own": "target" | "steps" | "baseline" as name} if isinstance(content[name], Tensor):
+            return content[name]
         case {"words": str(words), "spec": spec}:
             return printable(words) if spec is None else from_spec(decoded(spec, dict))
         case {}:
-            raise InputError(f"its question holds {brief(told)}")
-    return printable(told)
+            raise InputError(f"its question holds {brief(plain)}")
+    return printable(plain)
 
 
-CHECK = Codec(lambda check, _: (None, dict(vars(check))), _check_read)
-CALL = Codec(lambda call, _: (call.plain, dict(call.tensors)), _call_read)
-QUESTION = Codec(_question_written, _question_read)
+def _read_question(plain: Any, tensors: Mapping[str, Tensor], content: FieldValues) -> Question:
+    for name, hint in {"output": Output | None, "background": str | None}.items():
+        decoded(decoded(plain, dict).get(name), hint)
+    names = [f.name for f in fields(Question) if f.name in plain]
+    return Question(**{name: _argument(plain[name], tensors, content) for name in names})
+
+
+def _read_call(plain: Any, tensors: Mapping[str, Tensor], content: FieldValues) -> Call:
+    return Call.from_plain(decoded(plain, dict), tensors, len(content["values"]))
+
+
+def _read_check(_: Any, tensors: Mapping[str, Tensor], __: FieldValues) -> GradientCheck | None:
+    names = [f.name for f in fields(GradientCheck)]
+    return GradientCheck(*(tensors[name] for name in names)) if tensors.keys() >= set(names) else None
+
+
+READ = {"question": _read_question, "call": _read_call, "gradient_check": _read_check}
 
 
 # Several targets: the first, and what is different in each of the others
@@ -232,53 +209,51 @@ QUESTION = Codec(_question_written, _question_read)
 
 def _packed(parts: Sequence[TargetParts]) -> TargetParts:
     (tensors, plain), *others = parts
-    every, told = dict(tensors), []
-    for place, (own, facts) in enumerate(others, 1):
-        new = {name: part for name, part in own.items() if name not in tensors or not _same(part, tensors[name])}
+    every, differences = dict(tensors), []
+    for place, (more, facts) in enumerate(others, 1):
+        new = {name: part for name, part in more.items() if name not in tensors or not _same(part, tensors[name])}
         every |= {f"{TARGETS}.{place}.{name}": part for name, part in new.items()}
-        differences = {name: facts.get(name) for name in {**plain, **facts} if facts.get(name) != plain.get(name)}
-        told.append({"plain": differences, "absent": [name for name in tensors if name not in own]})
-    return every, plain | ({TARGETS: told} if told else {})
+        changed = {name: facts.get(name) for name in plain | facts if facts.get(name) != plain.get(name)}
+        differences.append({"plain": changed, "absent": [name for name in tensors if name not in more]})
+    return every, plain | ({TARGETS: differences} if differences else {})
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
-    if one is other:
-        return True
-    if one.dtype != other.dtype or one.shape != other.shape:
-        return False
-    return torch.equal(one, other) or bool(((one == other) | (one.isnan() & other.isnan())).all())
+    if one is other or one.dtype != other.dtype or one.shape != other.shape:
+        return one is other
+    return bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
 def _parted(tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> list[TargetParts]:
     """Return the tensors and the plain data of each target, undoing :func:`_packed`."""
-    told = plain.pop(TARGETS, [])
-    if not isinstance(told, list):
-        raise InputError(f"{TARGETS} in its header is {brief(told)}")
-    first = {name: part for name, part in tensors.items() if not _prefix(name)}
+    differences = plain.pop(TARGETS, [])
+    if not isinstance(differences, list):
+        raise InputError(f"{TARGETS} in its header is {brief(differences)}")
+    first = {name: part for name, part in tensors.items() if name == _bare(name)}
     parts = [(first, dict(plain))]
-    for place, entry in enumerate(told, 1):
-        kinds = {"plain": dict, "absent": list}
-        if not isinstance(entry, dict) or not all(isinstance(entry.get(key), kinds[key]) for key in kinds):
-            raise InputError(f"its header tells {brief(entry)} of target {place}")
-        start = f"{TARGETS}.{place}."
-        own = {name.removeprefix(start): part for name, part in tensors.items() if name.startswith(start)}
-        kept = {name: part for name, part in (first | own).items() if name not in entry["absent"]}
+    for place, entry in enumerate(differences, 1):
+        match entry:
+            case {"plain": dict(changed), "absent": list(absent)}:
+                start = f"{TARGETS}.{place}."
+                new = {_bare(name): part for name, part in tensors.items() if name.startswith(start)}
+                kept = {name: part for name, part in (first | new).items() if name not in absent}
+            case _:
+                raise InputError(f"its header tells {brief(entry)} of target {place}")
         if "values" not in kept:
             raise InputError(f"it lacks the values of target {place}")
-        parts.append((kept, plain | entry["plain"]))
+        parts.append((kept, plain | changed))
     return parts
 
 
-def _prefix(name: str) -> str:
-    """Return what stands before the name of a tensor of a further target.
+def _bare(name: str) -> str:
+    """Return the name of a tensor without what stands before those of further targets.
 
     Examples
     --------
-    >>> _prefix("targets.12.values"), _prefix("gradient_check.gap")
-    ('targets.12.', '')
+    >>> _bare("targets.12.values"), _bare("gradient_check.gap")
+    ('values', 'gradient_check.gap')
     """
-    found = re.match(rf"{TARGETS}\.\d+\.", name)
-    return found.group() if found else ""
+    return re.sub(rf"^{TARGETS}\.\d+\.", "", name)
 
 
 # Writing and reading
@@ -288,16 +263,17 @@ def write_explanations(
     path: str | Path, records: Sequence[Any], keys: Sequence[Any] | None, *, series: bool, force: bool
 ) -> Path:
     """Write explanations of several targets, with their keys, or one; a file that is none only with ``force``."""
+    series, force = check_flag(series, "series"), check_flag(force, "force")
     tensors, plain = _packed([file_parts(record, series=series) for record in records])
     plain |= {} if keys is None else {"keys": list(keys)}
-    parts, shapes = {}, {}
-    for name, tensor in tensors.items():
-        if name.removeprefix(_prefix(name)) in WHOLE:
-            parts[name], shapes[name] = tensor.cpu().contiguous(), list(tensor.shape)
-        else:
-            parts[name], shapes[name] = shrunk(tensor)
+    shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
+    parts = {
+        name: tensor.cpu().contiguous() if _bare(name) in WHOLE else shrunk(tensor)[0]
+        for name, tensor in tensors.items()
+    }
     try:
-        header = {"tempograd": json.dumps(plain), "shapes": json.dumps(shapes), "schema": str(SCHEMA)}
+        content = json.dumps(plain, default=asdict)
+        header = {"tempograd": content, "shapes": json.dumps(shapes), "schema": str(SCHEMA)}
     except (TypeError, ValueError) as error:
         raise InputError(f"The explanation's facts cannot be written as JSON: {brief(error)}.") from error
     header["checksum"] = checksum(parts, header)
@@ -306,8 +282,8 @@ def write_explanations(
     )
 
 
-def read_explanations(path: str | Path, kind: type) -> tuple[list[dict[str, Any]], tuple[Key, ...] | None]:
-    """Read the fields of the explanation of each target, and the targets as asked, of schemas up to this one."""
+def read_explanations(path: str | Path, kind: type[E]) -> tuple[list[E], Sequence[Key] | None]:
+    """Read the explanation of each target, and the targets as asked where known, of schemas up to this one."""
     header, tensors = read_tensors(path)
     if "tempograd" not in header or "values" not in tensors:
         raise DataError(f"{path} holds no explanation: write one with Explanation.save or 'tempograd explain'.")
@@ -326,16 +302,17 @@ def read_explanations(path: str | Path, kind: type) -> tuple[list[dict[str, Any]
         plain, shapes = (_parsed(header.get(name), name) for name in ("tempograd", "shapes"))
         keys = plain.pop("keys", None)
         if int(schema) < 3:
-            tensors, shapes = _renamed(tensors), _renamed(shapes)
-        names = {f.name for f in fields(kind)} | {"fixed"}
-        known = [name for name in tensors if name.removeprefix(_prefix(name)).partition(".")[0] in names]
+            tensors, shapes = map(_renamed, (tensors, shapes))
+        names = {f.name for f in fields(kind)} | {"fixed"}  # type: ignore[arg-type]  # a dataclass
+        known = [name for name in tensors if _bare(name).partition(".")[0] in names]
         parts = _parted({name: _expanded(name, tensors[name], shapes) for name in known}, plain)
-        contents = [content_of(kind, *_upgraded(*part, int(schema))) for part in parts]
-        if keys is not None and (
-            len(keys := decoded(keys, tuple[Key, ...])) != len(parts) or len({*keys}) < len(keys)
-        ):
+        explanations = [kind(**content_of(kind, *_upgraded(*part, int(schema)))) for part in parts]
+        for explanation in explanations:
+            explanation.verify()  # type: ignore[attr-defined]  # an explanation
+        keys = None if keys is None else decoded(keys, tuple[Key, ...])
+        if keys is not None and not len(keys) == len({*keys}) == len(parts):
             raise InputError(f"its keys are {brief(keys)}")
-        return contents, keys
+        return explanations, keys
     except (TempogradError, RecursionError) as error:
         raise damaged(path, str(error).rstrip(".")) from error
 
@@ -345,12 +322,9 @@ def read_explanations(path: str | Path, kind: type) -> tuple[list[dict[str, Any]
 
 def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) -> TargetParts:
     """Return what a file of an earlier schema holds of one target as one of this schema would."""
-    required = ("method", "parameters", *["facts"] * (schema > 1))
-    for name, kind in zip(required, (str, dict, dict), strict=False):
-        if name not in plain:
-            raise InputError(f"its header lacks {name!r}")
-        if not isinstance(plain[name], kind):
-            raise InputError(f"{name} in its header is {brief(plain[name])}")
+    for name, kind in {"method": str, "parameters": dict, "facts": dict if schema > 1 else object}.items():
+        if not isinstance(plain.get(name), kind):
+            raise InputError(f"{name} in its header is {brief(plain.get(name))}")
     if schema < 3:
         plain = _in_new_words(plain)
     if (plain.get("task"), plain.get("columns")) == ("classification", 1):
@@ -365,12 +339,12 @@ def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) ->
         plain = plain | {"steps": "own"}
     tensors = {re.sub(r"^fixed\.", "call.", name): part for name, part in tensors.items()}
     spec, words = plain.get("picker_spec"), plain.get("target_text")
-    told: dict[str, Any] = {name: {"own": name} for name in ("target", "baseline") if name in tensors}
-    told["steps"] = {"own": "steps"} if "steps" in tensors else plain.get("steps")
+    asked: dict[str, Any] = {name: {"own": name} for name in ("target", "baseline") if name in tensors}
+    asked["steps"] = {"own": "steps"} if "steps" in tensors else plain.get("steps")
     if "target" not in tensors and (words or spec):
-        told["target"] = {"words": words, "spec": spec}
-    told |= {"output": plain.get("output"), "background": plain.get("background")}
-    return tensors, plain | {"question": told}
+        asked["target"] = {"words": words, "spec": spec}
+    asked |= {"output": plain.get("output"), "background": plain.get("background")}
+    return tensors, plain | {"question": asked}
 
 
 def _renamed(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -404,17 +378,17 @@ def checksum(tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> str:
     >>> checksum({"values": torch.zeros(2)}, {}) == checksum({"values": torch.zeros(1, 2)}, {"checksum": ""})
     False
     """
-    found = 0
+    code = 0
     for name, text in sorted(header.items()):
         if name != "checksum":
-            found = crc32(f"{len(name)}:{name}{len(text.encode())}:{text}".encode(), found)
+            code = crc32(f"{len(name)}:{name}{len(text.encode())}:{text}".encode(), code)
     for name, tensor in sorted(tensors.items()):
-        found = crc32(f"{len(name)}:{name}{tensor.dtype}{list(tensor.shape)}".encode(), found)
+        code = crc32(f"{len(name)}:{name}{tensor.dtype}{list(tensor.shape)}".encode(), code)
         flat = tensor.reshape(-1)
         if flat.stride() != (1,):  # a single number may have any
             flat = flat.clone(memory_format=torch.contiguous_format)
-        found = crc32(flat.view(torch.uint8).numpy().data, found)
-    return f"crc32:{found:08x}"
+        code = crc32(flat.view(torch.uint8).numpy().data, code)
+    return f"crc32:{code:08x}"
 
 
 def _parsed(text: str | None, name: str) -> dict[str, Any]:
@@ -429,19 +403,11 @@ def _parsed(text: str | None, name: str) -> dict[str, Any]:
 
 def _expanded(name: str, tensor: Tensor, shapes: Mapping[str, Any]) -> Tensor:
     """Repeat the axes that were stored once; a shape that the tensor cannot have is refused."""
-    bare = name.removeprefix(_prefix(name))
-    if name not in shapes and ("." in bare or bare == "times"):
-        return tensor  # parts of the check of the gradient, and time stamps, were stored as they are
-    shape = shapes.get(name)
-    if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
-        raise InputError(f"its header has no shape of {name!r}")
-    once: Sequence[bool] = [stored == 1 and bare not in WHOLE for stored in tensor.shape]
-    same = len(shape) == tensor.ndim and all(
-        size == stored or single for size, stored, single in zip(shape, tensor.shape, once, strict=True)
-    )
-    if not same:
-        raise InputError(f"{brief(name)} is of shape {tuple(tensor.shape)}, its header says {brief(shape)}")
-    try:
-        return tensor.expand(shape)
-    except RuntimeError as error:  # more cells than integers can count
-        raise InputError(f"the shape of {name!r} in its header is {brief(shape)}") from error
+    bare, stored = _bare(name), list(tensor.shape)
+    # parts of the check of the gradient, and time stamps, were stored as they are
+    shape = shapes.get(name, stored if "." in bare or bare == "times" else None)
+    sized = isinstance(shape, list) and all(type(size) is int and size >= 0 for size in shape)
+    with suppress(RuntimeError, OverflowError, TypeError):
+        if sized and len(shape) == tensor.ndim and (shape == stored or bare not in WHOLE):
+            return tensor.expand(shape)
+    raise InputError(f"{brief(name)} is of shape {stored}, its header says {brief(shape)}")

@@ -13,7 +13,7 @@ from tempograd.core import validation
 from tempograd.core.errors import InputError, UnknownNameError, brief
 from tempograd.explanation import diagnostics, files
 from tempograd.explanation.answers import stacked
-from tempograd.explanation.core import Explanation, read
+from tempograd.explanation.core import Explanation
 from tempograd.explanation.files import Key
 from tempograd.typing import ArrayLike
 
@@ -127,13 +127,12 @@ class Explanations(Mapping[Key, Explanation]):
 
     def save(self, path: str | Path, *, series: bool = True, force: bool = False) -> Path:
         """Write all targets to one file, what they share once; see :meth:`Explanation.save`."""
-        series, force = validation.check_flag(series, "series"), validation.check_flag(force, "force")
         return files.write_explanations(path, list(self.values()), list(self), series=series, force=force)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what :meth:`save` wrote, or an explanation of one target, as a mapping of one."""
-        parts, keys = read(path, Explanation)
+        parts, keys = files.read_explanations(path, Explanation)
         if keys is None:  # which earlier schemas did not keep
             keys = [key_of(called(part) if number(part) is not None else None, p) for p, part in enumerate(parts)]
         return cls(dict(zip(keys, parts, strict=True)))

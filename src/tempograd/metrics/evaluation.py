@@ -14,7 +14,7 @@ from tempograd.engine.guesses import is_probability
 from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import Varying, generators_kept
 from tempograd.explanation.core import Explanation, require, warn_of_another_model
-from tempograd.explanation.same import as_explained
+from tempograd.explanation.joining import as_explained
 from tempograd.metrics.asking import Evaluation, Seen
 from tempograd.metrics.base import KINDS, METRICS, RANKS, Metric
 from tempograd.metrics.faithfulness import CumulativePredictionDifference
