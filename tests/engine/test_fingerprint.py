@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tempograd.engine import fingerprint, fingerprints
+from tempograd.engine import fingerprint
 from tempograd.explainers import IntegratedGradients
 from tests.helpers.models import linear, series
 
@@ -100,11 +100,9 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("small", [2**22, 1], ids=["", "large"])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_model_that_was_named_before_has_the_name_of_its_copy(change, small, monkeypatch):
+def test_a_model_that_was_named_before_has_the_name_of_its_copy(change):
     """The copy was never named, so that its name is made anew."""
-    monkeypatch.setattr(fingerprints, "SMALL", small)
     model = plain()
     before = fingerprint(model)()
     change(model)
@@ -113,26 +111,7 @@ def test_a_model_that_was_named_before_has_the_name_of_its_copy(change, small, m
     assert (fingerprint(model)() == before) == (change is CHANGES["nothing"])
 
 
-def test_the_name_of_a_large_model_is_remembered(monkeypatch):
-    """It is hashed once for any number of calls, and again for every change."""
-    hashed = []
-    original = fingerprints._hashed
-    monkeypatch.setattr(fingerprints, "_hashed", lambda *given: hashed.append(1) or original(*given))
-    model = nn.Sequential(
-        nn.Flatten(), nn.Linear(6, fingerprints.SMALL // 6), nn.Linear(fingerprints.SMALL // 6, 2)
-    )
-    explain, x = IntegratedGradients(n_steps=2), series(2, 3, 2)
-    names = [explain(model, x, gradient_check=False).fingerprint for _ in range(3)]
-    assert len(hashed) == 1
-    assert set(names) == {original(model, *fingerprints._state(model))()}
-    model[2].weight.data[0, 5].add_(1)
-    assert explain(model, x, gradient_check=False).fingerprint not in names
-    assert len(hashed) == 2
-
-
-@pytest.mark.parametrize("small", [2**22, 1], ids=["", "large"])
-def test_a_name_is_that_of_the_moment_it_was_asked_for(small, monkeypatch):
-    monkeypatch.setattr(fingerprints, "SMALL", small)
+def test_a_name_is_that_of_the_moment_it_was_asked_for():
     model = plain()
     before = fingerprint(model)()
     model[0].weight.data.mul_(2)

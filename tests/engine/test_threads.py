@@ -2,6 +2,8 @@
 
 import sys
 import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -9,7 +11,9 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.engine.model import SharedChanges, computing, exact, rounding
+from tempograd.engine import frozen
+from tempograd.engine.model import computing, exact, rounding
+from tempograd.engine.outputs import forward
 from tests.helpers.models import Recurrent, series
 
 
@@ -62,54 +66,50 @@ def test_two_threads_explain_one_model(mode):
         assert torch.equal(generator, torch.get_rng_state())
 
 
-def test_what_overlaps_is_put_back_by_the_last():
-    """The order that leaves the wrong state if each puts back what it has found."""
-    state = ["as it was"]
-
-    def delta():
-        before = state[0]
-        state[0] = "changed"
-        return lambda: state.__setitem__(0, before)
-
-    first, second = SharedChanges(), SharedChanges()
-    first.make("state", delta)
-    second.make("state", delta)
-    second.make("state", delta)  # twice is once
-    first.undo()
-    assert state == ["changed"]
-    second.undo()
-    assert state == ["as it was"]
-
-
-def test_what_fails_keeps_nothing_else_from_being_put_back():
-    done, changes = [], SharedChanges()
-
-    def fails():
-        raise ArithmeticError
-
-    changes.make("a", lambda: lambda: done.append("a"))
-    changes.make("b", lambda: fails)
-    changes.make("c", lambda: lambda: done.append("c"))
-    with pytest.raises(ArithmeticError):
-        changes.undo()
-    assert done == ["c", "a"]
-
-
 def settings():
     products = getattr(torch.backends.mkldnn, "matmul", None)  # torch has these since 2.9
     return rounding(), getattr(products, "fp32_precision", None)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_overlapping_precisions_leave_torch_as_it_was(order):
-    """As two threads would enter and leave them."""
-    before = settings()
-    contexts = computing("tf32", torch.device("cpu")), exact(torch.device("cpu"))
-    contexts[order[0]].__enter__()
-    contexts[order[1]].__enter__()
-    contexts[order[0]].__exit__(None, None, None)
-    contexts[order[1]].__exit__(None, None, None)
+def test_calls_that_overlap_leave_what_they_share_as_it_was(order):
+    """Two threads, each with another model, in the order that leaves the wrong state if each puts back."""
+    before, flag, generator = settings(), torch.backends.cudnn.enabled, torch.get_rng_state()
+    models = [Recurrent() for _ in range(2)]
+    device = torch.device("cpu")
+    calls = [(frozen(models[0]), computing("tf32", device)), (frozen(models[1]), exact(device))]
+    threads = [ThreadPoolExecutor(1) for _ in calls]
+    for thread, call in zip(threads, calls, strict=True):
+        for context in call:
+            thread.submit(context.__enter__).result()
+        torch.rand(1)
+        torch.backends.cudnn.enabled = False  # as for an exported program with recurrent layers
+    for place in order:
+        assert not torch.backends.cudnn.enabled
+        for context in reversed(calls[place]):
+            threads[place].submit(context.__exit__, None, None, None).result()
+        assert all(weight.requires_grad for weight in models[place].parameters())
     assert settings() == before
+    assert torch.backends.cudnn.enabled == flag
+    assert torch.equal(generator, torch.get_rng_state())
+
+
+def test_a_hidden_module_that_another_thread_explains_is_left_to_it():
+    """It is frozen already, and the other thread puts it back."""
+    net, x = Recurrent().train(), series(2, 6, 3)
+    hidden = {"net": weakref.ref(net)}  # where nobody looks
+
+    def model(z):
+        return hidden["net"]()(z)
+
+    other, thread = frozen(model), ThreadPoolExecutor(1)
+    with frozen(net):
+        thread.submit(other.__enter__).result()
+        during = thread.submit(forward, model, x).result()
+    thread.submit(other.__exit__, None, None, None).result()
+    assert all(part.training for part in net.modules())
+    assert all(weight.requires_grad for weight in net.parameters())
+    torch.testing.assert_close(during, net.eval()(x))
 
 
 @pytest.mark.usefixtures("hasty")

@@ -48,13 +48,13 @@ def test_a_device_whose_memory_is_full(error, saved, monkeypatch):
         raise error
 
     monkeypatch.setattr(torch, "ones", full)
-    refused(lambda: tg.load_model(saved, "cuda"), "The memory of 'cuda' is full, .* or use cpu.")
+    refused(lambda: tg.load_model(saved, "cuda"), "The memory of 'cuda' is full: use cpu")
 
 
 def test_a_device_without_numbers(saved):
     for device in ("meta", torch.device("meta")):
         for call in everywhere(saved, device):
-            refused(call, "The device 'meta' holds no numbers, so no model can compute there: use cpu")
+            refused(call, "There is no device 'meta' here: use cpu")
 
 
 @pytest.mark.parametrize("device", [2.5, True, b"cpu", ["cpu"]])
@@ -78,7 +78,7 @@ def test_the_command_line_says_the_same(device, saved, capsys, tmp_path):
     ):
         assert main([*argv, "--device", device]) == 1
         last = capsys.readouterr().err.splitlines()[-1]
-        assert last.startswith(("tempograd: There is no device", "tempograd: The device 'meta' holds no numbers"))
+        assert last.startswith("tempograd: There is no device")
 
 
 @pytest.mark.parametrize(

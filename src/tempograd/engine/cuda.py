@@ -5,7 +5,6 @@ On a CPU nothing runs beside anything else, so everything here happens at once, 
 
 import gc
 import threading
-import types
 import warnings
 import weakref
 from collections import OrderedDict
@@ -20,28 +19,27 @@ from torch.nn.modules import module as nn_module
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from tempograd.engine.model import Model, owner, parts_of, rounding, undisturbed_by_others
+from tempograd.engine.model import (
+    Model,
+    NotCapturableError,
+    owner,
+    parts_of,
+    plain_state,
+    rounding,
+    undisturbed_by_others,
+)
 
 Tensors = tuple[Tensor, ...]
 Prepared = TypeVar("Prepared")
 CELLS = 2**18  # of the series that pass at once; beyond, the device is busy enough
 SHARE = 0.002  # of the device's memory that a captured graph may keep
 KEPT = 8  # captured graphs, or reasons for none, per model
-PLAIN = {bool, int, float, complex, str, bytes, torch.dtype, torch.device, type(None), type}
-KINDS = tuple(PLAIN)
-FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
-USUAL = set(nn.Module().__dict__) - {"training", "_parameters", "_buffers"}  # hooks and the like
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 SYNC = "called a synchronizing CUDA operation"
 ATTENTION = "_attention"  # in the names of fused attention and of its backward pass
 
 _known: "weakref.WeakKeyDictionary[nn.Module, OrderedDict[Hashable, _CapturedGraph | bool]]"
 _known = weakref.WeakKeyDictionary()
 _lock = threading.RLock()
-
-
-class NotCapturableError(Exception):
-    """Something that a CUDA graph cannot repeat, or that cannot be compared with what it will be later."""
 
 
 def run_captured(
@@ -236,39 +234,6 @@ def _settings() -> Hashable:
     cudnn, stream = torch.backends.cudnn, torch.cuda.current_stream()
     deterministic = torch.are_deterministic_algorithms_enabled()
     return cudnn.enabled, cudnn.benchmark, cudnn.deterministic, deterministic, rounding(), stream.cuda_stream
-
-
-def plain_state(module: nn.Module) -> Hashable:
-    """Return everything plain about a module and where its tensors lie; raise where there is more to it."""
-    parts: list[Any] = []
-    for part in parts_of(module).modules:
-        mine = part.__dict__
-        if isinstance(part, (torch.jit.ScriptModule, nn.DataParallel)) or "forward" in mine:
-            raise NotCapturableError
-        if any(map(mine.__getitem__, HOOKS)):
-            raise NotCapturableError
-        parts += (id(part), type(part), type(part).forward, *mine["_modules"])
-        for name, value in mine.items():
-            if name not in USUAL:
-                parts += (name, value if type(value) in PLAIN else _plain(value))
-    return tuple(parts)
-
-
-def _plain(value: Any) -> Hashable:
-    if type(value) in PLAIN:
-        return value  # type: ignore[no-any-return]
-    if isinstance(value, Tensor):
-        return value.data_ptr(), value.shape, value.stride(), value.dtype
-    if isinstance(value, dict):
-        return (*value, *map(_plain, value.values()))
-    if isinstance(value, (tuple, list, set, frozenset)):
-        return tuple(map(_plain, value))
-    if isinstance(value, weakref.ref):
-        return id(value())
-    function = isinstance(value, FUNCTIONS) and not getattr(value, "__closure__", None)
-    if not function and not isinstance(value, KINDS):
-        raise NotCapturableError
-    return value  # type: ignore[no-any-return]
 
 
 class HostCopy:

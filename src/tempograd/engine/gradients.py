@@ -9,9 +9,9 @@ from torch import Tensor
 
 from tempograd.core.errors import ModelError
 from tempograd.engine.ask import Ask, Block, Reading
-from tempograd.engine.cuda import CELLS, NotCapturableError, Tensors, run_captured
+from tempograd.engine.cuda import CELLS, Tensors, run_captured
 from tempograd.engine.guesses import findings
-from tempograd.engine.model import Model
+from tempograd.engine.model import Model, NotCapturableError
 from tempograd.engine.outputs import by_class, class_count, default_class, forward, select_target
 
 NO_GRAPH = (

@@ -1,17 +1,20 @@
 """A model as it is found and left: frozen while it is explained; its device, precision and fingerprint."""
 
+import hashlib
 import inspect
+import random
 import re
 import threading
 import types
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar, get_args
-from weakref import ProxyTypes, WeakKeyDictionary, WeakValueDictionary
+from weakref import ProxyTypes, WeakKeyDictionary, WeakValueDictionary, ref
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as nn_module
@@ -19,11 +22,9 @@ from torch.nn.parameter import is_lazy
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError
-from tempograd.engine.bits import Bits
 from tempograd.typing import Model as Model  # noqa: PLC0414  # also for those who look for it here
 from tempograd.typing import Precision
 
-Restore = Callable[[], object]  # puts something back
 MANY = 100  # parts of a list that are looked at, so that a function that holds a data set costs nothing
 NO_NUMBERS = (
     "The model has weights on the device meta, which holds no numbers: load them with "
@@ -32,16 +33,32 @@ NO_NUMBERS = (
 OPAQUE = (Tensor, str, bytes, int, float, complex, type, type(None))  # nothing to look for inside
 RECURRENT = re.compile(r"aten(\.|::)(gru|lstm|rnn_tanh|rnn_relu)\b")
 LARGE = 2**26  # weights; of larger modules no copy is kept
+GROUP = 2**24  # words that are compared or summed at once
+WIDTHS = {1: torch.uint8, 2: torch.int16}  # all others are whole numbers of 32-bit words
 WALKS = (nn.Module.named_modules, nn.Module.named_parameters, nn.Module.named_buffers)
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
+GENERATORS = get_args(Generator)
+PLAIN = {bool, int, float, complex, str, bytes, torch.dtype, torch.device, type(None), type}
+KINDS = tuple(PLAIN)
+FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+USUAL = set(nn.Module().__dict__) - {"training", "_parameters", "_buffers"}  # hooks and the like
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+KEPT = 32  # callers, sizes and states per module that need no second look
 T = TypeVar("T")
 
+_backends: Any = torch.backends
+NEW = hasattr(_backends.cudnn, "rnn")  # torch 2.9, where reading the older names may fail
+SETTING = "fp32_precision" if NEW else "allow_tf32"
+ROUNDED = (_backends.cuda.matmul, *((_backends.cudnn.rnn, _backends.cudnn.conv) if NEW else (_backends.cudnn,)))
+PRODUCTS = (_backends.cuda.matmul, *((_backends.mkldnn.matmul,) if NEW else ()))
+
 _trained: "WeakValueDictionary[int, nn.Module]" = WeakValueDictionary()  # copies of a model that a method trains
-_here = threading.local()  # the calls of this thread, and whether its model is running
+_here = threading.local()  # whether the model of this thread is running
 _lock = threading.RLock()
 _functions = threading.RLock()  # of all models in which no module can be found
 _turns: "WeakKeyDictionary[nn.Module, threading.RLock]" = WeakKeyDictionary()
-_shared: dict[Hashable, "_SharedChange"] = {}
+_trusted: "WeakKeyDictionary[nn.Module, list[Hashable]]" = WeakKeyDictionary()
 
 
 @contextmanager
@@ -56,34 +73,57 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
     reach the caller's generators. Threads take turns on a model: what one method hooks into its layers would
     change what another reads from them. The block gets a function that puts the buffers back before the rest.
     """
+    modules = modules_of(model)
     outside = torch.inference_mode(mode=False) if torch.is_inference_mode_enabled() else nullcontext()
-    device, _ = place(model, torch.empty(0))
-    call = _Call()
-    with _turn(model), outside, torch.enable_grad(), no_denormals():
-        try:
-            call.keep_generators(device)
-            for module in modules_of(model):
-                call.freeze(module)
-            if not is_compiled(model):  # which would compile the hook as well, each time anew
-                call.changes.make("hook", _hooked)
-            with _entered(call):
-                yield call.restore_buffers
-        finally:
-            changed = call.leave()
-    if changed:
-        raise ModelError(changed)
+    with ExitStack() as undo:
+        for turn in _turns_of(modules) or [_functions]:
+            undo.enter_context(turn)
+        for context in (outside, torch.enable_grad(), no_denormals(), _process):
+            undo.enter_context(context)
+        for generator in generators(model):
+            undo.callback(set_state, generator, state_of(generator))
+        call = _Call(undo)
+        for module in modules:
+            call.freeze(module)
+        if not _is_compiled(model):  # which would compile the hook as well, each time anew
+            undo.callback(nn_module.register_module_forward_pre_hook(call.touch).remove)
+        yield call.restore_buffers
 
 
-@contextmanager
-def _turn(model: Model) -> Iterator[None]:
-    """Wait until no other thread explains a model that has a layer of this one."""
-    modules = {part for module in modules_of(model) for part in parts_of(module).modules}
+def _turns_of(modules: Iterable[nn.Module]) -> list[threading.RLock]:
+    """Return the locks of some modules and their parts, in one order, so that nobody waits for each other."""
+    parts = {part for module in modules for part in parts_of(module).modules}
     with _lock:
-        found = [_turns.setdefault(module, threading.RLock()) for module in modules] or [_functions]
-    with ExitStack() as turns:
-        for each in sorted(found, key=id):  # in one order, so that nobody waits for each other
-            turns.enter_context(each)
-        yield
+        return sorted((_turns.setdefault(part, threading.RLock()) for part in parts), key=id)
+
+
+class _Process:
+    """Settings and generators of all threads: noted by the first of the calls that run, put back by the last.
+
+    If each call put back what it had found, one that overlaps with another would leave what that had changed.
+    """
+
+    def __init__(self) -> None:
+        self._calls, self._undo = 0, ExitStack()
+
+    def __enter__(self) -> None:
+        with _lock:
+            self._calls += 1
+            if self._calls == 1:
+                for generator in shared_generators():
+                    self._undo.callback(set_state, generator, state_of(generator))
+                settings = [(place, SETTING) for place in (*ROUNDED, *PRODUCTS)]
+                for place, name in (*settings, (_backends.cudnn, "enabled")):
+                    self._undo.callback(setattr, place, name, getattr(place, name))
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            self._calls -= 1
+            if self._calls == 0:
+                self._undo.close()
+
+
+_process = _Process()
 
 
 @contextmanager
@@ -103,167 +143,178 @@ def spare(module: nn.Module) -> None:
 
 
 def undisturbed_by_others() -> bool:
-    """Tell whether all hooks on every module's forward are the one of this library."""
-    return all(hook is _touch for hook in nn_module._global_forward_pre_hooks.values())
+    """Tell whether all hooks on every module's forward are those of this library."""
+    hooks = nn_module._global_forward_pre_hooks.values()
+    return all(getattr(hook, "__func__", None) is _Call.touch for hook in hooks)
 
 
 class _Call:
-    """What one call has frozen."""
+    """What one call has frozen; ``undo`` puts it back."""
 
-    def __init__(self) -> None:
-        self.changes = SharedChanges()
-        self._buffers: list[_Buffer | _Attributes] = []
-        self._weights: list[tuple[nn.Module, list[nn.Parameter], Bits | None, list[int]]] = []
-        self._touched: set[int] = set()
+    def __init__(self, undo: ExitStack) -> None:
+        self._undo, self._thread, self._touched = undo, threading.get_ident(), set[int]()
+        self._copies: list[tuple[Tensor, int, Tensor]] = []  # of buffers and other tensors, and their versions
+        self._attributes: list[tuple[dict[str, Any], dict[str, Any]]] = []  # of each part, and as they were
+        self._weights: list[tuple[nn.Module, list[nn.Parameter], list[Tensor], list[int]]] = []
+        undo.push(self._leave)
 
-    def keep_generators(self, device: torch.device) -> None:
-        """Put the state of the random generators back in the end."""
-        self.changes.make("generator", lambda: partial(torch.set_rng_state, torch.get_rng_state()))
-        if device.type == "cuda":
-            self.changes.make(
-                device, lambda: partial(torch.cuda.set_rng_state, torch.cuda.get_rng_state(device), device)
-            )
+    def touch(self, module: nn.Module, _: object) -> None:
+        """Freeze a module before its first forward in a run of the model, unless another thread has."""
+        if self._thread != threading.get_ident() or not getattr(_here, "running", False):
+            return
+        if id(module) in self._touched or id(module) in _trained:
+            return
+        with ExitStack() as turns:
+            for turn in _turns_of([module]):
+                if not turn.acquire(blocking=False):
+                    return
+                turns.callback(turn.release)
+            self._undo.push(turns.pop_all())
+        self.freeze(module)
 
     def freeze(self, module: nn.Module) -> None:
         """Freeze a module, with everything in it."""
-        if id(module) in self._touched:
-            return
         parts = parts_of(module)
         require_numbers(parts)
         self._touched.update(map(id, parts.modules))
-        self._snapshot_weights(module, parts.parameters)
-        kept = [_Buffer(buffer) for buffer in parts.buffers]
-        self._buffers += [*kept, *(_Attributes(part) for part in parts.modules)]
-        self.changes.make_all(
-            chain(
-                ((("module", id(part)), partial(_eval_mode, part)) for part in parts.modules),
-                ((("weight", id(weight)), partial(_without_gradient, weight)) for weight in parts.parameters),
-                ((("buffer", id(each.buffer)), each.restoring) for each in kept),
-            )
-        )
+        few = sum(weight.numel() for weight in parts.parameters) <= LARGE
+        copies = [weight.detach().clone() for weight in parts.parameters] if few else []
+        self._weights.append((module, parts.parameters, copies, [weight._version for weight in parts.parameters]))
+        attributes = [(vars(part), vars(part).copy()) for part in parts.modules]
+        held = [value for _, before in attributes for value in before.values() if isinstance(value, Tensor)]
+        self._copies += [(tensor, tensor._version, tensor.clone()) for tensor in (*parts.buffers, *held)]
+        self._attributes += attributes
+        for part in parts.modules:
+            recurrent = isinstance(part, nn.RNNBase)
+            self._undo.callback(setattr, part, "training", part.training)
+            if part.training != recurrent:  # to set an attribute of a module takes long
+                part.training = recurrent
+            if isinstance(part, nn.RNNBase):
+                self._undo.callback(setattr, part, "dropout", part.dropout)
+                part.dropout = 0.0
+        for weight in parts.parameters:
+            if weight.requires_grad:
+                self._undo.callback(weight.requires_grad_, True)
+                weight.requires_grad_(False)
         if any(weight.is_cuda for weight in parts.parameters) and _recurs(module):
-            self.changes.make("cudnn", _without_cudnn)
-
-    def leave(self) -> str:
-        """Put everything back, and say in a sentence if the model changed its own weights."""
-        try:
-            self.restore_buffers()
-            return self._changed_weights()
-        finally:
-            self.changes.undo()
+            torch.backends.cudnn.enabled = False  # until no call runs
 
     def restore_buffers(self) -> None:
-        """Put buffers back that a forward has changed, since it counts or keeps state in them."""
-        for buffer in self._buffers:
-            buffer.restore()
+        """Put tensors back that a forward has changed or replaced, since it counts or keeps state in them."""
+        for tensor, version, copy in self._copies:
+            if tensor._version != version:
+                tensor.detach().copy_(copy)
+        for now, before in self._attributes:
+            tensors = {name for held in (now, before) for name, value in held.items() if isinstance(value, Tensor)}
+            for name in tensors - before.keys():
+                del now[name]
+            now |= {name: before[name] for name in tensors & before.keys()}
 
-    def _snapshot_weights(self, module: nn.Module, weights: list[nn.Parameter]) -> None:
-        few = sum(weight.numel() for weight in weights) <= LARGE
-        versions = [weight._version for weight in weights]
-        self._weights.append((module, weights, Bits(weights) if few else None, versions))
-
-    def _changed_weights(self) -> str:
-        """Put weights back that the model's own forward has changed, and say so; nothing if there are none."""
+    def _leave(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Put tensors back, weights too, and refuse a model whose own forward has changed these."""
+        self.restore_buffers()
         names, lost = [], False
-        for module, weights, bits, versions in self._weights:
-            changed = versions != [weight._version for weight in weights] if bits is None else not bits.same()
-            if not changed:
-                continue
-            names.append(type(module).__name__)
-            if bits is None:
-                lost = True
+        for module, weights, copies, versions in self._weights:
+            if copies or not weights:
+                changed = not all(map(torch.equal, bits_of(weights), bits_of(copies)))
             else:
-                bits.restore()
-        if not names:
-            return ""
-        end = "they cannot all be put back, so load the model again" if lost else "they were put back"
-        return (
-            f"The weights of {', '.join(names)} changed while the model ran, so that every pass explained another "
-            f"one ({end}): take the update out of its forward."
-        )
+                changed = versions != [weight._version for weight in weights]
+                lost |= changed
+            if changed:
+                names.append(type(module).__name__)
+                for weight, copy in zip(weights, copies, strict=False):  # of a large module there are none
+                    weight.detach().copy_(copy)
+        if names and kind is None:
+            end = "they cannot all be put back, so load the model again" if lost else "they were put back"
+            raise ModelError(
+                f"The weights of {', '.join(names)} changed while the model ran, so that every pass explained "
+                f"another one ({end}): take the update out of its forward."
+            )
 
 
-class _Buffer:
-    """The values of a buffer, for the case that a forward changes them."""
-
-    def __init__(self, buffer: Tensor) -> None:
-        self.buffer, self._version, self._copy = buffer, buffer._version, buffer.clone()
-
-    def restore(self) -> None:
-        if self.buffer._version != self._version:
-            self.buffer.detach().copy_(self._copy)
-            self._version = self.buffer._version
-
-    def restoring(self) -> Restore:
-        return self.restore
-
-
-class _Attributes:
-    """The tensors that a module keeps as plain attributes, where a forward may put others."""
-
-    def __init__(self, part: nn.Module) -> None:
-        self._held = part.__dict__
-        self._kept = {name: _Buffer(value) for name, value in self._held.items() if isinstance(value, Tensor)}
-
-    def restore(self) -> None:
-        for name in [name for name, value in self._held.items() if isinstance(value, Tensor)]:
-            if name not in self._kept:
-                del self._held[name]
-        for name, kept in self._kept.items():
-            kept.restore()
-            self._held[name] = kept.buffer
+def bits_of(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
+    """Yield the bits of tensors, flat, those of one width on one device together: few operations serve many."""
+    waiting: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
+    size = 0
+    for tensor in tensors:
+        plain = torch.view_as_real(tensor.detach()) if tensor.is_complex() else tensor.detach()
+        bits = plain.contiguous().view(-1).view(WIDTHS.get(plain.element_size(), torch.int32))
+        waiting.setdefault((bits.dtype, bits.device), []).append(bits)
+        size += bits.numel()
+        if size > GROUP:
+            yield from map(torch.cat, waiting.values())
+            waiting, size = {}, 0
+    yield from map(torch.cat, waiting.values())
 
 
-def _eval_mode(part: nn.Module) -> Restore:
-    mode, recurrent = part.training, isinstance(part, nn.RNNBase)
-    dropout = part.dropout if isinstance(part, nn.RNNBase) else 0.0
-    if mode != recurrent:  # to set an attribute of a module takes long
-        part.training = recurrent
-    if isinstance(part, nn.RNNBase):
-        part.dropout = 0.0
+def fingerprint(model: Model) -> Callable[[], str]:
+    """Name the weights by a hash of their names, shapes and two checksums of their bits.
 
-    def restore() -> None:
-        if part.training != mode:
-            part.training = mode
-        if isinstance(part, nn.RNNBase):
-            part.dropout = dropout
+    The checksums are sent to the device at once; calling the result waits for them. A function around one module
+    has the name of that module; around several it has theirs behind its own, and around none its own alone.
 
-    return restore
-
-
-def _without_gradient(weight: nn.Parameter) -> Restore:
-    if not weight.requires_grad:
-        return lambda: None
-    weight.requires_grad_(False)
-    return partial(weight.requires_grad_, True)
+    Examples
+    --------
+    >>> fingerprint(torch.nn.ReLU())()
+    'ReLU:e3b0c44298fc1c14'
+    """
+    marks = [_fingerprint(module) for module in modules_of(model)]
+    if len(marks) == 1:
+        return marks[0]
+    name = str(getattr(model, "__qualname__", type(model).__name__))
+    return lambda: "+".join([name, *(mark() for mark in marks)])
 
 
-def _without_cudnn() -> Restore:
-    before = torch.backends.cudnn.enabled
-    torch.backends.cudnn.enabled = False
-    return partial(setattr, torch.backends.cudnn, "enabled", before)
+def _fingerprint(module: nn.Module) -> Callable[[], str]:
+    require_numbers(parts_of(module))
+    state = sorted(item for item in module.state_dict().items() if isinstance(item[1], Tensor))
+    digest = hashlib.sha256()
+    for key, tensor in state:
+        digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+    sums = []  # of the bits, plainly and weighted by position, so that a swap is seen too
+    for words in bits_of(tensor for _, tensor in state):
+        bits = words.long()
+        plain, position = bits.sum(), torch.arange(1, len(bits) + 1, device=bits.device)
+        sums.append(torch.stack([plain, bits.mul_(position).sum()]))
+
+    def name() -> str:
+        final = digest.copy()
+        for pair in sums:
+            final.update(str(pair.tolist()).encode())
+        return f"{type(module).__name__}:{final.hexdigest()[:16]}"
+
+    return name
 
 
-@contextmanager
-def _entered(call: _Call) -> Iterator[None]:
-    """Let the hook freeze what runs in this thread."""
-    calls: list[_Call] = _here.__dict__.setdefault("calls", [])
-    calls.append(call)
-    try:
-        yield
-    finally:
-        calls.remove(call)
+def generators(model: Model) -> list[Generator]:
+    """Return the generators that a model holds: as attributes of its modules, or within reach of a function."""
+    parts = [part for module in modules_of(model) for part in parts_of(module).modules]
+    loose = [] if owner(model) is not None else reached(model)
+    held = chain(loose, *(vars(part).values() for part in parts))
+    return list({id(each): each for each in held if isinstance(each, GENERATORS)}.values())
 
 
-def _hooked() -> Restore:
-    return nn_module.register_module_forward_pre_hook(_touch).remove
+def shared_generators() -> list[Generator]:
+    """Return those of torch, numpy and Python that all models share."""
+    gpus = torch.cuda.default_generators if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
+    return [torch.default_generator, np.random.mtrand._rand, random._inst, *gpus]
 
 
-def _touch(module: nn.Module, _: object) -> None:
-    """Freeze a module before its first forward in a run of the model."""
-    calls: list[_Call] = getattr(_here, "calls", [])
-    if calls and getattr(_here, "running", False) and id(module) not in _trained:
-        calls[-1].freeze(module)
+def state_of(generator: Generator) -> Any:
+    """Return the state of a generator, to be put back or compared."""
+    if isinstance(generator, np.random.Generator):
+        return generator.bit_generator.state
+    return generator.getstate() if isinstance(generator, random.Random) else generator.get_state()
+
+
+def set_state(generator: Generator, state: Any) -> None:
+    """Put a state back."""
+    if isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = state
+    elif isinstance(generator, random.Random):
+        generator.setstate(state)
+    else:
+        generator.set_state(state)
 
 
 def _recurs(module: nn.Module) -> bool:
@@ -354,15 +405,13 @@ def modules_of(model: Model) -> list[nn.Module]:
     return [module for module in found if id(module) not in inside]
 
 
-def is_compiled(model: Model) -> bool:
+def _is_compiled(model: Model) -> bool:
     """Tell whether ``torch.compile`` has had its hands on a model or on what can be found behind it."""
-    if owner(model) is None and any(hasattr(part, "_torchdynamo_orig_callable") for part in reached(model)):
-        return True
     parts = chain.from_iterable(parts_of(module).modules for module in modules_of(model))
     return any(
-        type(part).__name__ == "OptimizedModule" or part.__dict__.get("_compiled_call_impl") is not None
+        type(part).__name__ == "OptimizedModule" or vars(part).get("_compiled_call_impl") is not None
         for part in parts
-    )
+    ) or (owner(model) is None and any(hasattr(part, "_torchdynamo_orig_callable") for part in reached(model)))
 
 
 def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
@@ -463,8 +512,7 @@ def _held(thing: Any) -> Iterable[Any]:
     return vars(thing).values() if hasattr(thing, "__dict__") else ()
 
 
-@contextmanager
-def computing(precision: str, device: torch.device) -> Iterator[None]:
+def computing(precision: str, device: torch.device) -> AbstractContextManager[object]:
     """Run the block with another precision of matrix products, and put torch's settings back.
 
     ``"full"`` leaves everything as torch's settings say; unless they were changed, they let cuDNN round the
@@ -473,14 +521,8 @@ def computing(precision: str, device: torch.device) -> Iterator[None]:
     """
     validation.check_choice(precision, "precision", PRECISIONS)
     if precision == "bf16":
-        with torch.autocast(device.type, torch.bfloat16):
-            yield
-        return
-    if precision == "full":
-        yield
-        return
-    with _set(_places(), "tf32", older=True):
-        yield
+        return torch.autocast(device.type, torch.bfloat16)
+    return _set(ROUNDED, "tf32" if NEW else True) if precision == "tf32" else nullcontext()
 
 
 @contextmanager
@@ -489,59 +531,33 @@ def exact(device: torch.device) -> Iterator[None]:
 
     For the library's own sums, whose differences would be lost in the few bits that are enough for a model.
     """
-    with _set(_products(), "ieee", older=False), torch.autocast(device.type, enabled=False):
+    with _set(PRODUCTS, "ieee" if NEW else False), torch.autocast(device.type, enabled=False):
         yield
 
 
 @contextmanager
-def _set(places: tuple[tuple[Any, str], ...], precision: str, *, older: bool) -> Iterator[None]:
-    """Change settings for the block; another thread may be doing so too, and what both found is put back."""
-    every = (*_places(), *_products())
-    changes, before = SharedChanges(), [getattr(place, name) for place, name in places]
-    changes.make("precision", lambda: partial(_put, every, [getattr(place, name) for place, name in every]))
+def _set(places: Sequence[Any], value: Any) -> Iterator[None]:
+    before = [getattr(place, SETTING) for place in places]
     try:
-        _put(places, [precision if name == "fp32_precision" else older for _, name in places])
+        for place in places:
+            setattr(place, SETTING, value)
         yield
     finally:
-        _put(places, before)
-        changes.undo()
-
-
-def _put(places: tuple[tuple[Any, str], ...], values: Sequence[Any]) -> None:
-    for (place, name), value in zip(places, values, strict=True):
-        setattr(place, name, value)
+        for place, earlier in zip(places, before, strict=True):
+            setattr(place, SETTING, earlier)
 
 
 def rounding() -> tuple[Any, ...]:
     """Return torch's settings of the precision of matrix products."""
-    return tuple(getattr(place, name) for place, name in _places())
+    return tuple(getattr(place, SETTING) for place in ROUNDED)
 
 
 def resolution(device: torch.device, dtype: torch.dtype) -> float:
     """Return how exactly a model computes at best: the relative distance of its numbers, products included."""
     if torch.is_autocast_enabled(device.type):
         dtype = torch.get_autocast_dtype(device.type)
-    rounded = (
-        device.type == "cuda"
-        and dtype == torch.float32
-        and any(setting in {True, "tf32"} for setting in rounding())
-    )
+    rounded = device.type == "cuda" and dtype == torch.float32 and not {True, "tf32"}.isdisjoint(rounding())
     return 2.0**-10 if rounded else torch.finfo(dtype).eps
-
-
-def _places() -> tuple[tuple[Any, str], ...]:
-    backends: Any = torch.backends
-    if hasattr(backends.cudnn, "rnn"):  # since torch 2.9, where reading the older names may fail
-        places = (backends.cuda.matmul, backends.cudnn.rnn, backends.cudnn.conv)
-        return tuple((place, "fp32_precision") for place in places)
-    return (backends.cuda.matmul, "allow_tf32"), (backends.cudnn, "allow_tf32")
-
-
-def _products() -> tuple[tuple[Any, str], ...]:
-    backends: Any = torch.backends
-    if hasattr(backends.cudnn, "rnn"):
-        return (backends.cuda.matmul, "fp32_precision"), (backends.mkldnn.matmul, "fp32_precision")
-    return ((backends.cuda.matmul, "allow_tf32"),)
 
 
 def find_device(device: Any) -> torch.device:
@@ -554,81 +570,72 @@ def find_device(device: Any) -> torch.device:
     >>> find_device("meta")
     Traceback (most recent call last):
     ...
-    tempograd.core.errors.InputError: The device 'meta' holds no numbers, so no model can compute there: use cpu.
+    tempograd.core.errors.InputError: There is no device 'meta' here: use cpu.
     """
     if isinstance(device, bool) or not isinstance(device, (str, int, torch.device)):
         raise InputError(f"device must be a name such as 'cpu' or 'cuda:0', got {type(device).__name__}.")
-    shown = repr(str(device)[:40])
-    use = "use cpu, or cuda:0" if torch.cuda.is_available() else "use cpu"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's own, about names it once knew
-            found = torch.device(device)
-            if found.type != "meta":
-                (torch.ones(1, device=found) + 1).item()
+            chosen = torch.device(device)
+            (torch.ones(1, device=chosen) + 1).item()
     except Exception as error:  # torch raises many kinds, one for each sort of device that is not there
-        if "out of memory" in str(error).lower():  # of others: nothing of ours is there yet
-            raise InputError(
-                f"The memory of {shown} is full, so that nothing can start there: free some (other programs use "
-                "it), or use cpu."
-            ) from error
-        raise InputError(f"There is no device {shown} here: {use}.") from error
-    if found.type == "meta":
-        raise InputError(f"The device {shown} holds no numbers, so no model can compute there: {use}.")
-    return found
+        shown, use = repr(str(device)[:40]), "use cpu, or cuda:0" if torch.cuda.is_available() else "use cpu"
+        full = "out of memory" in str(error).lower()  # of others: nothing of ours is there yet
+        problem = f"The memory of {shown} is full" if full else f"There is no device {shown} here"
+        raise InputError(f"{problem}: {use}.") from error
+    return chosen
 
 
-class _SharedChange:
-    def __init__(self, restore: Restore) -> None:
-        self.restore, self.users = restore, 0
+class NotCapturableError(Exception):
+    """Something that a CUDA graph cannot repeat, or that cannot be compared with what it will be later."""
 
 
-class SharedChanges:
-    """What one call changes outside itself while it runs, counted: the last one that has changed it puts it back.
+def plain_state(module: nn.Module) -> Hashable:
+    """Return everything plain about a module and where its tensors lie; raise where there is more to it."""
+    parts: list[Any] = []
+    for part in parts_of(module).modules:
+        mine = part.__dict__
+        if isinstance(part, (torch.jit.ScriptModule, nn.DataParallel)) or "forward" in mine:
+            raise NotCapturableError
+        if any(map(mine.__getitem__, HOOKS)):
+            raise NotCapturableError
+        parts += (id(part), type(part), type(part).forward, *mine["_modules"])
+        for name, value in mine.items():
+            if name not in USUAL:
+                parts += (name, value if type(value) in PLAIN else _plain(value))
+    return tuple(parts)
 
-    Two threads may explain models at the same time. If each put back what it had found, the second would find,
-    and leave, what the first had changed.
+
+def _plain(value: Any) -> Hashable:
+    if isinstance(value, Tensor):
+        return value.data_ptr(), value.shape, value.stride(), value.dtype
+    if isinstance(value, dict):
+        return (*value, *map(_plain, value.values()))
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return tuple(map(_plain, value))
+    if isinstance(value, ref):
+        return id(value())
+    function = isinstance(value, FUNCTIONS) and not getattr(value, "__closure__", None)
+    if not function and not isinstance(value, KINDS):
+        raise NotCapturableError
+    return value  # type: ignore[no-any-return]
+
+
+def trusted(model: Model, x: Tensor, caller: str, *, remember: bool = False) -> bool:
+    """Tell whether a module was looked at for a caller and series of this size, and gave no reason for doubt.
+
+    It is not run again as long as its attributes and the addresses of its tensors are what they were. What one
+    method has seen says nothing of the batches of another. ``remember`` says that it was looked at now.
     """
-
-    def __init__(self) -> None:
-        self._mine: dict[Hashable, None] = {}
-
-    def make(self, key: Hashable, change: Callable[[], Restore]) -> bool:
-        """Change what ``key`` names, and tell whether this call had not done so before.
-
-        ``change`` is called unless another call has changed it already, and returns what puts it back.
-        """
-        if key in self._mine:
-            return False
-        self.make_all([(key, change)])
-        return True
-
-    def make_all(self, changes: Iterable[tuple[Hashable, Callable[[], Restore]]]) -> None:
-        """Do the same for many."""
-        with _lock:
-            for key, change in changes:
-                if key in self._mine:
-                    continue
-                shared = _shared.get(key)
-                if shared is None:
-                    shared = _shared[key] = _SharedChange(change())
-                shared.users += 1
-                self._mine[key] = None
-
-    def undo(self) -> None:
-        """Put back what no other call holds, the last change first, and all of it even if some of it fails."""
-        with _lock:
-            failed: BaseException | None = None
-            for key in reversed(self._mine):
-                change = _shared[key]
-                change.users -= 1
-                if change.users:
-                    continue
-                del _shared[key]
-                try:
-                    change.restore()
-                except BaseException as error:  # raised when the rest has been put back
-                    failed = failed or error
-            self._mine.clear()
-        if failed is not None:
-            raise failed
+    module = owner(model)
+    if module is None:
+        return False
+    try:
+        key = plain_state(module), getattr(model, "__func__", None), x.shape, x.dtype, x.device, caller
+        known = _trusted.setdefault(module, [])
+    except (NotCapturableError, TypeError):  # the last of a model that cannot be hashed
+        return False
+    if remember:
+        known[:] = [*known, key][-KEPT:]
+    return key in known

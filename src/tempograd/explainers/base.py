@@ -22,19 +22,9 @@ from tempograd.engine import Ask, Call, fingerprint, frozen
 from tempograd.engine.ask import score_delta
 from tempograd.engine.calls import require_torch, told_by
 from tempograd.engine.inputs import is_several, pack_inputs
-from tempograd.engine.model import computing, mutable_if_needed
+from tempograd.engine.model import computing, mutable_if_needed, trusted
 from tempograd.engine.predictor import Predictor
-from tempograd.engine.second_look import (
-    FEW,
-    SecondLook,
-    Varying,
-    generators_kept,
-    look_again,
-    outputs_differ,
-    run_twice,
-    trust,
-    trusted,
-)
+from tempograd.engine.second_look import FEW, Varying, look_again, run_twice
 from tempograd.engine.tasks import AS_THEY_ARE, told_task
 from tempograd.explainers.calling import (
     as_one_input,
@@ -71,18 +61,6 @@ from tempograd.typing import (
     Targets,
     Task,
 )
-
-
-def varied(ask: Ask, look: SecondLook | None, caller: str) -> Varying:
-    """Tell whether the model's outputs for the same series differ, and why."""
-    outputs = ask.progress.findings.kept()
-    if outputs is None or look is None:
-        return ""
-    differ = outputs_differ(ask.model, look, outputs, ask.at)
-    if not differ:
-        trust(ask.model, look, caller)
-    return differ
-
 
 Method = TypeVar("Method", bound="Explainer")
 TRIES = 8  # that a model gets to show that it draws, which it may do rarely
@@ -342,7 +320,7 @@ class Explainer(ABC):
         output, task, classes = told_by(adapted, output, predictor.task, predictor.classes)
         told = common_task(target, wanted, lambda each: told_task(task, predictor.model, each, output))
         check_labels(series, told, output, steps)
-        with generators_kept(bare), frozen(bare) as restore_buffers:
+        with frozen(bare) as restore_buffers:
             ask = Ask.create(
                 adapted,
                 one.x,
@@ -400,12 +378,15 @@ class Explainer(ABC):
             results, draws = self._attributions(asks), 1
         ask = asks[0]
         few = _few(ask)
-        look = None if trusted(adapted, few[0], self.name) else look_again(adapted, *few, ask.at)
+        look = None if trusted(adapted, few[0], self.name) else look_again(adapted, ask.at, *few)
         restore_buffers()  # where a forward keeps state
         mark = fingerprint(model)  # while the device is busy
         for each, result in zip(asks, results, strict=True):
             each.verify(result.values)
-        varies: Varying = "drawn" if draws > 1 else varied(ask, look, self.name)
+        outputs = None if look is None else ask.progress.findings.kept()
+        varies: Varying = "drawn" if draws > 1 else ""
+        if draws == 1 and look is not None and outputs is not None:
+            varies = look.varies(outputs, self.name)
         if look is not None and look.sigmoid and ask.question.output is None and ask.resolved.output != "raw":
             warn("model.sigmoid")
         can = look is not None and look.alone and not self.needs_module
@@ -468,7 +449,7 @@ class Explainer(ABC):
             raise InputError(
                 f"{self.name} reads the layers of the model, which {arg:question.draws} cannot repeat."
             )
-        if any(run_twice(ask.model, *_few(ask), ask.at) == "drawn" for _ in range(TRIES)):
+        if any(run_twice(ask.model, ask.at, *_few(ask)) == "drawn" for _ in range(TRIES)):
             return True
         warn("draws.unused", draws=draws)
         return False

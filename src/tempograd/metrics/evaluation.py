@@ -12,7 +12,7 @@ from tempograd.core.findings import arg
 from tempograd.core.series import Series
 from tempograd.engine.guesses import is_probability
 from tempograd.engine.predictor import Predictor
-from tempograd.engine.second_look import Varying, generators_kept
+from tempograd.engine.second_look import Varying
 from tempograd.explanation.core import Explanation, require, warn_of_another_model
 from tempograd.explanation.joining import as_explained
 from tempograd.metrics.asking import Evaluation, Seen
@@ -120,11 +120,10 @@ def evaluate(
         return _scores(chosen, evaluation)
     validation.check_model(bare)
     warn_of_another_model(bare, {explanation.method: explanation})
-    with generators_kept(bare):
-        scores = _scores(chosen, evaluation)
-        _warn_of_noise(seen.varies, by_itself=batch_size is None)
-        if of is None and seen.measured == "output":
-            _warn_of_other_outputs(explanation, chosen, seen)
+    scores = _scores(chosen, evaluation)
+    _warn_of_noise(seen.varies, by_itself=batch_size is None)
+    if of is None and seen.measured == "output":
+        _warn_of_other_outputs(explanation, chosen, seen)
     return scores
 
 

@@ -16,8 +16,9 @@ from tempograd.core.rng import Stream, bits, keys
 from tempograd.core.settings import check_amount
 from tempograd.engine import Block, both_logits, frozen, select_target, slices
 from tempograd.engine.guesses import is_probability
+from tempograd.engine.model import trusted
 from tempograd.engine.outputs import PassCount, by_class, counting, nested, wider
-from tempograd.engine.second_look import FEW, Varying, look_again, outputs_differ, trust, trusted
+from tempograd.engine.second_look import FEW, Varying, look_again
 from tempograd.metrics.asking import AskAgain
 from tempograd.typing import Measured, Task
 
@@ -306,11 +307,8 @@ def _varying(ask: AskAgain) -> Varying:
     if trusted(ask.model, block.x, "evaluate"):
         return ""
     with counting(PassCount()):  # which no budget pays for
-        look = look_again(ask.model, block.x, block.baseline, ask.at)
-        found = "" if look is None else outputs_differ(ask.model, look, at=ask.at)
-    if look is not None and not found:
-        trust(ask.model, look, "evaluate")
-    return found
+        look = look_again(ask.model, ask.at, block.x, block.baseline)
+        return "" if look is None else look.varies(caller="evaluate")
 
 
 def _replacements(ask: AskAgain, draws: int) -> Iterator[Tensor | None]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from tempograd.core.estimate import Estimate
 from tempograd.engine import Ask, apply_link
-from tempograd.engine.second_look import realisation
+from tempograd.engine.second_look import Realisation
 from tempograd.engine.tasks import AS_THEY_ARE
 from tempograd.typing import Model
 
@@ -30,15 +30,15 @@ def over_draws(
 
     The asks are those to the last of them, which know target and steps.
     """
-    take = realisation(asks[0].model, asks[0].seed)
+    first = Realisation(asks[0].model, asks[0].seed)
     targets = [ask.question.target for ask in asks]
     if targets == [None] and asks[0].task not in AS_THEY_ARE:
-        targets = [_predicted(asks[0], [take(j) for j in range(draws)])]
+        targets = [_predicted(asks[0], [first.draw(j) for j in range(draws)])]
     parts: list[list[Estimate]] = []
     said: list[list[Tensor | None]] = []
     realised: list[Ask] = []
     for j in range(draws):
-        model, shortcuts = take(j), dict[str, Any]()
+        model, shortcuts = first.draw(j), dict[str, Any]()
         realised = [
             ask.replace(model=model, target=target, shortcuts=shortcuts)
             for ask, target in zip(asks, targets, strict=True)

@@ -16,7 +16,6 @@ from tempograd.core.series import Series
 from tempograd.engine.background import is_background
 from tempograd.engine.outputs import PassCount, counting
 from tempograd.engine.predictor import Predictor
-from tempograd.engine.second_look import generators_kept
 from tempograd.explainers import Explainer
 from tempograd.explainers.by_name import fitted
 from tempograd.explanation import Explanation
@@ -169,8 +168,7 @@ class Bench:
         if is_background(baseline) and background is not None:
             options |= {"background": Series.of(background).x, "draws": self.removals}
         arguments: Any = ([self.metric], "zero" if baseline is None else baseline, self.k, self.x.take(rows).truth)
-        with generators_kept(self.model.called):
-            found = (measure if quiet else evaluate)(self.model.called, explanation, None, *arguments, **options)
+        found = (measure if quiet else evaluate)(self.model.called, explanation, None, *arguments, **options)
         return found[self.metric.name].detach().double().cpu()
 
 
