@@ -30,7 +30,7 @@ from tempograd.engine.conventions import as_model
 from tempograd.engine.model import mutable_if_needed
 from tempograd.engine.outputs import numbers_of
 from tempograd.explainers.timing import draw_whole
-from tempograd.sampling.integration import BlockRunner, GradientPath, ResultBuffer
+from tempograd.sampling.integration import GradientPath, Integral
 from tempograd.sampling.segments import warn_of_rare_cells
 from tempograd.typing import ArrayLike
 
@@ -270,17 +270,14 @@ def _paths(ask: Ask, method: explainers.Timing, inputs: tuple[Tensor, ...]) -> P
 
 def _values(ask: Ask, method: explainers.Timing, path: Paths) -> Tensor:
     """Integrate, and read the series in a pass of their own: none has more rows than asked for."""
-    buffer, batching = ResultBuffer(ask, method.schedule, ask.precision), ask.batching
-    runner = BlockRunner([ask], method.schedule, path, [buffer], batching)
+    integral = Integral([ask], method.schedule, path, ask.batching, ask.precision)
 
     def work(rows: slice, size: int) -> None:
-        block = ask.with_target(ask.block(rows))
-        runner.through_stages(block, path(block, 0), min(size, ask.batch_size or size))
+        integral.run(rows, min(size, ask.batch_size or size), ask.with_target(ask.block(rows)))
 
     # at least two per series, so that the few series that the schedule may add stay below the size
-    batching.run(len(ask.x), max(2, method.schedule.together), work, f"explain with {method.name}")
-    ask.progress.host_writer.flush()
-    values = buffer.estimate().values
+    integral.batching.run(len(ask.x), max(2, method.schedule.together), work, f"explain with {method.name}")
+    values = integral.estimates()[0].values
     if not bool(values.isfinite().all()):
         raise ModelError("The model's gradient is NaN or infinite on the path from the baselines to the inputs.")
     return values

@@ -141,7 +141,7 @@ def timing_steps_record(
     with frozen(model):
         ask = _question(model, explanation, i, whole)
         block = ask.block(slice(0, 1))
-        paths, mean, drawn, done = timing.paths(ask), WeightedMean(errors=False), [], 0
+        paths, mean, drawn, done = timing.paths(ask), WeightedMean(), [], 0
         used = timing.schedule.points if explanation.n_evals is None else int(explanation.n_evals[i])
         for stage, points in enumerate(timing.schedule.stages):
             if done == used:  # good enough before the last stage

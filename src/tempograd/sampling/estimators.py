@@ -1,9 +1,8 @@
 """Weighted means over path points, with their errors, and with less noise where the passes can explain it."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import combinations_with_replacement
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,7 +18,6 @@ BORROWED, IN_TAILS = 2, 4  # draws' worth of variance that a cell has from other
 FIRM = 4.0  # how much sooner than an error itself what it borrows grows with the tails
 NOISE = 2.5  # standard errors that the mean of a control may be from 0
 WIDER = 3.0  # standard errors per missing part
-MEAN_SIZE = math.sqrt(2 / math.pi)  # mean of |z| for a standard normal z
 ROUNDED = 1e-5  # degrees of freedom that are none: a variance over as little is as large as it likes
 LITTLE = 0.5  # degrees of freedom of a series in which no cell has any
 TINY = 1e-30
@@ -32,22 +30,7 @@ class Means(NamedTuple):
     error: Tensor
     points: Tensor
     effective: Tensor
-
-
-class DrawnSteps(NamedTuple):
-    r"""How far each point moves the cells, where that is drawn, and its mean over all draws, which is known.
-
-    Effects :math:`y_i = g_i s_i`, gradients times steps, then vary with the draw of :math:`s_i` even where the
-    gradient is the same everywhere. How far a step is from its mean :math:`\bar s` has mean 0, so what the mean
-    gradient :math:`\bar g` makes of it is taken out,
-
-    .. math:: y_i' = g_i s_i - \bar g \, (s_i - \bar s),
-
-    and the noise that is left is that of the gradient alone; its bias is :math:`O(1 / n)`.
-    """
-
-    each: Tensor  # (series, points, time, channel)
-    mean: Tensor  # (series, time, channel)
+    relative: Tensor  # (series,), the :func:`relative_error` of all cells together
 
 
 class WeightedMean:
@@ -62,27 +45,34 @@ class WeightedMean:
 
     in which a smooth trend cancels; where few points count, neighbours do not matter and it is the usual estimate
     of a ratio. :math:`n` is the effective sample size. A last point without neighbour is its own pair.
-    ``errors=False`` leaves the error out (it is 0 then). With :class:`DrawnSteps`, :math:`y` are effects without
-    the noise of these.
+
+    *Drawn steps.* Where it is drawn how far a point moves the cells, effects :math:`y_i = g_i s_i`, gradients
+    times steps, vary with the draw of :math:`s_i` even where the gradient is the same everywhere. How far a step
+    is from its mean over all draws :math:`\bar s`, which is known, has mean 0, so what the mean gradient
+    :math:`\bar g` makes of it is taken out,
+
+    .. math:: y_i' = g_i s_i - \bar g \, (s_i - \bar s),
+
+    and the noise that is left is that of the gradient alone; its bias is :math:`O(1 / n)`.
     """
 
-    def __init__(self, *, errors: bool = True) -> None:
-        self._errors = errors
+    def __init__(self) -> None:
         self._sums: list[Tensor] = []
         self._pairs: list[list[Tensor]] = []  # differences of weighted values, of weights, and of weighted steps
-        self._single: list[Tensor] | None = None
+        self._single: list[Tensor] = []  # a point left over, which waits for the next batch
 
     def add(
         self,
         y: Tensor,
         weight: Tensor | None = None,
         active: Tensor | None = None,
-        steps: DrawnSteps | None = None,
+        step: Tensor | None = None,
+        mean_step: Tensor | None = None,
     ) -> None:
         """Take points ``y``, (series, points, time, channel), with weights that broadcast to (series, points).
 
-        ``active``, like ``y``, is 1 for the cells each point counts for and 0 for others. With ``steps``, ``y``
-        are gradients.
+        ``active``, like ``y``, is 1 for the cells each point counts for and 0 for others. With a drawn ``step``,
+        like ``y``, and its mean, (series, time, channel), ``y`` are gradients.
         """
         count = torch.full_like(y[:, 0], y.shape[1]) if active is None else active.sum(1)
         v, sums = torch.ones_like(y[:1, :1]).expand_as(y) if active is None else active, [count, count]
@@ -91,18 +81,26 @@ class WeightedMean:
             sums = [v.sum(1), _squares(v)]
         p = torch.mul(y, v, out=torch.empty(y.shape, dtype=y.dtype, device=y.device))  # whatever y's layout
         shifts, more = [], []
-        if steps is not None:
-            shift = (steps.each - steps.mean[:, None]) * v
-            shifts, more, p = [shift], [p.sum(1), shift.sum(1)], p * steps.each
-        parts = [p.sum(1), *sums, count, *more]
-        self._sums = [old + new for old, new in zip(self._sums, parts, strict=True)] if self._sums else parts
-        if self._errors:
-            self._pair([p, v, *shifts])
+        if step is not None and mean_step is not None:
+            shift = (step - mean_step[:, None]) * v
+            shifts, more, p = [shift], [p.sum(1), shift.sum(1)], p * step
+        totals = [p.sum(1), *sums, count, *more]
+        self._sums = [old + new for old, new in zip(self._sums, totals, strict=True)] if self._sums else totals
+        parts = [p, v, *shifts]
+        if self._single:
+            parts = [torch.cat([old, new], 1) for old, new in zip(self._single, parts, strict=True)]
+        points = parts[0].shape[1]
+        even = points // 2 * 2
+        self._single = [part[:, even:] for part in parts] if even < points else []
+        self._pairs.append([part[:, 1:even:2] - part[:, 0:even:2] for part in parts])
 
-    def result(self) -> Means:
-        """Return the estimate; a cell no point counted for has mean 0 and an infinite error."""
-        if self._single is not None:
-            self._pairs.append(self._single)
+    def result(
+        self, scale: Tensor | None = None, observed: Tensor | None = None, unmet: Tensor | None = None
+    ) -> Means:
+        """Return the estimate times a scale; a cell no point counted for has mean 0 and an infinite error.
+
+        See :func:`_finish` for the other arguments.
+        """
         total, weight, squares, points, *of_steps = self._sums
         weight = weight.clamp(min=torch.finfo(weight.dtype).tiny)
         factors = []
@@ -110,28 +108,38 @@ class WeightedMean:
             gradient, shift = of_steps[0] / weight, of_steps[1]
             total, factors = torch.addcmul(total, gradient, shift, value=-1), [gradient]
         mean = total / weight
-        residuals = (_residual(pair, [mean, *factors]) for pair in self._pairs)
-        spread = sum((_squares(residual) for residual in residuals), torch.zeros_like(mean))
+        spread = torch.zeros_like(mean)
+        for values, *others in [*self._pairs, self._single] if self._single else self._pairs:
+            rest = values
+            for part, factor in zip(others, [mean, *factors], strict=True):
+                rest = torch.addcmul(rest, part, factor[:, None], value=-1)
+            spread = spread + _squares(rest)
         effective = weight * (weight / squares.clamp(min=torch.finfo(weight.dtype).tiny))
         error = (effective / (effective - 1).clamp(min=1e-6) * spread).sqrt() / weight
-        return Means(mean, error.masked_fill_(points < 2, torch.inf), points, effective)
-
-    def _pair(self, parts: list[Tensor]) -> None:
-        """Take differences of neighbours; a point left over waits for the next batch."""
-        if self._single is not None:
-            parts = [torch.cat([old, new], 1) for old, new in zip(self._single, parts, strict=True)]
-        points = parts[0].shape[1]
-        even = points // 2 * 2
-        self._single = [part[:, even:] for part in parts] if even < points else None
-        self._pairs.append([part[:, 1:even:2] - part[:, 0:even:2] for part in parts])
+        error = error.masked_fill_(points < 2, torch.inf)
+        if scale is not None:
+            mean, error = scale * mean, torch.where(error.isinf(), torch.inf, scale.abs() * error)
+        return _finish((mean, error, points, effective), scale, observed, unmet)
 
 
-def _residual(pair: Sequence[Tensor], factors: Sequence[Tensor]) -> Tensor:
-    """Return the first of a pair's differences less what the factors make of the others."""
-    rest, *others = pair
-    for part, factor in zip(others, factors, strict=True):
-        rest = torch.addcmul(rest, part, factor[:, None], value=-1)
-    return rest
+def _finish(
+    parts: Tensors,
+    displacement: Tensor | None,
+    observed: Tensor | None,
+    unmet: Tensor | None,
+    *,
+    even: bool = False,
+) -> Means:
+    """Complete mean, error, points and effective points: unobserved cells hold 0 everywhere.
+
+    Errors are wider by an ``unmet`` change of the score, (series,), in which each cell may have its share. With
+    ``even``, cells with fewer than two draws have an error like the others.
+    """
+    mean, error, points, effective = parts if observed is None else (part.where(observed, 0) for part in parts)
+    if unmet is not None and displacement is not None:
+        error = torch.hypot(error, unmet[:, None, None].to(error) * displacement.abs())
+    relative = relative_error(mean, error, observed, effective if even else None)
+    return Means(mean, error, points, effective, relative)
 
 
 def _squares(part: Tensor) -> Tensor:
@@ -140,6 +148,22 @@ def _squares(part: Tensor) -> Tensor:
         return part.square().sum(1)
     norm: Tensor = torch.linalg.vector_norm(part, dim=1)
     return norm.square_()
+
+
+def captured(
+    model: Model | None, kind: Hashable, work: Callable[..., Tensors], parts: Mapping[str, Tensor | None]
+) -> Tensors | None:
+    """Return ``work(**parts)`` from a graph captured like the model's passes; None where there is none.
+
+    Work on a few series is launched as slowly as a pass. What is None is left out.
+    """
+    names = tuple(name for name, part in parts.items() if part is not None)
+    inputs = tuple(part for part in parts.values() if part is not None)
+
+    def by_name(*inputs: Tensor) -> Tensors:
+        return work(**dict(zip(names, inputs, strict=True)))
+
+    return None if model is None else run_captured(model, (kind, names), by_name, inputs, uses_model=False)
 
 
 class ControlVariateMean:
@@ -180,8 +204,8 @@ class ControlVariateMean:
     :math:`s` of it, what they did not meet has a probability below :math:`3 / n`. It counts in the same way, as
     :math:`\tfrac3n (|c| - s)^4 / |c|^3`: nearly nothing where a good part was seen.
 
-    The estimate is unbiased up to :math:`O(1 / n)`: slopes and means come from the same points. With
-    :class:`DrawnSteps`, effects are those without the noise of these.
+    The estimate is unbiased up to :math:`O(1 / n)`: slopes and means come from the same points. Of drawn steps
+    it knows what :class:`WeightedMean` does.
     """
 
     def __init__(self, displacement: Tensor, model: Model | None = None) -> None:
@@ -190,22 +214,19 @@ class ControlVariateMean:
         With a model, the work on a few series is captured like its passes, since it is launched as slowly.
         """
         self._displacement, self._model = displacement, model
-        self._sums: list[Tensor] = []
-        self._unit: Tensor | None = None  # size of a series' effects
-        self._seen: Tensor | None = None  # largest change of the score that a point saw, (series, 1)
-        self.change: Tensor | None = None  # of the score on the whole way, (series,), where it is known
-        self._waiting: tuple[tuple[str, ...], Tensors] | None = None  # points that were not summed up yet
-        self._controls = 0
+        self._sums: Tensors = ()
+        self._waiting: dict[str, Any] = {}  # points that were not summed up yet
+        self.change = torch.zeros_like(displacement[:, 0, 0])  # of the score on the whole way, where it is known
 
-    def over_cells(self, gradient: Tensor, active: Tensor) -> CellSums | None:
+    def over_cells(self, gradient: Tensor, active: Tensor | None, step: Tensor | None) -> CellSums | None:
         """Sum effects up over the cells of many series, where a kernel can: the check of gradients needs them too.
 
-        Then ``active`` are bytes.
+        Then ``active`` are bytes, and steps are not drawn.
         """
-        plain = gradient.dtype == self._displacement.dtype == torch.float32 and active.dtype == torch.uint8
-        if len(gradient) < MANY or not plain or not available(gradient.device):
+        if active is None or active.dtype != torch.uint8 or step is not None or len(gradient) < MANY:
             return None
-        return over_cells(gradient, active, self._displacement)
+        plain = gradient.dtype == self._displacement.dtype == torch.float32
+        return over_cells(gradient, active, self._displacement) if plain and available(gradient.device) else None
 
     def add(
         self,
@@ -214,297 +235,221 @@ class ControlVariateMean:
         active: Tensor,
         position: Tensor,
         gap: Tensor | None,
-        steps: DrawnSteps | None = None,
+        step: Tensor | None = None,
+        mean_step: Tensor | None = None,
         cells: CellSums | None = None,
     ) -> None:
         """Take points: ``gradient``, ``active`` (series, points, time, channel), the others (series, points).
 
         ``position`` is 0 at the baseline and 1 at the input, ``gap`` the score of the input minus that of each
-        point; without it only the position is used. ``steps`` are in units of the displacement. With sums over
+        point; without it only the position is used. Steps are in units of the displacement. With sums over
         ``cells`` masks are bytes.
         """
-        self._controls = 1 if gap is None else 3
         self._flush()
         if cells is not None:
-            self._add_up(_sums(_Kernels(cells, gradient, active), position, weight, gap))
+            self._add_up(_sums(self._displacement, gradient, active, position, weight, gap, cells=cells))
             return
-        each, mean = (None, None) if steps is None else steps
-        given = {"weight": weight, "gap": gap, "step": each, "mean_step": mean}
-        names = tuple(name for name, part in given.items() if part is not None)
-        parts = [part for part in given.values() if part is not None]
-        self._waiting = names, (gradient, active.to(gradient.dtype), position, *parts)
+        self._waiting = {"gradient": gradient, "active": active.to(gradient.dtype), "position": position}
+        self._waiting |= {"weight": weight, "gap": gap, "step": step, "mean_step": mean_step}
         if self._sums or self._model is None or gradient.numel() > CELLS:
             self._flush()
 
     def take(self, rows: Tensor) -> None:
         """Go on with some of the series."""
         self._flush()
-        self._displacement, self._sums = self._displacement[rows], [part[rows] for part in self._sums]
-        self._unit, self._seen, self.change = (
-            None if part is None else part[rows] for part in (self._unit, self._seen, self.change)
-        )
+        self._displacement, self.change = self._displacement[rows], self.change[rows]
+        self._sums = tuple(part[rows] for part in self._sums)
 
-    def result(self) -> Means:
-        """Return the estimate; a cell no point counted for has mean 0 and an infinite error."""
-        return Means(*self._finished(None, judged=False))
+    def result(self, observed: Tensor | None = None, unmet: Tensor | None = None) -> Means:
+        """Return the estimate; a cell no point counted for has mean 0 and an infinite error.
 
-    def judged(self, unmet: Tensor | None = None) -> Tensors:
-        """Return the estimate, its errors :func:`with_unmet`, and behind it their :func:`relative_error`.
-
-        For series that are observed in every cell. A single one waits for each operation, so all are captured.
+        See :func:`_finish` for the arguments. A single series waits for each operation, so all of them, from the
+        points that wait on, are captured as one.
         """
-        return self._finished(unmet, judged=True)
-
-    def _finished(self, unmet: Tensor | None, *, judged: bool) -> Tensors:
-        k, change = self._controls, self.change
-        if change is None:
-            change = torch.zeros_like(self._displacement[:, 0, 0])
-        if self._waiting is not None and self._model is not None:
-            names, parts = self._waiting
-
-            def work(displacement: Tensor, change: Tensor, *inputs: Tensor) -> Tensors:
-                more = inputs[-1] if unmet is not None else None
-                inputs = inputs[: 3 + len(names)]
-                with exact(displacement.device):
-                    *sums, unit, seen = _summed(displacement, names, inputs)
-                    found = _estimate(k, displacement, unit, seen, change, sums)
-                return _judged(found, displacement, more) if judged else found
-
-            found = run_captured(
-                self._model,
-                ("controlled", names, judged, unmet is not None),
-                work,
-                (self._displacement, change, *parts, *([] if unmet is None else [unmet])),
-                uses_model=False,
-            )
-            if found is not None:
-                return found
+        if self._waiting:
+            parts = {"displacement": self._displacement, "change": self.change, **self._waiting}
+            parts |= {"observed": observed, "unmet": unmet}
+            means = captured(self._model, "controlled", _from_points, parts)
+            if means is not None:
+                return Means(*means)
         self._flush()
-        if self._unit is None or self._seen is None:
-            raise RuntimeError("There are no points yet.")
-        found = _estimate(k, self._displacement, self._unit, self._seen, change, self._sums)
-        return _judged(found, self._displacement, unmet) if judged else found
+        return _estimate(self._displacement, self.change, self._sums, observed, unmet)
 
     def _flush(self) -> None:
-        """Take the points that waited for the result, where all of it could have been captured as one."""
-        if self._waiting is None:
-            return
-        names, parts = self._waiting
-        self._waiting = None
-        with exact(self._displacement.device):
-            found = _summed(self._displacement, names, parts)
-        self._add_up(found)
+        """Sum up the points that waited for the result, where all of it could have been captured as one."""
+        if self._waiting:
+            with exact(self._displacement.device):
+                self._add_up(_sums(self._displacement, **self._waiting))
+            self._waiting = {}
 
-    def _add_up(self, found: Tensors) -> None:
-        *new, unit, seen = found
-        if self._unit is None or self._seen is None:
-            self._sums, self._unit, self._seen = new, unit, seen
-            return
-        largest = torch.maximum(self._unit, unit)
-        old = _in_units(self._sums, self._unit / largest)
-        self._sums = [a + b for a, b in zip(old, _in_units(new, unit / largest), strict=True)]
-        self._unit, self._seen = largest, torch.maximum(self._seen, seen)
+    def _add_up(self, new: Tensors) -> None:
+        if self._sums:
+            (unit, seen), (new_unit, new_seen) = self._sums[:2], new[:2]
+            largest = torch.maximum(unit, new_unit)
+            both = zip(_in_units(self._sums, unit / largest), _in_units(new, new_unit / largest), strict=True)
+            new = largest, torch.maximum(seen, new_seen), *(one + other for one, other in both)
+        self._sums = new
 
 
-class _Products:
-    """Sums over cells, and then over points, as products of matrices."""
-
-    def __init__(
-        self,
-        displacement: Tensor,
-        gradient: Tensor,
-        active: Tensor,
-        step: Tensor | None = None,
-        mean_step: Tensor | None = None,
-    ) -> None:
-        # whatever the layout of the gradient, which for recurrent layers is not that of the series
-        moved = torch.mul(
-            gradient, active, out=torch.empty(active.shape, dtype=active.dtype, device=active.device)
-        )
-        self._plain, self._shift = moved, None
-        if step is not None and mean_step is not None:
-            moved, self._shift = moved * step, ((step - mean_step[:, None]) * active).flatten(2)
-        self._moved, self._active, displacement = moved.flatten(2), active.flatten(2), displacement.flatten(1)
-        self._way = displacement.square()[..., None]
-        self.slope = torch.bmm(self._moved, displacement[..., None])[..., 0]
-        self.length = torch.bmm(self._active, self._way)[..., 0].sqrt()
-
-    def energy(self, on_effects: Tensor) -> Tensor:
-        """Sum squared effects over cells, and before squares take their place the effects over points."""
-        self._effects, self.of_steps = torch.bmm(on_effects, self._moved), list[Tensor]()
-        if self._shift is not None:
-            weight, square = on_effects[:, :1], on_effects[:, 1:2]
-            both, alone = torch.bmm(square, self._moved * self._shift), torch.bmm(square, self._shift.square())
-            gradient = torch.bmm(weight, self._plain.flatten(2))
-            self.of_steps.append(torch.cat([gradient, both, alone, torch.bmm(on_effects, self._shift)], 1))
-        self._moved.square_()
-        return torch.bmm(self._moved, self._way)[..., 0]
-
-    def over_points(self, on_active: Tensor, on_squares: Tensor) -> Tensors:
-        """Sum masks, effects and their squares over points, each times its factors (series, factors, points)."""
-        return torch.bmm(on_active, self._active), self._effects, torch.bmm(on_squares, self._moved)
-
-
-class _Kernels:
-    """The same sums by kernels for a GPU."""
-
-    def __init__(self, cells: CellSums, gradient: Tensor, active: Tensor) -> None:
-        self._cells, self._gradient, self._active = cells, gradient, active
-        self.of_steps: list[Tensor] = []
-        self.slope, self.length = cells.slope, cells.way.sqrt()
-
-    def energy(self, on_effects: Tensor) -> Tensor:
-        """Sum squared effects over cells."""
-        self._on_effects = on_effects
-        return self._cells.energy
-
-    def over_points(self, on_active: Tensor, on_squares: Tensor) -> Tensors:
-        """Sum masks, effects and their squares over points."""
-        return over_points(self._gradient, self._active, on_active, self._on_effects, on_squares)
-
-
-def _summed(displacement: Tensor, names: Sequence[str], parts: Sequence[Tensor]) -> Tensors:
-    """Sum up gradients, masks and positions of points, and behind them what has these ``names``."""
-    given = dict(zip(names, parts[3:], strict=True))
-    gradient, active, position = parts[:3]
-    products = _Products(displacement, gradient, active, given.pop("step", None), given.pop("mean_step", None))
-    return _sums(products, position, **given)
+def _from_points(
+    displacement: Tensor,
+    change: Tensor,
+    observed: Tensor | None = None,
+    unmet: Tensor | None = None,
+    **points: Any,
+) -> Tensors:
+    with exact(displacement.device):
+        return _estimate(displacement, change, _sums(displacement, **points), observed, unmet)
 
 
 def _sums(
-    found: _Products | _Kernels, position: Tensor, weight: Tensor | None = None, gap: Tensor | None = None
+    displacement: Tensor,
+    gradient: Tensor,
+    active: Tensor,
+    position: Tensor,
+    weight: Tensor | None = None,
+    gap: Tensor | None = None,
+    step: Tensor | None = None,
+    mean_step: Tensor | None = None,
+    cells: CellSums | None = None,
 ) -> Tensors:
-    """Sum over points what the regression needs, and return two more, (series, 1).
+    """Sum over points what the regression needs, as products of matrices or, with ``cells``, by kernels.
 
-    They are the unit of the completeness controls, without which their powers would leave the range of numbers,
-    and the largest change of the score that a point saw.
+    First come two more, (series, 1): the unit of the completeness controls, without which their powers would leave
+    the range of numbers, and the largest change of the score that a point saw.
     """
-    slope, length = found.slope, found.length
+    if cells is None:
+        # whatever the layout of the gradient, which for recurrent layers is not that of the series
+        plain = torch.mul(gradient, active, out=torch.empty_like(active, memory_format=torch.contiguous_format))
+        moved, moving = (plain if step is None else plain * step).flatten(2), active.flatten(2)
+        way = displacement.flatten(1).square()[..., None]
+        slope = torch.bmm(moved, displacement.flatten(1)[..., None])[..., 0]
+        length = torch.bmm(moving, way)[..., 0].sqrt()
+    else:
+        slope, length = cells.slope, cells.way.sqrt()
+    w = torch.ones_like(slope) if weight is None else weight.to(slope)
+    u = w.square()
+    unit, seen, e = _controls(slope, position, gap)
+    on_effects, of_steps = torch.stack([w, u, *(u * a for a in e)], 1), list[Tensor]()
+    if cells is None:
+        effects = torch.bmm(on_effects, moved)
+        if step is not None and mean_step is not None:
+            shift, square = ((step - mean_step[:, None]) * active).flatten(2), on_effects[:, 1:2]
+            both, alone = torch.bmm(square, moved * shift), torch.bmm(square, shift.square())
+            mean = torch.bmm(on_effects[:, :1], plain.flatten(2))
+            of_steps = [torch.cat([mean, both, alone, torch.bmm(on_effects, shift)], 1)]
+        energy = torch.bmm(moved.square_(), way)[..., 0]
+    else:
+        energy = cells.energy
+    # points count by their part in squared effects; those without any count for all cells alike
+    steep = torch.where(energy < TINY, 0, u / energy.clamp(min=TINY))
+    alike = torch.where((energy < TINY) & (length > 0), u / length.square().clamp(min=TINY), 0)
+    share = torch.where(length > 0, w / length, 0)  # of a cell's displacement in that of all active ones
+    products = [a * b for a, b in combinations_with_replacement(e, 2)]
+    factors = [w, u, *(w * a for a in e), *(u * a for a in (*e, *products)), alike, share, torch.ones_like(w)]
+    on_active, on_squares = torch.stack(factors, 1), torch.stack([u, steep], 1)
+    if cells is None:
+        sums = torch.bmm(on_active, moving), effects, torch.bmm(on_squares, moved)
+    else:
+        sums = over_points(gradient, active, on_active, on_effects, on_squares)
+    powers = torch.stack([a.pow(power).sum(1) for power in (2, 4) for a in e], 1)
+    return unit, seen, *sums, on_active.sum(2), powers, *of_steps
+
+
+def _controls(slope: Tensor, position: Tensor, gap: Tensor | None) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """Return the unit, the largest gap and the controls, of which there is one without gaps."""
     unit, seen = slope.abs().amax(1, keepdim=True), torch.zeros_like(slope[:, :1])
     if gap is not None:
         seen = gap.abs().amax(1, keepdim=True)
     unit = torch.maximum(unit, seen).clamp(min=TINY)
-    one = torch.ones_like(slope)
-    w = one if weight is None else weight.to(slope)
-    u, place = w.square(), position.to(slope).expand_as(slope)
+    place = position.to(slope).expand_as(slope)
     e = [place - 0.5]
     if gap is not None:
         slope, gap = slope / unit, gap / unit
         e += [place * slope - gap, place * (place * slope - 2 * gap)]
-    pairs = [a * b for a, b in combinations_with_replacement(e, 2)]
-    energy = found.energy(torch.stack([w, u, *(u * a for a in e)], 1))
-    steep, flat = _by_steepness(u, energy, length)
-    share = torch.where(length > 0, w / length, 0)  # of a cell's displacement in that of all active ones
-    factors = torch.stack([w, u, *(w * a for a in e), *(u * a for a in (*e, *pairs)), flat, share, one], 1)
-    return (
-        *found.over_points(factors, torch.stack([u, steep], 1)),
-        factors.sum(2),
-        torch.stack([a.pow(power).sum(1) for power in (2, 4) for a in e], 1),
-        *found.of_steps,
-        unit,
-        seen,
-    )
+    return unit, seen, e
 
 
-def _by_steepness(u: Tensor, energy: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
-    """Divide the weights of points by the sum of their squared effects; those without any count for all alike."""
-    flat = energy < TINY
-    alike = torch.where(flat & (length > 0), u / length.square().clamp(min=TINY), 0)
-    return torch.where(flat, 0, u / energy.clamp(min=TINY)), alike
-
-
-def _in_units(sums: Sequence[Tensor], ratio: Tensor) -> list[Tensor]:
-    """Turn sums into another unit; ``ratio`` (series, 1) is the old one divided by the new one."""
-    on_active, on_effects, squares, whole, powers, *of_steps = sums
+def _in_units(sums: Tensors, ratio: Tensor) -> Tensors:
+    """Turn sums behind the unit into another one; ``ratio`` (series, 1) is the old one divided by the new one."""
+    on_active, on_effects, squares, whole, powers, *of_steps = sums[2:]
     if powers.shape[1] == 2:  # the position has no unit
-        return list(sums)
-    one, two, same = ratio, ratio.square(), torch.ones_like(ratio)
-    control = [same, one, one]  # position and two completeness checks
-    products = [same, one, one, two, two, two]
-    factors = torch.cat([same, same, *control, *control, *products, same, same, same], 1)
-    effects = torch.cat([same, same, *control], 1)
-    of_powers = torch.cat([same, two, two, same, two.square(), two.square()], 1)
-    return [
+        return sums[2:]
+    one, square = torch.ones_like(ratio), ratio.square()
+    controls, products = [one, ratio, ratio], [one, ratio, ratio, square, square, square]
+    factors = torch.cat([one, one, *controls, *controls, *products, one, one, one], 1)
+    effects = [one, one, *controls]
+    return (
         on_active * factors[..., None],
-        on_effects * effects[..., None],
+        on_effects * torch.cat(effects, 1)[..., None],
         squares,
         whole * factors,
-        powers * of_powers,
-        *(part * torch.cat([same, same, same, effects], 1)[..., None] for part in of_steps),
-    ]
-
-
-def _without_shifts(sums: Sequence[Tensor]) -> list[Tensor]:
-    """Take out of the effects what the mean gradient makes of steps that are not the mean one."""
-    on_active, on_effects, squares, whole, powers, *of_steps = sums
-    if not of_steps:
-        return list(sums)
-    gradient = of_steps[0][:, :1] / on_active[:, :1].clamp(min=TINY)
-    both, shift, by_control = of_steps[0][:, 1:2], of_steps[0][:, 2:3], of_steps[0][:, 3:]
-    rest = (squares[:, :1] - 2 * gradient * both + gradient.square() * shift).clamp(min=0)
-    return [
-        on_active,
-        torch.addcmul(on_effects, gradient, by_control, value=-1),
-        torch.cat([rest, squares[:, 1:]], 1),
-        whole,
-        powers,
-    ]
+        powers * torch.cat([one, square, square, one, square.square(), square.square()], 1),
+        *(part * torch.cat([one, one, one, *effects], 1)[..., None] for part in of_steps),
+    )
 
 
 def _estimate(
-    k: int, displacement: Tensor, unit: Tensor, seen: Tensor, change: Tensor, sums: Sequence[Tensor]
-) -> tuple[Tensor, ...]:
-    """Solve the regression of every cell on ``k`` controls: mean, error, points and effective points."""
-    sums = _without_shifts(sums)
-    on_active, (wy, uy, *_), (squares, steep), whole, powers = (part.unbind(1) for part in sums)
-    total, mass, number = on_active[0].clamp(min=TINY), on_active[1].clamp(min=TINY), on_active[-1]
-    points = whole[-1].clamp(min=1)
-    grid, ridge = _equations(k, [RIDGE[a] * powers[a] / points for a in range(k)], sums)
-    slopes = _eliminate(grid, k)
-    nothing = torch.zeros_like(total)
-    rest = grid[k, k] - sum((one * slope.square() for one, slope in zip(ridge, slopes, strict=True)), nothing)
-    mean = wy / total + grid[k, k + 1]
-    lever = 1 - mass * grid[k + 1, k + 1]
-
-    tails = _tails(powers, points, k)[:, None]
-    spread = torch.addcmul(squares, uy, uy / mass, value=-1)
-    rest = torch.lerp(rest, spread, tails).clamp(min=0) * (number / mass)  # of draws with weight 1
-    used = sum((number / (number + each) for each in RIDGE[:k]), nothing)
+    displacement: Tensor,
+    change: Tensor,
+    sums: Tensors,
+    observed: Tensor | None = None,
+    unmet: Tensor | None = None,
+) -> Means:
+    """Estimate every cell from the sums over its points, in the order of the class's description."""
+    unit, seen, on_active, on_effects, on_squares, whole, powers, *of_steps = sums
+    if of_steps:  # take out what the mean gradient makes of steps that are not the mean one
+        gradient, both, alone, by_control = of_steps[0].tensor_split([1, 2, 3], 1)
+        gradient = gradient / on_active[:, :1].clamp(min=TINY)
+        left = (on_squares[:, :1] - 2 * gradient * both + gradient.square() * alone).clamp(min=0)
+        on_effects = torch.addcmul(on_effects, gradient, by_control, value=-1)
+        on_squares = torch.cat([left, on_squares[:, 1:]], 1)
+    k, points, way = powers.shape[1] // 2, whole[:, -1:].clamp(min=1), displacement.flatten(1)
+    total, mass, number = on_active[:, 0].clamp(min=TINY), on_active[:, 1].clamp(min=TINY), on_active[:, -1]
+    ridge = [RIDGE[a] * powers[:, a : a + 1] / points for a in range(k)]
+    mean, rest, lever = _regress(ridge, on_active.unbind(1), on_effects.unbind(1), on_squares[:, 0])
     effective = total * (total / mass)
-    freedom = effective - 1 - used
-    freedom = torch.where(freedom > ROUNDED, freedom, 0)  # two draws have none, up to rounding
-    # where no cell has any left, what was left over is all that is known of the variance: little, not nothing
-    freedom = torch.where((freedom > 0).any(1, keepdim=True), freedom, LITTLE)
-    shape, displacement = displacement.shape, displacement.flatten(1)
-    sizes = squares / mass, (steep + on_active[-3]) / mass
-    variance = _borrowed(rest, freedom, sizes, displacement, (FIRM * tails).clamp(max=1))
-    error = (variance * lever * mass).sqrt() * (displacement.abs() / total)
+
+    tails = torch.zeros_like(points)  # how far few points carry the completeness controls, from 0 to 1
     if k > 1:
-        off = torch.stack([(1 + a) * _off(whole, a, k) for a in range(1, k)]).amax(0)
-        part = on_active[-2] * displacement.abs() / total
-        error = torch.hypot(error, WIDER * off[:, None] * unit * part)
-        length = torch.linalg.vector_norm(displacement, dim=1, keepdim=True).clamp(min=TINY)
-        error = torch.hypot(error, _unseen(change[:, None], seen, points[:, None]) * displacement / length)
-    values = (mean * displacement).where(number > 0, 0)
-    return tuple(
-        part.view(shape) for part in (values, error.masked_fill(number < 2, torch.inf), number, effective)
-    )
+        carried = powers[:, k + 1 :] / powers[:, 1:k].square().clamp(min=TINY)
+        usual = TAILS / points  # in smooth models
+        tails = ((carried.amax(1, keepdim=True) - usual) / (1 - usual).clamp(min=0.05)).clamp(0, 1)
+    uy = on_effects[:, 1]
+    spread = torch.addcmul(on_squares[:, 0], uy, uy / mass, value=-1)
+    rest = torch.lerp(rest, spread, tails).clamp(min=0) * (number / mass)  # of draws with weight 1
+    freedom = effective - 1 - sum((number / (number + firm) for firm in RIDGE[:k]), torch.zeros_like(total))
+    sizes = on_squares[:, 0] / mass, (on_squares[:, 1] + on_active[:, -3]) / mass
+    variance = _with_borrowed(rest, freedom, sizes, way.square(), (FIRM * tails).clamp(max=1))
+    error = (variance * lever * mass).sqrt() * (way.abs() / total)
+    if k > 1:
+        part = on_active[:, -2] * way.abs() / total
+        error = torch.hypot(error, WIDER * _missing_slope(whole, k) * unit * part)
+        change = torch.nan_to_num(change[:, None], posinf=0, neginf=0).abs()
+        unseen = (change - seen).clamp(min=0)
+        unseen = UNSEEN / points * unseen * (unseen / change.clamp(min=TINY)).pow(3)
+        error = torch.hypot(
+            error, unseen * way / torch.linalg.vector_norm(way, dim=1, keepdim=True).clamp(min=TINY)
+        )
+    parts = (mean * way).where(number > 0, 0), error.masked_fill(number < 2, torch.inf), number, effective
+    return _finish(tuple(part.view_as(displacement) for part in parts), displacement, observed, unmet, even=True)
 
 
-def _equations(
-    k: int, firm: Sequence[Tensor], sums: Sequence[Tensor]
-) -> tuple[dict[tuple[int, int], Tensor], list[Tensor]]:
-    """Return the normal equations of every cell, above their diagonal, and the ridge on it.
+def _regress(
+    firm: Sequence[Tensor], on_active: Sequence[Tensor], on_effects: Sequence[Tensor], squares: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Regress every cell on its controls: return the mean, the squared residuals and the leverage.
 
-    Behind the controls come the effects and the mean of the controls. The ridge goes by the size of a control in
-    all points: weighted by those of a series, points in which nothing moves would make it vanish.
+    The ridge goes by the size of a control in all points, ``firm``: weighted by those of a series, points in which
+    nothing moves would make it vanish. Behind the controls come the effects and the mean of the controls in a
+    symmetric matrix, given above its diagonal.
     """
-    on_active, (_, uy, *uey), (squares, _), *_ = (part.unbind(1) for part in sums)
+    k, (wy, uy, *uey) = len(firm), on_effects
     total, mass, number = on_active[0].clamp(min=TINY), on_active[1].clamp(min=TINY), on_active[-1]
-    weight = mass / number.clamp(min=1)  # of one point
-    ridge = [each[:, None] * weight + TINY for each in firm]
+    weight, nothing = mass / number.clamp(min=1), torch.zeros_like(total)  # of one point
+    ridge = [one * weight + TINY for one in firm]
     ue = on_active[2 + k : 2 + 2 * k]
-    centre = [each / mass for each in ue]
+    centre = [one / mass for one in ue]
     grid: dict[tuple[int, int], Tensor] = {}
     for place, (a, b) in enumerate(combinations_with_replacement(range(k), 2), 2 + 2 * k):
         grid[a, b] = torch.addcmul(on_active[place], ue[a], centre[b], value=-1)
@@ -512,82 +457,45 @@ def _equations(
         grid[a, a] = grid[a, a] + ridge[a]
         grid[a, k] = torch.addcmul(uey[a], uy, centre[a], value=-1)
         grid[a, k + 1] = on_active[2 + a] / total
-    nothing = torch.zeros_like(total)
     grid |= {(k, k): torch.addcmul(squares, uy, uy / mass, value=-1), (k, k + 1): nothing, (k + 1, k + 1): nothing}
-    return grid, ridge
+    for pivot in range(k):
+        for row in range(pivot + 1, k + 2):
+            factor = grid[pivot, row] / grid[pivot, pivot]
+            for column in range(row, k + 2):
+                grid[row, column] = torch.addcmul(grid[row, column], factor, grid[pivot, column], value=-1)
+    slopes: list[Tensor] = []
+    for row in reversed(range(k)):
+        rest = grid[row, k]
+        for column, slope in enumerate(slopes, row + 1):
+            rest = rest - grid[row, column] * slope
+        slopes.insert(0, rest / grid[row, row])
+    rest = grid[k, k] - sum((one * slope.square() for one, slope in zip(ridge, slopes, strict=True)), nothing)
+    return wy / total + grid[k, k + 1], rest, 1 - mass * grid[k + 1, k + 1]
 
 
-def _tails(powers: Sequence[Tensor], points: Tensor, k: int) -> Tensor:
-    """Return how far few points carry the completeness controls, from 0, as in smooth models, to 1, (series,)."""
-    if k == 1:
-        return torch.zeros_like(points)
-    few = torch.stack([powers[k + a] / powers[a].square().clamp(min=TINY) for a in range(1, k)]).amax(0)
-    usual = TAILS / points
-    return ((few - usual) / (1 - usual).clamp(min=0.05)).clamp(0, 1)
-
-
-def _borrowed(
-    rest: Tensor, freedom: Tensor, sizes: tuple[Tensor, Tensor], displacement: Tensor, tails: Tensor
+def _with_borrowed(
+    rest: Tensor, freedom: Tensor, sizes: tuple[Tensor, Tensor], way: Tensor, tails: Tensor
 ) -> Tensor:
     """Return the variance of one draw of each cell, with what cells lend each other.
 
     ``rest`` are sums of squared residuals; ``sizes`` mean squared gradients, as they are and as shares of the
-    squared effects of their points. Cells lend by the square of their displacement.
+    squared effects of their points. Cells lend by the square of their displacement, ``way``.
     """
-    way = displacement.square()
+    freedom = torch.where(freedom > ROUNDED, freedom, 0)  # two draws have none, up to rounding
+    # where no cell has any left, what was left over is all that is known of the variance: little, not nothing
+    freedom = torch.where((freedom > 0).any(1, keepdim=True), freedom, LITTLE)
     known = torch.where(freedom > 0, rest, 0)
     left, lent = (known * way).sum(1, keepdim=True), freedom * way
-    size, share = (left / (lent * each).sum(1, keepdim=True).clamp(min=TINY) * each for each in sizes)
+    size, share = (left / (lent * one).sum(1, keepdim=True).clamp(min=TINY) * one for one in sizes)
     return (known + BORROWED * size + IN_TAILS * tails * share) / (freedom + BORROWED + IN_TAILS * tails)
 
 
-def _unseen(change: Tensor, seen: Tensor, points: Tensor) -> Tensor:
-    """Return what a change that no point has met may add to all cells together, (series, 1)."""
-    change = torch.nan_to_num(change, posinf=0, neginf=0).abs()
-    rest = (change - seen).clamp(min=0)
-    return UNSEEN / points * rest * (rest / change.clamp(min=TINY)).pow(3)
-
-
-def _square(a: int, k: int) -> int:
-    """Place of the square of control ``a`` among the factors."""
-    return 2 + 2 * k + a * k - a * (a - 1) // 2
-
-
-def _off(whole: tuple[Tensor, ...], a: int, k: int) -> Tensor:
-    """How far the mean of a control is from 0 beyond its own noise, (series,)."""
-    total, mass = whole[:2]
-    mean = whole[2 + a] / total
-    variance = whole[_square(a, k)] - 2 * mean * whole[2 + k + a] + mean.square() * mass
-    return (mean.abs() - NOISE * variance.clamp(min=0).sqrt() / total).clamp(min=0)
-
-
-def _eliminate(grid: dict[tuple[int, int], Tensor], count: int) -> list[Tensor]:
-    """Eliminate the first rows of a symmetric matrix, given above its diagonal, in place.
-
-    Returns the solution for the column that follows them.
-    """
-    last = max(column for _, column in grid)
-    for pivot in range(count):
-        for row in range(pivot + 1, last + 1):
-            factor = grid[pivot, row] / grid[pivot, pivot]
-            for column in range(row, last + 1):
-                grid[row, column] = torch.addcmul(grid[row, column], factor, grid[pivot, column], value=-1)
-    solved: list[Tensor] = []
-    for row in reversed(range(count)):
-        rest = grid[row, count]
-        for column, value in enumerate(solved, row + 1):
-            rest = rest - grid[row, column] * value
-        solved.insert(0, rest / grid[row, row])
-    return solved
-
-
-def _judged(estimate: Tensors, displacement: Tensor, unmet: Tensor | None) -> Tensors:
-    values, error, points, effective = estimate
-    if unmet is not None:
-        error = with_unmet(error, unmet, displacement)
-    return values, error, points, effective, relative_error(values, error, None, effective)
-
-
-def with_unmet(error: Tensor, unmet: Tensor, displacement: Tensor) -> Tensor:
-    """Widen errors by a change of the score, (series,), in which each cell may have its share."""
-    return torch.hypot(error, unmet[:, None, None].to(error) * displacement.abs())
+def _missing_slope(whole: Tensor, k: int) -> Tensor:
+    """Return how far the means of the completeness controls are from 0 beyond their own noise, (series, 1)."""
+    total, mass = whole[:, 0], whole[:, 1]
+    off = []
+    for a in range(1, k):
+        mean, square = whole[:, 2 + a] / total, whole[:, 2 + 2 * k + a * k - a * (a - 1) // 2]
+        variance = square - 2 * mean * whole[:, 2 + k + a] + mean.square() * mass
+        off.append((1 + a) * (mean.abs() - NOISE * variance.clamp(min=0).sqrt() / total).clamp(min=0))
+    return torch.stack(off).amax(0)[:, None]

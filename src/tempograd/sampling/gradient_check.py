@@ -1,8 +1,8 @@
 """Whether the gradient is that of the score that the model computes: evidence of the passes, and its judgement."""
 
 import math
-from contextlib import nullcontext
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,8 +12,10 @@ from tempograd.core.kernels import CellSums
 from tempograd.core.rng import Stream, bits, keys
 from tempograd.engine.ask import Ask, Block
 from tempograd.engine.batching import slices
-from tempograd.engine.cuda import CELLS, Tensors, run_captured
-from tempograd.engine.model import Model, exact, resolution
+from tempograd.engine.cuda import CELLS, Tensors
+from tempograd.engine.gradients import Gradients
+from tempograd.engine.model import exact, resolution
+from tempograd.sampling.estimators import captured
 
 STEP, SHORTER = 0.1, 0.03  # share of the displacement to one side, and how much shorter the step to the other is
 EDGE = 1e-5  # share of the path from the baseline within which nothing but a jump can happen
@@ -80,50 +82,50 @@ class Evidence:
     *What was seen.* No point saw the score change by more than :math:`\max_i |F(x) - F_i|`.
     """
 
-    def __init__(self, ask: Ask, points: int) -> None:
-        self._ask, self._middle = ask, points // 2
+    def __init__(self, ask: Ask, points: int, *, straight: bool) -> None:
+        """Start with the points of the first stage; ``straight``: all those of a series lie on one path."""
+        self._ask, self._middle, self._straight = ask, points // 2, straight
         self._parts: list[Tensor] = []
-        self._edge, self._probes, self._straight = False, False, False  # which rows wait for their scores
+        self._edge, self._probes = False, False  # which rows wait for their scores
         self._ends: Tensor | None = None  # and whose far ends, (series, ends), of the newest stage
-        self._far: Tensor | None = None  # their scores, where the stage comes in several runs
+        self._far = torch.empty(0)  # their scores, where the stage comes in several runs
         self._near: list[Tensor] = []  # and its points near the baseline, (series, points, 4)
         self._points, self._first = points, 0  # of the newest stage, and which of the parts is its first
         self.delta: Tensor | None = None
         self.unmet: Tensor | None = None  # :func:`_before`, of the newest stage, (series,)
 
     def extra_points(
-        self, block: Block, z: Tensor, batch: slice, start: Tensor | None, *, straight: bool
-    ) -> list[Tensor]:
+        self,
+        block: Block,
+        z: Tensor,
+        batch: slice,
+        points: int,
+        start: Tensor | None,
+        moving: Tensor | None,
+    ) -> tuple[list[Tensor], Tensor | None]:
         """Return what to read beside ``z``, (series, points, time, channel), the stage points of slice ``batch``.
 
-        That is a place near the ``start`` of the paths, if that is read here as well, and, where all paths are one
-        (``straight``), so that neighbours tell of one direction only, both sides of the middle point.
+        That is a place near the ``start`` of the paths, if that is read here as well. Where all paths are one, so
+        that neighbours tell of one direction only, it is both sides of the middle point too. Where they are not,
+        ``moving``, (series, points, time, channel), has the cells that move from the baseline to each of the first
+        of the ``points`` of the stage, all :func:`candidates` among them, and with the first batch some of their
+        far ends are read, behind all others: (series, ends, time, channel).
         """
-        self._edge, self._straight = start is not None, straight
+        self._edge = start is not None
         rows = [] if start is None else [torch.lerp(start, block.x, EDGE)]
-        self._probes = straight and batch.start <= self._middle < batch.stop
+        self._probes = self._straight and batch.start <= self._middle < batch.stop
         if self._probes:
             here = z[:, self._middle - batch.start]
             v = self._displacement(block, here)
             rows += [torch.add(here, v, alpha=STEP), torch.add(here, v, alpha=-STEP * SHORTER)]
-        return rows
-
-    def far_ends(self, block: Block, active: Tensor | None, batch: slice, points: int) -> Tensor | None:
-        """Return where some paths of a stage of ``points`` begin, (series, ends, time, channel), to be read last.
-
-        ``active``, (series, points, time, channel), has the cells that move from the baseline to each of the first
-        points of the stage, :func:`near_baseline` or more of them; None where all do, and then nothing is read.
-        They are read with the first ``batch``.
-        """
         if batch.start > 0:
-            return None
-        self._ends, self._far, self._near = None, None, []
-        self._points, self._first = points, len(self._parts)
-        if active is None:
-            return None
-        self._ends = _various(active, points)
-        moved = active.gather(1, self._ends[..., None, None].expand(-1, -1, *active.shape[2:]))
-        return torch.where(moved > 0, block.baseline[:, None], block.x[:, None])
+            return rows, None
+        self._ends, self._near, self._points, self._first = None, [], points, len(self._parts)
+        if moving is None:
+            return rows, None
+        self._ends = _various(moving, points)
+        moved = moving.gather(1, self._ends[..., None, None].expand(-1, -1, *moving.shape[2:]))
+        return rows, torch.where(moved > 0, block.baseline[:, None], block.x[:, None])
 
     def _displacement(self, block: Block, z: Tensor) -> Tensor:
         """Return the displacement of active cells, twice what is left in the middle, with random signs."""
@@ -131,112 +133,76 @@ class Evidence:
 
     def add(
         self,
-        block: Block,
+        found: Gradients,
         batch: slice,
         z: Tensor,
-        gradient: Tensor,
-        score: Tensor,
         position: Tensor | None,
         beside: list[Tensor],
         cells: CellSums | None = None,
     ) -> None:
         """Take the gradients and scores of path points, and the scores of what was read beside them.
 
-        ``beside`` holds, each (series,), the scores of the start, the :meth:`extra_points` and the
-        :meth:`far_ends`; ``cells`` effects that somebody has summed up.
+        ``beside`` holds, each (series,), the scores of the start and of the :meth:`extra_points`, far ends last;
+        ``cells`` effects that somebody has summed up. Work on a few series is captured, as their passes are.
         """
-        if block.clean_score is None:
-            raise RuntimeError("The score of the series is not known yet: call Ask.with_target first.")
+        gradient, score, _, block = found
+        unit, slight = resolution(self._ask.device, self._ask.dtype), STRAIGHT if self._straight else SLIGHT
+        at_once = z.shape[1] == self._points <= TOGETHER  # all of a stage, compared with each other
+        ends = self._ends if at_once else None
         for run in slices(z.shape[1], TOGETHER):
-            first = [block.x, block.clean_score, z[:, run].detach(), gradient[:, run], score[:, run]]
-            place = None if position is None else position[..., run]
+            edge, place = self._edge and run.start == 0, None if position is None else position[..., run]
+            read = beside[: 2 * edge + (0 if ends is None else ends.shape[1])]
+            parts: dict[str, Any] = {"x": block.x, "clean": block.clean_score, "z": z[:, run].detach()}
+            parts |= {"gradient": gradient[:, run], "score": score[:, run], "position": place, "ends": ends}
+            parts["read"] = torch.stack(read, 1).double() if read else None
             effects = None if cells is None or place is None else _left_of(cells, run, place)
-            self._compare(first, place, beside if run.start == 0 else [], effects)
-        if self._ends is not None and not self._at_once(z):
-            self._collect(block, batch, z, gradient, score, position, beside)
+            work = partial(_along, unit=unit, slight=slight, edge=edge, effects=effects)
+            model = self._ask.model if parts["z"].numel() <= CELLS and effects is None else None
+            (evidence,) = captured(model, ("evidence", edge, unit, slight), work, parts) or work(**parts)
+            self._parts.append(evidence[:, : len(NAMES)])
+            if ends is not None:
+                self.unmet = evidence[:, -1]
+        if self._ends is not None and position is not None and not at_once:
+            self._collect(self._ends, found, batch, z, position, beside)
         if self._probes:
-            self._probe(block, z, gradient, score, self._middle - batch.start, beside[-2:])
-
-    def _at_once(self, z: Tensor) -> bool:
-        """Tell whether these points are all of a stage, and few enough to be compared with each other."""
-        return z.shape[1] == self._points <= TOGETHER
-
-    def _compare(
-        self,
-        first: list[Tensor],
-        position: Tensor | None,
-        beside: list[Tensor],
-        effects: tuple[Tensor, Tensor, Tensor] | None,
-    ) -> None:
-        """Compare a run of points with each other; the work on a few series is captured, as their passes are."""
-        ask, edge = self._ask, self._edge and len(beside) > 1
-        ends = self._ends if beside and self._at_once(first[2]) else None
-        slight = STRAIGHT if self._straight else SLIGHT
-        unit, placed = resolution(ask.device, ask.dtype), position is not None
-        read = beside[: 2 * edge + (0 if ends is None else ends.shape[1])]
-        given = (position, ends, torch.stack(read, 1).double() if read else None)
-        inputs = (*first, *(part for part in given if part is not None))
-        rounded = ask.device.type == "cuda" or torch.is_autocast_enabled(ask.device.type)
-
-        def work(*given: Tensor) -> Tensors:
-            with exact(ask.device) if rounded else nullcontext():
-                jump = (given[-1][:, 1] - given[-1][:, 0]).abs() if edge else None
-                far = None if ends is None else (given[-2], given[-1][:, 2 * edge :])
-                return (
-                    _along(*given[: 5 + placed], unit=unit, slight=slight, jump=jump, far=far, effects=effects),
-                )
-
-        kind = ("evidence", placed, edge, ends is not None, unit, slight)
-        captured = (
-            run_captured(ask.model, kind, work, inputs, uses_model=False)
-            if first[2].numel() <= CELLS and effects is None
-            else None
-        )
-        found, unmet = (captured or work(*inputs))[0].tensor_split([len(NAMES)], 1)
-        self._parts.append(found)
-        if ends is not None:
-            self.unmet = unmet[:, 0]
+            middle = self._middle - batch.start
+            self._probe(found, middle, z[:, middle].detach(), *beside[-2:])
 
     def _collect(
-        self,
-        block: Block,
-        batch: slice,
-        z: Tensor,
-        gradient: Tensor,
-        score: Tensor,
-        position: Tensor | None,
-        beside: list[Tensor],
+        self, ends: Tensor, found: Gradients, batch: slice, z: Tensor, position: Tensor, beside: list[Tensor]
     ) -> None:
         """Keep what the points near the baseline tell, and judge their far ends once the stage has passed."""
-        if self._ends is None or position is None:
-            raise RuntimeError("Far ends belong to points with a position.")
         if batch.start == 0:
-            self._far = torch.stack(beside[-self._ends.shape[1] :], 1).double()
-        few = slice(0, max(0, near_baseline(self._points) - batch.start))
-        left, place = block.x[:, None] - z[:, few].detach(), position[..., few].double()
-        own, way = (gradient[:, few] * left).sum((2, 3)).double(), left.abs().sum((2, 3)).double()
-        self._near.append(torch.stack([way, own / (1 - place), score[:, few].double(), place.expand_as(own)], 2))
-        if batch.stop < self._points or self._far is None:
+            self._far = torch.stack(beside[-ends.shape[1] :], 1).double()
+        few = slice(0, max(0, candidates(self._points)[2] - batch.start))
+        left, place = found.block.x[:, None] - z[:, few].detach(), position[..., few].double()
+        own, way = (found.gradient[:, few] * left).sum((2, 3)).double(), left.abs().sum((2, 3)).double()
+        near = [way, own / (1 - place), found.score[:, few].double(), place.expand_as(own)]
+        self._near.append(torch.stack(near, 2))
+        if batch.stop < self._points:
             return
-        largest, level = (
-            torch.stack([part[:, NAMES.index(name)] for part in self._parts[self._first :]]).amax(0)
-            for name in ("slope", "level")
-        )
-        near = torch.cat(self._near, 1).gather(1, self._ends[..., None].expand(-1, -1, 4))
+        stage = torch.stack(self._parts[self._first :]).amax(0)
+        largest, level = (stage[:, NAMES.index(name)] for name in ("slope", "level"))
+        chosen = torch.cat(self._near, 1).gather(1, ends[..., None].expand(-1, -1, 4))
         unit = resolution(self._ask.device, self._ask.dtype)
-        self.unmet = _before(near.unbind(2), self._far, largest, NOISE * unit * level)
+        self.unmet = _before(chosen.unbind(2), self._far, largest, NOISE * unit * level)
 
-    def _probe(
-        self, block: Block, z: Tensor, gradient: Tensor, score: Tensor, place: int, read: list[Tensor]
-    ) -> None:
-        """Compare one gradient with the scores on both sides of it."""
-        here, unit = z[:, place].detach(), resolution(self._ask.device, self._ask.dtype)
-        far, back = read
-        found = _nearby(
-            here, gradient[:, place], score[:, place], self._displacement(block, here), far, back, unit
-        )
-        first = NAMES.index("outside")
-        self._parts[-1] = torch.cat([self._parts[-1][:, :first], torch.stack(found, 1)], 1)
+    def _probe(self, found: Gradients, place: int, z: Tensor, far: Tensor, back: Tensor) -> None:
+        """Compare one gradient with the scores on both sides of it: the last five of :data:`NAMES`."""
+        gradient, score = found.gradient[:, place], found.score[:, place].double()
+        effect = (gradient * self._displacement(found.block, z)).flatten(1).double()
+        slope, unit = effect.sum(1), resolution(self._ask.device, self._ask.dtype)
+        first, second = (far.double() - score) / STEP, (score - back.double()) / (STEP * SHORTER)
+        rounding = score.abs() + (gradient * z).flatten(1).double().norm(dim=1)
+        nearby = [
+            _outside(slope, first, second).clamp(min=0),
+            torch.stack([effect.norm(dim=1), slope.abs(), first.abs(), second.abs()]).amax(0),
+            NOISE * unit * rounding / (STEP * SHORTER),
+            first - slope,
+            second - slope,
+        ]
+        along = self._parts[-1][:, : NAMES.index("outside")]
+        self._parts[-1] = torch.cat([along, torch.stack(nearby, 1)], 1)
 
     def take(self, rows: Tensor) -> None:
         """Go on with some of the series."""
@@ -267,38 +233,40 @@ def _along(
     gradient: Tensor,
     score: Tensor,
     position: Tensor | None = None,
+    ends: Tensor | None = None,
+    read: Tensor | None = None,
     *,
     unit: float,
     slight: float,
-    jump: Tensor | None,
-    far: tuple[Tensor, Tensor] | None = None,
-    effects: tuple[Tensor, Tensor, Tensor] | None = None,
-) -> Tensor:
+    edge: bool,
+    effects: Tensors | None = None,
+) -> Tensors:
     """Compare slopes and scores of path points, (series, :data:`NAMES`). Few operations: a single series waits.
 
-    With some points and the scores at the ``far`` ends of their paths, (series, ends) each, there is one column
-    more: :func:`_before`. ``effects`` are those of :func:`_effects`, where they are known.
+    ``read``, (series, rows), are the scores at the start and at the ``edge`` next to it, if these are told of, and
+    at the far ends of the paths of some points, ``ends``; with these there is one column more: :func:`_before`.
+    ``effects`` are those of :func:`_effects`, where they are known.
     """
     score = score.double()
     missed = clean[:, None] - score
     seen, level = torch.stack([missed, score]).abs().amax(2)
     level = level + seen
-    nothing = torch.zeros_like(seen)
-    sums, largest = nothing[:, None].expand(-1, len(SUMS)), nothing
-    noise, place, more = NOISE * unit * level, position, []
-    if place is not None:
-        place = place.double()
-        effects = effects or _effects(gradient.to(z.dtype).flatten(2), (x[:, None] - z).flatten(2))
-        sums, slope = _between(effects, score, missed, place, noise, slight)
+    noise, nothing = NOISE * unit * level, torch.zeros_like(seen)
+    sums, largest, more = nothing[:, None].expand(-1, len(SUMS)), nothing, []
+    if position is not None:
+        place = position.double()
+        with exact(x.device):
+            effects = effects or _effects(gradient.to(z.dtype).flatten(2), (x[:, None] - z).flatten(2))
+            sums, slope = _between(effects, score, missed, place, noise, slight)
         largest = slope.abs().amax(1)
-        if far is not None:
-            ends, scores = far
+        if ends is not None and read is not None:
             near = z.flatten(2).gather(1, ends[..., None].expand(-1, -1, x[0].numel()))
             way = (x.flatten(1)[:, None] - near).abs().sum(2).double()  # what is left of it
             few = (part.expand_as(score).gather(1, ends) for part in (slope, score, place))
-            more = [_before((way, *few), scores, largest, noise)]
-    known = [largest, seen, level, nothing if jump is None else jump]
-    return torch.cat([sums, torch.stack(known + [nothing] * (len(LARGEST) - len(known)) + more, 1)], 1)
+            more = [_before((way, *few), read[:, 2 * edge :], largest, noise)]
+    jump = nothing if read is None or not edge else (read[:, 1] - read[:, 0]).abs()
+    known = [largest, seen, level, jump]
+    return (torch.cat([sums, torch.stack(known + [nothing] * (len(LARGEST) - len(known)) + more, 1)], 1),)
 
 
 def _before(few: Tensors, far: Tensor, largest: Tensor, noise: Tensor) -> Tensor:
@@ -315,7 +283,7 @@ def _before(few: Tensors, far: Tensor, largest: Tensor, noise: Tensor) -> Tensor
     return (off.clamp(min=0) * (1 - place) / way.clamp(min=TINY)).mean(1)
 
 
-def _candidates(points: int) -> tuple[int, int, int]:
+def candidates(points: int) -> tuple[int, int, int]:
     """Return how many far ends are read in a stage of so many points, and from and up to which they are chosen.
 
     The very first may lie before what they should tell of.
@@ -325,34 +293,22 @@ def _candidates(points: int) -> tuple[int, int, int]:
     return count, skipped, min(points, skipped + CANDIDATES * count)
 
 
-def near_baseline(points: int) -> int:
-    """Return how many of the first points of a stage decide whose far ends are read.
-
-    Examples
-    --------
-    >>> near_baseline(1), near_baseline(20), near_baseline(50), near_baseline(1000)
-    (1, 5, 11, 11)
-    """
-    return _candidates(points)[2]
-
-
 def _various(active: Tensor, points: int) -> Tensor:
     """Choose points near the baseline, of a stage of so many, whose masks let different cells move.
 
-    Of ``active`` (series, points, time, channel), which has at least :func:`near_baseline` points; the result is
-    (series, ends).
+    Of ``active`` (series, points, time, channel), which has all candidates; the result is (series, ends).
     """
-    count, skipped, stop = _candidates(points)
-    candidates = active[:, skipped:stop].flatten(2)
-    moving = candidates.cumsum(1, dtype=candidates.dtype).mul_(candidates) == 1  # what did not move before
+    count, skipped, stop = candidates(points)
+    early = active[:, skipped:stop].flatten(2)
+    moving = early.cumsum(1, dtype=early.dtype).mul_(early) == 1  # what did not move before
     first = moving.view(torch.uint8).amax(2)  # any(2) is many times slower on a CPU
-    rank = torch.arange(candidates.shape[1], device=active.device)
+    rank = torch.arange(early.shape[1], device=active.device)
     best: Tensor = (rank - len(rank) * first.int()).topk(min(count, len(rank)), largest=False).indices
     return best + skipped
 
 
 def _between(
-    effects: tuple[Tensor, Tensor, Tensor],
+    effects: Tensors,
     score: Tensor,
     missed: Tensor,
     place: Tensor,
@@ -398,23 +354,6 @@ def _outside(value: Tensor, one: Tensor, other: Tensor) -> Tensor:
     return (value - (one + other) / 2).abs() - (0.5 + CURVED) * (one - other).abs()
 
 
-def _nearby(
-    z: Tensor, gradient: Tensor, score: Tensor, change: Tensor, far: Tensor, back: Tensor, unit: float
-) -> list[Tensor]:
-    """Compare the gradient at one point with the score on both sides of it: the last five of :data:`NAMES`."""
-    effect = (gradient * change).flatten(1).double()
-    slope, score = effect.sum(1), score.double()
-    first, second = (far.double() - score) / STEP, (score - back.double()) / (STEP * SHORTER)
-    rounding = score.abs() + (gradient * z).flatten(1).double().norm(dim=1)
-    return [
-        _outside(slope, first, second).clamp(min=0),
-        torch.stack([effect.norm(dim=1), slope.abs(), first.abs(), second.abs()]).amax(0),
-        NOISE * unit * rounding / (STEP * SHORTER),
-        first - slope,
-        second - slope,
-    ]
-
-
 @lru_cache(maxsize=8)
 def _signs(seed: int, cells: int, device: torch.device, dtype: torch.dtype) -> Tensor:
     """Draw 2 or -2 for each cell: the same for all series, so that it is drawn once."""
@@ -424,29 +363,18 @@ def _signs(seed: int, cells: int, device: torch.device, dtype: torch.dtype) -> T
 
 
 def judge_gradients(
-    totals: Tensor,
-    values: Tensor,
-    delta: Tensor | None,
-    unit: float,
-    *,
-    straight: bool,
-    model: Model | None = None,
+    totals: Tensor, values: Tensor, delta: Tensor | None, ask: Ask, *, straight: bool
 ) -> GradientCheck:
     """Judge the evidence ``totals``, (series, :data:`NAMES`), about the scores ``values`` (series, time, channel).
 
-    ``delta`` is the score of the series minus that of where their paths start, ``unit`` the resolution of
-    numbers; ``straight`` says that all points of a series lie on one path, so that the scores sum to it. With a
-    model, the work on a few series is captured like its passes.
+    ``delta`` is the score of the series minus that of where their paths start; ``straight`` says that all
+    points of a series lie on one path, so that the scores sum to it. Work on a few series is captured.
     """
-
-    def work(totals: Tensor, values: Tensor, *delta: Tensor) -> Tensors:
-        return _judged(totals, values, *delta, unit=unit, straight=straight)
-
-    inputs = (totals, values) if delta is None else (totals, values, delta)
-    found = None
-    if model is not None and values.numel() <= CELLS:
-        found = run_captured(model, ("judged", unit, straight), work, inputs, uses_model=False)
-    return GradientCheck(*(found or work(*inputs)))
+    unit = resolution(ask.device, ask.dtype)
+    work = partial(_judged, unit=unit, straight=straight)
+    parts: dict[str, Any] = {"totals": totals, "values": values, "delta": delta}
+    model = ask.model if values.numel() <= CELLS else None
+    return GradientCheck(*(captured(model, ("judged", unit, straight), work, parts) or work(**parts)))
 
 
 def _judged(
@@ -460,7 +388,13 @@ def _judged(
     change = nothing if delta is None else torch.where(delta.isfinite(), delta.double(), nothing)
     slope, whole = known["slope"], torch.fmax(known["seen"], change.abs())
     scale, floor = torch.maximum(whole, size), NOISE * unit * known["level"]
-    missing = (total - change).nan_to_num(0) if straight and delta is not None else _missing(known)
+    missing = (total - change).nan_to_num(0)
+    if not straight or delta is None:  # what slopes along the path miss, 0 where their noise could be it
+        count = known["count"].clamp(min=1)
+        mean = known["off"] / count
+        variance = (known["squares"] / count - mean.square()).clamp(min=0) / count
+        sure = (mean.square() > SURE**2 * variance) & (count >= ENOUGH)
+        missing = torch.where(sure, 2 * mean, 0)  # the mean position is 1/2
     near, nearest = (
         known[f"{where}_gap"] / known[f"{where}_size"].clamp(min=TINY) for where in ("near", "nearest")
     )
@@ -478,12 +412,3 @@ def _judged(
     nearby = torch.where(known["noise"][:, None] > 0, totals[:, -2:] / local[:, None].clamp(min=TINY), torch.nan)
     parts = near, nearby, missing / scale.clamp(min=TINY), known["jump"], known["seen"]
     return found.to(torch.int8), *(part.float() for part in parts)
-
-
-def _missing(known: dict[str, Tensor]) -> Tensor:
-    """Return the part of the change that slopes along the path miss, 0 where their noise could be it."""
-    count = known["count"].clamp(min=1)
-    mean = known["off"] / count
-    variance = (known["squares"] / count - mean.square()).clamp(min=0) / count
-    sure = (mean.square() > SURE**2 * variance) & (count >= ENOUGH)
-    return torch.where(sure, 2 * mean, 0)  # the mean position is 1/2

@@ -3,23 +3,23 @@
 Experimental: authors of methods may build on it, and its names may still change with each minor release.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from tempograd.core import kernels
-from tempograd.core.estimate import Estimate, relative_error
+from tempograd.core.estimate import Estimate
 from tempograd.engine import Ask, Batching, Block, compute_gradients, slices
 from tempograd.engine.ask import with_targets
 from tempograd.engine.batching import even
 from tempograd.engine.cuda import Prefetcher
 from tempograd.engine.gradients import Gradients
-from tempograd.engine.model import exact, resolution
-from tempograd.sampling.estimators import ControlVariateMean, DrawnSteps, Means, WeightedMean, with_unmet
-from tempograd.sampling.gradient_check import Evidence, judge_gradients, near_baseline
+from tempograd.engine.model import exact
+from tempograd.sampling.estimators import ControlVariateMean, WeightedMean
+from tempograd.sampling.gradient_check import Evidence, candidates, judge_gradients
 
 # The schedule: how many points, in which stages, and when they are enough
 
@@ -157,89 +157,9 @@ def integrate(
     asks = ask.each()
     if len(asks) > 1 and schedule.tolerance is not None:
         return [estimate for one in asks for estimate in integrate(one, schedule, path, label=label)]
-    buffers = [ResultBuffer(one, schedule) for one in asks]
-    runner = BlockRunner(asks, schedule, path, buffers, ask.gradient_batching(len(asks)))
-    runner.batching.run(len(ask.x), schedule.together, runner.run, label)
-    for one in asks:
-        one.progress.host_writer.flush()
-    return [buffer.estimate() for buffer in buffers]
-
-
-class ResultBuffer:
-    """The results of all series, written there while the next are computed, in a precision of their own."""
-
-    def __init__(self, ask: Ask, schedule: Schedule, precision: torch.dtype = torch.float32) -> None:
-        series, device = len(ask.x), ask.x.device
-        kinds = (precision, torch.float32, torch.int32, torch.float32)[: 4 if schedule.random else 1]
-        self._schedule, self._host_writer = schedule, ask.progress.host_writer
-        self._shape, self._kinds = ask.x.shape, kinds
-        self._parts: list[Tensor | None] = [None] * len(kinds)
-        self._n_evals = torch.zeros(series, dtype=torch.int32, device=device)
-        self._curve = torch.full((series, len(schedule.stages)), torch.nan, device=device)
-        self._delta: Tensor | None = None
-        self._evidence: Tensor | None = None
-        self._straight = False
-        self._unit, self._model = resolution(ask.device, ask.dtype), ask.model
-
-    def look(self, rows: slice | Tensor, stage: int, error: Tensor) -> None:
-        """Note the error of some series after a stage."""
-        self._host_writer.write(self._curve[:, stage], rows, error)
-
-    def delta(self, rows: slice, delta: Tensor) -> None:
-        """Note how far the path moves the score of some series."""
-        self._delta = self._written(self._delta, self._shape[:1], torch.get_default_dtype(), rows, delta)
-
-    def _written(
-        self, whole: Tensor | None, shape: Sequence[int], kind: torch.dtype, rows: slice | Tensor, part: Tensor
-    ) -> Tensor:
-        """Write a part of the results, and return the whole: where all series come at once, the part itself."""
-        device = self._n_evals.device
-        if whole is None and part.shape == shape and part.device == device and isinstance(rows, slice):
-            return part.to(kind).contiguous()
-        whole = torch.empty(shape, dtype=kind, device=device) if whole is None else whole
-        self._host_writer.write(whole, rows, part)
-        return whole
-
-    def finish(
-        self,
-        rows: slice | Tensor,
-        parts: tuple[Tensor, ...],
-        n_evals: int,
-        totals: Tensor | None,
-        *,
-        straight: bool,
-    ) -> None:
-        """Note the results of some series, and what their passes told about the gradient."""
-        kinds = zip(self._parts, parts, self._kinds, strict=False)
-        self._parts = [self._written(whole, self._shape, kind, rows, part) for whole, part, kind in kinds]
-        self._n_evals[rows] = n_evals
-        if totals is None:
-            return
-        self._straight = straight
-        shape = (len(self._n_evals), totals.shape[1])
-        self._evidence = self._written(self._evidence, shape, torch.float64, rows, totals)
-
-    def estimate(self) -> Estimate:
-        """Return everything, once it has been written."""
-        check, parts = None, [part for part in self._parts if part is not None]
-        if self._evidence is not None:
-            check = judge_gradients(
-                self._evidence, parts[0], self._delta, self._unit, straight=self._straight, model=self._model
-            )
-        found = Estimate(parts[0], n_evals=self._n_evals, delta=self._delta, gradient_check=check)
-        if not self._schedule.random:
-            return found
-        looks = torch.tensor(self._schedule.stages, dtype=torch.int32).cumsum(0, dtype=torch.int32)
-        if self._schedule.tolerance is not None:  # nobody may have needed all stages
-            looks = looks[looks <= self._n_evals.max().cpu()]
-        _, error, active, effective = parts
-        return found._replace(
-            standard_error=error,
-            n_draws=active,
-            ess=effective,
-            curve_samples=looks,
-            curve_error=self._curve[:, : len(looks)],
-        )
+    integral = Integral(asks, schedule, path, ask.gradient_batching(len(asks)))
+    integral.batching.run(len(ask.x), schedule.together, integral.run, label)
+    return integral.estimates()
 
 
 class WeightedSum:
@@ -272,220 +192,224 @@ class WeightedSum:
         return (self._first + self._total / self._weight).view(shape)
 
 
-class TargetRun:
-    """One target of a block of series: its mean over the points, and what they tell about its gradient."""
+class TargetIntegral:
+    """The integral of one target: the mean over the points of a block, and the results of all series.
 
-    def __init__(self, ask: Ask, schedule: Schedule, buffer: ResultBuffer, paths: GradientPath) -> None:
-        self.ask, self._schedule, self._buffer = ask, schedule, buffer
-        self.evidence = Evidence(ask, schedule.stages[0]) if ask.checked else None
+    These are written while the next are computed, scores in a precision of their own.
+    """
+
+    def __init__(self, ask: Ask, schedule: Schedule, precision: torch.dtype) -> None:
+        self.ask, self._schedule = ask, schedule
+        self._kinds = {"values": precision}
+        if schedule.random:
+            self._kinds |= {"standard_error": torch.float32, "n_draws": torch.int32, "ess": torch.float32}
+        self._results: dict[str, Any] = {}
+        series, device = len(ask.x), ask.x.device
+        self._n_evals = torch.zeros(series, dtype=torch.int32, device=device)
+        self._curve = torch.full((series, len(schedule.stages)), torch.nan, device=device)
+
+    def begin(self, paths: GradientPath) -> None:
+        """Begin with a block of series."""
+        points, precision = self._schedule.stages[0], self.ask.precision
+        self.evidence = Evidence(self.ask, points, straight=paths.straight) if self.ask.checked else None
+        self._straight, self._parts = paths.straight, list[Tensor]()
         self._mean: ControlVariateMean | WeightedMean | WeightedSum | None = None  # by what the points are
         if paths.controlled:
-            self._mean = ControlVariateMean(paths.scale.to(ask.precision), ask.model)
-        self._before: Tensor | None = None
-        self._parts: tuple[Tensor, ...] = ()
+            self._mean = ControlVariateMean(paths.scale.to(precision), self.ask.model)
 
     def add(self, found: Gradients, at: Points, batch: slice, scores: list[Tensor], *, starts: bool) -> None:
         """Take the gradients of some points, and the scores of what was read beside them, first of the start."""
         gradient, score, _, block = found
-        if starts and block.clean_score is not None and scores[0].ndim == 1:
-            delta = block.clean_score - scores[0]
-            self._buffer.delta(block.rows, delta)
-            if isinstance(self._mean, ControlVariateMean):
-                self._mean.change = delta.to(self.ask.precision)
+        precision, mean, clean = self.ask.precision, self._mean, block.clean_score
+        if starts and clean is not None and scores[0].ndim == 1:
+            delta = clean - scores[0]
+            self._write("delta", block.rows, delta, torch.get_default_dtype())
+            if isinstance(mean, ControlVariateMean):
+                mean.change = delta.to(precision)
             if self.evidence is not None:
                 self.evidence.delta = delta
-        precision = self.ask.precision
-        cells = None
-        if isinstance(self._mean, ControlVariateMean) and at.active is not None and at.step is None:
-            cells = self._mean.over_cells(gradient, at.active)
+        cells = mean.over_cells(gradient, at.active, at.step) if isinstance(mean, ControlVariateMean) else None
         if self.evidence is not None:
-            self.evidence.add(block, batch, at.z, gradient, score, at.position, scores, cells)
+            self.evidence.add(found, batch, at.z, at.position, scores, cells)
         gradient = gradient.to(precision)
-        if self._mean is None:
-            sums = at.active is None and not self._schedule.random
-            self._mean = WeightedSum() if sums else WeightedMean(errors=self._schedule.random)
-        steps = _steps(at, precision)
-        if at.step is not None and steps is None:
-            gradient = gradient * at.step
-        if not isinstance(self._mean, ControlVariateMean):
-            active = None if at.active is None else at.active.to(precision)
-            more = () if isinstance(self._mean, WeightedSum) else (active, steps)
-            self._mean.add(gradient, at.weight, *more)
+        step, mean_step = (None if part is None else part.to(precision) for part in (at.step, at.mean_step))
+        if at.step is not None and mean_step is None:
+            gradient, step = gradient * at.step, None
+        if isinstance(mean, ControlVariateMean):
+            if at.active is None or at.position is None or clean is None:
+                raise RuntimeError("A controlled mean needs masks and positions.")
+            gap = None if score.ndim > 2 else (clean[:, None] - score).to(precision)
+            mean.add(gradient, at.weight, at.active, at.position, gap, step, mean_step, cells)
             return
-        if at.active is None or at.position is None or block.clean_score is None:
-            raise RuntimeError("A controlled mean needs masks, positions and the score of the series.")
-        gap = None if score.ndim > 2 else (block.clean_score[:, None] - score).to(precision)
-        self._mean.add(gradient, at.weight, at.active, at.position, gap, steps, cells)
+        if mean is None:
+            plain = at.active is None and not self._schedule.random
+            self._mean = mean = WeightedSum() if plain else WeightedMean()
+        if isinstance(mean, WeightedSum):
+            mean.add(gradient, at.weight)
+        else:
+            active = None if at.active is None else at.active.to(precision)
+            mean.add(gradient, at.weight, active, step, mean_step)
 
     def look(
         self, rows: slice | Tensor, block: Block, paths: GradientPath, stage: int, n_evals: int
     ) -> Tensor | None:
         """Estimate after a stage, and tell for each series whether it is good enough; None if all go on."""
-        self._before = self._parts[0] if self._parts else None
+        before = self._parts[0] if self._parts else None
         observed = None if self.ask.mask is None else block.observed
-        if isinstance(self._mean, WeightedSum):
-            values = paths.scale * self._mean.mean(paths.scale.shape)
-            self._parts = (values if observed is None else values.where(observed, 0),)
-            return None
-        if self._mean is None:
-            raise RuntimeError("There are no points yet.")
         unmet = None if self.evidence is None else self.evidence.unmet
-        if isinstance(self._mean, ControlVariateMean) and observed is None:
-            *four, error = self._mean.judged(unmet)
-            self._parts = tuple(four)
-        else:
-            parts = _finish(self._mean.result(), None if paths.controlled else paths.scale, observed)
-            if unmet is not None:
-                parts = parts[0], with_unmet(parts[1], unmet, paths.scale), *parts[2:]
-            self._parts = parts
-            if not self._schedule.random:
-                return None
-            error = relative_error(parts[0], parts[1], observed, parts[3] if paths.controlled else None)
-        values = self._parts[0]
-        self._buffer.look(rows, stage, error)
-        done = self._schedule.converged(error, values, self._before, block.observed)
+        if isinstance(self._mean, ControlVariateMean):
+            *self._parts, error = self._mean.result(observed, unmet)
+        elif isinstance(self._mean, WeightedMean):
+            *self._parts, error = self._mean.result(paths.scale, observed, unmet)
+        elif self._mean is not None:
+            values = paths.scale * self._mean.mean(paths.scale.shape)
+            self._parts = [values if observed is None else values.where(observed, 0)]
+        if not self._schedule.random:
+            return None
+        self.ask.progress.host_writer.write(self._curve[:, stage], rows, error)
+        done = self._schedule.converged(error, self._parts[0], before, block.observed)
         if done is not None and self.evidence is not None and self._schedule.tolerance is not None:
-            done = done & (self.evidence.hidden(values, n_evals) <= self._schedule.tolerance)
+            done = done & (self.evidence.hidden(self._parts[0], n_evals) <= self._schedule.tolerance)
         return done
 
-    def finish(self, rows: slice | Tensor, n_evals: int, *, straight: bool) -> None:
-        """Hand over the results."""
-        totals = None if self.evidence is None else self.evidence.totals()
-        self._buffer.finish(rows, self._parts, n_evals, totals, straight=straight)
-
-    def leave(self, everyone: Tensor, ready: Tensor, others: Tensor, n_evals: int) -> None:
-        """Hand over the results of some series, and go on with the others."""
-        totals = None if self.evidence is None else self.evidence.totals()[ready]
-        some = tuple(part[ready] for part in self._parts)
-        self._buffer.finish(everyone[ready.cpu()], some, n_evals, totals, straight=False)
-        self._parts = tuple(part[others] for part in self._parts)
-        if isinstance(self._mean, ControlVariateMean):
-            self._mean.take(others)
+    def finish(self, rows: slice | Tensor, n_evals: int, ready: slice | Tensor = slice(None)) -> None:
+        """Note the results of some series, those of the block that are ``ready``, by default all."""
+        for (name, kind), part in zip(self._kinds.items(), self._parts, strict=False):
+            self._write(name, rows, part[ready], kind)
+        self._n_evals[rows] = n_evals
         if self.evidence is not None:
-            self.evidence.take(others)
+            self._write("evidence", rows, self.evidence.totals()[ready], torch.float64)
+
+    def take(self, rows: Tensor) -> None:
+        """Go on with some series of the block."""
+        self._parts = [part[rows] for part in self._parts]
+        if isinstance(self._mean, ControlVariateMean):
+            self._mean.take(rows)
+        if self.evidence is not None:
+            self.evidence.take(rows)
+
+    def _write(self, name: str, rows: slice | Tensor, part: Tensor, kind: torch.dtype) -> None:
+        """Write results of some series; where all come at once, these are the results."""
+        shape, device = (len(self._n_evals), *part.shape[1:]), self._n_evals.device
+        if name not in self._results:
+            if part.shape == shape and part.device == device and isinstance(rows, slice):
+                self._results[name] = part.to(kind).contiguous()
+                return
+            self._results[name] = torch.empty(shape, dtype=kind, device=device)
+        self.ask.progress.host_writer.write(self._results[name], rows, part)
+
+    def estimate(self) -> Estimate:
+        """Return everything, once it has been written."""
+        evidence, check = self._results.pop("evidence", None), None
+        if evidence is not None:
+            check = judge_gradients(
+                evidence, self._results["values"], self._results.get("delta"), self.ask, straight=self._straight
+            )
+        estimate = Estimate(**self._results, n_evals=self._n_evals, gradient_check=check)
+        if not self._schedule.random:
+            return estimate
+        looks = torch.tensor(self._schedule.stages, dtype=torch.int32).cumsum(0, dtype=torch.int32)
+        if self._schedule.tolerance is not None:  # nobody may have needed all stages
+            looks = looks[looks <= self._n_evals.max().cpu()]
+        return estimate._replace(curve_samples=looks, curve_error=self._curve[:, : len(looks)])
 
 
-def _steps(at: Points, precision: torch.dtype) -> DrawnSteps | None:
-    """Return how far points move, where the mean of that is known."""
-    if at.step is None or at.mean_step is None:
-        return None
-    return DrawnSteps(at.step.to(precision), at.mean_step.to(precision))
-
-
-class BlockRunner:
-    """Takes series, block by block, through the stages of a schedule, for one target or several."""
+class Integral:
+    """The integrals of some targets over the same points: takes series, block by block, through the stages."""
 
     def __init__(
         self,
         asks: Sequence[Ask],
         schedule: Schedule,
         path: Callable[[Block, int], GradientPath],
-        buffers: Sequence[ResultBuffer],
         batching: Batching,
+        precision: torch.dtype = torch.float32,
     ) -> None:
-        self.asks, self.schedule, self.path, self.buffers, self.batching = asks, schedule, path, buffers, batching
+        self._asks, self._schedule, self._path, self.batching = asks, schedule, path, batching
+        self._targets = [TargetIntegral(ask, schedule, precision) for ask in asks]
         self._prefetcher: Prefetcher[tuple[Block, GradientPath]] = Prefetcher(asks[0].device)
 
-    def _prepared(self, rows: slice) -> tuple[Block, GradientPath]:
-        block = self.asks[0].block(rows)
-        return block, self.path(block, 0)
+    def estimates(self) -> list[Estimate]:
+        """Return the result of each target, once all series have passed."""
+        for ask in self._asks:
+            ask.progress.host_writer.flush()
+        return [target.estimate() for target in self._targets]
 
-    def run(self, rows: slice, size: int) -> None:
-        """Take some series through the stages, ``size`` sequences a pass; whatever is good enough stays behind."""
-        block, paths = self._prefetcher.take((rows.start, rows.stop), lambda: self._prepared(rows))
+    def _prepared(self, rows: slice, known: Block | None = None) -> tuple[Block, GradientPath]:
+        block = known or self._asks[0].block(rows)
+        return block, self._path(block, 0)
+
+    def run(self, rows: slice, size: int, known: Block | None = None) -> None:
+        """Take some series through the stages, ``size`` sequences a pass; whatever is good enough stays behind.
+
+        Meanwhile the next ones are prepared, unless their block, its target ``known``, is made by the caller.
+        """
+        asks, targets, stages = self._asks, self._targets, self._schedule.stages
+        key = rows.start, rows.stop
+        block, paths = self._prefetcher.take(key, lambda: self._prepared(rows, known))
         paths = paths.resample() or paths
-        if rows.start > 0:
-            self.asks[0].verify_once()
-        self.through_stages(block, paths, size)
-        total = len(self.asks[0].x)
-        following = self.batching.next_rows(rows.stop, total, self.schedule.together)
-        if following.start < total:
-            self._prefetcher.prepare((following.start, following.stop), lambda: self._prepared(following))
-        for ask in self.asks:
-            ask.progress.host_writer.flush(earlier=True)
-
-    def through_stages(self, block: Block, paths: GradientPath, size: int) -> None:
-        """Go through the stages, ``size`` sequences a pass; series that are good enough stay behind."""
-        pairs = zip(self.asks, self.buffers, strict=True)
-        runs = [TargetRun(ask, self.schedule, buffer, paths) for ask, buffer in pairs]
-        blocks, rows = [block] * len(runs), block.rows
+        if known is None and rows.start > 0:
+            asks[0].verify_once()
+        for target in targets:
+            target.begin(paths)
+        blocks = [block] * len(targets)
         if block.target is None and size // len(block.x) <= 1:  # no place beside a path point
-            blocks = with_targets(self.asks, block)
+            blocks = with_targets(asks, block)
         left, n_evals = torch.arange(rows.start, rows.stop), 0  # which series go on, and points so far
-        for stage, points in enumerate(self.schedule.stages):
-            paths = paths if stage == 0 else self.path(blocks[0], stage)
-            blocks = self._add(runs, blocks, paths, stage, size // len(blocks[0].x))
+        for stage, points in enumerate(stages):
+            paths = paths if stage == 0 else self._path(blocks[0], stage)
+            self._add(blocks, paths, stage, size // len(blocks[0].x))
             n_evals += points
             here = rows if len(left) == len(block.x) else left
-            looks = [run.look(here, each, paths, stage, n_evals) for run, each in zip(runs, blocks, strict=True)]
-            done = looks[0]  # of a single target: several have no tolerance
-            if n_evals == self.schedule.points or (done is not None and bool(done.all())):
-                for run in runs:
-                    run.finish(here, n_evals, straight=paths.straight)
-                return
+            both = zip(targets, blocks, strict=True)
+            done, *_ = [target.look(here, one, paths, stage, n_evals) for target, one in both]  # several: None
+            if stage == len(stages) - 1 or (done is not None and bool(done.all())):
+                for target in targets:
+                    target.finish(here, n_evals)
+                break
             if done is not None and paths.controlled and bool(done.any()):
                 ready, others = done.nonzero()[:, 0], (~done).nonzero()[:, 0]
-                runs[0].leave(left, ready, others, n_evals)
+                targets[0].finish(left[ready.cpu()], n_evals, ready)
+                targets[0].take(others)
                 left, blocks = left[others.cpu()], [blocks[0].take(others)]
+        following = self.batching.next_rows(rows.stop, len(asks[0].x), self._schedule.together)
+        if known is None and following.start < following.stop:
+            key = following.start, following.stop
+            self._prefetcher.prepare(key, lambda: self._prepared(following))
+        for ask in asks:
+            ask.progress.host_writer.flush(earlier=True)
 
-    def _add(
-        self, runs: Sequence[TargetRun], blocks: Sequence[Block], paths: GradientPath, stage: int, room: int
-    ) -> list[Block]:
-        """Add the points of a stage, and return the blocks, their targets now known."""
-        blocks, points = list(blocks), self.schedule.stages[stage]
-        for batch in slices(points, even(points, max(1, room))):
-            at = paths.at(batch)
-            start = paths.start if stage == 0 and batch.start == 0 else None
-            rows = [] if start is None else [start]
-            extra: list[Tensor] = []
-            ends, moving = None, self._moving(paths, at, batch, points)
-            for run in runs:  # the same for all, and each is told that it will be read
-                if run.evidence is not None:
-                    extra = run.evidence.extra_points(blocks[0], at.z, batch, start, straight=paths.straight)
-                    ends = run.evidence.far_ends(blocks[0], moving, batch, points)
-            found = self._differentiate(at.z, blocks, [*rows, *extra], ends, room)
-            for place, (run, (gradients, scores)) in enumerate(zip(runs, found, strict=True)):
-                run.add(gradients, at, batch, scores, starts=start is not None)
-                blocks[place] = gradients.block
-        return blocks
+    def _add(self, blocks: list[Block], paths: GradientPath, stage: int, room: int) -> None:
+        """Add the points of a stage; the targets of the blocks are known then.
 
-    def _moving(self, paths: GradientPath, at: Points, batch: slice, points: int) -> Tensor | None:
-        """Return what moves in the first points of a stage, however few of them the first pass takes."""
-        if batch.start > 0 or paths.straight or paths.start is None or not self.asks[0].checked:
-            return None
-        near = near_baseline(points)
-        return at.active if batch.stop >= near else paths.at(slice(0, near)).active
-
-    def _differentiate(
-        self, z: Tensor, blocks: Sequence[Block], rows: list[Tensor], ends: Tensor | None, room: int
-    ) -> Iterator[tuple[Gradients, list[Tensor]]]:
-        """Return for each target gradients and scores of path points, and the scores of some more rows per series.
-
-        They ride along where there is room for them, and so do ``ends``, (series, rows, time, channel); many of
-        them together are read without a gradient.
+        Some more rows per series ride along where there is room for them, and so do far ends, of which there are
+        many; the others are read without a gradient.
         """
-        if ends is not None and room >= ROOM:
-            rows, ends = [*rows, *ends.unbind(1)], None
-        riding = rows if room >= ROOM else rows[: 1 if room > 1 and blocks[0].target is None else 0]
-        together = torch.stack(riding, 1) if riding else None
-        found = compute_gradients(self.asks, z, blocks, together)
-        later = [row[:, None] for row in rows[len(riding) :]]
-        later += [] if ends is None else torch.split(ends, max(1, room), 1)
-        late: list[Tensor] | None = None  # outputs of these
-        for ask, each in zip(self.asks, found, strict=True):
-            scores = [] if each.beside is None else list(each.beside.unbind(1))
-            with torch.no_grad():
-                if late is None:
-                    late = [ask.raw_outputs(row, blocks[0]) for row in later]
-                for raw, row in zip(late, later, strict=True):
-                    scores += ask.scores_of(raw, each.block, row).unbind(1)
-            yield each, scores
-
-
-def _finish(estimate: Means, scale: Tensor | None, observed: Tensor | None) -> tuple[Tensor, ...]:
-    """Turn means into scores; unobserved cells hold 0 everywhere."""
-    mean, error, points, effective = estimate
-    if scale is not None:
-        mean, error = scale * mean, torch.where(error.isinf(), torch.inf, scale.abs() * error)
-    parts = mean, error, points, effective
-    return parts if observed is None else tuple(part.where(observed, 0) for part in parts)
+        points = self._schedule.stages[stage]
+        for batch in slices(points, even(points, max(1, room))):
+            at, first = paths.at(batch), batch.start == 0
+            start = paths.start if stage == 0 and first else None
+            rows, ends, moving = [] if start is None else [start], None, None
+            if first and self._asks[0].checked and not paths.straight and paths.start is not None:
+                *_, near = candidates(points)  # however few of them this pass takes
+                moving = at.active if batch.stop >= near else paths.at(slice(0, near)).active
+            extra: list[Tensor] = []
+            for target in self._targets:  # the same for all, and each is told that it will be read
+                if target.evidence is not None:
+                    extra, ends = target.evidence.extra_points(blocks[0], at.z, batch, points, start, moving)
+            rows += extra
+            if ends is not None and room >= ROOM:
+                rows, ends = [*rows, *ends.unbind(1)], None
+            riding = rows if room >= ROOM else rows[: 1 if room > 1 and blocks[0].target is None else 0]
+            later = [row[:, None] for row in rows[len(riding) :]]
+            later += [] if ends is None else torch.split(ends, max(1, room), 1)
+            outputs: list[Tensor] = []  # of these
+            passes = compute_gradients(self._asks, at.z, blocks, torch.stack(riding, 1) if riding else None)
+            for place, (target, found) in enumerate(zip(self._targets, passes, strict=True)):
+                scores = [] if found.beside is None else list(found.beside.unbind(1))
+                with torch.no_grad():
+                    outputs = outputs or [target.ask.raw_outputs(row, found.block) for row in later]
+                    for raw, row in zip(outputs, later, strict=True):
+                        scores += target.ask.scores_of(raw, found.block, row).unbind(1)
+                target.add(found, at, batch, scores, starts=start is not None)
+                blocks[place] = found.block
