@@ -25,10 +25,9 @@ from tempograd.core.errors import InputError, MissingExtraError, ModelError, bri
 from tempograd.core.question import Function, Question
 from tempograd.engine import Ask, Block, Call, frozen
 from tempograd.engine.ask import AskProgress
-from tempograd.engine.calls import Adapted, FixedInputs, require_torch
 from tempograd.engine.conventions import as_model
 from tempograd.engine.model import mutable_if_needed
-from tempograd.engine.outputs import numbers_of
+from tempograd.engine.predictor import Adapted, numbers_of, require_torch
 from tempograd.explainers.timing import draw_whole
 from tempograd.sampling.integration import GradientPath, Integral
 from tempograd.sampling.segments import warn_of_rare_cells
@@ -179,12 +178,12 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
         scored = _Scored(tensors, _target_of(target, len(tensors[0])), additional_forward_args)
         with frozen(self.forward_func):
             ask = Ask.create(
-                Adapted(scored, self.forward_func),
+                Adapted(self.forward_func, scored),
                 _joined(tensors),
                 Question(target=0, output="raw", baseline=_joined(starts)),
                 seed=self.seed,
                 batch_size=internal_batch_size,
-                call=Call(fixed=FixedInputs({})),  # which says that rows matter
+                call=Call(fixed=()),  # which says that rows matter
                 progress=AskProgress(fits=True),  # the model fails with its own words
             )
             ask = replace(ask, device=ask.x.device, dtype=ask.x.dtype)  # the inputs go to the model as they are

@@ -48,10 +48,10 @@ def refused(match, call, *given):
 
 
 UNUSABLE = {
-    "nothing": (lambda z: None, "must return a tensor, got NoneType"),
-    "text": (lambda z: "yes", "must return a tensor, got str"),
-    "dict": (lambda z: {"classes": 3}, r"one dict that holds classes \(int\), and no floating-point tensor"),
-    "empty": (lambda z: (), "must return a tensor, got tuple"),
+    "nothing": (lambda z: None, "must return a floating-point tensor with one row per series, got one NoneType"),
+    "text": (lambda z: "yes", "tensor with one row per series, got one str"),
+    "dict": (lambda z: {"classes": 3}, r"got one dict that holds classes \(int\): pass a function"),
+    "empty": (lambda z: (), "tensor with one row per series, got one tuple"),
     "outputs": (lambda z: (base(z), z), r"outputs, 0 \(batch, 2\) and 1 \(batch, 5, 3\): pass .*pick=0\) or"),
     "scalar": (lambda z: base(z).sum(), r"must return one row per series: \d+ series gave shape \(\)"),
     "other batch": (lambda z: base(z)[:1].repeat(len(z) + 1, 1), "must return one row per series"),

@@ -20,6 +20,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.engine import Call, fingerprint, owner, place
+from tempograd.engine.conventions import as_model
 from tempograd.engine.model import modules_of
 from tests.helpers.models import series
 
@@ -511,8 +512,8 @@ def test_names_of_classes_come_from_the_estimator():
     assert tg.explain(ridge, SERIES, "occlusion", target="up").classes == ("up",)
     three = RidgeClassifier().fit(FLAT, np.where(TRAIN[:, 0, 0] > 1, "top", words))
     assert tg.explain(three, SERIES, "occlusion").classes is None
-    assert tg.engine.as_model(LogisticRegression().fit(FLAT, LABELS + 1)).classes == ("1", "2")
-    assert tg.engine.as_model(ESTIMATORS["pipeline"]).classes is None
+    assert as_model(LogisticRegression().fit(FLAT, LABELS + 1)).classes == ("1", "2")
+    assert as_model(ESTIMATORS["pipeline"]).classes is None
 
 
 FUNCTIONS = {

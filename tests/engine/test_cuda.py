@@ -8,7 +8,7 @@ from tempograd.core.question import Question
 from tempograd.engine import Ask
 from tempograd.engine.cuda import HostWriter, NotCapturableError, Prefetcher, plain_state
 from tempograd.engine.gradients import _gradient_pass, compute_gradients
-from tempograd.engine.guesses import findings
+from tempograd.engine.outputs import findings
 from tempograd.models import build
 from tests.helpers.models import Recurrent, series, smooth
 

@@ -6,7 +6,8 @@ from torch import nn
 
 import tempograd as tg
 import tempograd.engine.outputs as module
-from tempograd.engine.outputs import forward, resumed, resumes, spans
+from tempograd.engine.outputs import resumed, resumes, spans
+from tempograd.engine.predictor import forward
 from tempograd.explainers import AugmentedOcclusion, Occlusion
 from tempograd.metrics import METRICS, evaluate, removal_curve
 from tempograd.models import MODELS, build

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.engine.outputs import forward
+from tempograd.engine.predictor import forward
 from tempograd.engine.second_look import FEW, look_again
 from tempograd.models import build
 from tests.helpers.models import Recurrent, series, smooth

@@ -13,7 +13,7 @@ from torch import nn
 import tempograd as tg
 from tempograd.engine import frozen
 from tempograd.engine.model import computing, exact, rounding
-from tempograd.engine.outputs import forward
+from tempograd.engine.predictor import forward
 from tests.helpers.models import Recurrent, series
 
 

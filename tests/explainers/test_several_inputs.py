@@ -187,7 +187,7 @@ def test_companions_may_be_texts_and_constants():
         output="raw",
     )
     assert found.values[:, 0, 0].tolist() == [2, 4, 6]
-    assert found[1].call.fixed.rows["word"] == ["bb"]
+    assert found[1].call.fixed["word"] == ["bb"]
 
 
 def test_unobserved_cells_of_each_input_are_left_alone(ward, inputs):
@@ -310,9 +310,9 @@ def test_a_model_that_takes_other_inputs(said, case, x):
 
 
 def test_sizes_that_do_not_fit():
-    with pytest.raises(tg.TempogradError, match=r"The model cannot take past \(batch, 4, 2\), age \(batch\): "):
+    with pytest.raises(tg.TempogradError, match=r"The model cannot take past \(batch, 4, 2\), age \(batch,\): "):
         tg.explain(Picky(), {"past": torch.ones(2, 4, 2), "age": torch.ones(2)})
-    with pytest.raises(tg.TempogradError, match=r"The model cannot take \(batch, 4, 2\), age \(batch\): "):
+    with pytest.raises(tg.TempogradError, match=r"The model cannot take \(batch, 4, 2\), age \(batch,\): "):
         tg.explain(Picky(), tg.Series(torch.ones(2, 4, 2), fixed={"age": torch.ones(2)}))
 
 

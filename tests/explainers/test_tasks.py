@@ -9,7 +9,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.core.errors import InputError, ModelError
-from tempograd.engine.tasks import TASKS
+from tempograd.engine.outputs import TASKS
 from tempograd.typing import Task
 from tests.helpers.models import Recurrent, linear, series
 

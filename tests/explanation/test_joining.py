@@ -138,8 +138,8 @@ def test_several_inputs_survive_a_file(tmp_path):
     assert read.inputs == ("past", "static")
     assert read["static"].channels == ("age", "sex", "weight")
     assert torch.equal(read["static"].x, STATIC)
-    assert torch.equal(read.call.fixed.rows["weight"], WEIGHT)
-    assert read.call.fixed.rows["words"] == [f"w{i}" for i in range(6)]
+    assert torch.equal(read.call.fixed["weight"], WEIGHT)
+    assert read.call.fixed["words"] == [f"w{i}" for i in range(6)]
     for metrics in (["cpd", "comprehensiveness"], ["prediction_difference"]):
         ours, theirs = (
             tg.evaluate(weighed, each, metrics=metrics, of="score", k=5) for each in (read[2:4], found[2:4])

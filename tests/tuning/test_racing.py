@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.engine.outputs import PassesError
+from tempograd.engine.predictor import PassesError
 from tempograd.tuning import racing
 from tempograd.tuning.racing import by_luck, plan
 from tempograd.tuning.trials import Bench, Scored

@@ -3,13 +3,13 @@
 Experimental: authors of methods may build on it, and its names may still change with each minor release.
 """
 
-from tempograd.engine.ask import Ask, Block
+from tempograd.engine.ask import Ask
+from tempograd.engine.background import Block
 from tempograd.engine.batching import Batching, slices
-from tempograd.engine.calls import Call
 from tempograd.engine.gradients import compute_gradients
 from tempograd.engine.model import Model, fingerprint, frozen, owner, place
 from tempograd.engine.outputs import apply_link, both_logits, default_class, one_logit, select_target
-from tempograd.engine.predictor import Predictor
+from tempograd.engine.predictor import Call, Predictor
 from tempograd.engine.prefixes import Prefixes, at_every_step
 
 __all__ = [

@@ -15,55 +15,33 @@ from tempograd.core.checks import run_checks
 from tempograd.core.errors import InputError, ModelError
 from tempograd.core.findings import arg
 from tempograd.core.question import Question
-from tempograd.engine.background import LOOKED, LOOKS, Background, pooled
+from tempograd.engine.background import LOOKED, LOOKS, Background, Block, pooled
 from tempograd.engine.batching import DEFAULT, Batching, suits_cpu
-from tempograd.engine.calls import Call
 from tempograd.engine.cuda import HostWriter
-from tempograd.engine.guesses import Findings
 from tempograd.engine.inputs import Region
 from tempograd.engine.model import Model, modules_of, owner, place
 from tempograd.engine.outputs import (
     OUTPUTS,
+    STEPS,
+    TASKS,
+    Findings,
     apply_link,
     by_class,
     class_count,
     default_class,
-    forward,
+    found_task,
+    link_for,
+    named_target,
     resolve_steps,
     resolve_target,
     resumed,
     select_target,
 )
-from tempograd.engine.tasks import STEPS, TASKS, check_steps, found_task, link_for, named_target
+from tempograd.engine.predictor import Call, forward
 from tempograd.targets import mean
 from tempograd.typing import Picker
 
 _fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
-
-
-class Block(NamedTuple):
-    """A few series on the model's device. Cells that were not observed have their own value as baseline."""
-
-    rows: slice
-    x: Tensor  # (series, time, channel)
-    baseline: Tensor
-    observed: Tensor
-    ids: Tensor  # (series,)
-    lengths: Tensor  # (series,)
-    index: Tensor  # type: ignore[assignment]  # (series,), which of all series they are; hides tuple.index
-    target: Tensor | Picker | None = (
-        None  # (series,), (series, time) or a function; None before the series was read
-    )
-    steps: Tensor | Literal["own"] | None = None  # (series, time), "own" or None
-    clean_score: Tensor | None = None  # (series, …): score of the series themselves, known with the target
-    background: Background | None = None  # whose values samples are compared with, instead of the baseline
-
-    def take(self, kept: Tensor) -> "Block":
-        """Go on with some of the series; ``rows`` stays that of all."""
-        parts: dict[str, Any] = {
-            name: part[kept] for name, part in self._asdict().items() if isinstance(part, Tensor)
-        }
-        return self._replace(**parts)
 
 
 class Reading(NamedTuple):
@@ -148,7 +126,6 @@ class Ask:
         """Check a question about series; the model must already be frozen."""
         if question.output is not None:
             validation.check_choice(question.output, "output", OUTPUTS)
-        check_steps(question.steps, task)
         called = validation.check_classes(classes, None)
         question = replace(question, target=named_target(question.target, called))
         if question.steps is not None:
@@ -285,7 +262,7 @@ class Ask:
         block = block._replace(target=target, steps=steps)
         score = self.score(self.apply_link(raw), block, 1, block.x) if known is None else known.score
         if callable(target):
-            progress.findings.add_picked(score)
+            progress.findings.picked.append(score.detach().sum(dtype=torch.float64))
         if score.ndim == 1:
             if progress.prediction is None:
                 progress.prediction = torch.full((len(self.x),), torch.nan, device=self.x.device)
@@ -307,7 +284,7 @@ class Ask:
 
     def verify_once(self) -> None:
         """Verify the first block's outputs, so that a long run fails early; waits for no later work."""
-        self.progress.findings.verify_once(self.output, self.x.shape[1:])
+        self.progress.findings.verify(self.output, self.x.shape[1:], first=True)
 
     def verify(self, values: Tensor | None = None) -> None:
         """Refuse NaN and probabilities among the clean outputs, and NaN among the results.
@@ -398,9 +375,22 @@ class Ask:
         whole, asked, output = tuple(raw.shape[1:]), self.question, self.output
         task = self.task_of(whole)
         per_step = task == "per_step" and len(whole) == 2 and whole[0] == self.time
+        if asked.steps is not None and not per_step:
+            raise InputError(
+                f"{arg:question.steps} is for models with one output per time step, "
+                f"{arg:predictor.task=per_step}, and the task is {task!r}: pass {arg:question.target} to choose "
+                "an output."
+            )
         columns = whole[-1] if task is None else TASKS[task].columns(whole)
         validation.check_classes(self.classes, class_count(columns, output))
-        averaged = _averaged(asked.target, task, whole, columns)
+        usual = TASKS[task].target if asked.target is None and columns > 1 and task is not None else None
+        if usual == "none":
+            choice = f"an address such as {(0,) * len(whole)}" if len(whole) > 1 else f"0 to {columns - 1}"
+            raise InputError(
+                f"The model returns {columns} numbers per series, and the task {task!r} has no predicted class to "
+                f"choose one by: pass {arg:question.target}, {choice}."
+            )
+        averaged = whole if usual == "mean" else ()
         target = mean() if averaged else asked.target
         axes = () if callable(target) or per_step or len(whole) == 1 else whole
         shape = (len(self.x), *([] if axes else whole[:-1]))
@@ -418,20 +408,6 @@ class Ask:
         asked = self.question
         picked, chosen = callable(asked.target), asked.steps is not None
         return found_task(self.task, shape, self.time, asked.output, picked=picked, steps=chosen)
-
-
-def _averaged(target: Any, task: str | None, whole: tuple[int, ...], columns: int) -> tuple[int, ...]:
-    """Return the shape of a forecast of which no target was asked for; refuse to choose one of several numbers."""
-    if target is not None or columns == 1:
-        return ()
-    if task == "regression":
-        several = len(whole) > 1
-        choice = f"an address such as {(0,) * len(whole)}" if several else f"0 to {columns - 1}"
-        raise InputError(
-            f"The model returns {columns} numbers per series, and the task 'regression' has no predicted class "
-            f"to choose one by: pass {arg:question.target}, {choice}."
-        )
-    return whole if task == "forecast" else ()
 
 
 def _lengths(call: Call, mask: Tensor | None, x: Tensor) -> Tensor:

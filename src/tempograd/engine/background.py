@@ -15,7 +15,7 @@ other in that order and are left out.
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Literal, NamedTuple, Self, cast
 
 import torch
 from torch import Tensor
@@ -25,12 +25,9 @@ from tempograd.core.errors import InputError
 from tempograd.core.findings import arg
 from tempograd.core.rng import FAR, Stream, bits, keys, split
 from tempograd.engine.batching import CELLS, slices
-from tempograd.engine.calls import Call
 from tempograd.engine.inputs import is_several, pack_inputs
-from tempograd.typing import Array, Inputs
-
-if TYPE_CHECKING:
-    from tempograd.engine.ask import Block
+from tempograd.engine.predictor import Call
+from tempograd.typing import Array, Inputs, Picker
 
 BACKGROUND = "background"
 FINE = 22  # bits of a place within a part: with the part and the row, no product leaves 64 bits
@@ -41,6 +38,29 @@ LOOKS, LOOKED = 16, 1 << 10  # series whose mean score stands for that of the po
 
 Starts = Callable[[slice], Tensor]
 """Looks up what some samples of each series are compared with, (series, samples, time, channel)."""
+
+
+class Block(NamedTuple):
+    """A few series on the model's device. Cells that were not observed have their own value as baseline."""
+
+    rows: slice
+    x: Tensor  # (series, time, channel)
+    baseline: Tensor
+    observed: Tensor
+    ids: Tensor  # (series,)
+    lengths: Tensor  # (series,)
+    index: Tensor  # type: ignore[assignment]  # (series,), which of all series they are; hides tuple.index
+    target: Tensor | Picker | None = None  # (series,), (series, time) or a function; None before it was read
+    steps: Tensor | Literal["own"] | None = None  # (series, time), "own" or None
+    clean_score: Tensor | None = None  # (series, …): score of the series themselves, known with the target
+    background: "Background | None" = None  # whose values samples are compared with, instead of the baseline
+
+    def take(self, kept: Tensor) -> "Block":
+        """Go on with some of the series; ``rows`` stays that of all."""
+        parts: dict[str, Any] = {
+            name: part[kept] for name, part in self._asdict().items() if isinstance(part, Tensor)
+        }
+        return self._replace(**parts)
 
 
 @dataclass(frozen=True)
@@ -86,7 +106,7 @@ class Background:
         digest = hashlib.sha256(self.marks.cpu().numpy().tobytes())
         return f"{len(self.pool)} series:{digest.hexdigest()[:16]}"
 
-    def starts(self, block: "Block", samples: int, stage: int = 0, *, group: int | None = None) -> Starts:
+    def starts(self, block: Block, samples: int, stage: int = 0, *, group: int | None = None) -> Starts:
         """Draw for each sample of the series of a block what it is compared with.
 
         Cells that were not observed stay what they are. Each ``stage`` has draws of its own. Draws are spread
@@ -117,12 +137,12 @@ class Background:
         row = place * (len(self.pool) - (stop - first)) // (samples << FINE)
         return row + torch.where(row >= first, stop - first, 0)
 
-    def displacement(self, block: "Block") -> Tensor:
+    def displacement(self, block: Block) -> Tensor:
         """Return how far the cells of some series are from the pool: root mean squares, 0 where not observed."""
         square = self.spread + (block.x.double() - self.mean).square()
         return square.sqrt().to(block.x).where(block.observed, 0)
 
-    def mean_step(self, block: "Block") -> Tensor:
+    def mean_step(self, block: Block) -> Tensor:
         """Return how far they are from the mean of what can be drawn for them, 0 where not observed."""
         first, stop = self._own(block.x)
         share = len(self.pool) / (len(self.pool) - (stop - first)).double()  # of the pool, the rest

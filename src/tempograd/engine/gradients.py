@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from tempograd.core.errors import ModelError
-from tempograd.engine.ask import Ask, Block, Reading
+from tempograd.engine.ask import Ask, Reading
+from tempograd.engine.background import Block
 from tempograd.engine.cuda import CELLS, Tensors, run_captured
-from tempograd.engine.guesses import findings
 from tempograd.engine.model import Model, NotCapturableError
-from tempograd.engine.outputs import by_class, class_count, default_class, forward, select_target
+from tempograd.engine.outputs import by_class, class_count, default_class, findings, select_target
+from tempograd.engine.predictor import forward
 
 NO_GRAPH = (
     "The model's output does not depend on its input in a way autograd can see: it may run under no_grad, detach "

@@ -1,94 +1,188 @@
-"""What a model says: one row of real numbers per series, as probabilities or as it is, and the explained score."""
+"""What the outputs of a model are: one table of tasks, links, the explained score, and what clean outputs tell."""
 
 import math
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, Protocol, TypeGuard, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, get_args, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid
-from torch.nn.modules import module as nn_module
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, ModelError, TempogradError, brief
+from tempograd.core.checks import Check
+from tempograd.core.errors import InputError, ModelError, UnknownNameError, brief
 from tempograd.core.findings import arg
-from tempograd.engine.batching import Batching, out_of_memory
-from tempograd.engine.conventions import as_model, as_output, picked
-from tempograd.engine.model import Model, running, undisturbed_by_others
-from tempograd.engine.predictor import WithModules
+from tempograd.engine.batching import Batching
+from tempograd.engine.cuda import HostCopy
+from tempograd.engine.model import Model, owner, undisturbed_by_others
+from tempograd.engine.predictor import forward, numbers_of
+from tempograd.targets import TargetScore
 from tempograd.typing import Output, Picker
 
-WHOLE = {
-    *(torch.int8, torch.int16, torch.int32, torch.int64),
-    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+DECLARED = "tempograd_task"  # the attribute by which a model says its task
+EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
+KEPT = 2**14  # numbers of the first outputs that are kept for a second look
+OUTPUTS: tuple[Output, ...] = get_args(Output)
+SPAN = 25  # steps that go through a model that resumes at once
+WIDER = 4  # times as many series at once as of a model that needs all their steps
+
+
+class Outputs(NamedTuple):
+    """What the outputs of a task are.
+
+    Attributes
+    ----------
+    shape : str
+        What the model returns.
+    fits : callable
+        Whether one series' output of this shape, for series of so many steps, can be that.
+    link : {"probability", "sigmoid", "raw"}
+        What is applied to them.
+    columns : callable
+        How many of them there are to choose from, given the shape of one series' output.
+    target : {"predicted", "one", "mean", "none"}
+        What is explained by default: the predicted class, class 1, the mean, or, of several outputs, nothing.
+    """
+
+    shape: str
+    fits: Callable[[tuple[int, ...], int], bool]
+    link: Literal["probability", "sigmoid", "raw"]
+    columns: Callable[[tuple[int, ...]], int]
+    target: Literal["predicted", "one", "mean", "none"]
+
+
+def _last(shape: tuple[int, ...]) -> int:
+    return shape[-1]
+
+
+TASKS = {
+    "classification": Outputs(
+        "(batch, classes)", lambda shape, _: len(shape) == 1, "probability", _last, "predicted"
+    ),
+    "binary": Outputs("(batch, 1)", lambda shape, _: shape == (1,), "probability", _last, "one"),
+    "multilabel": Outputs("(batch, …)", lambda *_: True, "sigmoid", math.prod, "predicted"),
+    "regression": Outputs("(batch, …)", lambda *_: True, "raw", math.prod, "none"),
+    "forecast": Outputs("(batch, …)", lambda *_: True, "raw", math.prod, "mean"),
+    "per_step": Outputs(
+        "(batch, time, classes)",
+        lambda shape, time: len(shape) < 3 and shape[0] == time,
+        "probability",
+        _last,
+        "predicted",
+    ),
 }
-NUMBERS = WHOLE | {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+AS_THEY_ARE = tuple(name for name, row in TASKS.items() if row.link == "raw")
 
 
-def numbers_of(raw: Any, z: Tensor, who: str = "The model") -> Tensor:
-    """Return the output of ``who`` for series ``z`` as real numbers beside them, or say what is wrong with it.
+def told_task(task: Any, model: Model, target: Any, output: str | None) -> str | None:
+    """Return the task that the call, the model or a target for one task says, in this order.
 
-    Of an answer in parts it is the only one that can be the output, if there is one.
+    A target does not say more than the ``output`` that somebody chose.
+    """
+    if task is not None:
+        validation.check_choice(task, "task", tuple(TASKS))
+        return str(task)
+    declared = getattr(model, DECLARED, None) or getattr(owner(model), DECLARED, None)
+    if declared is not None:
+        validation.check_choice(declared, f"{DECLARED} of the model", tuple(TASKS))
+        return str(declared)
+    return target.task if isinstance(target, TargetScore) and output is None else None
+
+
+def link_for(output: str | None, task: str | None) -> str:
+    """Return what is applied to the model's raw outputs: "probability", "sigmoid" or "raw".
 
     Examples
     --------
-    >>> numbers_of(torch.tensor([[1, 2]]), torch.zeros(1, 4, 3))
-    tensor([[1., 2.]])
-    >>> numbers_of({"logits": torch.ones(1, 2), "loss": None}, torch.zeros(1, 4, 3))
-    tensor([[1., 1.]])
+    >>> link_for(None, "forecast"), link_for("probability", "multilabel"), link_for("raw", None)
+    ('raw', 'sigmoid', 'raw')
     """
-    found: Tensor = raw if isinstance(raw, Tensor) else as_output(picked(raw, None, len(z)), z)
-    fault = _fault(found, z, who)
-    if fault:
-        raise ModelError(fault)
-    if found.dtype in WHOLE:
-        return found.to(z.device, z.dtype)
-    return found if found.device == z.device else found.to(z.device)
+    link = "probability" if task is None else TASKS[task].link
+    if output == "probability" and link == "raw":
+        raise InputError(
+            f"{arg:question.output=probability} contradicts the task {task!r}, whose outputs are explained as "
+            f"they are: leave {arg:question.output} out, or pass {arg:predictor.task=classification} or "
+            f"{arg:predictor.task=multilabel} if they are logits."
+        )
+    return "raw" if output == "raw" else link
 
 
-def _fault(raw: Tensor, z: Tensor, who: str) -> str:
-    """Say what cannot be explained about a tensor; empty if nothing."""
-    if raw.is_nested or raw.layout is not torch.strided:  # such tensors cannot tell their shape or type
-        kind = "nested" if raw.is_nested else str(raw.layout).removeprefix("torch.").lstrip("_")
-        return f"{who} must return a dense tensor, got a {kind} one: return its to_dense() or a padded tensor."
-    if raw.is_meta:
-        return f"{who} returned a tensor on the device meta, which holds no numbers: load its weights first."
-    if raw.dtype == torch.bool:
-        return f"{who} must return numbers, got torch.bool: return the scores that its decisions are made from."
-    if raw.dtype not in NUMBERS:
-        return f"{who} must return real numbers, got {raw.dtype}: convert its output to torch.float32."
-    rows = len(z)
-    matching = raw.ndim > 0 and raw.shape[0] == rows
-    if matching and raw.numel() > 0:
-        return ""
-    least = "at least one number" if matching else "one row"
-    shape = tuple(raw.shape)
-    turned = not matching and z.ndim == 3 and (rows in shape[1:2] or shape[:1] == (z.shape[1],))
-    hint = f"; pass {arg:predictor.layout=TBD} if it takes (time, batch, channel)" if turned else ""
-    return f"{who} must return {least} per series: {rows} series gave shape {shape}{hint}."
-
-
-FAILURES = (RuntimeError, ValueError, AssertionError, IndexError, TypeError)  # assertions by exported programs
-OUTPUTS: tuple[Output, ...] = get_args(Output)
-ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two precisions
-    r"tensors to be on the same device|not at the same device|not on the expected device|same dtype"
-    r"|expected scalar type|Input type \(.*\) and (weight|bias) type"
+STEPS = (
+    Check(
+        "steps.function",
+        ("target", "steps"),
+        lambda target, steps: steps is None or not callable(target),
+        "{arg:question.steps} cannot be combined with a function as target",
+        "pick the steps in the function",
+        {"target": sum, "steps": 3},
+    ),
 )
-ARITY = re.compile(r"missing \d+ required|takes \d+ positional|takes from \d+ to")  # how Python counts arguments
-CALLING = {  # what only calls a model
-    *(__file__, nn_module.__file__),
-    *(function.__code__.co_filename for function in (WithModules.forward, as_model)),
-}
-LONG = 100  # characters of what torch says that a sentence can carry
-SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b|values to unpack", re.IGNORECASE)
-SPAN = 25  # steps that go through a model that resumes at once
-WIDER = 4  # times as many series at once as of a model that needs all their steps
-EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
+
+
+def found_task(
+    task: str | None, shape: tuple[int, ...], time: int, output: str | None, *, picked: bool, steps: bool
+) -> str | None:
+    """Return the task of a model whose output for one series has this shape, where the shape leaves no doubt.
+
+    ``task`` and ``output`` are what was said, ``picked`` that a function picks the score, which it may from any
+    shape, ``steps`` that some were chosen. None for several raw outputs, which may be classes or not.
+
+    Examples
+    --------
+    >>> found_task(None, (3,), 48, None, picked=False, steps=False)
+    'classification'
+    >>> found_task(None, (48, 3), 48, None, picked=False, steps=True)
+    'per_step'
+    """
+    if task is not None:
+        if not picked and not TASKS[task].fits(shape, time):
+            raise _contradiction(task, shape, time)
+        return "binary" if task == "classification" and shape == (1,) else task
+    by_step = len(shape) == 2 and shape[0] == time  # or a forecast of as many steps
+    if steps and by_step:
+        return "per_step"
+    if len(shape) == 1 and shape[0] > 1:
+        return None if output == "raw" else "classification"
+    if output == "raw" and (picked or not by_step):
+        return "regression" if shape == (1,) else "forecast"
+    if output is not None and shape == (1,):
+        return "binary"
+    if output is not None and picked:
+        return "per_step" if by_step else None
+    raise _unclear(shape, time)
+
+
+def _contradiction(task: str, shape: tuple[int, ...], time: int) -> ModelError:
+    shape = shape[:-1] if task == "per_step" and shape[1:] == (1,) else shape  # without the axis it was given
+    others = [name for name, row in TASKS.items() if row.fits(shape, time)]
+    steps = f" with {time} steps" if task == "per_step" else ""
+    return ModelError(
+        f"The model's output for one series has shape {shape}, and the task {task!r} means "
+        f"{TASKS[task].shape}{steps}: pass {arg:predictor.task} as {', '.join(others[:-1])} or {others[-1]}, or a "
+        "function as target.",
+        code="model.task",
+    )
+
+
+def _unclear(shape: tuple[int, ...], time: int) -> ModelError:
+    """Return the refusal of an output whose shape does not tell what it is."""
+    if shape == (1,):
+        return ModelError(
+            f"The model returns one number per series: pass {arg:predictor.task=binary} if it is a logit, whose "
+            f"sigmoid is explained, or {arg:predictor.task=regression} for the number as it is.",
+            code="model.task",
+        )
+    per_step = len(shape) == 2 and shape[0] == time
+    steps = f"{arg:predictor.task=per_step} for scores of classes at each step, " if per_step else ""
+    return ModelError(
+        f"The model's output for one series has shape {shape}: pass {steps}{arg:predictor.task=forecast} for "
+        f"numbers as they are, or {arg:predictor.task=multilabel} for one logit per label.",
+        code="model.task",
+    )
+
+
+# Links: probabilities, or numbers as they are
 
 
 def predict(model: Model, z: Tensor, output: str) -> Tensor:
@@ -104,19 +198,6 @@ def apply_link(raw: Tensor, output: str) -> Tensor:
     if output == "raw":
         return raw
     return raw.sigmoid() if output == "sigmoid" or raw.shape[-1] == 1 else raw.softmax(-1)
-
-
-def log_link(raw: Tensor, output: str) -> Tensor:
-    """Return the logarithms of :func:`by_class`, from the logits where there are any.
-
-    Examples
-    --------
-    >>> log_link(torch.tensor([[-200.0]]), "sigmoid")
-    tensor([[-200.]])
-    """
-    if output == "raw":
-        return raw.log()
-    return logsigmoid(raw) if output == "sigmoid" else both_logits(raw, output).log_softmax(-1)
 
 
 def by_class(raw: Tensor, output: str) -> Tensor:
@@ -155,235 +236,26 @@ def default_class(raw: Tensor, output: str) -> Tensor:
     return torch.ones_like(chosen) if one_logit(raw.shape[-1], output) else chosen
 
 
-# How many series a model is shown, for callers that have a budget
+# The explained score: target and steps
 
 
-class PassesError(Exception):
-    """The model would be shown more series than the caller allowed."""
-
-
-class PassCount:
-    """Series that the model was shown, and the most that it may be."""
-
-    def __init__(self, most: float = math.inf) -> None:
-        self.passes, self.most = 0, most
-
-    def add(self, series: int) -> None:
-        """Count some more, unless they would be too many."""
-        if self.passes + series > self.most:
-            raise PassesError
-        self.passes += series
-
-
-_counted: ContextVar[PassCount | None] = ContextVar("counted", default=None)
-
-
-@contextmanager
-def counting(count: PassCount) -> Iterator[None]:
-    """Count the series that any model is shown inside the block; PassesError before they are too many.
-
-    Passes that a GPU repeats from a recording are not seen.
-    """
-    token = _counted.set(count)
-    try:
-        yield
-    finally:
-        _counted.reset(token)
-
-
-def forward(model: Model, z: Tensor, shape: Sequence[int] | None = None) -> Tensor:
-    """Call the model and check that it returned one row per series.
-
-    It gets a copy, which it may work on in place, and never the memory of the caller. Where it cannot take series,
-    one sentence says so, with the ``shape`` of all of them, if that is given.
-    """
-    count = _counted.get()
-    if count is not None:
-        count.add(len(z))
-    try:
-        with running():
-            raw = numbers_of(as_model(model)(z.clone()), z)
-    except FAILURES as error:
-        message = _failed(error, z) or (None if shape is None else misfit(error, shape))
-        if message is None:
-            raise
-        raise ModelError(message) from error
-    return raw[:, None] if raw.ndim == 1 else raw
-
-
-def _failed(error: Exception, z: Tensor) -> str | None:
-    """Return one sentence for a model that cannot be called with series ``z`` alone, or computes elsewhere."""
-    if isinstance(error, RuntimeError):
-        return _plain(str(error), z)
-    if not isinstance(error, TypeError) or not ARITY.search(str(error)) or _deep(error):
-        return None
-    return (
-        f"The model cannot be called with series alone ({_first(str(error))}): pass the rest as "
-        f"{arg:series.fixed}, or with the series, by name, what is to be explained too."
-    )
-
-
-def _deep(error: Exception) -> bool:
-    """Tell whether an error comes from inside a model, rather than from the call of it."""
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    return frame is not None and frame.tb_frame.f_code.co_filename not in CALLING
-
-
-def _plain(said: str, z: Tensor) -> str | None:
-    """Return one sentence for what torch says of a model that leaves torch or computes elsewhere; else None."""
-    if "numpy() on Tensor that requires grad" in said:
-        return (
-            "The model turns its input into a numpy array, which has no gradient: use a method that needs none, "
-            "such as occlusion or lime."
+def named_target(target: Any, classes: Sequence[str] | None) -> Any:
+    """Return the number of the output that a name means; any other target as it is."""
+    if isinstance(target, TargetScore):
+        return target.named(classes)
+    if not isinstance(target, str):
+        return target
+    if classes is None:
+        raise InputError(
+            f"The target {brief(target)} is a name, and the outputs have none: pass {arg:predictor.classes} with "
+            "their names, or the number of one."
         )
-    if ELSEWHERE.search(said):
-        return (
-            f"The model got series in {z.dtype} on {z.device} and computes elsewhere or in another precision "
-            f"({_first(said)}): if a function hides its module, pass {arg:predictor.modules=[module]}."
-        )
-    return None
-
-
-def several_misfit(error: Exception, given: str) -> str | None:
-    """Return one sentence if a model failed because of its several inputs, which ``given`` tells; else None."""
-    if isinstance(error, TypeError):
-        if not (ARITY.search(str(error)) or "unexpected keyword" in str(error)) or _deep(error):
-            return None
-        return (
-            f"The model cannot be called with {given} ({_first(str(error))}): call inputs and fixed inputs what "
-            "its arguments are called."
-        )
-    if isinstance(error, TempogradError) or out_of_memory(error) or not SIZES.search(str(error)):
-        return None
-    return f"The model cannot take {given}: {_first(str(error))}."
-
-
-def misfit(error: Exception, shape: Sequence[int]) -> str | None:
-    r"""Return one sentence if a model failed because series (batch, time, channel) do not fit it.
-
-    Whatever else goes wrong inside a model is for its author, who needs the error as it is: None.
-
-    Examples
-    --------
-    >>> said = misfit(RuntimeError("Wrong size."), (5, 4, 9))
-    >>> print(*said.split(": "), sep="\n")
-    The model cannot take x of shape (5, 4, 9), read as (batch, time, channel)
-    Wrong size; {arg:series.layout} is the order of the axes of x, {arg:predictor.layout} that of the model.
-    """
-    if isinstance(error, TempogradError | TypeError) or out_of_memory(error) or not SIZES.search(str(error)):
-        return None
-    return (
-        f"The model cannot take x of shape {tuple(shape)}, read as (batch, time, channel): {_first(str(error))}; "
-        f"{arg:series.layout} is the order of the axes of x, {arg:predictor.layout} that of the model."
-    )
-
-
-def _first(said: str) -> str:
-    """Return the first line of what torch says, cut where it is long."""
-    line = (said.strip().splitlines() or [""])[0].rstrip(".")
-    return line if len(line) <= LONG else f"{line[: LONG - 1]}…"
-
-
-@runtime_checkable
-class Resumable(Protocol):
-    r"""A module whose class promises that ``forward`` is ``resume`` from no state, which is all it remembers.
-
-    After step :math:`t` such a model knows nothing of a series but its state :math:`h_t`, so
-
-    .. math:: f(x_{0 \ldots T-1}) = f\big(x_{t \ldots T-1} \mid h_t(x_{0 \ldots t-1})\big)
-
-    exactly. Series that differ from each other late only, such as one with another single cell replaced in each
-    copy, share the states of their beginnings: half of the work on average. The steps go through the model a span
-    at a time, which also keeps what it computes inside a processor's cache.
-    """
-
-    @property
-    def resumable(self) -> bool:
-        """Whether that is true of this very object, whose parts may have been exchanged."""
-
-    def resume(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the output after more steps (rows, time, channel), and the state (rows, …) after them."""
-
-
-def resumes(model: Model) -> TypeGuard[Resumable]:
-    """Tell whether a model can go on from its state.
-
-    The promise is that of one class: whoever changes what ``forward`` does, in a class derived from it or on the
-    object, has to make it anew. Hooks on any part may want to see all steps at once.
-    """
-    if not isinstance(model, nn.Module) or "resume" not in type(model).__dict__ or model.training:
-        return False
-    hooked = any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
-    hooked = hooked or not undisturbed_by_others()
-    return not hooked and "forward" not in model.__dict__ and bool(model.resumable)
-
-
-def wider(batching: Batching, model: Model) -> Batching:
-    """Let more series begin together; what goes through the model at once is then still less than their steps."""
-    if batching.automatic and batching.device.type == "cpu" and resumes(model):
-        batching.size *= WIDER
-    return batching
-
-
-def spans(time: int) -> list[slice]:
-    """Cut the steps of a series.
-
-    Examples
-    --------
-    >>> spans(60)
-    [slice(0, 25, None), slice(25, 50, None), slice(50, 60, None)]
-    """
-    return [slice(first, min(first + SPAN, time)) for first in range(0, time, SPAN)]
-
-
-def resumed(model: Model, z: Tensor, alike: Tensor | None = None) -> Model:
-    """Return what runs the model on ``z``, (series, time, channel), without a gradient where nobody wants one.
-
-    Series with the same number in column s of ``alike``, (series, spans), are equal from the first step to the end
-    of span s.
-    """
-    if torch.is_grad_enabled() or z.device.type != "cpu" or not resumes(model):
-        return model
-    return partial(_along, model, alike=alike)
-
-
-def _along(model: Resumable, z: Tensor, *, alike: Tensor | None) -> Tensor:
-    outputs: list[Tensor] = []
-    state, member = None, torch.arange(len(z))  # of which group each series is
-    for column, span in enumerate(spans(z.shape[1])):
-        if alike is None:
-            raw, state = model.resume(z[:, span], state)
-            outputs.append(raw)
-            continue
-        example, group = _groups(alike[:, column])
-        raw, after = model.resume(z[example, span], None if state is None else state[member[example]])
-        outputs.append(raw[group])
-        state, member = after, group
-    return torch.cat(outputs, 1) if outputs[-1].ndim == 3 else outputs[-1]
-
-
-def _groups(label: Tensor) -> tuple[Tensor, Tensor]:
-    """Return one series of each group, some of them again to make their number even, and the group of each."""
-    kinds, group = torch.unique(label, return_inverse=True)
-    example = torch.empty_like(kinds).scatter_(0, group, torch.arange(len(label)))
-    more = -len(kinds) % EVEN if len(kinds) > 1 else 0
-    return torch.cat([example, example[:1].expand(more)]), group
-
-
-def nested(gone: Tensor, row: Tensor, order: Tensor | int = 0) -> Tensor:
-    """Return the same number for states that lack the same cells up to the end of a span, (state, spans).
-
-    Each state lacks the cells ``gone``, (state, time, channel), of series ``row``, (state,). States of one series
-    and one ``order`` of removal, (state,), lack sets that contain each other. So do the parts of these sets up to
-    a step, and how many cells lie in such a part tells which it is.
-    """
-    ends = torch.tensor([span.stop - 1 for span in spans(gone.shape[1])], device=gone.device)
-    count = gone.sum(2).cumsum(1)[:, ends]
-    order = torch.as_tensor(order, device=gone.device).expand(len(gone))[:, None]
-    owner = torch.where(count > 0, order, 0) + row[:, None] * (int(order.max()) + 1)
-    return owner * (gone[0].numel() + 1) + count
+    names = list(classes)
+    if names.count(target) > 1:
+        raise InputError(f"The target {brief(target)} is the name of several outputs: pass the number of one.")
+    if target not in names:
+        raise UnknownNameError("output", target, names)
+    return names.index(target)
 
 
 def select_target(
@@ -501,10 +373,6 @@ def resolve_steps(
     ``shown`` are the lengths that the model is shown series at, after which it has no output.
     """
     if raw.ndim != 3:
-        if steps is not None:
-            raise InputError(
-                f"{arg:question.steps} is for models with one output per time step; this one has one per series."
-            )
         return None
     if isinstance(steps, str):
         if steps != "own":
@@ -537,3 +405,201 @@ def _within(chosen: Tensor, shown: Sequence[int] | None) -> Tensor:
             "steps that all series have, or pass a boolean array (series, time) with those of each."
         )
     return chosen
+
+
+# What clean outputs tell: NaN, and scores that are probabilities already
+
+
+def written(output: str, columns: int | None) -> str:
+    """Say what made probabilities of the model's columns, where their number is known.
+
+    Examples
+    --------
+    >>> written("probability", 1), written("raw", 3)
+    ("'probability' (sigmoid of 1 output)", "'raw'")
+    """
+    if output == "raw" or columns is None:
+        return repr("raw" if output == "raw" else "probability")
+    if output == "sigmoid":
+        return f"'probability' (sigmoid of each of {columns} outputs)"
+    return f"{output!r} ({'sigmoid of 1 output' if columns == 1 else f'softmax over {columns} outputs'})"
+
+
+class Findings:
+    """Collects what the outputs of the clean series show, and refuses them in one sentence.
+
+    They are looked at on the device and judged on the host, as late as possible.
+    """
+
+    def __init__(self) -> None:
+        self.picked: list[Tensor] = []  # sums of what a function of the user's picked from the outputs
+        self._found: list[Tensor] = []
+        self._first: HostCopy | None = None  # until somebody looked at it
+        self._kept: dict[int, tuple[int, HostCopy]] = {}  # by the first series: how many, and the outputs
+
+    def add(self, raw: Tensor, first: int, found: Tensor | None = None) -> None:
+        """Look at the outputs of one block, which begins with series ``first``; ``found`` if somebody has."""
+        self._found.append(findings(raw) if found is None else found)
+        if len(self._found) == 1:
+            self._first = HostCopy(self._found[0])
+        most = max(1, KEPT // max(1, raw[0].numel()))
+        count = min(len(raw), most - first)
+        if count > self._kept.get(first, (0, None))[0]:
+            self._kept[first] = count, HostCopy(raw[:count].clone())
+
+    def kept(self) -> Tensor | None:
+        """Return the outputs of the first series, on the host, (series, …); None if nothing was read."""
+        parts: list[Tensor] = []
+        while (place := sum(map(len, parts))) in self._kept:
+            parts.append(self._kept[place][1].cpu())
+        return torch.cat(parts) if parts else None
+
+    def verify(self, output: str, shape: Sequence[int], *, first: bool = False) -> None:
+        """Judge all blocks, which waits for the device; or the first, if nobody has, without later work."""
+        judged = [] if self._first is None else [self._first.tolist()]
+        if not first:
+            judged = torch.stack(self._found).tolist() if self._found else []
+            self._found.clear()
+        self._first = None
+        if not all(math.isfinite(row[0]) for row in judged):
+            raise ModelError(
+                f"The model returned NaN or infinity for series of shape {tuple(shape)}: check its weights and "
+                "the scale of x."
+            )
+        if judged and output == "probability" and all(map(_normalised, judged)):
+            raise ModelError(
+                "The model already returns probabilities (non-negative rows that sum to 1): pass "
+                f"{arg:question.output=raw}, otherwise softmax would be applied twice."
+            )
+        if not first and self.picked and not math.isfinite(torch.stack(self.picked).sum()):
+            raise InputError("target(output) is NaN or infinite for some series: pick a score that is a number.")
+
+
+def findings(raw: Tensor) -> Tensor:
+    """Look at clean outputs: their sum, the smallest of them, how far a row's sum is from 1, and the row's size.
+
+    Few operations, since a single series has to wait for each; the host judges the result.
+    """
+    total = raw.sum(-1, dtype=torch.float64)
+    return torch.stack(
+        [total.sum(), raw.amin().double(), (total - 1).abs_().amax(), total.new_full((), raw.shape[-1])]
+    )
+
+
+def is_probability(raw: Tensor) -> bool:
+    """Tell whether all rows are non-negative and sum to 1, of more than one number each.
+
+    Examples
+    --------
+    >>> is_probability(torch.tensor([[0.2, 0.8], [1.0, 0.0]])), is_probability(torch.ones(2, 1))
+    (True, False)
+    """
+    return _normalised(findings(raw).tolist())
+
+
+def _normalised(found: Sequence[float]) -> bool:
+    _, least, far, size = found
+    return least >= 0 and far < 1e-4 and size > 1
+
+
+# Models that go on from a state
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    r"""A module whose class promises that ``forward`` is ``resume`` from no state, which is all it remembers.
+
+    After step :math:`t` such a model knows nothing of a series but its state :math:`h_t`, so
+
+    .. math:: f(x_{0 \ldots T-1}) = f\big(x_{t \ldots T-1} \mid h_t(x_{0 \ldots t-1})\big)
+
+    exactly. Series that differ from each other late only, such as one with another single cell replaced in each
+    copy, share the states of their beginnings: half of the work on average. The steps go through the model a span
+    at a time, which also keeps what it computes inside a processor's cache.
+    """
+
+    @property
+    def resumable(self) -> bool:
+        """Whether that is true of this very object, whose parts may have been exchanged."""
+
+    def resume(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the output after more steps (rows, time, channel), and the state (rows, …) after them."""
+
+
+def resumes(model: Model) -> TypeGuard[Resumable]:
+    """Tell whether a model can go on from its state.
+
+    The promise is that of one class: whoever changes what ``forward`` does, in a class derived from it or on the
+    object, has to make it anew. Hooks on any part may want to see all steps at once.
+    """
+    if not isinstance(model, nn.Module) or "resume" not in type(model).__dict__ or model.training:
+        return False
+    hooked = any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
+    hooked = hooked or not undisturbed_by_others()
+    return not hooked and "forward" not in model.__dict__ and bool(model.resumable)
+
+
+def wider(batching: Batching, model: Model) -> Batching:
+    """Let more series begin together; what goes through the model at once is then still less than their steps."""
+    if batching.automatic and batching.device.type == "cpu" and resumes(model):
+        batching.size *= WIDER
+    return batching
+
+
+def spans(time: int) -> list[slice]:
+    """Cut the steps of a series.
+
+    Examples
+    --------
+    >>> spans(60)
+    [slice(0, 25, None), slice(25, 50, None), slice(50, 60, None)]
+    """
+    return [slice(first, min(first + SPAN, time)) for first in range(0, time, SPAN)]
+
+
+def resumed(model: Model, z: Tensor, alike: Tensor | None = None) -> Model:
+    """Return what runs the model on ``z``, (series, time, channel), without a gradient where nobody wants one.
+
+    Series with the same number in column s of ``alike``, (series, spans), are equal from the first step to the end
+    of span s.
+    """
+    if torch.is_grad_enabled() or z.device.type != "cpu" or not resumes(model):
+        return model
+    return partial(_along, model, alike=alike)
+
+
+def _along(model: Resumable, z: Tensor, *, alike: Tensor | None) -> Tensor:
+    outputs: list[Tensor] = []
+    state, member = None, torch.arange(len(z))  # of which group each series is
+    for column, span in enumerate(spans(z.shape[1])):
+        if alike is None:
+            raw, state = model.resume(z[:, span], state)
+            outputs.append(raw)
+            continue
+        example, group = _groups(alike[:, column])
+        raw, after = model.resume(z[example, span], None if state is None else state[member[example]])
+        outputs.append(raw[group])
+        state, member = after, group
+    return torch.cat(outputs, 1) if outputs[-1].ndim == 3 else outputs[-1]
+
+
+def _groups(label: Tensor) -> tuple[Tensor, Tensor]:
+    """Return one series of each group, some of them again to make their number even, and the group of each."""
+    kinds, group = torch.unique(label, return_inverse=True)
+    example = torch.empty_like(kinds).scatter_(0, group, torch.arange(len(label)))
+    more = -len(kinds) % EVEN if len(kinds) > 1 else 0
+    return torch.cat([example, example[:1].expand(more)]), group
+
+
+def nested(gone: Tensor, row: Tensor, order: Tensor | int = 0) -> Tensor:
+    """Return the same number for states that lack the same cells up to the end of a span, (state, spans).
+
+    Each state lacks the cells ``gone``, (state, time, channel), of series ``row``, (state,). States of one series
+    and one ``order`` of removal, (state,), lack sets that contain each other. So do the parts of these sets up to
+    a step, and how many cells lie in such a part tells which it is.
+    """
+    ends = torch.tensor([span.stop - 1 for span in spans(gone.shape[1])], device=gone.device)
+    count = gone.sum(2).cumsum(1)[:, ends]
+    order = torch.as_tensor(order, device=gone.device).expand(len(gone))[:, None]
+    owner = torch.where(count > 0, order, 0) + row[:, None] * (int(order.max()) + 1)
+    return owner * (gone[0].numel() + 1) + count

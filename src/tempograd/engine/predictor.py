@@ -1,14 +1,55 @@
-"""How a model is called, and what its outputs are: said once, for every call."""
+"""How a model is called, and what its outputs are: said once, for every call; nothing else runs a model.
 
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, get_args
+Companions that are passed along row by row (``Series.fixed``) meet their series wherever the engine shows it to
+the model, on a path, in a perturbation, in another order: whoever asks the model says which rows it asks about.
+"""
 
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Self, get_args
+
+import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as nn_module
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, brief
-from tempograd.typing import Model, ModelLayout, Pick, Task
+from tempograd.core.errors import InputError, ModelError, TempogradError, brief
+from tempograd.core.findings import arg
+from tempograd.core.series import has_rows
+from tempograd.engine.batching import out_of_memory
+from tempograd.engine.conventions import (
+    NO_GRADIENT,
+    Estimator,
+    OfArrays,
+    as_model,
+    as_output,
+    picked,
+    shape_in_words,
+)
+from tempograd.engine.inputs import Packing
+from tempograd.engine.model import owner, running
+from tempograd.typing import Fixed, Model, ModelLayout, Output, Pick, Task
+
+WHOLE = {
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+}
+NUMBERS = WHOLE | {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+FAILURES = (RuntimeError, ValueError, AssertionError, IndexError, TypeError)  # assertions by exported programs
+ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two precisions
+    r"tensors to be on the same device|not at the same device|not on the expected device|same dtype"
+    r"|expected scalar type|Input type \(.*\) and (weight|bias) type"
+)
+ARITY = re.compile(  # how Python counts arguments
+    r"missing \d+ required|takes \d+ positional|takes from \d+ to|unexpected keyword"
+)
+CALLING = {__file__, nn_module.__file__}  # what only calls a model
+LONG = 100  # characters of what torch says that a sentence can carry
+SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b|values to unpack", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,25 +85,11 @@ class Predictor:
     model: Model
     _: KW_ONLY
     task: Task | None = None
-    classes: tuple[str, ...] | None = None
+    classes: Sequence[str] | None = None
     pick: Pick | None = None
     layout: ModelLayout = "BTD"
-    modules: tuple[nn.Module, ...] | None = None
+    modules: Sequence[nn.Module] | None = None
     reset: Callable[[], object] | None = None
-
-    if TYPE_CHECKING:  # any sequences, which become tuples
-
-        def __init__(
-            self,
-            model: Model,
-            *,
-            task: Task | None = None,
-            classes: Sequence[str] | None = None,
-            pick: Pick | None = None,
-            layout: ModelLayout = "BTD",
-            modules: Sequence[nn.Module] | None = None,
-            reset: Callable[[], object] | None = None,
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         if isinstance(self.model, Predictor):
@@ -116,3 +143,485 @@ class WithModules(nn.Module):
         if self._reset is not None:
             self._reset()
         return self._function(*inputs, **named)
+
+
+def require_torch(model: Model) -> None:
+    """Refuse, before anything runs, a model that is known to leave torch, for methods that need its gradient."""
+    known = model.model if isinstance(model, Adapted) else model
+    if isinstance(known, (Estimator, OfArrays)):
+        name = known.name if isinstance(known, Estimator) else "The model"
+        raise ModelError(f"{name} computes with {NO_GRADIENT}.")
+
+
+def told_by(
+    model: Model, output: Output | None, task: Task | None, classes: Sequence[str] | None
+) -> tuple[Output | None, Task | None, Sequence[str] | None]:
+    """Complete what an estimator knows: its columns are explained as they are, and its classes have names."""
+    known = model.model if isinstance(model, Adapted) else model
+    if not isinstance(known, Estimator):
+        return output, task, classes
+    if output is None or known.method == "predict_proba":
+        output = "raw"
+    return output, task or known.task, known.classes if classes is None else classes
+
+
+# A model called with the series of a question
+
+
+@dataclass(frozen=True)
+class Call:
+    """How a model is called with some series.
+
+    Attributes
+    ----------
+    packing : Packing, optional
+        How several inputs lie in one series; None for a model that takes the series itself.
+    fixed : mapping or tuple, optional
+        What else it is called with, as :class:`~tempograd.Series` has it.
+    pick : str or int, optional
+        Which part of what it returns is its output.
+    model_layout : str
+        Order of the axes that it takes.
+    lengths : tuple of int, optional
+        How many steps of each series it is shown, where series have lengths of their own; None for all steps.
+    gaps : BoolTensor of shape (batch, time, channel), optional
+        Cells where it reads NaN, whatever the engine computes with there.
+    """
+
+    packing: Packing | None = None
+    fixed: Fixed | None = field(default=None, compare=False)
+    pick: str | int | None = None
+    model_layout: str = "BTD"
+    lengths: tuple[int, ...] | None = None
+    gaps: Tensor | None = field(default=None, repr=False, compare=False)
+
+    _placed: dict[Any, Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _known: list[bool] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.packing is not None and self.packing.by_name and isinstance(self.fixed, Mapping):
+            for name in self.fixed.keys() & set(self.packing.names):
+                raise InputError(f"{name} is among the inputs and among the fixed ones: leave it in one of them.")
+
+    @property
+    def companions(self) -> dict[str, Any]:
+        """What goes along with the series, by name, or by place where there is none."""
+        if isinstance(self.fixed, Mapping):
+            return dict(self.fixed)
+        return {str(place): part for place, part in enumerate(self.fixed or ())}
+
+    @property
+    def has_companions(self) -> bool:
+        """Whether the model gets more, or less, than the series as it lies there."""
+        return self.packing is not None or self.by_row
+
+    @property
+    def by_row(self) -> bool:
+        """Whether it matters which row of the series the model is shown."""
+        return self.fixed is not None or self.lengths is not None or self.gaps is not None
+
+    def adapt(self, model: Model) -> Model:
+        """Return the model as a function of series (batch, time, channel) alone; a plain one is itself.
+
+        Where rows matter, :meth:`at` says which they are.
+        """
+        plain = not self.has_companions and self.pick is None and self.model_layout == "BTD"
+        return as_model(model) if plain else Adapted(as_model(model), self)
+
+    def reading(self, x: Tensor) -> tuple[Self, Tensor]:
+        """Return the call of a model that reads NaN where ``x`` holds it, and ``x`` with 0 there."""
+        gaps = x.isnan()
+        if not bool(gaps.any()):
+            return replace(self, gaps=None) if self.gaps is not None else self, x
+        return replace(self, gaps=gaps), x.masked_fill(gaps, 0)
+
+    def at(self, adapted: Model, rows: Tensor) -> Model:
+        """Return an adapted model as a function of series that are these ``rows`` of all."""
+        return adapted.at(rows) if self.by_row else adapted  # type: ignore[union-attr]  # Adapted, or a realisation
+
+    def run(self, model: Model, z: Tensor, rows: Tensor | None = None) -> Any:
+        """Call the model with the inputs that lie in ``z`` and what goes with its rows."""
+        if rows is None or (self.gaps is None and self.lengths is None):
+            return self._output(model, z, rows)
+        if self.gaps is not None:
+            z = z.masked_fill(self.gaps.to(z.device)[rows], torch.nan)
+        if self.lengths is None:
+            return self._output(model, z, rows)
+        lengths = torch.tensor(self.lengths, device=z.device)[rows]
+        parts: list[Tensor] = []
+        for length in sorted(set(lengths.tolist())):  # outputs that have a time axis are padded with 0
+            of_length = lengths == length
+            shown, here = z[of_length, :length], rows[of_length]
+            raw = as_output(self._output(model, shown, here), shown)
+            if self._grows(model, z[of_length], here) and length < z.shape[1]:
+                raw = torch.cat([raw, raw.new_zeros(len(raw), z.shape[1] - length, *raw.shape[2:])], 1)
+            parts.append(raw)
+        return torch.cat(parts)[lengths.argsort(stable=True).argsort()]
+
+    def _grows(self, model: Model, z: Tensor, rows: Tensor) -> bool:
+        """Tell whether outputs have a time axis, the second, from those of two lengths; found out once."""
+        if not self._known:
+            shapes = []
+            short, long = min(self.lengths or ()), max(self.lengths or ())
+            long = long if short < long else z.shape[1]  # of one series that was padded, all of it
+            for length in (short, long):
+                shown = z[:1, :length].detach()
+                with torch.no_grad():
+                    shapes.append(tuple(as_output(self._output(model, shown, rows[:1]), shown).shape))
+            one, other = shapes
+            if one != other and (one[:2] != (1, short) or other[:2] != (1, long) or one[2:] != other[2:]):
+                raise ModelError(
+                    f"The model returns {one[1:]} for a series of {short} steps and {other[1:]} for one of "
+                    f"{long}: pass series padded to one length, with {arg:series.mask}, or a function that "
+                    "returns as many numbers for all of them."
+                )
+            self._known.append(one != other)
+        return self._known[0]
+
+    def _output(self, model: Model, z: Tensor, rows: Tensor | None) -> Any:
+        """Return the output for series (batch, time, channel), one row per series.
+
+        A model that takes time first may return it first too. Where the output has as many places on both axes as
+        there are series, one series more tells which axis follows the batch.
+        """
+        time_first = self.model_layout == "TBD"
+        raw = picked(self._answer(model, z, rows), self.pick, len(z), time_first=time_first)
+        if not time_first:
+            return raw
+        raw, shape = as_output(raw, z), torch.Size()
+        batch = [axis for axis in (0, 1) if raw.ndim > 1 and raw.shape[axis] == len(z)]
+        if len(batch) == 2:
+            more, places = torch.cat([z, z[-1:]]).detach(), None if rows is None else torch.cat([rows, rows[-1:]])
+            try:
+                with torch.no_grad():
+                    answer = self._answer(model, more, places)
+                    shape = as_output(picked(answer, self.pick, len(more), time_first=True), z).shape
+            except FAILURES:  # a program of one batch size, say
+                pass
+            batch = [axis for axis in (0, 1) if len(shape) > 1 and shape[axis] == len(more)]
+            if len(batch) != 1:
+                raise ModelError(
+                    f"The model returned shape {tuple(raw.shape)} for {len(z)} series, and nothing tells which "
+                    "axis is theirs: pass a function that returns (batch, time, class) or (batch, class)."
+                )
+        return raw.transpose(0, 1) if batch == [1] else raw
+
+    def _answer(self, model: Any, z: Tensor, rows: Tensor | None) -> Any:
+        """Return whatever the model says of some series, in its own order of axes."""
+        if not self.has_companions:
+            return model(self._laid_out(z))
+        inputs = {"": z} if self.packing is None else self.packing.unpack(z)
+        several = len({part.shape[1:] for part in inputs.values()}) > 1
+        laid = {name: self._laid_out(part, several=several) for name, part in inputs.items()}
+        named = self.packing is not None and self.packing.by_name
+        arguments, keywords = ([], laid) if named else (list(laid.values()), {})
+        if self.fixed is not None and rows is not None:
+            companions = {name: self._companion(name, part, rows, z) for name, part in self.companions.items()}
+            if isinstance(self.fixed, Mapping):
+                keywords |= companions
+            else:
+                arguments += companions.values()
+        try:
+            return model(*arguments, **keywords)
+        except FAILURES as error:
+            parts = [*(("", value) for value in arguments), *((f"{name} ", keywords[name]) for name in keywords)]
+            words = (
+                name + (shape_in_words(part, len(z)) if isinstance(part, Tensor) else brief(part))
+                for name, part in parts
+            )
+            message = _failure(error, z, ", ".join(words))
+            if message is None:
+                raise
+            raise ModelError(message) from error
+
+    def _laid_out(self, part: Tensor, *, several: bool = False) -> Tensor:
+        """Bring an input into the order of axes that the model takes; "BT" is for those of one channel."""
+        layout = self.model_layout
+        if part.ndim != 3 or layout == "BTD" or (several and layout == "BT" and part.shape[2] > 1):
+            return part
+        if layout != "BT":
+            return part.transpose(*((1, 2) if layout == "BDT" else (0, 1))).contiguous()  # as such series lie
+        if part.shape[2] != 1:
+            raise InputError(
+                f"Predictor(layout='BT') is for series of one channel, x has {part.shape[2]}: pass 'BTD', 'BDT' "
+                "or 'TBD'."
+            )
+        return part.squeeze(2)
+
+    def _companion(self, name: str, value: Any, rows: Tensor, z: Tensor) -> Any:
+        """Look up what goes with rows of the series: beside them, and in their precision where nothing is lost."""
+        if not isinstance(value, Tensor) or not has_rows(value):
+            return _taken(value, rows)
+        key = name, z.device, z.dtype
+        if key not in self._placed:
+            self._placed[key] = _in_precision(value, z.dtype).to(z.device)
+        return self._placed[key].index_select(0, rows)
+
+    def series_of(self, cells: Tensor) -> Tensor:
+        """Return the first input that has time, as it was given, from cells (batch, time, channel) of all."""
+        return cells if self.packing is None else self.packing.first.of(cells)
+
+    def turned_back(self, outputs: Tensor) -> Tensor:
+        """Return outputs that are series again in the order (batch, time, channel), not in that of the model.
+
+        A model that takes time first has its outputs turned wherever they are read.
+        """
+        if self.model_layout == "BDT" and outputs.ndim == 3:
+            return outputs.transpose(1, 2)
+        return outputs[..., None] if self.model_layout == "BT" and outputs.ndim == 2 else outputs
+
+    def take(self, places: Tensor) -> Self:
+        """Return the call of some of the series."""
+        lengths = None if self.lengths is None else tuple(_taken([*self.lengths], places))
+        taken = {name: _taken(part, places) for name, part in self.companions.items()}
+        fixed = None if self.fixed is None else taken if isinstance(self.fixed, Mapping) else tuple(taken.values())
+        gaps = None if self.gaps is None else _taken(self.gaps, places)
+        return replace(self, fixed=fixed, lengths=lengths, gaps=gaps) if self.by_row else self
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Return what a file tells of it, beside its :attr:`tensors`."""
+        told: dict[str, Any] = {"pick": self.pick, "model_layout": self.model_layout}
+        if self.packing is not None:
+            told["inputs"] = [[part.name, list(part.shape)] for part in self.packing.parts]
+            told["by_name"] = self.packing.by_name
+        if self.lengths is not None:
+            told["lengths"] = list(self.lengths)
+        if self.fixed is not None:
+            told["fixed"] = {
+                "by_name": isinstance(self.fixed, Mapping),
+                "constants": {name: part for name, part in self.companions.items() if not has_rows(part)},
+                "lists": {name: part for name, part in self.companions.items() if isinstance(part, list)},
+            }
+        return told
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the fixed inputs that a file keeps as tensors, by name."""
+        return {name: part for name, part in self.companions.items() if isinstance(part, Tensor) and part.ndim}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor], count: int) -> Self:
+        """Return the call that a file of ``count`` series tells of; what it does not know is as usual."""
+        usual = {name: plain[name] for name in ("pick", "model_layout") if name in plain}
+        check_call(usual.get("pick"), usual.get("model_layout", "BTD"), "model_layout")
+        packing = Packing.from_plain(plain["inputs"], plain.get("by_name")) if "inputs" in plain else None
+        fixed = _fixed_from_plain(plain["fixed"], tensors, count) if "fixed" in plain else None
+        lengths = plain.get("lengths")
+        if lengths is not None:
+            whole = isinstance(lengths, list) and all(type(each) is int and 0 < each < 2**31 for each in lengths)
+            if not whole or len(lengths) != count:
+                raise InputError(f"the lengths of its series must be {count} numbers.")
+            lengths = tuple(lengths)
+        return cls(packing, fixed, **usual, lengths=lengths)
+
+
+def _fixed_from_plain(plain: Any, tensors: Mapping[str, Tensor], count: int) -> Fixed:
+    """Return the companions that a file of ``count`` series tells of."""
+    told = plain if isinstance(plain, dict) else {}
+    constants, lists, by_name = (told.get(name) for name in ("constants", "lists", "by_name"))
+    if not isinstance(constants, dict) or not isinstance(lists, dict) or not isinstance(by_name, bool):
+        raise InputError("its fixed inputs must be a table of names.")
+    rows = {**tensors, **lists}
+    if not all(isinstance(part, (list, Tensor)) and len(part) == count for part in rows.values()):
+        raise InputError(f"its fixed inputs must have {count} rows.")
+    values = rows | constants
+    if by_name:
+        return values
+    if not all(name.isdecimal() for name in values):
+        raise InputError("its fixed inputs must be a table of places.")
+    return tuple(values[name] for name in sorted(values, key=int))
+
+
+def _taken(value: Any, places: Tensor) -> Any:
+    """Return some rows of a companion; what is the same for all series stays as it is."""
+    if not has_rows(value):
+        return value
+    return (
+        [value[place] for place in places.tolist()] if isinstance(value, list) else value[places.to(value.device)]
+    )
+
+
+def _in_precision(value: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return floats in the precision of the series, unless that would lose something: time stamps, large indices.
+
+    Numbers lose their digits by rounding, which is no loss where they are spread as wide as they are large.
+    """
+    if not value.is_floating_point() or value.dtype == dtype or value.numel() == 0:
+        return value
+    rounded, whole = value.to(dtype), value.double()
+    gap = (rounded.double() - whole).abs().max()
+    if bool((whole == whole.round()).all()):
+        return rounded if gap == 0 else value
+    spread = (whole - whole.mean()).abs().max()
+    return rounded if bool(gap <= 4 * torch.finfo(dtype).eps * spread) else value
+
+
+@dataclass(frozen=True, eq=False)
+class Adapted:
+    """A model as a function of series (batch, time, channel) alone, or of those that are some rows of all."""
+
+    model: Model
+    call: Any  # whatever has a method run(model, z, rows)
+    rows: Tensor | None = None
+
+    def __call__(self, z: Tensor) -> Any:
+        return self.call.run(self.model, z, self.rows)
+
+    def at(self, rows: Tensor) -> "Adapted":
+        """Return the same as a function of series that are these ``rows`` of all."""
+        return replace(self, rows=rows)
+
+    @property
+    def __self__(self) -> object:  # as a method has it, so that the module is found behind both
+        return owner(self.model) or self.model
+
+    @property
+    def __func__(self) -> object:  # what else decides what a pass computes
+        alike = isinstance(self.call, Call) and self.call.fixed is None
+        return self.call if alike else self, getattr(self.model, "__func__", None)
+
+
+# How many series a model is shown, for callers that have a budget
+
+
+class PassesError(Exception):
+    """The model would be shown more series than the caller allowed."""
+
+
+class PassCount:
+    """Series that the model was shown, and the most that it may be."""
+
+    def __init__(self, most: float = math.inf) -> None:
+        self.passes, self.most = 0, most
+
+    def add(self, series: int) -> None:
+        """Count some more, unless they would be too many."""
+        if self.passes + series > self.most:
+            raise PassesError
+        self.passes += series
+
+
+_counted: ContextVar[PassCount | None] = ContextVar("counted", default=None)
+
+
+@contextmanager
+def counting(count: PassCount) -> Iterator[None]:
+    """Count the series that any model is shown inside the block; PassesError before they are too many.
+
+    Passes that a GPU repeats from a recording are not seen.
+    """
+    token = _counted.set(count)
+    try:
+        yield
+    finally:
+        _counted.reset(token)
+
+
+# The call itself
+
+
+def forward(model: Model, z: Tensor, shape: Sequence[int] | None = None) -> Tensor:
+    """Call the model and check that it returned one row per series.
+
+    It gets a copy, which it may work on in place, and never the memory of the caller. Where it cannot take series,
+    one sentence says so, with the ``shape`` of all of them, if that is given.
+    """
+    count = _counted.get()
+    if count is not None:
+        count.add(len(z))
+    try:
+        with running():
+            raw = numbers_of(as_model(model)(z.clone()), z)
+    except FAILURES as error:
+        message = _failure(error, z, shape)
+        if message is None:
+            raise
+        raise ModelError(message) from error
+    return raw[:, None] if raw.ndim == 1 else raw
+
+
+def numbers_of(raw: Any, z: Tensor, who: str = "The model") -> Tensor:
+    """Return the output of ``who`` for series ``z`` as real numbers beside them, or say what is wrong with it.
+
+    Of an answer in parts it is the only one that can be the output, if there is one.
+
+    Examples
+    --------
+    >>> numbers_of(torch.tensor([[1, 2]]), torch.zeros(1, 4, 3))
+    tensor([[1., 2.]])
+    >>> numbers_of({"logits": torch.ones(1, 2), "loss": None}, torch.zeros(1, 4, 3))
+    tensor([[1., 1.]])
+    """
+    output: Tensor = raw if isinstance(raw, Tensor) else as_output(picked(raw, None, len(z)), z)
+    fault = _fault(output, z)
+    if fault:
+        raise ModelError(f"{who} {fault}")
+    if output.dtype in WHOLE:
+        return output.to(z.device, z.dtype)
+    return output if output.device == z.device else output.to(z.device)
+
+
+def _fault(raw: Tensor, z: Tensor) -> str:
+    """Say what cannot be explained about a tensor; empty if nothing."""
+    if raw.is_nested or raw.layout is not torch.strided:  # such tensors cannot tell their shape or type
+        kind = "nested" if raw.is_nested else str(raw.layout).removeprefix("torch.").lstrip("_")
+        return f"must return a dense tensor, got a {kind} one: return its to_dense() or a padded tensor."
+    if raw.is_meta:
+        return "returned a tensor on the device meta, which holds no numbers: load its weights first."
+    if raw.dtype == torch.bool:
+        return "must return numbers, got torch.bool: return the scores that its decisions are made from."
+    if raw.dtype not in NUMBERS:
+        return f"must return real numbers, got {raw.dtype}: convert its output to torch.float32."
+    rows, shape = len(z), tuple(raw.shape)
+    matching = shape[:1] == (rows,)
+    if matching and raw.numel() > 0:
+        return ""
+    least = "at least one number" if matching else "one row"
+    turned = not matching and z.ndim == 3 and (rows in shape[1:2] or shape[:1] == (z.shape[1],))
+    hint = f"; pass {arg:predictor.layout=TBD} if it takes (time, batch, channel)" if turned else ""
+    return f"must return {least} per series: {rows} series gave shape {shape}{hint}."
+
+
+def _failure(error: Exception, z: Tensor, inputs: str | Sequence[int] | None) -> str | None:
+    """Return one sentence for a model that cannot take what it was called with, or computes elsewhere.
+
+    ``inputs`` are several in words, or the shape of all series, if it may be that they do not fit. Whatever else
+    goes wrong inside a model is for its author, who needs the error as it is: None.
+    """
+    message = str(error)
+    line = (message.strip().splitlines() or [""])[0].rstrip(".")
+    line = line if len(line) <= LONG else f"{line[: LONG - 1]}…"
+    fits = inputs is None or not SIZES.search(message)
+    if isinstance(error, TypeError):
+        fits = _is_deep(error) or not ARITY.search(message)
+    if isinstance(error, TempogradError) or out_of_memory(error):
+        return None
+    if "numpy() on Tensor that requires grad" in message:
+        return f"The model turns its input into {NO_GRADIENT}."
+    if isinstance(error, RuntimeError) and ELSEWHERE.search(message):
+        return (
+            f"The model got series in {z.dtype} on {z.device} and computes elsewhere or in another precision "
+            f"({line}): if a function hides its module, pass {arg:predictor.modules=[module]}."
+        )
+    if fits:
+        return None
+    if isinstance(error, TypeError):
+        return (
+            f"The model cannot be called with {inputs if isinstance(inputs, str) else 'series alone'} ({line}): "
+            f"pass what else it takes as {arg:series.fixed}, and call inputs what its arguments are called."
+        )
+    if not isinstance(inputs, str):
+        inputs = f"x of shape {tuple(inputs or ())}, read as (batch, time, channel)"
+    return (
+        f"The model cannot take {inputs}: {line}; {arg:series.layout} is the order of the axes of x, "
+        f"{arg:predictor.layout} that of the model."
+    )
+
+
+def _is_deep(error: Exception) -> bool:
+    """Tell whether an error comes from inside a model, rather than from the call of it."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and frame.tb_frame.f_code.co_filename not in CALLING

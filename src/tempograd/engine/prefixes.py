@@ -15,9 +15,11 @@ from torch.nn.functional import linear
 from torch.utils.hooks import RemovableHandle
 
 from tempograd.core.errors import ModelError, TempogradError
-from tempograd.engine.ask import Ask, Block
+from tempograd.engine.ask import Ask
+from tempograd.engine.background import Block
 from tempograd.engine.model import Model, frozen, owner, place
-from tempograd.engine.outputs import default_class, forward
+from tempograd.engine.outputs import default_class
+from tempograd.engine.predictor import forward
 
 Parts = tuple[Tensor, ...]  # what one recurrent layer remembers: tensors (depth, rows, size), two for an LSTM
 State = list[Parts]

@@ -24,7 +24,7 @@ from tempograd.engine.model import (
     state_of,
     trusted,
 )
-from tempograd.engine.outputs import forward
+from tempograd.engine.predictor import forward
 
 FEW = 8  # series that are run again
 MOVED = 2  # of them that run in other batches

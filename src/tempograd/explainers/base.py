@@ -20,12 +20,11 @@ from tempograd.core.registry import Registry
 from tempograd.core.series import Series
 from tempograd.engine import Ask, Call, fingerprint, frozen
 from tempograd.engine.ask import score_delta
-from tempograd.engine.calls import require_torch, told_by
 from tempograd.engine.inputs import is_several, pack_inputs
 from tempograd.engine.model import computing, mutable_if_needed, trusted
-from tempograd.engine.predictor import Predictor
+from tempograd.engine.outputs import AS_THEY_ARE, told_task
+from tempograd.engine.predictor import Predictor, require_torch, told_by
 from tempograd.engine.second_look import FEW, Varying, look_again, run_twice
-from tempograd.engine.tasks import AS_THEY_ARE, told_task
 from tempograd.explainers.calling import (
     as_one_input,
     asks_of,

@@ -21,7 +21,6 @@ from tempograd.data.readers.frame import is_frame
 from tempograd.engine import Ask, Call, one_logit
 from tempograd.engine.ask import with_targets
 from tempograd.engine.background import Background, in_time_order, is_background
-from tempograd.engine.calls import FixedInputs
 from tempograd.engine.inputs import (
     argument_names,
     channel_labels,
@@ -31,9 +30,8 @@ from tempograd.engine.inputs import (
     unit_labels,
 )
 from tempograd.engine.model import owner
-from tempograd.engine.outputs import class_count
+from tempograd.engine.outputs import class_count, named_target
 from tempograd.engine.predictor import Predictor
-from tempograd.engine.tasks import named_target
 from tempograd.explainers.checks import BACKGROUND, TARGETS
 from tempograd.explanation import Explanation, Explanations
 from tempograd.explanation.messages import wrong_gradient
@@ -79,18 +77,17 @@ def as_one_input(predictor: Predictor, series: Series, baseline: Any) -> OneInpu
     if lengths is not None:
         series = _padded(series, lengths)
     call = Call(pick=predictor.pick, model_layout=predictor.layout, lengths=lengths)
-    fixed = None if series.fixed is None else FixedInputs.of(series.fixed)
     if isinstance(series.x, Tensor):
         labels, x = (series.channels, series.times, series.units), series.x
         if series.fill is None:
             call, x = call.reading(x)
-        return OneInput(replace(call, fixed=fixed), x, baseline, series.mask, series.raw, *labels)
+        return OneInput(replace(call, fixed=series.fixed), x, baseline, series.mask, series.raw, *labels)
     names = argument_names(predictor.model, len(series.x)) if isinstance(series.x, tuple) else ()
     packed = pack_inputs(
         series.x, baseline=baseline, mask=series.mask, raw=series.raw, names=names, empty=series.fill
     )
     packing = packed.packing
-    call = replace(call, packing=packing, fixed=None if fixed is None else fixed.beside(packing))
+    call = replace(call, packing=packing, fixed=series.fixed)
     call, x = call.reading(packed.x) if series.fill is None else (call, packed.x)
     channels, units = channel_labels(series.channels, packing), unit_labels(series.units, packing)
     times = time_labels(series.times, packing, len(x))

@@ -9,7 +9,7 @@ from typing import Any
 
 from tempograd.core.checks import Check
 from tempograd.engine.background import is_background
-from tempograd.engine.tasks import STEPS
+from tempograd.engine.outputs import STEPS
 
 ALL = "all"
 PLAIN = SimpleNamespace(needs_fit=False, learnt=None, targeted=True, uses_baseline=True, takes_background=True)

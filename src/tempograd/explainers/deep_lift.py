@@ -13,7 +13,7 @@ from tempograd.core.errors import MissingExtraError, ModelError, warn
 from tempograd.core.estimate import Estimate
 from tempograd.engine import Ask, Block, Model, owner, select_target
 from tempograd.engine.gradients import differentiate, one_sentence, require_path
-from tempograd.engine.outputs import forward
+from tempograd.engine.predictor import forward
 from tempograd.explainers.base import EXPLAINERS, Explainer, one_by_one
 from tempograd.explainers.path import nodes
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from tempograd.core.errors import InputError, ModelError
 from tempograd.core.findings import arg
 from tempograd.engine import Model, owner
-from tempograd.engine.calls import Adapted
 from tempograd.engine.model import spare
 from tempograd.engine.outputs import predict
+from tempograd.engine.predictor import Adapted
 
 SOME = 8  # layers that a message names
 

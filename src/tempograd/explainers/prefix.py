@@ -17,7 +17,7 @@ from tempograd.core.optimisers import Adam
 from tempograd.core.progress import progress_bar
 from tempograd.core.rng import Stream, fold_in, keys, normal, randint
 from tempograd.engine import Ask, Block, Prefixes, place, slices
-from tempograd.engine.guesses import is_probability
+from tempograd.engine.outputs import is_probability
 from tempograd.engine.prefixes import require_prefixes
 from tempograd.explainers.base import EXPLAINERS, Explainer, one_by_one
 from tempograd.explainers.files import LearntParts, inputs_of, network_of, parts_of_network

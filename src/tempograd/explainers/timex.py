@@ -20,9 +20,9 @@ from tempograd.core.optimisers import AdamW
 from tempograd.core.progress import progress_bar
 from tempograd.engine import Ask, Batching, Block, both_logits, frozen, place
 from tempograd.engine.gradients import differentiate, one_sentence, require_path
-from tempograd.engine.guesses import is_probability
 from tempograd.engine.model import by_lists, mutable_if_needed
-from tempograd.engine.outputs import forward, predict, resumed
+from tempograd.engine.outputs import is_probability, predict, resumed
+from tempograd.engine.predictor import forward
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training, one_by_one
 from tempograd.explainers.embeddings import EmbeddingReader, find_embedding, one_vector
 from tempograd.explainers.files import LearntParts, network_of, parts_of_network

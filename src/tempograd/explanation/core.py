@@ -20,8 +20,7 @@ from tempograd.core.question import Question
 from tempograd.core.series import Series, text_key
 from tempograd.core.stamps import check_times, is_nested
 from tempograd.engine import Call, Model, fingerprint
-from tempograd.engine.guesses import written
-from tempograd.engine.outputs import class_count
+from tempograd.engine.outputs import class_count, written
 from tempograd.explanation import fields as declared
 from tempograd.explanation import files
 from tempograd.explanation.answers import Blocks, Top, as_table
@@ -277,10 +276,6 @@ class Explanation:
         if isinstance(mask, dict | tuple | list):  # what lies between inputs, and behind the ends, is no gap
             parts = mask.values() if isinstance(mask, dict) else mask
             mask = None if all(bool(part.all()) for part in parts) else mask
-        fixed: Any = None
-        if self.call.fixed is not None:
-            fixed = {**self.call.fixed.rows, **self.call.fixed.constants}
-            fixed = fixed if self.call.fixed.by_name else tuple(self.call.fixed.ordered(fixed))
         end = None if self.call.lengths is None else max(self.call.lengths, default=0)
         y = self.y if self.y is None or self.y.shape[1:2] != self.values.shape[1:2] else self.y[:, :end]
         texts = self.names is not None and [text_key(name) for name in self.names] == self.ids.tolist()
@@ -291,7 +286,7 @@ class Explanation:
             fill=None if bool(self.x.isnan().any()) else 0,
             ids=self.names if texts else self.ids,
             raw=raw,
-            fixed=fixed,
+            fixed=self.call.fixed,
             **self._labels(slice(end)),
         )
 

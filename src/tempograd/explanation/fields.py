@@ -16,7 +16,7 @@ from torch import Tensor
 from tempograd.core.errors import InputError, brief
 from tempograd.core.estimate import GradientCheck
 from tempograd.core.question import Question
-from tempograd.core.series import Series
+from tempograd.core.series import Series, has_rows
 from tempograd.core.stamps import is_nested
 from tempograd.engine import Call
 
@@ -129,13 +129,17 @@ def _joined_calls(calls: Sequence[Call], _: Sequence[Any]) -> Call:
     """Return how the model is called with the series of all parts."""
     first, fixed = calls[0], [call.fixed for call in calls if call.fixed is not None]
     manners = [(call.packing, call.pick, call.model_layout, call.lengths is None) for call in calls]
-    companions = [(part.by_name, part.rows.keys(), part.constants) for part in fixed]
+    tables = [call.companions for call in calls]
+    companions = [{name: has_rows(part) or (part,) for name, part in table.items()} for table in tables]
     alike = all(manner == manners[0] for manner in manners) and all(rest == companions[0] for rest in companions)
     if not alike or len(fixed) not in (0, len(calls)):
         raise InputError("The parts called the model in other ways, or with other fixed inputs: join those alike.")
     if fixed:
-        rows = {name: one_of([part.rows[name] for part in fixed]) for name in fixed[0].rows}
-        first = replace(first, fixed=replace(fixed[0], rows=rows, _placed={}))
+        joined = {
+            name: one_of([table[name] for table in tables]) if has_rows(part) else part
+            for name, part in tables[0].items()
+        }
+        first = replace(first, fixed=joined if isinstance(fixed[0], Mapping) else tuple(joined.values()))
     lengths = None if first.lengths is None else one_of([call.lengths for call in calls])
     return replace(first, lengths=lengths, gaps=None)
 

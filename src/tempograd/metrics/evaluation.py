@@ -10,7 +10,7 @@ from tempograd.core import validation
 from tempograd.core.errors import InputError, SettingError, brief, warn
 from tempograd.core.findings import arg
 from tempograd.core.series import Series
-from tempograd.engine.guesses import is_probability
+from tempograd.engine.outputs import is_probability
 from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import Varying
 from tempograd.explanation.core import Explanation, require, warn_of_another_model

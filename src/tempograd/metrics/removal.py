@@ -15,9 +15,9 @@ from tempograd.core.findings import arg
 from tempograd.core.rng import Stream, bits, keys
 from tempograd.core.settings import check_amount
 from tempograd.engine import Block, both_logits, frozen, select_target, slices
-from tempograd.engine.guesses import is_probability
 from tempograd.engine.model import trusted
-from tempograd.engine.outputs import PassCount, by_class, counting, nested, wider
+from tempograd.engine.outputs import by_class, is_probability, nested, wider
+from tempograd.engine.predictor import PassCount, counting
 from tempograd.engine.second_look import FEW, Varying, look_again
 from tempograd.metrics.asking import AskAgain
 from tempograd.typing import Measured, Task

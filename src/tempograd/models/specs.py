@@ -26,8 +26,8 @@ from tempograd.core.findings import arg
 from tempograd.core.io import as_path, write_atomically
 from tempograd.engine import Call, fingerprint, frozen, place
 from tempograd.engine.model import find_device
-from tempograd.engine.outputs import forward
-from tempograd.engine.tasks import DECLARED
+from tempograd.engine.outputs import DECLARED
+from tempograd.engine.predictor import forward
 from tempograd.models.files import (
     SAID,
     give_weights,

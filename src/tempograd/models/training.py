@@ -19,7 +19,7 @@ from tempograd.core.series import Series
 from tempograd.data.base import Dataset
 from tempograd.engine import Call, Predictor, frozen
 from tempograd.engine.model import find_device, no_denormals, place
-from tempograd.engine.outputs import numbers_of
+from tempograd.engine.predictor import numbers_of
 from tempograd.models.networks import Classifier, build
 from tempograd.typing import RecipeOptions, Setting
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from tempograd.core.estimate import CURVED, LOOKED, Found, GradientCheck, hidden
 from tempograd.core.kernels import CellSums
 from tempograd.core.rng import Stream, bits, keys
-from tempograd.engine.ask import Ask, Block
+from tempograd.engine import Ask, Block
 from tempograd.engine.batching import slices
 from tempograd.engine.cuda import CELLS, Tensors
 from tempograd.engine.gradients import Gradients

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from tempograd.core.estimate import Estimate
 from tempograd.engine import Ask, apply_link
+from tempograd.engine.outputs import AS_THEY_ARE
 from tempograd.engine.second_look import Realisation
-from tempograd.engine.tasks import AS_THEY_ARE
 from tempograd.typing import Model
 
 

@@ -33,8 +33,7 @@ from tempograd.core.findings import arg
 from tempograd.core.progress import Advance, part, progress_bar
 from tempograd.core.question import asks, divided
 from tempograd.core.series import Series
-from tempograd.engine.outputs import PassesError
-from tempograd.engine.predictor import Predictor
+from tempograd.engine.predictor import PassesError, Predictor
 from tempograd.explainers import EXPLAINERS, Explainer, Timing
 from tempograd.explainers.by_name import explainer_of
 from tempograd.explainers.calling import nouns

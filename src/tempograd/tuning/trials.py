@@ -14,8 +14,7 @@ from tempograd.core.findings import arg
 from tempograd.core.question import Effort, Question
 from tempograd.core.series import Series
 from tempograd.engine.background import is_background
-from tempograd.engine.outputs import PassCount, counting
-from tempograd.engine.predictor import Predictor
+from tempograd.engine.predictor import PassCount, Predictor, counting
 from tempograd.explainers import Explainer
 from tempograd.explainers.by_name import fitted
 from tempograd.explanation import Explanation
