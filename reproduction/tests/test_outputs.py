@@ -97,8 +97,8 @@ def test_tables_know_their_own(form):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
 @pytest.mark.parametrize("argv", [RUN, ["table", "plan.toml", "--results", "."]], ids=["run", "table"])
-def test_a_full_or_read_only_disk_is_found_before_the_work(capsys, monkeypatch, argv, number):
-    def full(*_):
+def test_a_disk_that_takes_nothing_is_found_before_the_work(capsys, monkeypatch, argv, number):
+    def full(**_):
         raise OSError(number, os.strerror(number))
 
     def work(*_args, **_options):
@@ -106,7 +106,7 @@ def test_a_full_or_read_only_disk_is_found_before_the_work(capsys, monkeypatch, 
 
     monkeypatch.setattr("tempograd_paper.runner.running.run_cell", work)
     monkeypatch.setattr("tempograd_paper.runner.running.train_cell", work)
-    monkeypatch.setattr(io, "_try_out", full)
+    monkeypatch.setattr(io.tempfile, "mkdtemp", full)
     said = fails(capsys, *argv, "--out", "new")
     assert os.strerror(number) in said
     assert "cannot be written:" in said or "is no folder that can be written to:" in said

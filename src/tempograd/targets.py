@@ -72,65 +72,51 @@ class TargetScore:
 
 
 @dataclass(frozen=True)
-class _Over(TargetScore):
+class _Mean(TargetScore):
     """Over some steps of a horizon, and all variables or one."""
 
     steps: tuple[int, ...] | None = None
     span: Span | None = None
     variable: int | None = None
+    name: ClassVar[str] = "mean"
     task: ClassVar[str | None] = "forecast"
+    reduction: ClassVar[str] = "mean"  # of torch, and in words
 
-    def _chosen(self, outputs: Tensor) -> Tensor:
-        """Return the chosen outputs of each series, (batch, number)."""
+    @property
+    def text(self) -> str:
+        where = "the whole forecast"
+        if self.span is not None:
+            first, stop, step = self.span[0] or 0, self.span[1], self.span[2] or 1
+            where = f"the steps from {first} on" if stop is None else f"steps {first} to {stop - 1}"
+            where += "" if step == 1 else f" in strides of {step}"
+        elif self.steps is not None:
+            where = f"step{'s' if len(self.steps) > 1 else ''} {', '.join(map(str, self.steps))}"
+        whose = "" if self.variable is None else f" of variable {self.variable}"
+        return f"the {self.reduction} over {where}{whose}"
+
+    def __call__(self, outputs: Tensor, *_: Tensor) -> Tensor:
         _require_axes(outputs, self.name, 1)
-        found = outputs
+        chosen = outputs
         if self.variable is not None:
             _require_axes(outputs, f"{self.name}(variable=…)", 2)
-            found = _at(found, 2, self.variable, "variable")
+            chosen = _at(chosen, 2, self.variable, "variable")
         if self.span is not None:
-            found = found[:, slice(*self.span)]
+            chosen = chosen[:, slice(*self.span)]
         elif self.steps is not None:
-            found = torch.stack([_at(found, 1, step, "step") for step in self.steps], 1)
-        if found.numel() == 0:
+            chosen = torch.stack([_at(chosen, 1, step, "step") for step in self.steps], 1)
+        if chosen.numel() == 0:
             raise InputError(
                 f"No step of the forecast is left by {arg:question.steps={slice(*(self.span or ()))}}: the model "
                 f"returns {outputs.shape[1]} of them."
             )
-        return found.flatten(1)
-
-    def _where(self) -> str:
-        whose = "" if self.variable is None else f" of variable {self.variable}"
-        if self.span is not None:
-            first, stop, step = self.span[0] or 0, self.span[1], self.span[2] or 1
-            ends = f"the steps from {first} on" if stop is None else f"steps {first} to {stop - 1}"
-            return f"{ends}{'' if step == 1 else f' in strides of {step}'}{whose}"
-        if self.steps is None:
-            return f"the whole forecast{whose}"
-        return f"step{'s' if len(self.steps) > 1 else ''} {', '.join(map(str, self.steps))}{whose}"
+        score: Tensor = getattr(chosen.flatten(1), self.reduction)(1)
+        return score
 
 
 @dataclass(frozen=True)
-class _Mean(_Over):
-    name: ClassVar[str] = "mean"
-
-    @property
-    def text(self) -> str:
-        return f"the mean over {self._where()}"
-
-    def __call__(self, outputs: Tensor, *_: Tensor) -> Tensor:
-        return self._chosen(outputs).mean(1)
-
-
-@dataclass(frozen=True)
-class _Total(_Over):
+class _Total(_Mean):
     name: ClassVar[str] = "total"
-
-    @property
-    def text(self) -> str:
-        return f"the sum over {self._where()}"
-
-    def __call__(self, outputs: Tensor, *_: Tensor) -> Tensor:
-        return self._chosen(outputs).sum(1)
+    reduction: ClassVar[str] = "sum"
 
 
 @dataclass(frozen=True)
@@ -144,8 +130,7 @@ class _Spread(TargetScore):
 
     @property
     def text(self) -> str:
-        where = _Mean(self.steps, self.span).text.removeprefix("the mean ")
-        return f"quantile {self.high} minus quantile {self.low}, the mean {where}"
+        return f"quantile {self.high} minus quantile {self.low}, {_Mean(self.steps, self.span).text}"
 
     def __call__(self, outputs: Tensor, *_: Tensor) -> Tensor:
         _require_axes(outputs, self.name, 2)
@@ -194,10 +179,8 @@ class _Reconstruction(TargetScore):
             )
         seen = observed.to(outputs.dtype)
         if self.channels is not None:
-            chosen = torch.zeros_like(seen[:1, :1])
-            for channel in self.channels:
-                chosen += torch.nn.functional.one_hot(_place(z, 2, channel, "channel"), z.shape[2]).to(seen)
-            seen = seen * chosen
+            _at(z, 2, max(self.channels), "channel")
+            seen = seen * torch.tensor([float(channel in self.channels) for channel in range(z.shape[2])]).to(seen)
         apart = (outputs - z).square() * seen
         return apart.sum((1, 2)) / seen.sum((1, 2)).clamp(min=1)
 
@@ -218,7 +201,7 @@ def mean(steps: slice | Sequence[int] | int | None = None, variable: int | None 
     >>> score(torch.tensor([[1.0, 2.0, 6.0]])), score.text
     (tensor([1.5000]), 'the mean over steps 0 to 1')
     """
-    return _Mean(*_steps(steps), _index(variable, "variable"))
+    return _Mean(*_steps(steps), None if variable is None else validation.check_int(variable, "variable", 0))
 
 
 def total(steps: slice | Sequence[int] | int | None = None, variable: int | None = None) -> TargetScore:
@@ -229,7 +212,7 @@ def total(steps: slice | Sequence[int] | int | None = None, variable: int | None
     >>> total(steps=[0, 2])(torch.tensor([[1.0, 2.0, 6.0]]))
     tensor([7.])
     """
-    return _Total(*_steps(steps), _index(variable, "variable"))
+    return _Total(*_steps(steps), None if variable is None else validation.check_int(variable, "variable", 0))
 
 
 def difference(first: Address | str, second: Address | str) -> TargetScore:
@@ -246,10 +229,10 @@ def difference(first: Address | str, second: Address | str) -> TargetScore:
     >>> score(torch.tensor([[1.0, 2.0, 6.0]])), score.text
     (tensor([5.]), 'output 2 minus output 0')
     """
-    found = _Difference(_address(first), _address(second))
-    if found.first == found.second:
+    score = _Difference(_address(first), _address(second))
+    if score.first == score.second:
         raise InputError(f"The difference of output {brief(first)} and itself is 0: pass two outputs.")
-    return found
+    return score
 
 
 def quantile_spread(low: int, high: int, steps: slice | Sequence[int] | int | None = None) -> TargetScore:
@@ -267,8 +250,7 @@ def quantile_spread(low: int, high: int, steps: slice | Sequence[int] | int | No
     >>> quantile_spread(0, 2)(torch.tensor([[[1.0, 2.0, 6.0], [0.0, 1.0, 3.0]]]))
     tensor([4.])
     """
-    lowest, highest = (validation.check_int(each, name, 0) for each, name in ((low, "low"), (high, "high")))
-    return _Spread(lowest, highest, *_steps(steps))
+    return _Spread(validation.check_int(low, "low", 0), validation.check_int(high, "high", 0), *_steps(steps))
 
 
 def reconstruction(channels: Sequence[int] | int | None = None) -> TargetScore:
@@ -299,20 +281,16 @@ def from_spec(spec: Mapping[str, Any]) -> TargetScore:
     >>> from_spec(mean(steps=[1, 2]).spec()) == mean(steps=[1, 2])
     True
     """
-    given = {key: value for key, value in spec.items() if key != "name"}
-    name = spec.get("name")
+    makers: dict[Any, Callable[..., TargetScore]] = {
+        maker.__name__: maker for maker in (mean, total, difference, quantile_spread, reconstruction)
+    }
+    settings = dict(spec)
     try:
-        if name in {"mean", "total", "quantile_spread"}:
-            span, steps = given.pop("span"), given.pop("steps")
-            given["steps"] = steps if span is None else slice(*span)
-        makers: dict[Any, Callable[..., Any]] = {
-            "mean": mean,
-            "total": total,
-            "difference": lambda first, second: difference(_untupled(first), _untupled(second)),
-            "quantile_spread": quantile_spread,
-            "reconstruction": reconstruction,
-        }
-        return makers[name](**given)  # type: ignore[no-any-return]
+        maker = makers[settings.pop("name", None)]
+        if maker in (mean, total, quantile_spread):
+            span, steps = settings.pop("span"), settings.pop("steps")
+            settings["steps"] = steps if span is None else slice(*span)
+        return maker(**settings)
     except (KeyError, TypeError, InputError) as error:
         raise DataError(f"No target of tempograd.targets is written as {brief(dict(spec))}.") from error
 
@@ -325,9 +303,8 @@ def in_words(picker: Picker) -> str:
     >>> in_words(mean()), in_words(lambda output: output[:, 0])
     ('the mean over the whole forecast', 'a score of your own')
     """
-    text = getattr(picker, "text", None)
-    if isinstance(picker, TargetScore) and isinstance(text, str):
-        return text
+    if isinstance(picker, TargetScore):
+        return picker.text
     function = picker.func if isinstance(picker, partial) else picker
     if not isinstance(function, (types.FunctionType, types.MethodType)) or "<lambda>" in function.__qualname__:
         return "a score of your own"
@@ -338,13 +315,12 @@ def in_words(picker: Picker) -> str:
 def _steps(steps: Any) -> tuple[tuple[int, ...] | None, Span | None]:
     if not isinstance(steps, slice):
         return _indices(steps, "steps"), None
-    parts = (steps.start, steps.stop, steps.step)
-    names = ("the start", "the end", "the step")
-    span = tuple(
-        None if part is None else validation.check_int(part, f"{name} of steps", least)
-        for part, name, least in zip(parts, names, (0, 1, 1), strict=True)
+    ends = (("start", steps.start, 0), ("end", steps.stop, 1), ("step", steps.step, 1))
+    start, stop, step = (
+        None if place is None else validation.check_int(place, f"the {name} of steps", least)
+        for name, place, least in ends
     )
-    return None, span  # type: ignore[return-value]  # three of them
+    return None, (start, stop, step)
 
 
 def _indices(given: Any, name: str) -> tuple[int, ...] | None:
@@ -353,27 +329,18 @@ def _indices(given: Any, name: str) -> tuple[int, ...] | None:
     parts = [given] if isinstance(given, int) or not isinstance(given, Sequence | range) else list(given)
     if not parts or isinstance(given, str):
         raise InputError(f"{name} must hold at least one integer, got {brief(given)}.")
-    found = tuple(validation.check_int(part, name, 0) for part in parts)
-    if len(set(found)) < len(found):
+    places = tuple(validation.check_int(part, name, 0) for part in parts)
+    if len(set(places)) < len(places):
         raise InputError(f"{name} must be distinct, got {brief(given)}.")
-    return found
-
-
-def _index(given: Any, name: str) -> int | None:
-    return None if given is None else validation.check_int(given, name, 0)
+    return places
 
 
 def _address(given: Any) -> Address | str:
     if isinstance(given, str):
         return given
-    if isinstance(given, tuple):
+    if isinstance(given, (tuple, list)):  # files hold lists
         return tuple(validation.check_int(part, "an index of an output", 0) for part in given)
     return validation.check_int(given, "an output", 0)
-
-
-def _untupled(given: Any) -> Any:
-    """Return an address as it was before a file made a list of it."""
-    return tuple(given) if isinstance(given, list) else given
 
 
 def _numbered(address: Address | str, classes: Sequence[str] | None) -> Address:
@@ -381,8 +348,7 @@ def _numbered(address: Address | str, classes: Sequence[str] | None) -> Address:
         return address
     if classes is None:
         raise InputError(
-            f"{brief(address)} is a name, and nobody said what the outputs are called: pass "
-            f"{arg:predictor.classes} with their names, or the number of one."
+            f"{brief(address)} is a name: pass {arg:predictor.classes} with the names of the outputs, or a number."
         )
     if address not in classes:
         raise UnknownNameError("output", address, list(classes))
@@ -391,10 +357,7 @@ def _numbered(address: Address | str, classes: Sequence[str] | None) -> Address:
 
 def _output(outputs: Tensor, address: Address | str) -> Tensor:
     """Return one output of each series, (batch,)."""
-    if isinstance(address, str):
-        raise InputError(
-            f"{brief(address)} is a name: pass {arg:predictor.classes} with the names of the outputs."
-        )
+    address = _numbered(address, None)
     places = address if isinstance(address, tuple) else (address,)
     if len(places) != outputs.ndim - 1:
         raise InputError(
@@ -407,18 +370,13 @@ def _output(outputs: Tensor, address: Address | str) -> Tensor:
 
 
 def _at(outputs: Tensor, axis: int, place: int, what: str) -> Tensor:
-    _place(outputs, axis, place, what)
-    return outputs.select(axis, place)
-
-
-def _place(outputs: Tensor, axis: int, place: int, what: str) -> Tensor:
-    """Return a place on an axis, or refuse one that is not there."""
+    """Return what is at a place of an axis, or refuse one that is not there."""
     if place >= outputs.shape[axis]:
         raise InputError(
             f"There is no {what} {place}: the model's output has {outputs.shape[axis]}, counted from 0, on axis "
             f"{axis} of {tuple(outputs.shape)}."
         )
-    return torch.tensor(place, device=outputs.device)
+    return outputs.select(axis, place)
 
 
 def _require_axes(outputs: Tensor, what: str, least: int) -> None:

@@ -47,7 +47,7 @@ def needed(folder):
 
 
 def fill_up(draw, folder, disk):
-    """Explain on a disk that is too small; sometimes not even for the block that is tried out first."""
+    """Explain on a disk that is too small."""
     mount(disk, f"size={int(draw.uniform(0.1, 0.9) * needed(folder))}")
     return attempt(folder, disk / "out")
 

@@ -207,11 +207,11 @@ def test_places_that_cannot_be_written_are_found_before_the_work(capsys, no_work
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
 @pytest.mark.parametrize("command", [*WORK, "demo"])
-def test_a_full_or_read_only_disk_is_found_before_the_work(capsys, no_work, monkeypatch, command, number):
-    def full(*_):
+def test_a_disk_that_takes_nothing_is_found_before_the_work(capsys, no_work, monkeypatch, command, number):
+    def full(**_):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(io, "_try_out", full)
+    monkeypatch.setattr(io.tempfile, "mkdtemp", full)
     said = fails(capsys, *{**WORK, "demo": ["demo"]}[command], "--out", "new")
     assert os.strerror(number) in said
     assert re.search(r"cannot be written:|is no folder that can be written to:", said)

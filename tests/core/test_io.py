@@ -18,8 +18,8 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from tempograd.core import io
-from tempograd.core.errors import OutputError, TempogradError, short_path
-from tempograd.core.io import Kind, check_output, made, writable, write_atomically
+from tempograd.core.errors import OutputError, TempogradError
+from tempograd.core.io import Kind, check_output, made, write_atomically
 
 NOTE = Kind("note", lambda path: path.read_text().startswith("note"))
 
@@ -75,16 +75,6 @@ def test_the_mask_is_not_touched_since_other_threads_would_see_it(tmp_path, monk
     assert write_atomically(tmp_path / "note", note()).read_text() == "note new"
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o755])
-def test_a_file_that_is_replaced_hands_down_its_permissions(tmp_path, mode):
-    target = tmp_path / "note"
-    target.write_text("old")
-    target.chmod(mode)
-    write_atomically(target, note())
-    assert target.read_text() == "note new"
-    assert stat.S_IMODE(target.stat().st_mode) == mode
-
-
 def test_nobody_else_reads_a_private_file_while_it_is_written(tmp_path):
     """Whatever rights the new file has at that moment, the folder it lies in lets nobody in."""
     seen = []
@@ -123,24 +113,6 @@ def test_file_systems_that_cannot_sync_are_written_to(tmp_path, monkeypatch):
 # where a path leads
 
 
-@pytest.mark.parametrize("there", [True, False], ids=["file", "nothing"])
-def test_links_are_followed_and_stay(tmp_path, there):
-    (tmp_path / "away").mkdir()
-    real, middle, link = tmp_path / "away" / "real", tmp_path / "away" / "middle", tmp_path / "link"
-    if there:
-        real.write_text("note old")
-        real.chmod(0o600)
-    middle.symlink_to("real")
-    link.symlink_to(Path("away") / "middle")
-    check_output(link, NOTE)
-    assert write_atomically(link, note(), kind=NOTE) == link
-    assert (link.is_symlink(), middle.is_symlink(), real.is_symlink()) == (True, True, False)
-    assert real.read_text() == "note new"
-    assert names(tmp_path) == ["away", "link"]
-    if there:
-        assert stat.S_IMODE(real.stat().st_mode) == 0o600
-
-
 def test_links_in_a_circle_are_refused(tmp_path):
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
@@ -174,9 +146,8 @@ def test_pipes_and_sockets_are_refused_and_stay(tmp_path, make, linked, monkeypa
     assert (tmp_path / "odd").lstat() == before
 
 
-def test_a_device_is_refused(monkeypatch):
-    """Only the check is called, and it may not try anything out: a fault here must not harm the machine."""
-    monkeypatch.setattr(io, "_try_out", None)
+def test_a_device_is_refused():
+    """Only the check is called: a fault here must not harm the machine."""
     assert "is a device or a pipe" in refused(check_output, "/dev/null")
 
 
@@ -213,19 +184,6 @@ def test_a_name_of_255_bytes_can_be_written(tmp_path):
     path = tmp_path / ("ü" * 127 + "n")
     check_output(path)
     assert write_atomically(path, note()).read_text() == "note new"
-
-
-@pytest.mark.parametrize("step", ["mkdir", "fsync"])
-def test_a_disk_that_takes_nothing_is_known_beforehand(tmp_path, monkeypatch, step):
-    def fail(*_args, **_options):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, step, fail)
-    expected = f"{short_path(tmp_path / 'note')} cannot be written: No space left on device."
-    assert refused(check_output, tmp_path / "note") == expected
-    assert "is no folder that can be written to: No space left on device." in refused(writable, tmp_path)
-    monkeypatch.undo()
-    assert names(tmp_path) == []
 
 
 def test_what_safetensors_says_of_a_full_disk_is_passed_on(tmp_path):

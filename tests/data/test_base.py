@@ -103,7 +103,7 @@ def test_a_dataset_refuses_labels_and_names_that_do_not_fit():
     series = make()
     with pytest.raises(InputError, match=r"labels of toy must lie in 0 … 1"):
         Dataset("toy", series, None, series, classes=2, channels=("a", "b"))
-    with pytest.raises(InputError, match="toy has 3 channel names for 2 channels"):
+    with pytest.raises(InputError, match="channels must have 2 entries, got 3"):
         Dataset("toy", series, None, series, classes=3, channels=("a", "b", "c"))
 
 
@@ -193,9 +193,9 @@ def test_a_fold_keeps_the_scaling():
     ("changes", "message"),
     [
         ({"centre": None}, "toy has one of centre and scale: pass both, or neither"),
-        ({"scale": torch.ones(3)}, r"scale must broadcast to the \(time, channel\) \(4, 2\) of toy, got \(3,\)"),
-        ({"centre": torch.ones(1, 4, 2)}, r"centre must broadcast .* got \(1, 4, 2\)"),
-        ({"units": ("kg",)}, "toy has 1 units for 2 channels"),
+        ({"scale": torch.ones(3)}, r"scale must broadcast to the \(time, channel\) \(4, 2\) of toy, got .*\(3,\)"),
+        ({"centre": torch.ones(1, 4, 2)}, r"centre must broadcast .* got .*\(1, 4, 2\)"),
+        ({"units": ("kg",)}, "units must have 2 entries, got 1"),
     ],
 )
 def test_a_scaling_that_does_not_fit_is_refused(changes, message):

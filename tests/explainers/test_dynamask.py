@@ -243,9 +243,9 @@ def test_mistakes_get_one_sentence():
     for wrong, message in (
         ({"areas": (0.3, 0.2)}, "increasing"),
         ({"areas": ()}, "increasing"),
-        ({"areas": 0.3}, "a tuple of shares"),
+        ({"areas": 0.3}, "areas must be increasing shares"),
         ({"tolerance": 0.0}, "tolerance must be a finite number above 0"),
-        ({"areas": (0.5, 1.5)}, "not be above 1"),
+        ({"areas": (0.5, 1.5)}, "at most 1"),
         ({"perturbation": "smear"}, "'blur', 'mean', 'window' or 'reference'"),
         ({"lr": 0}, "lr must be a finite number above 0"),
         ({"size_weight": -1}, "size_weight must be finite and not negative"),

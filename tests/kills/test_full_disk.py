@@ -23,8 +23,8 @@ COMMANDS = {
 }
 CASES = [(command, disk) for command in COMMANDS for disk in ("full", "read-only", "small")]
 CASES.remove(("table", "small"))  # no disk is too small for a table
-SIZE = 300  # kilobytes: room for the block that is tried out, not for the results
-FULL = 290  # where not even that is left
+SIZE = 300  # kilobytes: too little for the results
+FULL = SIZE  # where nothing is left
 SPACE = ["unshare", "--mount", "--map-root-user"]
 
 

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from tempograd.core.errors import DataError, OutputError
-from tempograd.core.io import scratch, writable, write_atomically
+from tempograd.core.io import made, scratch, write_atomically
 from tempograd.data import Dataset, Series
 from tempograd.data.files import open_text
 from tempograd.data.loading import choose_variant, dataset
@@ -191,7 +191,7 @@ def _cache_folder(cache: str | Path | None) -> Path:
 
 def _scratch(cache: Path) -> AbstractContextManager[Path]:
     try:
-        return scratch(writable(cache))
+        return scratch(made(cache))
     except OutputError as error:
         raise DataError(f"{cache} cannot be written to: set {CACHE_VARIABLE} to a folder that can.") from error
 

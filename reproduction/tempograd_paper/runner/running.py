@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tempograd.core.errors import DataError, OutputError, TempogradError, short_path, warn
-from tempograd.core.io import writable
+from tempograd.core.io import made
 from tempograd.core.progress import leave_quietly, muted, progress_bar
 from tempograd_paper.cell import Cell
 from tempograd_paper.runner.execute import run_cell, train_cell
@@ -50,7 +50,7 @@ def run_cells(cells: Sequence[Cell], folder: Path, *, root: Path | None, device:
     workers : int
         Cells that run at the same time, each in a process of its own.
     """
-    store = Store(writable(folder))
+    store = Store(made(folder))
     with _alone(folder):
         store.sweep()
         waiting = [cell for cell in dict.fromkeys(cells) if not store.has_record(cell)]
@@ -70,7 +70,7 @@ def _tell_damaged(records: Sequence[Path]) -> None:
 
 def prepare(cells: Sequence[Cell], folder: Path, root: Path | None) -> None:
     """Read the data of cells that have no record yet, so that missing data is found before anything runs."""
-    store = Store(writable(folder))
+    store = Store(made(folder))
     waiting = [cell for cell in cells if not store.has_record(cell)]
     files = {store.data_path(cell): cell for cell in waiting}
     with progress_bar(len(files), "read the data") as advance:

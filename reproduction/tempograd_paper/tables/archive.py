@@ -13,7 +13,7 @@ import torch
 
 from tempograd.bulk.sources import arrow
 from tempograd.core.errors import LONGEST, DataError, short_path
-from tempograd.core.io import START, Kind, check_output, writable, write_atomically
+from tempograd.core.io import START, Kind, check_output, made, write_atomically
 from tempograd.models.files import exists
 from tempograd_paper.cell import Cell, cell_from
 from tempograd_paper.labels import PROGRAM
@@ -106,7 +106,7 @@ def write_archive(
     if not kept:
         raise DataError(f"No cell of {plan.name} is there: nothing can be archived before it was run.")
     pa = arrow()  # may be missing: asked for before anything is written
-    folder = writable(folder)
+    folder = made(folder)
     check_output(folder / ARCHIVE, KIND, inputs=list(inputs), force=force)
     table = _table(rounded(plan, kept), [measure.name for measure in plan.measures])
     measures = dict.fromkeys(table.column_names[2:], "BYTE_STREAM_SPLIT")

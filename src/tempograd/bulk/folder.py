@@ -75,7 +75,7 @@ class RunFolder:
                     f"{short_path(self.root)} holds other files and no run: name a new or an empty folder."
                 )
         for folder in (self.root, self.own, self.data):
-            made(folder, tried=folder == self.data)  # which also removes what killed processes left there
+            made(folder)
 
     def begin(self, facts: Mapping[str, Any], more: Mapping[str, Any]) -> str:
         """Begin a run, or go on with one of the same facts, and return its key; another is refused.

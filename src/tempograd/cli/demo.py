@@ -20,7 +20,7 @@ from tempograd.cli.parsers import EPOCHS
 from tempograd.core import validation
 from tempograd.core.errors import InputError, MissingExtraError, UnknownNameError
 from tempograd.core.formatting import table
-from tempograd.core.io import EXPLANATION, MODEL, REPORT, Kind, check_output, start, writable, write_atomically
+from tempograd.core.io import EXPLANATION, MODEL, REPORT, Kind, check_output, made, start, write_atomically
 from tempograd.core.progress import Advance, part, progress_bar, say, uninterrupted
 from tempograd.data import Dataset, Series, load_dataset
 from tempograd.explainers import EXPLAINERS, DeepLift, explain
@@ -50,7 +50,7 @@ def claim_folder(folder: Path, *, force: bool) -> None:
         "table.md": Kind("table", lambda path: GAP in start(path).partition("\n")[0]),
     } | dict.fromkeys(PICTURES, picture)
     for name, kind in files.items():
-        check_output(writable(folder) / name, kind, force=force)
+        check_output(made(folder) / name, kind, force=force)
 
 
 class Finished(NamedTuple):

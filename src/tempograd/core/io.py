@@ -28,7 +28,6 @@ except ImportError:  # Windows, where what a killed process leaves behind stays
 START = 4096  # bytes, in which text files say what they are
 PREFIX = ".tempograd-"
 LONGEST = 90  # characters of what a library says
-BLOCK = 65536  # bytes that are written to see whether a disk has room
 DRAWN = b"drawn by tempograd"  # in the notes of a picture
 
 
@@ -91,9 +90,9 @@ def write_atomically(
 ) -> Path:
     """Call ``write`` with a temporary path, then put that file in the place of ``path``, in a folder that exists.
 
-    At every moment ``path`` is the old file or the new one, whole. Symbolic links are followed, and a file that
-    is replaced hands down its permissions. ``kind`` says what the file is, for a result that a user named: a file
-    of another kind is not replaced (unless by ``force``). Without a kind the file's name is the library's own.
+    At every moment ``path`` is the old file or the new one, whole. ``kind`` says what the file is, for a result
+    that a user named: a file of another kind is not replaced (unless by ``force``). Without a kind the file's name
+    is the library's own.
 
     Examples
     --------
@@ -103,16 +102,14 @@ def write_atomically(
     """
     path = as_path(path)
     with _one_sentence(path):
-        target = _target(path, kind, force)
-        with scratch(target.parent) as folder:
+        _refuse(path, kind, force)
+        with scratch(path.parent) as folder:
             new = folder / "new"
             write(new)
-            with suppress(FileNotFoundError):
-                shutil.copymode(target, new)
             _sync(new)
-            new.replace(target)
+            new.replace(path)
         with suppress(OSError):  # the file is there either way
-            _sync(target.parent)
+            _sync(path.parent)
     return path
 
 
@@ -132,29 +129,25 @@ def check_output(
     """
     path = as_path(path)
     with _one_sentence(path):
-        _try_out(_target(path, kind, force, inputs).parent)
+        _refuse(path, kind, force, inputs)
+        with scratch(path.parent):  # which cannot be made where nothing can be written
+            pass
 
 
-def writable(folder: str | Path) -> Path:
+def made(folder: str | Path) -> Path:
     """Make a folder where there is none and return it; one sentence where nothing can be written there.
 
     Examples
     --------
-    >>> writable(__file__)  # doctest: +ELLIPSIS
+    >>> made(__file__)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     tempograd.core.errors.OutputError: ...io.py is no folder that can be written to: File exists.
     """
-    return made(folder, tried=True)
-
-
-def made(folder: str | Path, *, tried: bool = False) -> Path:
-    """Make a folder where there is none and return it, ``tried`` out if it can be written to."""
     with _one_sentence(folder, "is no folder that can be written to"):
         Path(folder).mkdir(parents=True, exist_ok=True)
-        if tried:
-            _try_out(Path(folder))
-    return Path(folder)
+        with scratch(folder):  # which also removes what killed processes left there
+            return Path(folder)
 
 
 @contextmanager
@@ -167,39 +160,32 @@ def _one_sentence(path: str | Path, problem: str = "cannot be written") -> Itera
         raise OutputError(f"{short_path(path)} {problem}: {reason(error)}.") from error
 
 
-def _target(path: Path, kind: Kind | None, force: bool, inputs: Iterable[str | Path] = ()) -> Path:
-    """Return the file that a path leads to; one sentence if it must not be written."""
-    name, target = short_path(path), Path(os.path.realpath(path))
+def _refuse(path: Path, kind: Kind | None, force: bool, inputs: Iterable[str | Path] = ()) -> None:
+    """Say in one sentence why a file must not be written, if so."""
+    name, advice = short_path(path), "name another file"
     if kind in (EXPLANATION, MODEL, EXPLAINER):
         str(path).encode()  # safetensors writes files with other names, but cannot read them
     try:
-        status = target.stat()
+        status = path.stat()
     except FileNotFoundError:
-        if not target.parent.exists():
-            folder = short_path(target.parent if path.is_symlink() else path.parent)
-            raise OutputError(f"The folder {folder} does not exist: make it, or name another file.") from None
-        return target
+        if not path.parent.exists():
+            raise OutputError(
+                f"The folder {short_path(path.parent)} does not exist: make it, or {advice}."
+            ) from None
+        return
     if stat.S_ISDIR(status.st_mode):
         raise OutputError(f"{name} is a folder: name a file in it.")
     if not stat.S_ISREG(status.st_mode):
-        raise OutputError(f"{name} is a device or a pipe, and only files are written: name a file.")
-    if any(Path(other).exists() and target.samefile(other) for other in inputs):
-        raise OutputError(f"{name} is one of the inputs, which are never overwritten: name another file.")
-    if not (status.st_mode & 0o222 and os.access(target, os.W_OK)):
-        raise OutputError(f"{name} is write-protected: make it writable, or name another file.")
-    if kind is not None and not force and status.st_size and not kind.wrote(target):
+        raise OutputError(f"{name} is a device or a pipe, and only files are written: {advice}.")
+    if any(Path(other).exists() and path.samefile(other) for other in inputs):
+        raise OutputError(f"{name} is one of the inputs, which are never overwritten: {advice}.")
+    if not (status.st_mode & 0o222 and os.access(path, os.W_OK)):
+        raise OutputError(f"{name} is write-protected: make it writable, or {advice}.")
+    if kind is not None and not force and status.st_size and not kind.wrote(path):
         raise OutputError(
-            f"{name} exists and is no {kind.name} that tempograd wrote: name another file, or pass "
+            f"{name} exists and is no {kind.name} that tempograd wrote: {advice}, or pass "
             f"{arg:source.force=True} to overwrite it."
         )
-    return target
-
-
-def _try_out(folder: Path) -> None:
-    """Write a block and remove it; OSError if that cannot be."""
-    with scratch(folder) as temporary:
-        (temporary / "block").write_bytes(bytes(BLOCK))
-        _sync(temporary / "block")
 
 
 def _sync(path: Path) -> None:
@@ -261,15 +247,15 @@ def scratch(parent: str | Path) -> Iterator[Path]:
     False
     """
     sweep(parent)
-    while True:
-        folder, lock = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)), None
+    lock: int | None = None
+    while lock is None:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         try:
             lock = _locked(folder)
         except (BlockingIOError, FileNotFoundError):  # another process sweeps, and was faster than the lock
             continue
         except OSError:  # a file system without locks
-            pass
-        break
+            lock = os.open(os.devnull, os.O_RDONLY)
     try:
         yield folder
     finally:
@@ -297,11 +283,10 @@ def _locked(folder: Path) -> int:
     return handle
 
 
-def _remove(folder: Path, lock: int | None) -> None:
+def _remove(folder: Path, lock: int) -> None:
     """Remove a folder, and then let go of it; one that cannot be removed now is swept another time."""
     try:
         with suppress(OSError):  # which rmtree does not ignore in all of its steps
             shutil.rmtree(folder, ignore_errors=True)
     finally:
-        if lock is not None:
-            os.close(lock)
+        os.close(lock)

@@ -78,26 +78,20 @@ def real(
 
     ``by_name`` leaves it out of those that may be given by their place.
     """
-    bounds = _bounds(high, closed)
+    least, most = "at least" if closed[0] else "above", "at most" if closed[1] else "below"
+    bounds = f"lie between 0 and {high:g}" if all(closed) else f"be {least} 0 and {most} {high:g}"
+    if math.isinf(high):
+        bounds = "be finite and not negative" if closed[0] else "be a finite number above 0"
 
     def within(value: Any, name: str) -> Any:
-        found = validation.check_float(value, name)
-        inside = found >= 0 if closed[0] else found > 0
-        inside &= found <= high if closed[1] else found < high
-        if not (inside and math.isfinite(found)):
+        number = validation.check_float(value, name)
+        inside = number >= 0 if closed[0] else number > 0
+        inside &= number <= high if closed[1] else number < high
+        if not (inside and math.isfinite(number)):
             raise SettingError(f"{name} must {bounds}, got {brief(value)}.")
         return value.item() if isinstance(value, np.generic) else value
 
     return _declared(default, f"a number that must {bounds}", within, optional=optional, by_name=by_name)
-
-
-def _bounds(high: float, closed: tuple[bool, bool]) -> str:
-    if math.isinf(high):
-        return "be finite and not negative" if closed[0] else "be a finite number above 0"
-    if all(closed):
-        return f"lie between 0 and {high:g}"
-    least, most = "at least" if closed[0] else "above", "at most" if closed[1] else "below"
-    return f"be {least} 0 and {most} {high:g}"
 
 
 def positive(default: float | None, *, optional: bool = False) -> Any:
@@ -130,21 +124,18 @@ def text(default: str | None, what: str) -> Any:
 
 def increasing_shares(default: tuple[float, ...]) -> Any:
     """Declare a setting that is a tuple of increasing shares."""
-    return _declared(default, "increasing shares above 0 and at most 1", _increasing)
+    words = "increasing shares above 0 and at most 1"
 
+    def increasing(value: Any, name: str) -> tuple[float, ...]:
+        parts = value.tolist() if isinstance(value, np.ndarray) else value
+        parts = parts if isinstance(parts, (tuple, list)) else []
+        shares = tuple(validation.check_float(part, f"each of {name}") for part in parts)
+        rising = all(a < b for a, b in zip((0.0, *shares), shares, strict=False))  # which NaN is not
+        if not shares or not rising or shares[-1] > 1:
+            raise SettingError(f"{name} must be {words}, got {brief(value)}.")
+        return shares
 
-def _increasing(value: Any, name: str) -> tuple[float, ...]:
-    if isinstance(value, np.ndarray) and value.ndim == 1:
-        value = value.tolist()
-    if not isinstance(value, (tuple, list)):
-        raise SettingError(f"{name} must be a tuple of shares, got {brief(value)}.")
-    found = tuple(validation.check_float(part, f"each of {name}") for part in value)
-    # written so that NaN is refused too
-    if not found or not all(a < b for a, b in zip((0.0, *found), found, strict=False)):
-        raise SettingError(f"{name} must be increasing shares above 0, got {brief(found)}.")
-    if found[-1] > 1:
-        raise SettingError(f"{name} must not be above 1, got {brief(found[-1])}.")
-    return found
+    return _declared(default, words, increasing)
 
 
 def count_or_share(default: int | float | None) -> Any:

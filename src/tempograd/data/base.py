@@ -7,9 +7,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.core.errors import InputError, listed
+from tempograd.core.errors import InputError, brief, listed
 from tempograd.core.series import Series
 
+PARTS = ("train", "validation", "test")
 FOLDS = 5
 SEED = 42  # of the shuffle before the cut
 
@@ -59,38 +60,26 @@ class Dataset:
     units: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        for part in ("train", "validation", "test"):
+        for part in PARTS:
             series = getattr(self, part)
             if series is None:
                 continue
-            if series.shape[2] != len(self.channels):
-                raise InputError(
-                    f"{self.name} has {len(self.channels)} channel names for {series.shape[2]} channels."
-                )
             y = series.y
             if y is None:
                 raise InputError(f"The {part} series of {self.name} have no labels: pass y=.")
             if len(series) and not y.is_floating_point() and not 0 <= int(y.min()) <= int(y.max()) < self.classes:
                 raise InputError(f"The labels of {self.name} must lie in 0 … {self.classes - 1}.")
-        self._check_scaling()
-        for part in ("train", "validation", "test"):
-            series = getattr(self, part)
-            if series is not None:
-                named = replace(series, channels=self.channels, units=self.units)
-                object.__setattr__(self, part, named)
-
-    def _check_scaling(self) -> None:
+            vars(self)[part] = replace(series, channels=self.channels, units=self.units)
         if (self.centre is None) != (self.scale is None):
             raise InputError(f"{self.name} has one of centre and scale: pass both, or neither.")
-        cells = self.train.x.shape[1:]
-        for name, part in (("centre", self.centre), ("scale", self.scale)):
-            if part is not None and not _broadcasts(part, cells):
+        cells = tuple(self.train.x.shape[1:])
+        for name, values in (("centre", self.centre), ("scale", self.scale)):
+            try:
+                _ = values is None or values.expand(cells)
+            except RuntimeError:
                 raise InputError(
-                    f"{name} must broadcast to the (time, channel) {tuple(cells)} of {self.name}, got "
-                    f"{tuple(part.shape)}."
-                )
-        if self.units is not None and len(self.units) != len(self.channels):
-            raise InputError(f"{self.name} has {len(self.units)} units for {len(self.channels)} channels.")
+                    f"{name} must broadcast to the (time, channel) {cells} of {self.name}, got {brief(values)}."
+                ) from None
 
     def raw(self, series: Series) -> Tensor:
         """Return series of this data set as the source has them, in ``units``.
@@ -110,12 +99,9 @@ class Dataset:
 
     def __repr__(self) -> str:
         """Write one line per part."""
-        lines = [f"Dataset {self.name} ({self.variant}), {self.classes} classes, channels {listed(self.channels)}"]
-        for part in ("train", "validation", "test"):
-            split = getattr(self, part)
-            if split is not None:
-                lines.append(f"  {part:10} {split!r}")
-        return "\n".join(lines)
+        head = f"Dataset {self.name} ({self.variant}), {self.classes} classes, channels {listed(self.channels)}"
+        parts = [f"  {part:10} {series!r}" for part in PARTS if (series := getattr(self, part)) is not None]
+        return "\n".join([head, *parts])
 
     @property
     def per_step(self) -> bool:
@@ -128,14 +114,6 @@ class Dataset:
             return self
         train, validation = fold_indices(len(self.train), fold)
         return replace(self, train=self.train.take(train), validation=self.train.take(validation))
-
-
-def _broadcasts(part: Tensor, cells: torch.Size) -> bool:
-    try:
-        part.expand(cells)
-    except RuntimeError:
-        return False
-    return True
 
 
 def fold_indices(
