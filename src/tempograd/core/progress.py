@@ -40,6 +40,9 @@ def progress_bar(total: float | None, label: str, stream: TextIO | None = None) 
         yield whole.stretch(total)
         return
     line = _Line(total, label, sys.stderr if stream is None else stream)
+    if not line.visible and _before.get() is None:
+        yield _nothing
+        return
     try:
         with held(_drawn, line):
             yield line.advance
@@ -79,7 +82,11 @@ def before_drawing(call: Callable[[], None]) -> AbstractContextManager[None]:
 
 def muted() -> AbstractContextManager[None]:
     """Show no progress of what runs inside the block, which is part of work that shows its own."""
-    return part(lambda amount=1, note="": None, 0)
+    return part(_nothing, 0)
+
+
+def _nothing(amount: float = 1, note: str = "") -> None:
+    """Report to nobody."""
 
 
 class _Line:

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Self, TypedDict, TypeVar
 
 import torch
@@ -139,12 +140,10 @@ def asks(*, without: Collection[str] = ("targets",), settings: bool = True) -> C
 
     Those that it refuses are left out; with ``settings`` it takes further options.
     """
+    parameter = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
     shown = [
-        inspect.Parameter(
-            f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=Asked.__annotations__[f.name]
-        )
-        for kind in (Question, Effort)
-        for f in fields(kind)
+        parameter(f.name, default=f.default, annotation=Asked.__annotations__[f.name])
+        for f in (*fields(Question), *fields(Effort))
         if f.name not in without
     ]
 

@@ -67,9 +67,9 @@ class Registry(Mapping[str, T]):
 
         def add(entry: T) -> T:
             others = [point.value for point in (self._offers or {}).get(name, ()) if not _brings(point, entry)]
-            others = [str(self._entries[name])] if name in self._entries else others
-            if others:
-                raise ValueError(f"Two {self.kind}s called {name!r}: {others[0]} and {entry}.")
+            for other in (self._entries.get(name), *others):
+                if other is not None:
+                    raise ValueError(f"Two {self.kind}s called {name!r}: {other} and {entry}.")
             if self._accepts is not None and not self._accepts(entry):
                 given = getattr(entry, "__name__", brief(entry))
                 raise InputError(f"{given} cannot be the {self.kind} {quote(name)}: it is not {self._wanted}.")

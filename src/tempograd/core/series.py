@@ -113,7 +113,7 @@ class Series:
             checked["fill"] = validation.check_float(self.fill, "fill")
         checked["x"] = _arrays(self.x, "x", layout)
         if isinstance(self.x, Tensor):
-            validation.refuse_integers(self.x, "x")
+            validation.check_form(self.x, "x")
         for name in CELLS:
             cells = getattr(self, name)
             if name == "mask" and isinstance(cells, str):
@@ -260,23 +260,23 @@ def _arrays(given: Any, name: str, layout: str) -> Any:
     if isinstance(given, list):
         return _listed(given, name, layout)
     if not isinstance(given, Mapping) and (not isinstance(given, tuple) or hasattr(given, "__array__")):
-        return _array(given, name, layout, (3,))
+        return _array(given, name, layout)
     if not given:
         kind = "mapping" if isinstance(given, Mapping) else "tuple"
         raise InputError(f"{name} is an empty {kind}: pass at least one input.")
     if isinstance(given, Mapping) and not all(isinstance(key, str) for key in given):
         raise InputError(f"The names of the inputs must be text, got {listed(given)}.")
     arrays = {
-        key: None if part is None and name != "x" else _array(part, f"{name}[{key!r}]", layout, (1, 2, 3))
+        key: None if part is None and name != "x" else _array(part, f"{name}[{key!r}]", layout)
         for key, part in _items(given)
     }
     return arrays if isinstance(given, Mapping) else tuple(arrays.values())
 
 
-def _array(given: Any, name: str, layout: str, axes: tuple[int, ...]) -> Tensor:
+def _array(given: Any, name: str, layout: str) -> Tensor:
     tensor = validation.as_tensor(given, name)
-    if name.startswith("x"):
-        validation.check_axes(tensor, name, axes)
+    if name.startswith("x["):
+        validation.check_form(tensor, name, several=True)
     return tensor.transpose(1, 2) if layout == "BDT" and tensor.ndim == 3 else tensor
 
 

@@ -30,14 +30,13 @@ def check_times(times: Any, series: int, steps: int) -> Times | None:
     if times is None:
         return None
     times = _listed(times)
-    if not is_nested(times):
-        return check_names(_texts([times])[0], steps, "times")
-    rows = [_listed(row) for row in times]
-    if len(rows) != series:
+    rows = [_listed(row) for row in times] if is_nested(times) else [times]
+    if is_nested(times) and len(rows) != series:
         raise InputError(
             f"times must hold {steps} texts, or {steps} for each of the {series} series, got {len(rows)} rows."
         )
-    return tuple(check_names(row, steps, "times") or () for row in _texts(rows))
+    texts = tuple(check_names(row, steps, "times") or () for row in _texts(rows))
+    return texts if is_nested(times) else texts[0]
 
 
 def is_nested(times: Any) -> TypeGuard[tuple[tuple[str, ...], ...]]:
@@ -78,24 +77,16 @@ def _texts(rows: Sequence[Any]) -> list[Any]:
             return list(rows)  # which is refused
     labels = [[None if _missing(label) else label for label in row] for row in rows]
     known = [label for row in labels for label in row if label is not None]
-    moments = [_moment(label) for label in known]
-    dates = [moment for moment in moments if moment is not None]
-    written = iter(_written(dates) if dates and len(dates) == len(known) else known)
+    dates = [moment for moment in known if isinstance(moment, (np.datetime64, date)) and not getattr(moment, "tzinfo", None)]
+    if dates and len(dates) == len(known):
+        known = _written([getattr(moment, "isoformat", moment.__str__)() for moment in dates])
+    written = iter(known)
     return [["" if label is None else next(written) for label in row] for row in labels]
 
 
 def _missing(label: Any) -> bool:
     """Tell NaN and NaT, which do not even equal themselves."""
     return isinstance(label, (float, np.floating, np.datetime64, date)) and bool(label != label)  # noqa: PLR0124
-
-
-def _moment(label: Any) -> str | None:
-    """Return a date as ISO text; None for what is none, or has a time zone, which its own text tells."""
-    if isinstance(label, np.datetime64):
-        return str(label)
-    if not isinstance(label, date) or getattr(label, "tzinfo", None) is not None:
-        return None
-    return label.isoformat()
 
 
 def _written(moments: Sequence[str]) -> list[str]:
@@ -110,9 +101,8 @@ def _written(moments: Sequence[str]) -> list[str]:
     days, clocks = [day for day, _, _ in parts], [clock + MIDNIGHT[len(clock) :] for _, _, clock in parts]
     digits = max(len(clock[9:].rstrip("0")) for clock in clocks)
     if digits:
-        return [
-            f"{day} {clock[:8]}.{clock[9:].ljust(digits, '0')[:digits]}"
-            for day, clock in zip(days, clocks, strict=True)
-        ]
-    length = next(end for end in (0, 5, 8) if not any(clock[end:].strip("0:.") for clock in clocks))
-    return [f"{day} {clock[:length]}".strip() for day, clock in zip(days, clocks, strict=True)]
+        clocks = [f"{clock[:8]}.{clock[9:].ljust(digits, '0')[:digits]}" for clock in clocks]
+    else:
+        length = next(end for end in (0, 5, 8) if not any(clock[end:].strip("0:.") for clock in clocks))
+        clocks = [clock[:length] for clock in clocks]
+    return [f"{day} {clock}".strip() for day, clock in zip(days, clocks, strict=True)]

@@ -132,13 +132,12 @@ def check_series(
     With ``gaps``, which ``marking`` would allow, it may hold NaN.
     """
     tensor = as_tensor(x, name)
-    check_axes(tensor, name)
+    check_form(tensor, name)
     if tensor.numel() == 0:
         raise InputError(
             f"{name} is empty, its shape is {tuple(tensor.shape)}: pass at least one series, step and channel.",
             code="series.shape",
         )
-    refuse_integers(tensor, name)
     for start in range(0, len(tensor), ROWS):
         rows = tensor[start : start + ROWS]
         # a sum is much faster to compute, and only one that is not finite needs a second look
@@ -161,20 +160,16 @@ def check_series(
     return tensor
 
 
-def check_axes(tensor: Tensor, name: str, allowed: Sequence[int] = (3,)) -> None:
-    """Refuse series with other numbers of axes than those ``allowed``."""
-    if tensor.ndim not in allowed:
+def check_form(tensor: Tensor, name: str, *, several: bool = False) -> None:
+    """Refuse what is not floating-point (batch, time, channel); ``several`` inputs may lack axes."""
+    if tensor.ndim != 3 and not (several and tensor.ndim in (1, 2)):
         few = f"{name}[None] for one series, {name}[..., None] for one channel"
         advice = few if tensor.ndim < 3 else f"{name}.flatten(2) if all further axes are channels"
         raise InputError(
             f"{name} must have shape (batch, time, channel), got {tuple(tensor.shape)}: write {advice}.",
             code="series.shape",
         )
-
-
-def refuse_integers(tensor: Tensor, name: str) -> None:
-    """Refuse what no gradient exists for."""
-    if not tensor.is_floating_point():
+    if not several and not tensor.is_floating_point():
         raise InputError(f"{name} must hold floating-point numbers, got {tensor.dtype}: convert it to float32.")
 
 
@@ -441,7 +436,7 @@ def check_names(labels: Iterable[Any] | None, count: int | None, what: str) -> t
 
 def check_classes(classes: Any, outputs: int | None) -> tuple[str, ...] | None:
     """Return one text per output of the model; where nobody knows how many it has, as many as were given."""
-    names = check_names(classes, None, "classes")
+    names = None if classes is None else check_names(classes, None, "classes")
     if names is not None and outputs is not None and len(names) != outputs:
         raise InputError(f"classes must hold one name per output of the model, {outputs}, got {len(names)}.")
     return names

@@ -141,7 +141,7 @@ class Ask:
             baseline=absent,
             mask=observed,
             lengths=_lengths(call, observed, x),
-            ids=validation.check_ids(ids, len(x)),
+            ids=torch.arange(len(x)) if ids is None else ids,
             question=question,
             output=link_for(question.output, task),
             seed=validation.check_seed(seed),
