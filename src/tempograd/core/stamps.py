@@ -77,7 +77,11 @@ def _texts(rows: Sequence[Any]) -> list[Any]:
             return list(rows)  # which is refused
     labels = [[None if _missing(label) else label for label in row] for row in rows]
     known = [label for row in labels for label in row if label is not None]
-    dates = [moment for moment in known if isinstance(moment, (np.datetime64, date)) and not getattr(moment, "tzinfo", None)]
+    dates = [
+        moment
+        for moment in known
+        if isinstance(moment, (np.datetime64, date)) and not getattr(moment, "tzinfo", None)
+    ]
     if dates and len(dates) == len(known):
         known = _written([getattr(moment, "isoformat", moment.__str__)() for moment in dates])
     written = iter(known)
