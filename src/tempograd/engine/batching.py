@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import nullcontext
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.parameter import is_lazy
 
 from tempograd.core.errors import ModelError
@@ -39,7 +39,12 @@ class Batching:
         self._memory, self._kind = {} if memory is None else memory, (device, cells)
         self.device, self.automatic = device, size is None
         self.together = 1  # series that stay in one block, counted from the first
-        usual = max(1, min(_most(device, on_cpu), _most_cells(device) // cells))
+        most, room = on_cpu, CELLS
+        if device.type == "cuda":
+            memory_of = torch.cuda.get_device_properties
+            share = min(1.0, memory_of(device).total_memory / LARGE) if torch.cuda.is_available() else 1.0
+            most, room = int(LIMIT * share), max(CELLS, int(2 * CELLS * share))
+        usual = max(1, min(most, room // cells))
         self.size = min(usual, self._memory.get(self._kind, usual)) if size is None else size
 
     def run(self, series: int | slice, per_series: int, work: Work, label: str = "") -> None:
@@ -86,20 +91,6 @@ class Batching:
         self._memory[self._kind] = self.size
 
 
-def _most(device: torch.device, on_cpu: int) -> int:
-    return on_cpu if device.type != "cuda" else int(LIMIT * _room(device))
-
-
-def _most_cells(device: torch.device) -> int:
-    return CELLS if device.type != "cuda" else max(CELLS, int(2 * CELLS * _room(device)))
-
-
-def _room(device: torch.device) -> float:
-    """Return the memory of a GPU as a share of a large one's."""
-    memory = torch.cuda.get_device_properties(device).total_memory if torch.cuda.is_available() else LARGE
-    return min(1.0, memory / LARGE)
-
-
 # Passes with a gradient on a CPU. What a pass keeps for the way back is written and read once, so it should stay
 # near the processor, and calls of small operations should not outweigh their work. Measured with one thread and
 # two (forward and backward per sequence; GRUs of 8, 32, 64 and 200 units, the library's CNN and transformer, an
@@ -126,19 +117,15 @@ def suits_cpu(modules: Iterable[nn.Module], time: int, channels: int, precision:
     >>> suits_cpu([nn.GRU(128, 32)], 48, 128, torch.float32)
     682
     """
-    rows = sum(len(weight) for module in modules for weight in _matrices(module))
+    layers = [part for module in modules for part in module.modules()]
+    computed = [part for part in layers if not isinstance(part, (nn.Embedding, nn.EmbeddingBag))]  # no tables
+    weights = [weight for part in computed for weight in part.parameters(recurse=False) if not is_lazy(weight)]
+    rows = sum(len(weight) for weight in weights if weight.ndim > 1)
     if rows == 0:
         return DEFAULT
     values = time * channels * precision.itemsize
     kept = time * rows * precision.itemsize + 2 * values
     return max(LEAST, min(MOST_ON_CPU, ROOM // kept, WIDE // values))
-
-
-def _matrices(module: nn.Module) -> Iterator[Tensor]:
-    """Return the weights of all layers but tables, whose rows are not computed."""
-    for part in module.modules():
-        if not isinstance(part, (nn.Embedding, nn.EmbeddingBag)):
-            yield from (each for each in part.parameters(recurse=False) if not is_lazy(each) and each.ndim > 1)
 
 
 def even(total: int, most: int) -> int:

@@ -73,7 +73,8 @@ def _own_sources(names: set[str]) -> list[str]:
         name = waiting.pop()
         module = sys.modules.get(name)
         file = Path(getattr(module, "__file__", None) or "")
-        if name in found or name == "__main__" or file.suffix != ".py" or _is_library(file):
+        library = INSTALLED & set(file.parts) or any(folder in file.parents for folder in LIBRARIES)
+        if name in found or name == "__main__" or file.suffix != ".py" or library:
             continue
         found[name] = file.read_text(encoding="utf-8")
         waiting += _imported(found[name], getattr(module, "__package__", None))
@@ -89,7 +90,3 @@ def _imported(source: str, package: str | None) -> Iterator[str]:
             with suppress(ImportError):  # of a package, in a file that was imported without it
                 home = resolve_name("." * node.level + (node.module or ""), package)
                 yield from (home, *(f"{home}.{alias.name}" for alias in node.names))
-
-
-def _is_library(file: Path) -> bool:
-    return bool(INSTALLED & set(file.parts)) or any(folder in file.parents for folder in LIBRARIES)

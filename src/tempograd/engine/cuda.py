@@ -8,10 +8,10 @@ import threading
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Hashable
+from contextlib import ExitStack, nullcontext
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -101,31 +101,17 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has n
         return result
 
 
-class _CapturedGraph:
-    def __init__(self, graph: "torch.cuda.CUDAGraph", inputs: Tensors, outputs: Tensors) -> None:
-        self.graph, self.inputs, self.outputs = graph, inputs, outputs
-        self._kinds_in, self._kinds_out = _by_kind(inputs), _by_kind(outputs)
+class _CapturedGraph(NamedTuple):
+    graph: "torch.cuda.CUDAGraph"
+    inputs: Tensors
+    outputs: Tensors
 
+    @torch.no_grad()
     def run(self, inputs: Tensors) -> Tensors:
-        _copy(self._kinds_in, inputs, self.inputs)
+        for place, values in zip(self.inputs, inputs, strict=True):
+            place.copy_(values)
         self.graph.replay()
-        found = tuple(map(torch.empty_like, self.outputs))
-        _copy(self._kinds_out, self.outputs, found)
-        return found
-
-
-def _by_kind(tensors: Tensors) -> list[list[int]]:
-    """Return the places of tensors of one kind, which are copied by one kernel."""
-    kinds: dict[torch.dtype, list[int]] = {}
-    for place, tensor in enumerate(tensors):
-        kinds.setdefault(tensor.dtype, []).append(place)
-    return list(kinds.values())
-
-
-@torch.no_grad()
-def _copy(kinds: list[list[int]], given: Tensors, into: Tensors) -> None:
-    for places in kinds:
-        torch._foreach_copy_([into[place] for place in places], [given[place] for place in places])
+        return tuple(output.clone() for output in self.outputs)
 
 
 def _try_capture(
@@ -178,7 +164,14 @@ def _capture(stream: "torch.cuda.Stream", work: Callable[..., Tensors], static: 
         free = torch.cuda.mem_get_info(stream.device)
     graph = torch.cuda.CUDAGraph()
     try:
-        with _own_generator(stream.device), _no_collection(), warnings.catch_warnings():
+        with ExitStack() as undo:
+            generator = torch.cuda.default_generators[stream.device.index or 0]
+            undo.callback(generator.graphsafe_set_state, generator.graphsafe_get_state())
+            generator.graphsafe_set_state(generator.clone_state())  # a capture that fails leaves it unusable
+            if gc.isenabled():  # it would free device memory half-way through
+                undo.callback(gc.enable)
+                gc.disable()
+            undo.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", "The CUDA Graph is empty")  # where the pass fails at once
             graph.capture_begin(capture_error_mode="thread_local")
             try:
@@ -189,30 +182,6 @@ def _capture(stream: "torch.cuda.Stream", work: Callable[..., Tensors], static: 
         return None
     taken = free[0] - torch.cuda.mem_get_info(stream.device)[0]
     return _CapturedGraph(graph, static, outputs) if taken <= SHARE * free[1] else None
-
-
-@contextmanager
-def _own_generator(device: torch.device) -> Iterator[None]:
-    """Lend the capture a random state of its own: one that fails leaves it unusable."""
-    generator = torch.cuda.default_generators[device.index or 0]
-    mine = generator.graphsafe_get_state()
-    generator.graphsafe_set_state(generator.clone_state())
-    try:
-        yield
-    finally:
-        generator.graphsafe_set_state(mine)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep the garbage collector from freeing device memory half-way through a capture."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _alike(found: Tensor, expected: Tensor) -> bool:
@@ -293,15 +262,10 @@ class Prefetcher(Generic[Prepared]):
 
     def prepare(self, key: Hashable, make: Callable[[], Prepared]) -> None:
         """Make something for later, once the work sent before the last :meth:`take` is done."""
-        with self._beside():
-            self._waiting = key, make()
-
-    def _beside(self) -> AbstractContextManager[object]:
-        if self._stream is None:
-            return nullcontext()
-        if self._free is not None:
+        if self._stream is not None and self._free is not None:
             self._stream.wait_event(self._free)
-        return torch.cuda.stream(self._stream)
+        with nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
+            self._waiting = key, make()
 
 
 class HostWriter:

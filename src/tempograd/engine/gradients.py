@@ -58,20 +58,18 @@ def compute_gradients(
         return
     series, points = z.shape[:2]
     flat = z.flatten(0, 1).requires_grad_()
-    extra, rows = _extra(blocks[0], beside), blocks[0].index.repeat_interleave(points)
+    (extra, extra_rows), rows = _extra(blocks[0], beside), blocks[0].index.repeat_interleave(points)
     first = None
-    if extra is not None and (len(extra.z) < APART or (z.is_cuda and z.numel() <= CELLS)):
-        raw = asks[0].forward(torch.cat([extra.z, flat]), torch.cat([extra.rows, rows]))
-        first, raw = raw[: len(extra.z)], raw[len(extra.z) :]
+    if 0 < len(extra) < APART or (len(extra) and z.is_cuda and z.numel() <= CELLS):
+        raw = asks[0].forward(torch.cat([extra, flat]), torch.cat([extra_rows, rows]))
+        first, raw = raw[: len(extra)], raw[len(extra) :]
     else:
-        if extra is not None:
+        if len(extra):
             with torch.no_grad():
-                first = asks[0].forward(extra.z, extra.rows)
+                first = asks[0].forward(extra, extra_rows)
         raw = asks[0].with_axis(forward(asks[0].at(rows), flat))
     for place, (ask, block) in enumerate(zip(asks, blocks, strict=True), 1):
-        known, read = (block, None)
-        if first is not None and extra is not None:
-            known, read = _read_both(ask, block, first, extra.z)
+        known, read = (block, None) if first is None else _read_both(ask, block, first, extra)
         score = ask.score(ask.apply_link(raw), known, points, flat)
         require_graph(score)
         here = score.detach().view(series, points, *score.shape[1:])
@@ -86,19 +84,12 @@ def compute_gradients(
         yield Gradients(gradient if z.is_cuda else gradient.contiguous(), here, read, known)
 
 
-class _Extra(NamedTuple):
-    """Series that are read beside path points, and which they are."""
-
-    z: Tensor
-    rows: Tensor
-
-
-def _extra(block: Block, beside: Tensor | None) -> _Extra | None:
-    """Return what is read beside the path points: the clean series if nobody has, and behind them the rest."""
-    parts = [(block.x, block.index)] if block.target is None else []
-    if beside is not None:
-        parts.append((beside.flatten(0, 1), block.index.repeat_interleave(beside.shape[1])))
-    return _Extra(*map(torch.cat, zip(*parts, strict=True))) if parts else None
+def _extra(block: Block, beside: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return what is read beside the path points, and its rows: the clean series if nobody has, then the rest."""
+    clean = len(block.x) if block.target is None else 0
+    others = block.x[:0] if beside is None else beside.flatten(0, 1)
+    repeated = block.index.repeat_interleave(0 if beside is None else beside.shape[1])
+    return torch.cat([block.x[:clean], others]), torch.cat([block.index[:clean], repeated])
 
 
 def _captured_gradients(ask: Ask, z: Tensor, block: Block, beside: Tensor | None) -> Gradients | None:
@@ -106,35 +97,29 @@ def _captured_gradients(ask: Ask, z: Tensor, block: Block, beside: Tensor | None
 
     That is one output per series, and a target that is known or is the predicted class.
     """
-    if z.numel() > CELLS or ask.question.steps is not None or block.steps is not None:
+    if z.numel() > CELLS or ask.question.steps is not None or block.steps is not None or ask.call.by_row:
         return None
-    if ask.call.by_row:
-        return None
-    target = _plain_target(ask, block.rows) if block.target is None else block.target
+    reads = block.target is None
+    target = _plain_target(ask, block.rows) if reads else block.target
     chosen = target if isinstance(target, Tensor) else None
-    if chosen is None and (block.target is not None or ask.question.target is not None):
+    if chosen is None and not (reads and ask.question.target is None):
         return None
     if ask.task == "per_step" or (chosen is None and ask.task == "forecast"):  # whose mean is explained
         return None
-    points, extra = z.shape[1], _extra(block, beside)
-    reads = block.target is None
-    work = _gradient_pass(ask.model, ask.output, points, clean=extra is not None, reads=reads)
-    kind = (ask.output, points, extra is None, chosen is None, reads)
-    inputs = (
-        z.flatten(0, 1),
-        *(part for part in (None if extra is None else extra.z, chosen) if part is not None),
-    )
-    found = run_captured(ask.model, kind, work, inputs)
-    if found is None:
+    points, (extra, _) = z.shape[1], _extra(block, beside)
+    clean = len(extra) > 0
+    work = _gradient_pass(ask.model, ask.output, points, clean=clean, reads=reads)
+    inputs = (z.flatten(0, 1), *([extra] if clean else []), *([] if chosen is None else [chosen]))
+    outputs = run_captured(ask.model, (ask.output, points, not clean, chosen is None, reads), work, inputs)
+    if outputs is None:
         return None
-    raw, told, target, all_scores, gradient = found
-    score, read = all_scores[len(raw) :].view(z.shape[:2]), None
-    if extra is not None:
-        series, scores = len(block.x), all_scores[: len(raw)]
-        if block.target is None:
-            block = ask.read(block, raw[:series], Reading(told, target, scores[:series]))
-            scores = scores[series:]
-        read = scores.view(series, -1) if len(scores) else None
+    raw, seen, target, all_scores, gradient = outputs
+    scores, score = all_scores[: len(raw)], all_scores[len(raw) :].view(z.shape[:2])
+    if reads:
+        series = len(block.x)
+        block = ask.read(block, raw[:series], Reading(seen, target, scores[:series]))
+        scores = scores[series:]
+    read = scores.view(len(block.x), -1) if len(scores) else None
     return Gradients(gradient.view(z.shape), score, read, block)
 
 
@@ -155,16 +140,13 @@ def _gradient_pass(
             raise NotCapturableError
         rows, series = len(raw) - len(z), len(z) // points
         first = raw[:rows].detach()
-        requested = len(given) > clean
-        if requested:
+        if len(given) > clean:
             target = given[-1].clamp(max=class_count(raw.shape[1], output) - 1)
         else:
             target = default_class(first[:series], output)
-        beside = rows - series * reads
-        each = [target] * reads + [
-            target.repeat_interleave(count // series) for count in (beside, len(z)) if count
-        ]
-        score = select_target(by_class(raw, output), torch.cat(each))
+        counts = (series * reads, rows - series * reads, len(z))
+        targets = [target.repeat_interleave(count // series) for count in counts if count]
+        score = select_target(by_class(raw, output), torch.cat(targets))
         gradient = differentiate(score[rows:].sum(), z)
         if gradient is None:
             raise NotCapturableError
@@ -244,14 +226,11 @@ def one_sentence() -> Iterator[None]:
 
 def own_steps(score: Tensor, z: Tensor) -> Tensor:
     """Each cell's effect on the score of its own step: one backward pass per step."""
-    own = torch.zeros_like(z)
-    unseen = 0
+    own, seen = torch.zeros_like(z), False
     for t in range(z.shape[1]):
         gradient = differentiate(score[:, t].sum(), z, again=True)
-        if gradient is None:
-            unseen += 1
-        else:
-            own[:, t] = gradient[:, t]
-    if unseen == z.shape[1]:
+        if gradient is not None:
+            own[:, t], seen = gradient[:, t], True
+    if not seen:
         raise ModelError(NO_GRAPH)
     return own

@@ -8,7 +8,7 @@ import threading
 import types
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar, get_args
@@ -30,12 +30,15 @@ NO_NUMBERS = (
     "The model has weights on the device meta, which holds no numbers: load them with "
     "model.load_state_dict(state, assign=True)."
 )
+LAZY = (
+    "The model has lazy layers that were never called, so they have no weights yet: call the model once, or load "
+    "its weights."
+)
 OPAQUE = (Tensor, str, bytes, int, float, complex, type, type(None))  # nothing to look for inside
 RECURRENT = re.compile(r"aten(\.|::)(gru|lstm|rnn_tanh|rnn_relu)\b")
 LARGE = 2**26  # weights; of larger modules no copy is kept
 GROUP = 2**24  # words that are compared or summed at once
 WIDTHS = {1: torch.uint8, 2: torch.int16}  # all others are whole numbers of 32-bit words
-WALKS = (nn.Module.named_modules, nn.Module.named_parameters, nn.Module.named_buffers)
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
 GENERATORS = get_args(Generator)
@@ -376,12 +379,11 @@ def owner(model: Model) -> nn.Module | None:
 
 def _itself(thing: Any) -> Any:
     """Return the object behind a ``weakref.proxy``, which has another type; None if it is gone."""
-    if type(thing) not in ProxyTypes:
-        return thing
-    try:
-        return thing.__init__.__self__
-    except ReferenceError:
+    if type(thing) in ProxyTypes:
+        with suppress(ReferenceError):
+            return thing.__init__.__self__
         return None
+    return thing
 
 
 def modules_of(model: Model) -> list[nn.Module]:
@@ -425,9 +427,9 @@ def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
                 return tensor.device, tensor.dtype
     if owner(model) is None:
         loose = [part for part in reached(model) if isinstance(part, Tensor) and part.is_floating_point()]
-        for tensor in loose:
-            if isinstance(tensor, nn.Parameter):
-                return tensor.device, tensor.dtype
+        weights = [tensor for tensor in loose if isinstance(tensor, nn.Parameter)]
+        if weights:
+            return weights[0].device, weights[0].dtype
         if x.device.type == "cpu" and loose:
             return loose[0].device, x.dtype
     return x.device, x.dtype
@@ -442,7 +444,7 @@ class ModuleParts(NamedTuple):
 
 
 def parts_of(module: nn.Module) -> ModuleParts:
-    """Return all of it from one walk without names; torch's own lists take a walk each and name what they meet.
+    """Return all of it from one walk; torch's own lists take a walk each.
 
     Examples
     --------
@@ -450,38 +452,19 @@ def parts_of(module: nn.Module) -> ModuleParts:
     >>> [len(each) for each in parts_of(net)]
     [4, 4, 3]
     """
-    modules: dict[int, nn.Module] = {}
-    parameters: dict[int, nn.Parameter] = {}
-    buffers: dict[int, Tensor] = {}
-    waiting = [module]
-    while waiting:
-        part = waiting.pop()
-        if id(part) in modules:
-            continue
-        kind = type(part)
-        if (kind.named_modules, kind.named_parameters, kind.named_buffers) != WALKS:  # a way of its own
-            return ModuleParts(list(module.modules()), list(module.parameters()), list(module.buffers()))
-        modules[id(part)] = part
-        for weight in part._parameters.values():
-            if weight is not None:
-                parameters[id(weight)] = weight
-        for buffer in part._buffers.values():
-            if buffer is not None:
-                buffers[id(buffer)] = buffer
-        waiting += [each for each in reversed(part._modules.values()) if each is not None]
-    return ModuleParts(list(modules.values()), list(parameters.values()), list(buffers.values()))
+    modules = list(module.modules())
+    weights = [weight for part in modules for weight in part._parameters.values() if weight is not None]
+    buffers = [buffer for part in modules for buffer in part._buffers.values() if buffer is not None]
+    return ModuleParts(modules, list(dict.fromkeys(weights)), list(dict.fromkeys(buffers)))
 
 
 def require_numbers(parts: ModuleParts) -> None:
     """Refuse a module with weights that were never loaded."""
-    for tensor in chain(parts.parameters, parts.buffers):
-        if is_lazy(tensor):
-            raise ModelError(
-                "The model has lazy layers that were never called, so they have no weights yet: call the model "
-                "once with series, or load its weights."
-            )
-        if tensor.is_meta:
-            raise ModelError(NO_NUMBERS)
+    tensors = (*parts.parameters, *parts.buffers)
+    if any(map(is_lazy, tensors)):
+        raise ModelError(LAZY)
+    if any(tensor.is_meta for tensor in tensors):
+        raise ModelError(NO_NUMBERS)
 
 
 def reached(model: Any, deep: int = 3) -> Iterator[Any]:

@@ -48,9 +48,11 @@ class Prefixes:
         self.ask, self.block, self.size = ask, block, size
         self._per_step = ask.resolved.per_step
         self._stepper = _find_stepper(ask, block) if fast else None
-        self._states: State = []
         with torch.no_grad():
-            raw = self._read()
+            if self._stepper is None:
+                raw = _read_plainly(ask, block.x)
+            else:
+                raw, self._states = self._stepper.run_with_states(block.x)
             self.outputs, self.columns = ask.apply_link(raw), raw.shape[2:].numel()
         self._shape = raw.shape[2:]
         picked = callable(ask.resolved.target)  # from the model's own columns
@@ -73,7 +75,7 @@ class Prefixes:
         """
         shape = windows.shape[:4]
         if self._stepper is not None:
-            raw = self._step_on(starts, windows)
+            raw = self._step_on(self._stepper, starts, windows)
         elif self._per_step:
             raw = self._whole(starts, windows)
         else:
@@ -101,20 +103,16 @@ class Prefixes:
     def _forward(self, z: Tensor) -> Tensor:
         return self.ask.with_axis(forward(self.ask.model, z))
 
-    def _read(self) -> Tensor:
-        if self._stepper is None:
-            return _read_plainly(self.ask, self.block.x)
-        outputs, self._states = self._stepper.run_with_states(self.block.x)
-        return outputs
-
-    def _step_on(self, starts: slice, windows: Tensor) -> Tensor:
+    def _step_on(self, stepper: "Stepper", starts: slice, windows: Tensor) -> Tensor:
         candidates, length = windows.shape[2:4]
-        rows = windows.flatten(0, 2)
-        state: State = [tuple(_rows(part[starts]) for part in layer) for layer in self._states]
-        outputs = []
+        rows, outputs = windows.flatten(0, 2), []
+        state: State = [  # (starts, depth, series, size) in the order of windows: (depth, series · starts, size)
+            tuple(part[starts].permute(1, 2, 0, 3).flatten(1, 2).contiguous() for part in layer)
+            for layer in self._states
+        ]
         for step in range(length):
             shared = candidates if step == 0 else 1  # afterwards each candidate has its own past
-            raw, state = self._stepper.step(rows[:, step], state, shared)  # type: ignore[union-attr]  # found
+            raw, state = stepper.step(rows[:, step], state, shared)
             outputs.append(raw)
         return torch.stack(outputs, 1)
 
@@ -139,15 +137,15 @@ class Prefixes:
             past = x[:, None, :start].expand(-1, candidates, -1, -1)
             for step in range(min(length, time - start)):
                 z = torch.cat([past, windows[:, i, :, : step + 1]], 2).flatten(0, 1)
-                outputs[:, i, :, step] = _last(self.ask, z).view(series, candidates, -1)
+                outputs[:, i, :, step] = _last(self.ask.model, z, time).view(series, candidates, -1)
         return outputs
 
 
 @torch.no_grad()
 def at_every_step(ask: Ask, block: Block, z: Tensor) -> Tensor:
     """Return the raw prediction at every step of series like the block's, (rows, time, column)."""
-    found = _find_stepper(ask, block)
-    return _read_plainly(ask, z) if found is None else found.outputs(z)
+    stepper = _find_stepper(ask, block)
+    return _read_plainly(ask, z) if stepper is None else stepper.run_with_states(z)[0]
 
 
 def _read_plainly(ask: Ask, z: Tensor, times: list[int] | None = None) -> Tensor:
@@ -155,41 +153,28 @@ def _read_plainly(ask: Ask, z: Tensor, times: list[int] | None = None) -> Tensor
     if ask.resolved.per_step:
         raw = ask.with_axis(forward(ask.model, z))
         return raw if times is None else raw[:, times]
-    return torch.stack([_last(ask, z[:, : t + 1]) for t in times or range(z.shape[1])], 1)
+    time = ask.x.shape[1]
+    return torch.stack([_last(ask.model, z[:, : t + 1], time) for t in times or range(z.shape[1])], 1)
 
 
-def _last(ask: Ask, z: Tensor) -> Tensor:
-    """Return the raw output for prefixes, (rows, class)."""
+def _last(model: Model, z: Tensor, time: int) -> Tensor:
+    """Return the raw output for prefixes of series of ``time`` steps, (rows, class)."""
     try:
-        return forward(ask.model, z)
+        return forward(model, z)
     except REJECTIONS as error:
-        if z.shape[1] == ask.x.shape[1] or isinstance(error, (torch.OutOfMemoryError, TempogradError)):
+        if z.shape[1] == time or isinstance(error, (torch.OutOfMemoryError, TempogradError)):
             raise
-        raise _rejected(z.shape[1], ask.x.shape[1], error) from error
+        raise ModelError(
+            "This method needs predictions on prefixes, but the model rejects the first "
+            f"{z.shape[1]} of {time} steps ({str(error).splitlines()[0]}): use a method that explains the final "
+            "prediction, such as occlusion."
+        ) from error
 
 
 def require_prefixes(model: Model, x: Tensor) -> None:
     """Refuse, before anything is learnt, a model that does not take the first step of the series ``x``."""
-    device, dtype = place(model, x)
     with frozen(model), torch.no_grad():
-        try:
-            forward(model, x[:1, :1].to(device, dtype))
-        except REJECTIONS as error:
-            if isinstance(error, TempogradError):  # about the output, and not about its length
-                raise
-            raise _rejected(1, x.shape[1], error) from error
-
-
-def _rejected(steps: int, time: int, error: Exception) -> ModelError:
-    return ModelError(
-        f"This method needs predictions on prefixes, but the model rejects the first {steps} of {time} steps "
-        f"({str(error).splitlines()[0]}): use a method that explains the final prediction, such as occlusion."
-    )
-
-
-def _rows(state: Tensor) -> Tensor:
-    """Bring states (starts, depth, series, size) to the order of windows, (depth, series · starts, size)."""
-    return state.permute(1, 2, 0, 3).flatten(1, 2).contiguous()
+        _last(model, x[:1, :1].to(*place(model, x)), x.shape[1])
 
 
 class Stepper:
@@ -197,7 +182,7 @@ class Stepper:
 
     The model is called with a series of one step while its recurrent layers start from the given states. Whether
     that is the same as a run over the whole prefix depends on the rest of the model (a mean over all steps is
-    not), so :func:`stepper` tries it on a few series before anybody relies on it.
+    not), so :func:`_find_stepper` tries it on a few series before anybody relies on it.
     """
 
     def __init__(self, model: Model, layers: list[nn.RNNBase]) -> None:
@@ -219,10 +204,6 @@ class Stepper:
             raw = forward(self.model, z[:, None])
         return (raw[:, -1] if raw.ndim == 3 else raw), [memory.after for memory in memories]
 
-    def outputs(self, x: Tensor) -> Tensor:
-        """Return the outputs after every step, (rows, time, class), and remember nothing."""
-        return torch.stack([raw for raw, _ in self._run(x, [_Memory(layer) for layer in self.layers])], 1)
-
     def run_with_states(self, x: Tensor) -> tuple[Tensor, State]:
         """Return the outputs after every step, (rows, time, class), and the states before it.
 
@@ -230,37 +211,15 @@ class Stepper:
         the model gives its layers, or zeros.
         """
         memories = [_Memory(layer) for layer in self.layers]
-        outputs, states = zip(*self._run(x, memories), strict=True)
-        given = [memory.before or tuple(map(torch.zeros_like, memory.after)) for memory in memories]
-        before = [given, *states[:-1]]
-        stacked = [
-            tuple(torch.stack(parts) for parts in zip(*layers, strict=True))
-            for layers in zip(*before, strict=True)
-        ]
-        return torch.stack(outputs, 1), stacked
-
-    def _run(self, x: Tensor, first: list["_Memory"]) -> Iterator[tuple[Tensor, State]]:
-        """Yield the output after every step, and what the layers remember then."""
-        raw, state = self._call(x[:, 0], first)
-        yield raw, state
+        raw, state = self._call(x[:, 0], memories)
+        before = [[memory.before or tuple(map(torch.zeros_like, memory.after)) for memory in memories]]
+        outputs = [raw]
         for t in range(1, x.shape[1]):
+            before.append(state)
             raw, state = self.step(x[:, t], state)
-            yield raw, state
-
-
-def stepper(model: Model, x: Tensor, expected: Tensor, times: list[int]) -> Stepper | None:
-    """Return a stepper if it gives the outputs ``expected`` at ``times``, (series, times, class), else None."""
-    module = owner(model)
-    layers = [] if module is None else [part for part in module.modules() if isinstance(part, nn.RNNBase)]
-    if not layers or any(layer.bidirectional for layer in layers):
-        return None
-    found = Stepper(model, layers)
-    try:
-        outputs = found.run_with_states(x)[0][:, times]
-    except Exception:  # whatever such a model raises about a single step, whole prefixes remain
-        return None
-    close = outputs.shape == expected.shape and torch.allclose(outputs, expected, rtol=1e-3, atol=1e-5)
-    return found if close else None
+            outputs.append(raw)
+        layers = zip(*before, strict=True)
+        return torch.stack(outputs, 1), [tuple(map(torch.stack, zip(*layer, strict=True))) for layer in layers]
 
 
 class _Memory:
@@ -328,12 +287,24 @@ def _parts(state: Tensor | Parts) -> Parts:
 
 
 def _find_stepper(ask: Ask, block: Block) -> Stepper | None:
-    """Try once per ask whether the model can go on from remembered states."""
+    """Try once per ask whether the model can go on from remembered states, with the outputs of whole prefixes."""
     if "stepper" not in ask.shortcuts:
-        x, time = block.x[:PROBES], block.x.shape[1]
-        times = sorted({0, min(1, time - 1), time // 2, time - 1})
-        with torch.no_grad():
-            expected = _read_plainly(ask, x, times)
-            ask.shortcuts["stepper"] = stepper(ask.model, x, expected, times)
-    found: Stepper | None = ask.shortcuts["stepper"]
-    return found
+        ask.shortcuts["stepper"] = _try_stepper(ask, block.x[:PROBES])
+    stepper: Stepper | None = ask.shortcuts["stepper"]
+    return stepper
+
+
+@torch.no_grad()
+def _try_stepper(ask: Ask, x: Tensor) -> Stepper | None:
+    module, time = owner(ask.model), x.shape[1]
+    layers = [] if module is None else [part for part in module.modules() if isinstance(part, nn.RNNBase)]
+    if not layers or any(layer.bidirectional for layer in layers):
+        return None
+    times = sorted({0, min(1, time - 1), time // 2, time - 1})
+    expected, stepper = _read_plainly(ask, x, times), Stepper(ask.model, layers)
+    try:
+        outputs = stepper.run_with_states(x)[0][:, times]
+    except Exception:  # whatever such a model raises about a single step, whole prefixes remain
+        return None
+    close = outputs.shape == expected.shape and torch.allclose(outputs, expected, rtol=1e-3, atol=1e-5)
+    return stepper if close else None

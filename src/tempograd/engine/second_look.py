@@ -14,7 +14,6 @@ from torch import Tensor
 from tempograd.core.errors import InputError
 from tempograd.core.findings import arg
 from tempograd.engine.model import (
-    Generator,
     Model,
     generators,
     modules_of,
@@ -176,74 +175,62 @@ class Realisation:
         other._vectorized = self._vectorized
         return other
 
-    def __call__(self, z: Tensor, rows: Tensor | None = None) -> Tensor:
+    def __call__(self, *series: Tensor) -> Tensor:
+        """Run series, with the rows that they are of all where that matters."""
         if self._vectorized is None:
-            self._vectorized = self._agrees(z, rows)
-        return self._at_once(z, rows) if self._vectorized else self._one_by_one(z, rows)
+            self._vectorized = self._agrees(*(part[:CHECKED].detach() for part in series))
+        return self._at_once(*series) if self._vectorized else self._one_by_one(*series)
 
     def at(self, rows: Tensor) -> Model:
         """Return the same as a function of series that are these ``rows`` of all."""
         return lambda z: self(z, rows)
 
     def _reseed(self) -> None:
-        _seed_torch(self._number)
+        """Start all generators anew: ``torch.manual_seed`` writes a traceback for each device that nobody uses."""
+        torch.default_generator.manual_seed(self._number)
+        for device in (torch.cuda, torch.xpu):
+            if device.is_initialized():
+                device.manual_seed_all(self._number)
+        if torch.backends.mps.is_available():
+            torch.mps.manual_seed(self._number)
         np.random.mtrand._rand.seed(self._number % 2**32)
         random.seed(self._number)
         for generator in self._generators:
-            _reseed(generator, self._number)
+            if isinstance(generator, np.random.Generator):
+                generator.bit_generator.state = type(generator.bit_generator)(self._number).state
+            elif isinstance(generator, torch.Generator):
+                generator.manual_seed(self._number)
+            else:
+                generator.seed(self._number % 2**32)
 
-    def _single(self, row: Tensor, place: Tensor | None) -> Tensor:
+    def _single(self, row: Tensor, *place: Tensor) -> Tensor:
         model: Any = self._model
-        model = model if place is None else model.at(place[None])
-        return forward(model, row[None])[0]
+        return forward(model.at(place[0][None]) if place else model, row[None])[0]
 
-    def _one_by_one(self, z: Tensor, rows: Tensor | None) -> Tensor:
+    def _one_by_one(self, *series: Tensor) -> Tensor:
         outputs = []
-        for number, row in enumerate(z):
+        for parts in zip(*series, strict=True):
             self._reseed()
-            outputs.append(self._single(row, None if rows is None else rows[number]))
+            outputs.append(self._single(*parts))
         return torch.stack(outputs)
 
-    def _at_once(self, z: Tensor, rows: Tensor | None) -> Tensor:
+    def _at_once(self, *series: Tensor) -> Tensor:
         self._reseed()
-        axes = (0, None if rows is None else 0)
-        outputs: Tensor = torch.func.vmap(self._single, in_dims=axes, randomness="same")(z, rows)
+        outputs: Tensor = torch.func.vmap(self._single, randomness="same")(*series)
         return outputs
 
-    def _agrees(self, z: Tensor, rows: Tensor | None) -> bool:
+    @torch.no_grad()
+    def _agrees(self, *few: Tensor) -> bool:
         """Compare both on a few series; calls one by one must give the same again, in any order."""
-        few, rows = z[:CHECKED].detach(), None if rows is None else rows[:CHECKED]
-        with torch.no_grad():
-            long = self._one_by_one(few, rows)
-            again = self._one_by_one(few.flip(0), None if rows is None else rows.flip(0)).flip(0)
-            most = 1e-4 * float(long.double().abs().amax())
-            if not _gap(long, again) <= most:
-                raise InputError(
-                    f"{arg:question.draws} cannot repeat the random numbers of this model: they come from a "
-                    "generator out of reach, or the model remembers earlier calls; let it draw from torch's "
-                    "generator."
-                )
-            with warnings.catch_warnings(), suppress(Exception):  # vmap fails for many reasons
-                warnings.simplefilter("error")  # vmap warns where it loops itself
-                return _gap(long, self._at_once(few, rows)) <= most
+        long = self._one_by_one(*few)
+        again = self._one_by_one(*(part.flip(0) for part in few)).flip(0)
+        most = 1e-4 * float(long.double().abs().amax())
+        if not _gap(long, again) <= most:
+            raise InputError(
+                f"{arg:question.draws} cannot repeat the random numbers of this model: they come from a generator "
+                "out of reach, or the model remembers earlier calls; let it draw from torch's generator."
+            )
+        with warnings.catch_warnings(), suppress(Exception):  # vmap fails for many reasons
+            warnings.simplefilter("error")  # vmap warns where it loops itself
+            return _gap(long, self._at_once(*few)) <= most
         return False
-
-
-def _reseed(generator: Generator, number: int) -> None:
-    """Start a generator anew."""
-    if isinstance(generator, np.random.Generator):
-        generator.bit_generator.state = type(generator.bit_generator)(number).state
-    elif isinstance(generator, (np.random.RandomState, random.Random)):
-        generator.seed(number % 2**32)
-    else:
-        generator.manual_seed(number)
-
-
-def _seed_torch(number: int) -> None:
-    """Do what ``torch.manual_seed`` does, which writes a traceback for each kind of device that nobody uses."""
-    torch.default_generator.manual_seed(number)
-    for device in (torch.cuda, torch.xpu):
-        if device.is_initialized():
-            device.manual_seed_all(number)
-    if torch.backends.mps.is_available():
-        torch.mps.manual_seed(number)
