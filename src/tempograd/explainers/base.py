@@ -3,11 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from tempograd.core import settings, validation
@@ -15,51 +16,24 @@ from tempograd.core.checks import run_checks
 from tempograd.core.errors import DataError, InputError, collect_findings, short_path, silenced, warn
 from tempograd.core.estimate import Estimate
 from tempograd.core.findings import arg
-from tempograd.core.question import Question
+from tempograd.core.question import Effort, Question
 from tempograd.core.registry import Registry
+from tempograd.core.rng import Stream
 from tempograd.core.series import Series
 from tempograd.engine import Ask, Call, fingerprint, frozen
 from tempograd.engine.ask import score_delta
+from tempograd.engine.background import Background, in_time_order, is_background, pooled
 from tempograd.engine.inputs import is_several, pack_inputs
-from tempograd.engine.model import computing, mutable_if_needed, trusted
-from tempograd.engine.outputs import AS_THEY_ARE, told_task
-from tempograd.engine.predictor import Predictor, require_torch, told_by
+from tempograd.engine.model import computing, place, trusted
+from tempograd.engine.outputs import AS_THEY_ARE, link_for
+from tempograd.engine.predictor import Predictor, require_torch
 from tempograd.engine.second_look import FEW, Varying, look_again, run_twice
-from tempograd.explainers.calling import (
-    as_one_input,
-    asks_of,
-    check_labels,
-    check_targets,
-    common_task,
-    drawn_from,
-    laid_ready,
-    note_assumptions,
-    nouns,
-    together,
-)
+from tempograd.explainers import calling, files
 from tempograd.explainers.checks import METHOD
-from tempograd.explainers.files import (
-    LearntParts,
-    fingerprint_of_explainer,
-    inputs_of,
-    parts_of_inputs,
-    read_explainer,
-    write_explainer,
-)
+from tempograd.explainers.files import LearntParts
 from tempograd.explanation import Explanation, Facts
 from tempograd.sampling.realisations import over_draws
-from tempograd.typing import (
-    InputBaselines,
-    Inputs,
-    Model,
-    Output,
-    Precision,
-    Setting,
-    Steps,
-    Target,
-    Targets,
-    Task,
-)
+from tempograd.typing import InputBaselines, Inputs, Model, Output, Precision, Setting, Steps, Target, Targets
 
 Method = TypeVar("Method", bound="Explainer")
 TRIES = 8  # that a model gets to show that it draws, which it may do rarely
@@ -79,6 +53,47 @@ class Explainer(ABC):
     Subclasses are frozen dataclasses: their fields are the hyper-parameters, and nothing else. The model
     arrives with the call, so one explainer serves many models. A field marked ``metadata={"fitted": True}``
     holds what :meth:`fit` learnt; it is no hyper-parameter.
+
+    Attributes
+    ----------
+    signed : bool
+        Whether the sign tells the direction of the effect.
+    deterministic : bool
+        Whether the seed makes no difference.
+    needs_gradient : bool
+        Whether the model must be differentiable.
+    needs_module : bool
+        Whether the model must be an ``nn.Module``, since its layers are read.
+    needs_fit : bool
+        Whether training series are needed before explaining.
+    needs_prefixes : bool
+        Whether the model must take prefixes of a series, or every step from the steps up to it.
+    needs_probabilities : bool
+        Whether the output must be probabilities.
+    shared : bool
+        Whether series explained together influence each other.
+    complete : bool
+        Whether the scores sum to the score of x minus that of the baseline.
+    uses_baseline : bool
+        Whether the scores compare with the baseline.
+    draws_baselines : bool
+        Whether background series, where there are some, take the place of a baseline that nobody named.
+    takes_background : bool
+        Whether values of other series, drawn anew for each sample, can be the baseline.
+    targeted : bool
+        Whether the scores are about one target; otherwise they are about the whole output.
+    zero_if_ignored : bool
+        Whether a value that the model ignores scores exactly 0.
+    blends_steps : bool
+        Whether absent values are blends of other steps, so that a series of one step has nothing to tell.
+    takes_inputs : bool
+        Whether the model may take several inputs, or fixed ones beside the series: for methods that treat cells
+        alike wherever they lie, and leave those alone that were not observed.
+    amortised : bool
+        Whether a network learnt over training series gives the scores: for series as long as those, and only as
+        finely as it could learn from them.
+    caveat : str
+        How the warning begins that this method may give with its scores; empty if there is none.
 
     Notes
     -----
@@ -103,43 +118,23 @@ class Explainer(ABC):
     """
 
     signed: ClassVar[bool] = True
-    """Whether the sign tells the direction of the effect."""
     deterministic: ClassVar[bool] = False
-    """Whether the seed makes no difference."""
     needs_gradient: ClassVar[bool] = True
-    """Whether the model must be differentiable."""
     needs_module: ClassVar[bool] = False
-    """Whether the model must be an ``nn.Module``, since its layers are read."""
     needs_fit: ClassVar[bool] = False
-    """Whether training series are needed before explaining."""
     needs_prefixes: ClassVar[bool] = False
-    """Whether the model must take prefixes of a series, or every step from the steps up to it."""
     needs_probabilities: ClassVar[bool] = False
-    """Whether the output must be probabilities."""
     shared: ClassVar[bool] = False
-    """Whether series explained together influence each other."""
     complete: ClassVar[bool] = False
-    """Whether the scores sum to the score of x minus that of the baseline."""
     uses_baseline: ClassVar[bool] = True
-    """Whether the scores compare with the baseline."""
     draws_baselines: ClassVar[bool] = False
-    """Whether background series, where there are some, take the place of a baseline that nobody named."""
     takes_background: ClassVar[bool] = False
-    """Whether values of other series, drawn anew for each sample, can be the baseline."""
     targeted: ClassVar[bool] = True
-    """Whether the scores are about one target; otherwise they are about the whole output."""
     zero_if_ignored: ClassVar[bool] = False
-    """Whether a value that the model ignores scores exactly 0."""
     blends_steps: ClassVar[bool] = False
-    """Whether absent values are blends of other steps, so that a series of one step has nothing to tell."""
     takes_inputs: ClassVar[bool] = False
-    """Whether the model may take several inputs, or fixed ones beside the series: for methods that treat cells
-    alike wherever they lie, and leave those alone that were not observed."""
     amortised: ClassVar[bool] = False
-    """Whether a network learnt over training series gives the scores: for series as long as those, and only as
-    finely as it could learn from them."""
     caveat: ClassVar[str] = ""
-    """How the warning begins that this method may give with its scores; empty if there is none."""
 
     if TYPE_CHECKING:  # a class from the registry has settings of its own
 
@@ -162,7 +157,7 @@ class Explainer(ABC):
 
         The explainer itself stays as it is: write ``explainer = explainer.fit(model, x)``.
         """
-        predictor, series = nouns(model, x)
+        predictor, series = calling.nouns(model, x)
         call = Call(pick=predictor.pick, model_layout=predictor.layout)
         return self._fit(call.adapt(predictor.called), series.filled, seed)
 
@@ -177,7 +172,7 @@ class Explainer(ABC):
     @property
     def fingerprint(self) -> str:
         """Return a hash of method, settings and what was learnt: two that are alike give the same scores."""
-        return fingerprint_of_explainer(self.name, self.parameters, self._learnt_parts())
+        return files.fingerprint_of_explainer(self.name, self.parameters, self._learnt_parts())
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the settings and what :meth:`fit` learnt to a safetensors file, which holds no code.
@@ -186,11 +181,8 @@ class Explainer(ABC):
         """
         name = EXPLAINERS.name_of(type(self))
         if name is None:
-            raise InputError(
-                f"{type(self).__name__} is in no registry, by whose name it could be read again: save an "
-                "explainer of tempograd.EXPLAINERS, or register the class."
-            )
-        return write_explainer(path, name, self.parameters, self._learnt_parts(), force=force)
+            raise InputError(f"{type(self).__name__} is not in tempograd.EXPLAINERS: register the class.")
+        return files.write_explainer(path, name, self.parameters, self._learnt_parts(), force=force)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -205,19 +197,26 @@ class Explainer(ABC):
         >>> Explainer.load(tempograd.Timing(n_samples=80).save(path)).n_samples
         80
         """
-        found = read_explainer(path, EXPLAINERS)
-        if not isinstance(found, cls):
-            raise DataError(f"{short_path(path)} holds {found.name}: read it with tempograd.Explainer.load.")
-        return found
+        method, settings, learnt = files.read_explainer(path)
+        explainer = files.explainer_with(path, method, settings, EXPLAINERS)
+        if not isinstance(explainer, cls):
+            raise DataError(f"{short_path(path)} holds {method}: read it with tempograd.Explainer.load.")
+        try:
+            return explainer if learnt is None else explainer._with_learnt(learnt)
+        except Exception as error:  # of any kind, from torch or from a method of somebody else
+            raise DataError(
+                f"What {method} learnt in {short_path(path)} does not fit the method that is installed here: fit "
+                "it again."
+            ) from error
 
     def _learnt_parts(self) -> LearntParts | None:
         """Return what was learnt as plain data and tensors, None before; for series, of one input or several."""
-        return None if self.learnt is None else parts_of_inputs(self.learnt, self.name)
+        return None if self.learnt is None else files.parts_of_inputs(self.learnt, self.name)
 
     def _with_learnt(self, parts: LearntParts) -> Self:
         """Return a new explainer that has learnt what the parts hold, the inverse of ``_learnt_parts``."""
         name = next(f.name for f in fields(self) if f.metadata.get("fitted"))
-        return replace(self, **{name: inputs_of(parts)})
+        return replace(self, **{name: files.inputs_of(parts)})
 
     @property
     def name(self) -> str:
@@ -301,146 +300,110 @@ class Explainer(ABC):
             Whether methods that follow a path compare the gradient with differences of the score, three forward
             passes a series; see ``Explanation.gradient_check``.
         """
+        question = Question(target, targets, output, steps, baseline, background)
+        return self._explain(model, x, question, Effort(seed, draws, batch_size, precision, gradient_check))
+
+    def _explain(self, model: Any, x: Any, question: Question, effort: Effort) -> Explanation:
+        """Ask about every target, look at the model once more, and refuse or warn of what is wrong."""
         findings = collect_findings()
-        predictor, series = nouns(model, x)
-        asked = Question(target, targets, output, steps, baseline, background)
-        baseline = baseline.filled if isinstance(baseline, Series) else baseline
-        pool, baseline = drawn_from(self, series, baseline, background)
-        wanted = check_targets(target, targets)
-        self._check_call(target, wanted, batch_size, gradient_check)
-        draws = validation.check_int(draws, "draws", 1, settings.LARGEST)
-        one = as_one_input(predictor, series, baseline)  # before torch does anything
-        if one.call.has_companions:
-            self._require_companions(steps, unequal=one.call.lengths is not None)
-        bare = predictor.called
-        adapted = one.call.adapt(bare)
+        predictor, series = calling.nouns(model, x)
+        bare, draws = predictor.called, validation.check_int(effort.draws, "draws", 1, settings.LARGEST)
+        with frozen(bare) as restore_buffers:
+            asks, shown = self._asks(predictor, bare, series, question, effort)
+            with computing(effort.precision, asks[0].device):
+                adapted = asks[0].model
+                if draws > 1 and self._draws(asks[0], draws):
+                    estimates, asks = over_draws(asks, self._attributions, draws)
+                else:
+                    estimates, draws = self._attributions(asks), 1
+                varies, alone = self._look_again(adapted, asks[0])
+                restore_buffers()  # where a forward keeps state
+                mark = fingerprint(bare)  # while the device is busy
+                for ask, estimate in zip(asks, estimates, strict=True):
+                    ask.verify(estimate.values)
+                varies = "drawn" if draws > 1 else varies
+                alone = alone and varies == "batch"
+                if alone:  # since series cannot be run together
+                    asks = [ask.replace(batch_size=1) for ask in asks]
+                    with silenced():  # what there is to say was said
+                        estimates = self._attributions(asks)
+                    for ask, estimate in zip(asks, estimates, strict=True):
+                        ask.verify(estimate.values)
+            restore_buffers()
+        if varies and draws == 1:
+            warn("model.stochastic" if varies == "drawn" else f"model.{'alone' if alone else 'mixes'}")
+        kind = {"targeted": self.targeted, "uses_baseline": self.uses_baseline}
+        calling.note_assumptions(predictor, series, question, asks[0], **kind)
+        shown |= {"fingerprint": mark(), "draws": draws, "question": question, "findings": tuple(findings)}
+        shown |= {"varies": bool(varies) and not alone, "mixes_series": varies == "batch"}
+        pairs = zip(asks, estimates, strict=True)
+        return calling.together([self._explanation(*pair, shown) for pair in pairs], question.targets)
+
+    def _asks(
+        self, predictor: Predictor, model: Model, series: Series, question: Question, effort: Effort
+    ) -> tuple[list[Ask], dict[str, Any]]:
+        """Return an ask for each target, and what explanations show beside their results."""
+        self._check_asked(question, effort)
+        baseline, background = question.baseline, None
+        if isinstance(baseline, Series) or is_background(baseline):
+            baseline = baseline.filled if isinstance(baseline, Series) else None
+        call, x, baseline, mask, raw, shown = calling.as_one_input(predictor, series, baseline)
+        if call.has_companions:
+            self._require_companions(question.steps, unequal=call.lengths is not None)
+        adapted = call.adapt(model)
         if self.needs_gradient:
             require_torch(adapted)
-        output, task, classes = told_by(adapted, output, predictor.task, predictor.classes)
-        told = common_task(target, wanted, lambda each: told_task(task, predictor.model, each, output))
-        check_labels(series, told, output, steps)
-        with frozen(bare) as restore_buffers:
-            ask = Ask.create(
-                adapted,
-                one.x,
-                Question(target, None, output, steps, one.baseline),
-                mask=one.mask,
-                empty=series.fill,
-                seed=seed,
-                ids=series.keys,
-                batch_size=batch_size,
-                task=told,
-                classes=classes,
-                call=one.call,
-                named_baseline=baseline is not None,
-                checked=gradient_check and self._examined and not isinstance(steps, str),
-            )
-            ask = ask if pool is None else ask.replace(background=laid_ready(ask, pool))
-            raw = validation.check_raw(one.raw, ask.x, ask.mask)
-            asks, variant = self._asks(ask, wanted, classes)
-            with computing(precision, ask.device):
-                ran = self._run(bare, adapted, asks, draws, restore_buffers)
-            restore_buffers()
-        if ran.varies and ran.draws == 1:
-            warn("model.stochastic" if ran.varies == "drawn" else f"model.{'alone' if ran.by_itself else 'mixes'}")
-        note_assumptions(self, predictor, series, ran.asks[0], asked=target is not None or wanted is not None)
-        names = series.ids if isinstance(series.ids, tuple) else None
-        known = ran.told() | one.labels | {"names": names, "classes": ask.classes, "raw": raw}
-        known |= {"y": series.y, "question": asked, "findings": tuple(findings)}
-        pairs = zip(ran.results, ran.asks, strict=True)
-        found = [self._explanation(each, ask, _asked(output, ask, variant=variant), known) for each, ask in pairs]
-        result: Explanation = together(found, wanted)
-        return result
-
-    def _asks(self, ask: Ask, wanted: Any, classes: Sequence[str] | None) -> tuple[list[Ask], bool]:
-        """Return an ask for each target, and whether the method is a variant that counts outputs otherwise."""
-        asks = [self.question(one) for one in ([ask] if wanted is None else asks_of(ask, wanted, classes))]
-        variant = asks[0].output != ask.output
-        return [one.replace(classes=None) for one in asks] if variant else asks, variant
-
-    def _run(
-        self,
-        model: Model,
-        adapted: Model,
-        asks: list[Ask],
-        draws: int,
-        restore_buffers: Callable[[], None],
-    ) -> "_Ran":
-        """Explain, look at the model once more, and refuse or warn of what is wrong.
-
-        Where series cannot be run together, they are explained once more, each by itself.
-        """
-        single = [each.replace(batch_size=1) for each in asks]  # as they are before anything was read
-        if draws > 1 and self._draws(asks[0], draws):
-            results, asks = over_draws(asks, self._attributions, draws)
-        else:
-            results, draws = self._attributions(asks), 1
-        ask = asks[0]
-        few = _few(ask)
-        look = None if trusted(adapted, few[0], self.name) else look_again(adapted, ask.at, *few)
-        restore_buffers()  # where a forward keeps state
-        mark = fingerprint(model)  # while the device is busy
-        for each, result in zip(asks, results, strict=True):
-            each.verify(result.values)
-        outputs = None if look is None else ask.progress.findings.kept()
-        varies: Varying = "drawn" if draws > 1 else ""
-        if draws == 1 and look is not None and outputs is not None:
-            varies = look.varies(outputs, self.name)
-        if look is not None and look.sigmoid and ask.question.output is None and ask.resolved.output != "raw":
-            warn("model.sigmoid")
-        can = look is not None and look.alone and not self.needs_module
-        by_itself = varies == "batch" and ask.batch_size is None and can
-        if by_itself:
-            with silenced():  # what there is to say was said
-                asks, results = single, self._attributions(single)
-            restore_buffers()
-            for each, result in zip(asks, results, strict=True):
-                each.verify(result.values)
-        return _Ran(results, asks, draws, varies, by_itself, mark)
-
-    def _explanation(self, result: Estimate, ask: Ask, output: str, told: dict[str, Any]) -> Explanation:
-        """Put the result together with the ask, and with what else the call ``told``."""
-        found = result._asdict() | {"signed": self.signed and result.signed}
-        return Explanation(
-            **found,
-            **told | {"question": _kept(told["question"], ask)},
-            target=self._explained(ask, output),
-            prediction=_prediction(ask, output),
-            output=cast("Output", str(output)),
-            steps=ask.resolved.steps,
-            baseline=ask.baseline,
-            mask=ask.mask,
-            x=ask.shown,
-            call=ask.call,
-            ids=ask.ids,
-            seed=ask.seed,
-            method=self.name,
-            parameters=self.parameters,
-            columns=ask.resolved.columns,
-            facts=self._facts_of(ask),
-            task=cast("Task | None", ask.resolved.task),
-            output_shape=ask.resolved.shape,
+        output, task, classes = calling.told_of_outputs(adapted, predictor, series, question)
+        if question.background is not None:
+            pool = in_time_order(Series.of(question.background).filled)
+            seed, where = validation.check_seed(effort.seed), place(adapted, x)
+            background = Background.of(pool, x, call, seed, where, Stream.BACKGROUND)
+            baseline = pooled(call, pool, "background").mean(0, keepdim=True, dtype=torch.float64)
+        ask = Ask.create(
+            adapted,
+            x,
+            Question(question.target, None, output, question.steps, baseline),
+            mask=mask,
+            empty=series.fill,
+            seed=effort.seed,
+            ids=series.keys,
+            batch_size=effort.batch_size,
+            task=task,
+            classes=classes,
+            call=call,
+            named_baseline=question.baseline is not None,
+            background=background,
+            checked=effort.gradient_check and self._examined and not isinstance(question.steps, str),
         )
+        names = series.ids if isinstance(series.ids, tuple) else None
+        shown |= {"raw": validation.check_raw(raw, ask.x, ask.mask), "y": series.y, "names": names}
+        shown["classes"] = ask.classes
+        asks = [ask] if question.targets is None else calling.asks_of(ask, question.targets)
+        asks = [self.question(one) for one in asks]
+        if asks[0].output != ask.output:  # of a variant, which counts outputs otherwise
+            asks = [one.replace(classes=None) for one in asks]
+        return asks, shown
 
-    def _facts_of(self, ask: Ask) -> Facts:
-        """Return the facts of one explanation: against drawn series nothing is exact or the same for all seeds."""
-        if ask.background is None or not self.takes_background:
-            return self.facts
-        return replace(self.facts, complete=False, deterministic=False)
+    def _check_asked(self, question: Question, effort: Effort) -> None:
+        """Refuse what cannot be asked of this method, before anything runs."""
+        validation.check_flag(effort.gradient_check, "gradient_check")
+        if effort.batch_size is not None:
+            validation.check_int(effort.batch_size, "batch_size", 1)
+        pool = question.background is not None or is_background(question.baseline)
+        if pool or self.needs_fit or question.targets is not None:
+            run_checks(METHOD, {"method": self.name, "facts": self} | vars(question))
+        if question.target is not None and not self.targeted:
+            warn("target.unused", method=self.name)
 
-    @property
-    def _examined(self) -> bool:
-        """Tell whether settings and results are examined: rarely seen cells, gradients, scores that are all 0."""
-        return True
-
-    def question(self, ask: Ask) -> Ask:
-        """Return what is asked; a method may put another baseline there, a variant another output."""
-        return ask
-
-    def _explained(self, ask: Ask, output: str) -> Tensor | None:
-        """Return the explained class in terms of the requested ``output``; None if a function picked it."""
-        target = ask.resolved.target
-        return target if isinstance(target, Tensor) else None
+    def _require_companions(self, steps: Any, *, unequal: bool = False) -> None:
+        """Refuse several inputs, or series of unequal length, where the method or the steps cannot take them."""
+        what = "series of one length" if unequal else "models of one input alone"
+        if not self.takes_inputs:
+            can = sorted(name for name, kind in EXPLAINERS.items() if kind.takes_inputs)
+            padded = f", or pass {arg:series.lengths=padded}" if unequal else ""
+            raise InputError(f"{self.name} explains {what}: use one of {', '.join(can)}{padded}.")
+        if isinstance(steps, str):
+            raise InputError(f"{arg:question.steps=own} is for {what}: pass the steps to explain.")
 
     def _draws(self, ask: Ask, draws: int) -> bool:
         """Tell whether a model draws random numbers, so that realisations of it can be averaged."""
@@ -454,53 +417,102 @@ class Explainer(ABC):
         return False
 
     def _attributions(self, asks: Sequence[Ask]) -> list[Estimate]:
+        """Return an estimate for each ask; where the model overwrites what autograd needs, from copies of that."""
         ask = asks[0] if len(asks) == 1 else asks[0].replace(several=tuple(asks))
-        estimates = mutable_if_needed(partial(self.attribute, ask))
+        try:
+            estimates = self.attribute(ask)
+        except RuntimeError as error:
+            if "modified by an inplace operation" not in str(error):
+                raise
+            with torch.autograd.graph.allow_mutation_on_saved_tensors():  # which costs time
+                estimates = self.attribute(ask)
         if not isinstance(estimates, list) or len(estimates) != len(asks):
             raise TypeError(f"{type(self).__name__}.attribute must return one Estimate per target in a list.")
-        for one in asks:
+        for number, (one, estimate) in enumerate(zip(asks, estimates, strict=True)):
             if one.progress.resolved is None:  # by a method that has no use for the predictions
                 one.read_all()
-        return [self._with_delta(one, each) for one, each in zip(asks, estimates, strict=True)]
+            if estimate.delta is not None or not self.targeted or not self._examined:
+                continue
+            blank = ~estimate.values.flatten(1).any(1)
+            if one.mask is not None:
+                blank &= one.mask.flatten(1).any(1)
+            drawn = one.background is not None and self.takes_background and self.needs_gradient
+            if drawn or bool(blank.any()):  # a map of zeros may have to be explained
+                estimates[number] = estimate._replace(delta=score_delta(one))
+        return estimates
 
-    def _with_delta(self, ask: Ask, found: Estimate) -> Estimate:
-        if found.delta is not None or not self.targeted or not self._examined:
-            return found
-        blank = ~found.values.flatten(1).any(1)
-        if ask.mask is not None:
-            blank &= ask.mask.flatten(1).any(1)
-        drawn = ask.background is not None and self.takes_background and self.needs_gradient
-        if not drawn and not bool(blank.any()):
-            return found
-        return found._replace(delta=score_delta(ask))  # which a map of zeros may have to explain
+    def _look_again(self, model: Model, ask: Ask) -> tuple[Varying, bool]:
+        """Run a few series once more: do outputs for the same series differ, and can each be run by itself."""
+        few = _few(ask)
+        look = None if trusted(model, few[0], self.name) else look_again(model, ask.at, *few)
+        if look is None:
+            return "", False
+        if look.sigmoid and ask.question.output is None and ask.resolved.output != "raw":
+            warn("model.sigmoid")
+        outputs = ask.progress.findings.kept() if model is ask.model else None  # which may be a realisation
+        varies: Varying = "" if outputs is None else look.varies(outputs, self.name)
+        return varies, look.alone and not self.needs_module and ask.batch_size is None
 
-    def _check_call(self, target: Any, wanted: Any, batch_size: Any, gradient_check: Any) -> None:
-        validation.check_flag(gradient_check, "gradient_check")
-        if batch_size is not None:
-            validation.check_int(batch_size, "batch_size", 1)
-        if self.needs_fit or wanted is not None:
-            run_checks(METHOD, {"method": self.name, "facts": self, "targets": wanted})
-        if target is not None and not self.targeted:
-            warn("target.unused", method=self.name)
+    def _explanation(self, ask: Ask, estimate: Estimate, shown: dict[str, Any]) -> Explanation:
+        """Put an estimate together with the ask, and with what else is shown."""
+        resolved, question, facts, prediction = (
+            ask.resolved,
+            shown["question"],
+            self.facts,
+            ask.progress.prediction,
+        )
+        output = ask.question.output or ("raw" if resolved.task in AS_THEY_ARE else "probability")
+        if resolved.output != link_for(ask.question.output, ask.task):  # of a variant
+            prediction = None
+        if prediction is not None and not bool(prediction.isfinite().all()):
+            prediction = None
+        target = question.target if question.targets is None else ask.question.target
+        if callable(resolved.target):
+            target = resolved.target
+        if ask.background is not None and self.takes_background:  # nothing is exact, or the same for all seeds
+            facts = replace(facts, complete=False, deterministic=False)
+        background = None if ask.background is None else ask.background.fingerprint
+        results = estimate._asdict() | {"signed": self.signed and estimate.signed}
+        results["question"] = replace(question, target=target, targets=None, background=background)
+        results |= {name: getattr(ask, name) for name in ("baseline", "mask", "call", "ids", "seed")}
+        results |= {name: getattr(resolved, name) for name in ("steps", "columns", "task")}
+        return Explanation(
+            **shown | results,
+            target=self._explained(ask, output),
+            prediction=prediction,
+            output=output,
+            x=ask.shown,
+            method=self.name,
+            parameters=self.parameters,
+            facts=facts,
+            output_shape=resolved.shape,
+        )
 
-    def _require_companions(self, steps: Any, *, unequal: bool = False) -> None:
-        """Refuse several inputs, or series of unequal length, where the method or the steps cannot take them."""
-        what = "series of one length" if unequal else "models of one input alone"
-        if not self.takes_inputs:
-            can = sorted(name for name, kind in EXPLAINERS.items() if kind.takes_inputs)
-            padded = f", or pass {arg:series.lengths=padded}" if unequal else ""
-            raise InputError(f"{self.name} explains {what}: use one of {', '.join(can)}{padded}.")
-        if isinstance(steps, str):
-            raise InputError(f"{arg:question.steps=own} is for {what}: pass the steps to explain.")
+    def _explained(self, ask: Ask, output: str) -> Tensor | None:
+        """Return the explained class in terms of the requested ``output``; None if a function picked it."""
+        target = ask.resolved.target
+        return target if isinstance(target, Tensor) else None
+
+    @property
+    def _examined(self) -> bool:
+        """Tell whether settings and results are examined: rarely seen cells, gradients, scores that are all 0."""
+        return True
+
+    def question(self, ask: Ask) -> Ask:
+        """Return what is asked; a method may put another baseline there, a variant another output."""
+        return ask
 
     @abstractmethod
     def attribute(self, ask: Ask) -> list[Estimate]:
         """Compute the scores, one estimate for each target: ``ask.each()`` has an ask for each of them."""
 
 
-def one_by_one(
-    attribute: Callable[[Method, Ask], Estimate],
-) -> Callable[[Method, Ask], list[Estimate]]:
+def setting_names(kind: type[Explainer]) -> set[str]:
+    """Return the names of a method's hyper-parameters."""
+    return {f.name for f in fields(kind) if not f.metadata.get("fitted")}
+
+
+def one_by_one(attribute: Callable[[Method, Ask], Estimate]) -> Callable[[Method, Ask], list[Estimate]]:
     """Let a method that explains one target explain several, one after the other."""
 
     @wraps(attribute)
@@ -526,47 +538,6 @@ def check_training(shape: Sequence[int], ask: Ask) -> None:
             f"The training series have shape {fitted}, x has {explained}: fit with series of the same length and "
             "channels."
         )
-
-
-def _asked(output: str | None, ask: Ask, *, variant: bool) -> str:
-    """Return what was requested as the output, completed by the task."""
-    if output is None and ask.resolved.task in AS_THEY_ARE and not variant:
-        return "raw"
-    return output or "probability"
-
-
-def _kept(question: Question, ask: Ask) -> Question:
-    """Return the question about one target as an explanation keeps it: background series by their fingerprint."""
-    several = question.targets is not None or callable(ask.resolved.target)
-    one = (ask.resolved.target if callable(ask.resolved.target) else ask.question.target) if several else None
-    background = None if ask.background is None else ask.background.fingerprint
-    return replace(question, target=one if several else question.target, targets=None, background=background)
-
-
-def _prediction(ask: Ask, output: str) -> Tensor | None:
-    """Return the explained score of each series; None where it was not read, or is of another output."""
-    said, resolved = ask.progress.prediction, ask.resolved
-    same = resolved.output == ("sigmoid" if output != "raw" and resolved.task == "multilabel" else output)
-    return said if said is not None and same and bool(said.isfinite().all()) else None
-
-
-class _Ran(NamedTuple):
-    """What a run gave, for each target, and what it told about the model."""
-
-    results: list[Estimate]
-    asks: list[Ask]
-    draws: int
-    varies: Varying
-    by_itself: bool  # whether each series was run alone, since batches mix them
-    fingerprint: Callable[[], str]
-
-    def told(self) -> dict[str, Any]:
-        """Return what every explanation says of the model."""
-        varies = {
-            "varies": bool(self.varies) and not self.by_itself,
-            "mixes_series": self.varies == "batch",
-        }
-        return {"fingerprint": self.fingerprint(), "draws": self.draws} | varies
 
 
 def _few(ask: Ask) -> tuple[Tensor, Tensor | None]:

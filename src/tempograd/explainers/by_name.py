@@ -2,16 +2,17 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from tempograd.core.errors import InputError, TempogradError, UnknownNameError, brief
 from tempograd.core.findings import arg
+from tempograd.core.question import Effort, Question
 from tempograd.core.series import Series
 from tempograd.engine.background import is_background
 from tempograd.engine.inputs import is_several
 from tempograd.engine.predictor import Predictor
-from tempograd.explainers.base import EXPLAINERS, Explainer
+from tempograd.explainers.base import EXPLAINERS, Explainer, setting_names
 from tempograd.explainers.calling import nouns
 from tempograd.explanation import Explanation, Facts
 from tempograd.typing import InputBaselines, Inputs, Model, Output, Precision, Steps, Target, Targets
@@ -91,32 +92,19 @@ def explain(
     torch.Size([4, 8, 3])
     """
     explainer = explainer_of(method, settings)
-    predictor, series = nouns(model, x)
-    if is_several(series.x) or series.fixed is not None:
-        explainer._require_companions(steps)
-    drawn = is_background(baseline)
-    if background is not None and (not drawn or explainer.needs_fit):
-        explainer = fitted(explainer, predictor, series, Series.of(background), seed)
-    return explainer(
-        predictor,
-        series,
-        target=target,
-        targets=targets,
-        output=output,
-        steps=steps,
-        baseline=baseline,
-        background=background if drawn else None,
-        seed=seed,
-        draws=draws,
-        batch_size=batch_size,
-        precision=precision,
-        gradient_check=gradient_check,
-    )
+    if background is not None and (explainer.needs_fit or not is_background(baseline)):
+        model, x = nouns(model, x)
+        explainer = fitted(explainer, model, x, Series.of(background), seed)
+        background = background if is_background(baseline) else None
+    question = Question(target, targets, output, steps, baseline, background)
+    return explainer._explain(model, x, question, Effort(seed, draws, batch_size, precision, gradient_check))
 
 
 def fitted(explainer: Explainer, model: Predictor, x: Series, background: Series, seed: int) -> Explainer:
     """Return the explainer as it is after it learnt from the background series what it needs."""
-    if not is_several(x.x) and not is_several(background.x) and background.shape[2] != x.shape[2]:
+    if is_several(x.x) or x.fixed is not None:
+        explainer._require_companions(None)
+    elif not is_several(background.x) and background.shape[2] != x.shape[2]:
         raise InputError(
             f"The background series have {background.shape[2]} channels, x has {x.shape[2]}: pass series of the "
             f"same channels as {arg:question.background}."
@@ -133,32 +121,27 @@ def explainer_of(
     method: str | Explainer, settings: dict[str, Any], caller: Callable[..., object] = explain
 ) -> Explainer:
     """Return the explainer, made by its name, with settings that it has and that no argument of ``caller`` is."""
-    if isinstance(getattr(method, "explainer", None), Explainer):  # what tune returns
-        what = type(method).__name__
-        raise InputError(f"method must be a name or an explainer, got a {what}: pass {what.lower()}.explainer.")
     if not isinstance(method, str | Explainer):
-        raise InputError(f"method must be a name or an explainer, got {brief(method)}.")
-    kind = type(method) if isinstance(method, Explainer) else EXPLAINERS[method]
-    call = keywords(caller)
-    known = {f.name for f in fields(kind) if not f.metadata.get("fitted")}
-    name = method if isinstance(method, str) else method.name
-    for given in settings:
-        if isinstance(method, Explainer) and given in known:
-            raise InputError(f"{given}= is a setting of {name}: pass it when the explainer is made.")
-        if given in keywords(explain) - call - known:
+        raise InputError(f"method must be a name or an explainer, as tuning.explainer is, got {brief(method)}.")
+    kind = EXPLAINERS[method] if isinstance(method, str) else type(method)
+    for setting in settings:
+        known, taken = setting_names(kind), keywords(caller)
+        if setting in known:
+            if isinstance(method, str):
+                continue
+            raise InputError(f"{setting}= is a setting of {method.name}: pass it when the explainer is made.")
+        if setting in keywords(explain) - taken:
             raise InputError(
-                f"{caller.__name__} does not take {given}=: a run explains one target of models of one input, and "
-                f"{arg:source.id} names its series. Start a run for each target, or explain one group of series "
-                "by itself."
+                f"{caller.__name__} does not take {setting}=: start a run for each target, or explain one group "
+                "of series by itself."
             )
-        if given not in known:
-            raise UnknownNameError(
-                f"option of {name}",
-                given,
-                call if isinstance(method, Explainer) else known | call,
-                short={"n_samples": "n_steps", "n_steps": "n_samples"},  # whichever of the two a method has
-            )
-    return method if isinstance(method, Explainer) else kind(**settings)
+        raise UnknownNameError(
+            f"option of {method if isinstance(method, str) else method.name}",
+            setting,
+            taken if isinstance(method, Explainer) else known | taken,
+            short={"n_samples": "n_steps", "n_steps": "n_samples"},  # whichever of the two a method has
+        )
+    return kind(**settings) if isinstance(method, str) else method
 
 
 def require_alone(explainer: Explainer) -> None:
@@ -187,11 +170,10 @@ def facts(method: str, parameters: Mapping[str, Any]) -> Facts:
     """
     if method not in EXPLAINERS:
         return Facts()
-    kind = EXPLAINERS[method]
-    names = {f.name for f in fields(kind) if not f.metadata.get("fitted")}
+    kind, names = EXPLAINERS[method], setting_names(EXPLAINERS[method])
     known = not any(value for name, value in parameters.items() if name not in names)
     try:
-        found = kind(**{name: value for name, value in parameters.items() if name in names}).facts
+        promised = kind(**{name: value for name, value in parameters.items() if name in names}).facts
     except TempogradError:
-        found, known = kind().facts, False
-    return found if known else replace(found, complete=False, adaptive=False)
+        promised, known = kind().facts, False
+    return promised if known else replace(promised, complete=False, adaptive=False)

@@ -1,137 +1,57 @@
-"""What a call was given, brought into the form that methods ask in: nouns, one input, other series, targets."""
+"""What a call was given, brought into the form that methods ask in: nouns, one input, targets, assumptions."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
-from weakref import WeakSet
+from typing import Any, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.core.checks import run_checks
-from tempograd.core.errors import InputError, are_counted, brief, listed, note, quote, warn
+from tempograd.core.errors import InputError, are_counted, listed, note, quote, warn
 from tempograd.core.findings import Finding, arg
-from tempograd.core.rng import Stream
+from tempograd.core.question import Question
 from tempograd.core.series import Series
 from tempograd.core.validation import unexpanded
 from tempograd.data import read_series
 from tempograd.data.readers.frame import is_frame
-from tempograd.engine import Ask, Call, one_logit
-from tempograd.engine.ask import with_targets
-from tempograd.engine.background import Background, in_time_order, is_background
-from tempograd.engine.inputs import (
-    argument_names,
-    channel_labels,
-    is_several,
-    pack_inputs,
-    time_labels,
-    unit_labels,
-)
+from tempograd.engine import Ask, Call
+from tempograd.engine.inputs import argument_names, channel_labels, pack_inputs, time_labels, unit_labels
 from tempograd.engine.model import owner
-from tempograd.engine.outputs import class_count, named_target
-from tempograd.engine.predictor import Predictor
-from tempograd.explainers.checks import BACKGROUND, TARGETS
+from tempograd.engine.outputs import class_count, named_target, one_logit, told_task
+from tempograd.engine.predictor import Predictor, told_by
 from tempograd.explanation import Explanation, Explanations
 from tempograd.explanation.messages import wrong_gradient
 from tempograd.explanation.targets import key_of
-from tempograd.typing import InputBaselines, Inputs, Times
+from tempograd.typing import Model
 
-if TYPE_CHECKING:
-    from tempograd.explainers.base import Explainer
-
-# The two nouns, and the series as one input
+# Models whose outputs were read as scores of three classes or more
+_warned: "WeakValueDictionary[int, object]" = WeakValueDictionary()
 
 
 def nouns(model: Any, x: Any) -> tuple[Predictor, Series]:
     """Return the model as a predictor, and what else than series was given as series."""
-    if not isinstance(x, (Tensor, Series)) and is_frame(x):
-        return Predictor.of(model), _from_frame(x)
     if isinstance(x, list):
         _refuse_other_columns(x)
+    elif not isinstance(x, Tensor | Series) and is_frame(x):
+        x = _from_frame(x)
     return Predictor.of(model), Series.of(x)
-
-
-class OneInput(NamedTuple):
-    """The series of a call as one input, and how the model is called with it."""
-
-    call: Call
-    x: Tensor
-    baseline: Any
-    mask: Tensor | None
-    raw: Tensor | None
-    channels: tuple[str, ...] | None
-    times: Times | None
-    units: tuple[str, ...] | None
-
-    @property
-    def labels(self) -> dict[str, Any]:
-        """Return what people call channels and steps, and the units."""
-        return {"channels": self.channels, "times": self.times, "units": self.units}
-
-
-def as_one_input(predictor: Predictor, series: Series, baseline: Any) -> OneInput:
-    """Pad series of unequal length, and lay several inputs out as one."""
-    lengths = tuple(map(len, series.x)) if isinstance(series.x, list) else None
-    if lengths is not None:
-        series = _padded(series, lengths)
-    call = Call(pick=predictor.pick, model_layout=predictor.layout, lengths=lengths)
-    if isinstance(series.x, Tensor):
-        labels, x = (series.channels, series.times, series.units), series.x
-        if series.fill is None:
-            call, x = call.reading(x)
-        return OneInput(replace(call, fixed=series.fixed), x, baseline, series.mask, series.raw, *labels)
-    names = argument_names(predictor.model, len(series.x)) if isinstance(series.x, tuple) else ()
-    packed = pack_inputs(
-        series.x, baseline=baseline, mask=series.mask, raw=series.raw, names=names, empty=series.fill
-    )
-    packing = packed.packing
-    call = replace(call, packing=packing, fixed=series.fixed)
-    call, x = call.reading(packed.x) if series.fill is None else (call, packed.x)
-    channels, units = channel_labels(series.channels, packing), unit_labels(series.units, packing)
-    times = time_labels(series.times, packing, len(x))
-    return OneInput(call, x, packed.baseline, packed.mask, packed.raw, channels, times, units)
-
-
-def _padded(series: Series, lengths: tuple[int, ...]) -> Series:
-    """Pad series, and say so; what goes beside them has one length."""
-    if series.fixed is not None:
-        raise InputError(
-            f"Series of unequal length cannot be combined with {arg:series.fixed}: pass "
-            f"{arg:series.lengths=padded}, and what the model needs to know of their lengths as "
-            f"{arg:series.fixed}."
-        )
-    warn(
-        Finding(
-            "series.lengths",
-            "assumption",
-            {"count": len(set(lengths)), "least": min(lengths), "most": max(lengths)},
-        )
-    )
-    return series.padded()
-
-
-# Data frames
 
 
 def _from_frame(frame: Any) -> Series:
     """Read a table of series, and say which columns were taken for what."""
-    if not all(isinstance(name, str) for name in (*frame.columns, *_index_names(frame))):
+    if not all(isinstance(name, str) for name in frame.columns):
         raise InputError(
             "x is a data frame whose columns have no names that tell what they are: pass an array (batch, time, "
             "channel), or name the columns with the series, the time and the channels."
         )
     series = read_series(frame, labels=False)
-    channels = series.channels or ()
-    told = ", ".join(map(quote, channels[:4])) + ("" if len(channels) <= 4 else ", …")
-    warn("series.frame", count=len(series), steps=series.shape[1], channels=told or "of its columns")
+    channels = listed(map(quote, series.channels or ()), 60) or "of its columns"
+    warn("series.frame", count=len(series), steps=series.shape[1], channels=channels)
     return series
-
-
-def _index_names(frame: Any) -> list[Any]:
-    names = getattr(getattr(frame, "index", None), "names", ())
-    return [name for name in names if name is not None]
 
 
 def _refuse_other_columns(parts: list[Any]) -> None:
@@ -143,113 +63,73 @@ def _refuse_other_columns(parts: list[Any]) -> None:
             raise InputError(f"x[{place}] has the columns {listed(columns, 60)}, others have {listed(first, 60)}.")
 
 
-# Other series as the baseline
+def as_one_input(
+    predictor: Predictor, series: Series, baseline: Any
+) -> tuple[Call, Tensor, Any, Tensor | None, Tensor | None, dict[str, Any]]:
+    """Pad series of unequal length, and lay several inputs out as one.
 
-
-def drawn_from(
-    explainer: "Explainer",
-    x: Series,
-    baseline: InputBaselines | None,
-    background: Inputs | Series | None,
-) -> tuple[Inputs | None, InputBaselines | None]:
-    """Check the series that baselines are drawn from; return them, and the baseline on average."""
-    if background is not None or is_background(baseline):
-        facts = {"method": explainer.name, "facts": explainer, "baseline": baseline, "background": background}
-        run_checks(BACKGROUND, facts)
-    if background is None:
-        return None, baseline
-    pool = in_time_order(Series.of(background).filled)
-    require_like(pool, x)
-    return pool, mean_of(pool)
-
-
-def require_like(pool: Inputs, x: Series) -> None:
-    """Refuse a pool of other inputs or of another shape than the series."""
-    if is_several(pool) != is_several(x.x):
-        one, other = ("several inputs", "one") if is_several(pool) else ("one input", "several")
-        raise InputError(f"The background series are of {one}, x is of {other}: pass series like x.")
-    if isinstance(pool, Mapping) and isinstance(x.x, Mapping) and set(pool) != set(x.x):
-        raise InputError(f"The background series must be of the same inputs as x: {', '.join(map(str, x.x))}.")
-    if isinstance(pool, Tensor) and tuple(pool.shape[1:]) != x.shape[1:]:
-        raise InputError(
-            f"The background series have shape {tuple(pool.shape[1:])}, x has {x.shape[1:]}: pass series of the "
-            f"same length and channels as {arg:question.background}."
-        )
-
-
-def mean_of(pool: Inputs) -> InputBaselines:
-    """Return the mean of a pool at each cell."""
-    if isinstance(pool, Mapping):
-        return {name: _mean(each) for name, each in pool.items()}
-    if isinstance(pool, tuple):
-        return cast("InputBaselines", tuple(map(_mean, pool)))
-    return _mean(pool)
-
-
-def _mean(pool: Any) -> Tensor:
-    mean: Tensor = pool.mean(0, keepdim=True, dtype=torch.float64)
-    if not bool(mean.isfinite().all()):
-        raise InputError(
-            "background must not hold NaN or infinity: put a number there, or leave those series out."
-        )
-    return mean
-
-
-def laid_ready(ask: Ask, pool: Inputs) -> Background:
-    """Lay a pool ready for the series of an ask."""
-    where = ask.device, ask.dtype
-    return Background.of(pool, ask.x, ask.call, ask.seed, where, Stream.BACKGROUND)
-
-
-# Several targets
-
-
-def check_targets(target: Any, targets: Any) -> list[Any] | None:
-    """Return the targets of a call, empty for all outputs; None if it is about one target.
-
-    Examples
-    --------
-    >>> check_targets(None, [0, 5]), check_targets(None, "all"), check_targets(3, None)
-    ([0, 5], [], None)
+    Return how the model is called with it, the series, baseline, mask and raw values, and the labels.
     """
-    if targets is None:
-        return None
-    run_checks(TARGETS, {"target": target, "targets": targets})
-    return [] if isinstance(targets, str) else list(targets)
+    lengths = packing = None
+    if isinstance(series.x, list):
+        if series.fixed is not None:
+            raise InputError(
+                f"Series of unequal length cannot be combined with {arg:series.fixed}: pass "
+                f"{arg:series.lengths=padded}, and what the model needs to know of their "
+                f"lengths as {arg:series.fixed}."
+            )
+        lengths = tuple(map(len, series.x))
+        told = {"count": len(set(lengths)), "least": min(lengths), "most": max(lengths)}
+        warn(Finding("series.lengths", "assumption", told))
+        series = series.padded()
+    x, mask, raw = series.x, series.mask, series.raw
+    labels = {"channels": series.channels, "times": series.times, "units": series.units}
+    if not isinstance(x, Tensor):
+        names = argument_names(predictor.model, len(x)) if isinstance(x, tuple) else ()
+        packing, x, baseline, mask, raw = pack_inputs(
+            x, baseline=baseline, mask=mask, raw=raw, names=names, empty=series.fill
+        )
+        labels = {
+            "channels": channel_labels(series.channels, packing),
+            "times": time_labels(series.times, packing, len(x)),
+            "units": unit_labels(series.units, packing),
+        }
+    call = Call(packing, series.fixed, predictor.pick, predictor.layout, lengths)
+    if series.fill is None:
+        call, x = call.reading(x)
+    return call, x, baseline, mask, raw, labels
 
 
-def _refuse_twice(targets: Sequence[Any]) -> None:
-    for place, each in enumerate(targets):
-        if any(_same(each, other) for other in targets[:place]):
-            raise InputError(f"{arg:question.targets} holds {brief(each)} twice: name each target once.")
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Tell whether two targets are written alike."""
-    if isinstance(one, Tensor | np.ndarray) or isinstance(other, Tensor | np.ndarray):
-        return np.array_equal(np.asarray(one), np.asarray(other)) if type(one) is type(other) else False
-    return bool(one == other)
-
-
-def common_task(target: Any, wanted: Sequence[Any] | None, told: Callable[[Any], str | None]) -> str | None:
-    """Return the task that is told, of several targets the one that they agree upon."""
-    if not wanted:
-        return told(target)
-    tasks = sorted({task for task in map(told, wanted) if task is not None})
+def told_of_outputs(
+    model: Model, predictor: Predictor, series: Series, question: Question
+) -> tuple[Any, str | None, Sequence[str] | None]:
+    """Return what question, predictor, estimator, model or targets say of the outputs: output, task, classes."""
+    output, task, classes = told_by(model, question.output, predictor.task, predictor.classes)
+    targets = (question.target,) if question.targets in (None, "all") else question.targets
+    tasks = {told_task(task, predictor.model, target, output) for target in targets or ()} - {None}
     if len(tasks) > 1:
-        raise InputError(f"These targets are of several tasks, {' and '.join(tasks)}: explain them one by one.")
-    return tasks[0] if tasks else None
+        names = " and ".join(sorted(map(str, tasks)))
+        raise InputError(f"These targets are of several tasks, {names}: explain them one by one.")
+    unsaid = not tasks and output is None and question.steps is None
+    if unsaid and isinstance(series.y, Tensor) and series.y.is_floating_point():
+        raise InputError(
+            "The labels are real numbers, so the outputs are hardly classes: pass "
+            f"{arg:predictor.task=regression} or {arg:predictor.task=forecast}, or "
+            f"{arg:predictor.task=classification} if they are.",
+            code="model.task",
+        )
+    return output, next(iter(tasks), None), classes
 
 
-def asks_of(ask: Ask, wanted: Sequence[Any], classes: Sequence[str] | None) -> list[Ask]:
-    """Return an ask for each target; one series is read to see how many there are, or that all differ."""
-    wanted = [named_target(each, classes) for each in wanted]
-    _refuse_twice(wanted)
-    if not wanted:
-        wanted = _every_output(ask)
-    elif not all(type(each) is int or callable(each) for each in wanted):
-        _refuse_same([ask.replace(target=each) for each in wanted])
-    return [ask.replace(target=each) for each in wanted]
+def asks_of(ask: Ask, targets: Any) -> list[Ask]:
+    """Return an ask for each target; one series is read to see how many there are where all are asked for."""
+    if isinstance(targets, str):
+        return [ask.replace(target=target) for target in _every_output(ask)]
+    keys = [key_of(target, place) for place, target in enumerate(targets)]
+    twice = next((key for place, key in enumerate(keys) if key in keys[:place]), None)
+    if twice is not None:
+        raise InputError(f"{arg:question.targets} holds {quote(twice)} twice: name each target once.")
+    return [ask.replace(target=named_target(target, ask.classes)) for target in targets]
 
 
 def _every_output(ask: Ask) -> list[Any]:
@@ -258,97 +138,54 @@ def _every_output(ask: Ask) -> list[Any]:
     with torch.no_grad():
         raw = ask.forward(first.x, first.index)
     flat = raw.ndim == 2 or ask.task_of(tuple(raw.shape[1:])) == "per_step"
-    probe = ask.replace(target=0 if flat else (0,) * (raw.ndim - 1))
-    probe.read(first, raw)
-    found = probe.resolved
-    return list(np.ndindex(found.shape)) if found.shape else list(range(class_count(found.columns, found.output)))
+    resolved = ask.replace(target=0 if flat else (0,) * (raw.ndim - 1)).resolve(raw)
+    if resolved.shape:
+        return list(np.ndindex(resolved.shape))
+    return list(range(class_count(resolved.columns, resolved.output)))
 
 
-def _refuse_same(probes: Sequence[Ask]) -> None:
-    """Refuse targets that are written differently and are the same output."""
-    with_targets(probes, probes[0].block(slice(0, 1)))
-    for place, probe in enumerate(probes):
-        twin = next((other for other in probes[:place] if _same_target(probe, other)), None)
-        if twin is not None:
-            both = f"{brief(twin.question.target)} and {brief(probe.question.target)}"
-            raise InputError(f"{arg:question.targets} holds the same target twice, {both}: name each target once.")
-
-
-def _same_target(one: Ask, other: Ask) -> bool:
-    parts = one.resolved.target, other.resolved.target
-    return all(isinstance(part, Tensor) for part in parts) and torch.equal(*parts)  # type: ignore[arg-type]  # tensors
-
-
-def together(explanations: Sequence[Explanation], wanted: Sequence[Any] | None) -> Any:
-    """Return the explanation, or those of the targets that were ``wanted``; warn of gradients that are wrong.
+def together(explanations: Sequence[Explanation], targets: Any) -> Explanation:
+    """Return the explanation, or those of several ``targets``; warn of gradients that are wrong.
 
     Where warnings are counted, as in runs over files, the verdict on all batches tells.
     """
-    wrong = next(
-        filter(None, (wrong_gradient(each) for each in explanations if each.gradient_check is not None)), ""
-    )
-    if wrong and not are_counted():
-        finding = Finding("gradient.wrong", "warning", {"problem": f"{wrong[:1].upper()}{wrong[1:]}"})
-        explanations = [replace(each, findings=(*each.findings, finding)) for each in explanations]
+    problem = next(filter(None, map(wrong_gradient, explanations)), "")
+    if problem and not are_counted():
+        finding = Finding("gradient.wrong", "warning", {"problem": f"{problem[:1].upper()}{problem[1:]}"})
+        explanations = [replace(part, findings=(*part.findings, finding)) for part in explanations]
         warn(finding)
-    if wanted is None:
+    if targets is None:
         return explanations[0]
-    asked = wanted or [each.question.target for each in explanations]
-    return Explanations({key_of(asked[place], place): each for place, each in enumerate(explanations)})
-
-
-# What is assumed where nothing was said
-
-_warned: "WeakSet[object]" = WeakSet()  # models whose outputs were read as scores of three classes or more
-
-
-def check_labels(series: Series, task: str | None, output: str | None, steps: object) -> None:
-    """Refuse labels that are real numbers where neither task nor output says what the model returns."""
-    real = isinstance(series.y, Tensor) and series.y.is_floating_point()
-    if real and task is None and output is None and steps is None:
-        raise InputError(
-            "The labels are real numbers, so the outputs are hardly classes: pass "
-            f"{arg:predictor.task=regression} or {arg:predictor.task=forecast}, or "
-            f"{arg:predictor.task=classification} if they are.",
-            code="model.task",
-        )
+    asked = [part.question.target for part in explanations] if isinstance(targets, str) else targets
+    keys = (key_of(target, place) for place, target in enumerate(asked))
+    return cast("Explanation", Explanations(dict(zip(keys, explanations, strict=True))))
 
 
 def note_assumptions(
-    explainer: "Explainer", predictor: Predictor, series: Series, ask: Ask, *, asked: bool
+    predictor: Predictor, series: Series, question: Question, ask: Ask, *, targeted: bool, uses_baseline: bool
 ) -> None:
-    """List what was assumed for an explanation; ``asked`` tells whether the caller chose a target."""
-    columns = ask.resolved.columns
+    """List what was assumed for an explanation."""
+    columns, task = ask.resolved.columns, ask.resolved.task
+    asked = question.target is not None or question.targets is not None
     unsaid = ask.task is None and ask.question.output is None
-    read_as_classes = ask.resolved.task == "classification" and unsaid
-    guessed_highest = ask.resolved.task is None and not asked  # of several raw outputs
-    if read_as_classes or guessed_highest:
+    if (task == "classification" and unsaid) or (task is None and not asked):  # the highest of several raw outputs
         finding = Finding("task.classes", "assumption", {"columns": columns})
         certain = ask.classes is not None or series.y is not None  # which is no real number
-        if columns > 2 and not certain and not _was_warned(predictor):
+        model: object = owner(predictor.model) or predictor.model
+        if columns > 2 and not certain and _warned.get(id(model)) is not model:
             warn(finding)
+            with suppress(TypeError):  # what takes no weak reference is warned of again
+                _warned[id(model)] = model
         note(finding)
     if ask.resolved.averaged:
         warn(_mean_of(ask.resolved.averaged))
-    elif not asked and explainer.targeted and one_logit(columns, ask.resolved.output):
+    elif not asked and targeted and one_logit(columns, ask.resolved.output):
         note(Finding("target.one", "assumption"))
-    elif not asked and explainer.targeted and columns > 1:
-        labels = ask.resolved.task == "multilabel"
-        note(Finding("target.label" if labels else "target.predicted", "assumption"))
+    elif not asked and targeted and columns > 1:
+        note(Finding("target.label" if task == "multilabel" else "target.predicted", "assumption"))
     learnt = ask.background is not None or bool(unexpanded(ask.baseline).any())  # in the place of zeros
-    if explainer.uses_baseline and not ask.named_baseline and not learnt:
+    if uses_baseline and not ask.named_baseline and not learnt:
         note(Finding("baseline.zero", "assumption"))
-
-
-def _was_warned(predictor: Predictor) -> bool:
-    """Tell whether a model was warned of, and remember it; what takes no weak reference never was."""
-    model: object = owner(predictor.model) or predictor.model
-    try:
-        known = model in _warned
-        _warned.add(model)
-    except TypeError:
-        return False
-    return known
 
 
 def _mean_of(shape: tuple[int, ...]) -> Finding:

@@ -20,11 +20,13 @@ def _like(**facts: Any) -> SimpleNamespace:
     return SimpleNamespace(**(vars(PLAIN) | facts))
 
 
-def _is_list(targets: Any) -> bool:
-    return isinstance(targets, Sequence) and not isinstance(targets, str)
+def _are_targets(targets: Any) -> bool:
+    if targets is None or isinstance(targets, str):
+        return targets in (None, ALL)
+    return isinstance(targets, Sequence) and len(targets) > 0 and all(target is not None for target in targets)
 
 
-BACKGROUND = (
+METHOD = (
     Check(
         "background.unused",
         ("baseline", "background"),
@@ -48,18 +50,9 @@ BACKGROUND = (
             facts.takes_background or not facts.uses_baseline or not is_background(baseline)
         ),
         "{method} compares with one baseline and draws none",
-        "use a method that draws them, such as timing, integrated_gradients or occlusion, or pass the mean of the "
-        "other series as {arg:question.baseline}",
-        {
-            "method": "deep_lift",
-            "facts": _like(takes_background=False),
-            "baseline": "background",
-            "background": [1],
-        },
+        "use a method that draws them, such as timing, or pass the mean of the series as {arg:question.baseline}",
+        {"method": "lift", "facts": _like(takes_background=False), "baseline": "background", "background": [1]},
     ),
-)
-
-TARGETS = (
     Check(
         "targets.both",
         ("target", "targets"),
@@ -71,37 +64,10 @@ TARGETS = (
     Check(
         "targets.kind",
         ("targets",),
-        lambda targets: targets is None or _is_list(targets) or (isinstance(targets, str) and targets == ALL),
+        _are_targets,
         "{arg:question.targets} is {targets}",
         "list the targets, such as [0, 5], or pass 'all'",
-        {"targets": 3},
-    ),
-    Check(
-        "targets.empty",
-        ("targets",),
-        lambda targets: targets is None or len(targets) > 0,
-        "{arg:question.targets} is empty",
-        "list the targets, or pass 'all'",
-        {"targets": []},
-    ),
-    Check(
-        "targets.none",
-        ("targets",),
-        lambda targets: targets is None or not any(target is None for target in targets),
-        "{arg:question.targets} holds None",
-        "leave it out to explain the predicted class",
         {"targets": [0, None]},
-    ),
-)
-
-METHOD = (
-    Check(
-        "method.fit",
-        ("method", "facts"),
-        lambda _, facts: not facts.needs_fit or facts.learnt is not None,
-        "{method} learns from training series",
-        "{arg:explain.fit}",
-        {"method": "fit", "facts": _like(needs_fit=True)},
     ),
     Check(
         "targets.whole",
@@ -111,6 +77,14 @@ METHOD = (
         "leave {arg:question.targets} out",
         {"method": "dynamask", "facts": _like(targeted=False), "targets": [0]},
     ),
+    Check(
+        "method.fit",
+        ("method", "facts"),
+        lambda _, facts: not facts.needs_fit or facts.learnt is not None,
+        "{method} learns from training series",
+        "{arg:explain.fit}",
+        {"method": "fit", "facts": _like(needs_fit=True)},
+    ),
 )
 
-QUESTION = (*BACKGROUND, *TARGETS, *STEPS, *METHOD)
+QUESTION = (*METHOD, *STEPS)

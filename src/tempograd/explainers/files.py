@@ -8,9 +8,8 @@ three and of the tensors.
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from safetensors.torch import save_file
@@ -23,12 +22,10 @@ from tempograd.explanation.files import damaged
 from tempograd.typing import Inputs
 from tempograd.version import __version__
 
-if TYPE_CHECKING:
-    from tempograd.explainers.base import Explainer
-
-FORMAT, SCHEMA = "tempograd-explainer-", 1
+FORMAT = "tempograd-explainer-1"
 LARGEST = 2**31  # of sizes in a header
 _Network = TypeVar("_Network", bound=nn.Module)
+_Explainer = TypeVar("_Explainer")
 
 
 class LearntParts(NamedTuple):
@@ -43,10 +40,10 @@ class LearntParts(NamedTuple):
 
 def parts_of_inputs(learnt: Any, method: str) -> LearntParts:
     """Take series that a method keeps apart; undone by :func:`inputs_of`."""
-    names: list[str] | None = None
-    several = learnt if isinstance(learnt, tuple) else (learnt,)
-    if isinstance(learnt, Mapping):
-        names, several = [str(name) for name in learnt], tuple(learnt.values())
+    names = [str(name) for name in learnt] if isinstance(learnt, Mapping) else None
+    several = (
+        learnt.values() if isinstance(learnt, Mapping) else learnt if isinstance(learnt, tuple) else (learnt,)
+    )
     try:
         tensors = {f"series.{place}": validation.as_tensor(each, "series") for place, each in enumerate(several)}
     except TempogradError:
@@ -101,7 +98,7 @@ def write_explainer(
 ) -> Path:
     """Write the parts of an explainer; a file that is none is only replaced with ``force``."""
     header = {
-        "format": f"{FORMAT}{SCHEMA}",
+        "format": FORMAT,
         "version": __version__,
         "method": method,
         "settings": json.dumps(settings),
@@ -116,59 +113,36 @@ def write_explainer(
     )
 
 
-def read_explainer(path: str | Path, known: Mapping[str, "type[Explainer]"]) -> "Explainer":
-    """Read what :func:`write_explainer` wrote; the method must be among the ``known`` ones."""
+def read_explainer(path: str | Path) -> tuple[str, dict[str, Any], LearntParts | None]:
+    """Read what :func:`write_explainer` wrote: the method, its settings and what it learnt."""
     path = as_path(path)
     if SETTINGS.wrote(path):
         raise DataError(f"{short_path(path)} holds settings alone: read it with tempograd.load_settings.")
     header, tensors = read_tensors(path)
-    _check_format(path, header.get("format", ""))
+    if header.get("format") != FORMAT:
+        newer = "was written by a newer tempograd: upgrade tempograd to read it"
+        other = "holds no explainer: write one with Explainer.save"
+        known = header.get("format", "").startswith(FORMAT.rstrip("1"))
+        raise DataError(f"{short_path(path)} {newer if known else other}.")
     try:
         method, settings, facts = header["method"], json.loads(header["settings"]), json.loads(header["learnt"])
         learnt = None if facts is None else LearntParts(facts, tensors)
         fits = header["fingerprint"] == fingerprint_of_explainer(method, settings, learnt)
     except (KeyError, ValueError, RecursionError, TypeError) as error:
         raise damaged(path, "its header cannot be read") from error
-    if not fits:
+    if not fits or not isinstance(settings, dict):
         raise damaged(path, "its content does not fit its fingerprint")
-    if not isinstance(settings, dict):
-        raise damaged(path, "its settings have no names")
-    explainer = explainer_with(path, method, settings, known)
-    if learnt is None:
-        return explainer
-    try:
-        return explainer._with_learnt(learnt)
-    except Exception as error:  # of any kind, from torch or from a method of somebody else
-        raise DataError(
-            f"What {method} learnt in {short_path(path)}, which tempograd {one_line(header.get('version', '?'))} "
-            "wrote, does not fit the method that is installed here: fit it again."
-        ) from error
-
-
-def _check_format(path: Path, found: str) -> None:
-    number = found.removeprefix(FORMAT)
-    if not found.startswith(FORMAT) or not (number.isascii() and number.isdigit() and len(number) < 10):
-        raise DataError(f"{short_path(path)} holds no explainer: write one with Explainer.save.")
-    if int(number) > SCHEMA:
-        raise DataError(
-            f"{short_path(path)} was written by a newer tempograd (format {int(number)}, this one knows "
-            f"{SCHEMA}): upgrade tempograd to read it."
-        )
+    return method, settings, learnt
 
 
 def explainer_with(
-    path: Path, method: str, settings: Mapping[str, Any], known: Mapping[str, "type[Explainer]"]
-) -> "Explainer":
-    """Make an explainer from what a file says of it."""
+    path: str | Path, method: str, settings: Mapping[str, Any], known: Mapping[str, Callable[..., _Explainer]]
+) -> _Explainer:
+    """Make an explainer from what a file says of it; its method must be among the ``known`` ones."""
     if method not in known:
         raise DataError(f"{short_path(path)} has settings of {quote(method)}, which is not installed here.")
-    names = {f.name for f in fields(known[method]) if not f.metadata.get("fitted")}
-    unknown = sorted(set(settings) - names)
-    if unknown:
-        raise DataError(f"{short_path(path)} sets {quote(unknown[0])}, which {method} does not have.")
     try:
         return known[method](**settings)
-    except TempogradError as error:
-        raise DataError(
-            f"{short_path(path)} holds settings that {method} does not take: {error.finding.text}"
-        ) from error
+    except (TempogradError, TypeError) as error:
+        reason = error.finding.text if isinstance(error, TempogradError) else one_line(str(error), 90)
+        raise DataError(f"{short_path(path)} holds settings that {method} does not take: {reason}") from error
