@@ -12,7 +12,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.cli import main
-from tempograd.explanation.messages import sentence
+from tempograd.explanation.diagnostics import sentence
 from tests.helpers.models import series
 
 CODE = """

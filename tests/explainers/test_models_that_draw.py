@@ -101,7 +101,7 @@ def test_models_that_draw_are_noticed(kind, method, tmp_path):
         found = tg.explain(model, X, method, **options(model))
     assert sum("stochastic" in str(each.message) for each in caught) == 1
     for said in (found.verdict(), found.verdict(0), tg.Explanation.load(found.save(tmp_path / "e")).verdict()):
-        assert said == "noisy: the model answers the same series differently each time; pass draws=32"
+        assert said == "noisy: the model is stochastic, so repeated calls on the same series differ; pass draws=32"
     assert diagnostics.poor(found)
 
 

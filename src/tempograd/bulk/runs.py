@@ -20,8 +20,7 @@ from tempograd.core import rng, validation
 from tempograd.core.errors import DataError, InputError, MissingExtraError, brief, listed, short_path, warn
 from tempograd.core.series import text_key
 from tempograd.explanation import Explanation
-from tempograd.explanation.diagnostics import MANY, MOST
-from tempograd.explanation.messages import about_error, without_samples
+from tempograd.explanation.diagnostics import AGAINST, MANY, MOST, SAYS, about_error, in_few, without_error
 from tempograd.typing import ArrayLike
 
 if TYPE_CHECKING:
@@ -30,13 +29,6 @@ if TYPE_CHECKING:
 NORMAL = 1.959963984540054  # standard errors on either side of a mean that hold 95 %
 READ_AT_ONCE = 512
 AGAIN = "give every series an id of its own, and explain them again"
-AGAINST = {
-    "undefined": "the model answers the baseline with NaN or infinity",
-    "wrong": "the gradient is not that of the prediction",
-    "empty": "all scores are 0, but the prediction changes",
-    "noisy": "the model answers the same series differently each time",
-    "mixed": "the model's answer to a series depends on the others in its batch",
-}
 
 
 class RunSummary(TypedDict):
@@ -231,21 +223,10 @@ class Run:
             count = totals.against.get(name, 0)
             if count > MANY * explained:
                 return f"not to be relied on: {what} in {count:,} of {explained:,} series{rest}"
-        few = [
-            f"; {what} in {totals.against[name]:,} series"
-            for name, what in AGAINST.items()
-            if totals.against.get(name)
-        ]
-        rest = "".join(few) + rest
+        rest = in_few(totals.against) + rest
         if totals.errors[table.BINS] == explained:
             facts = self.example.facts
-            what = (
-                "complete"
-                if facts.complete
-                else without_samples(self.example)
-                if facts.deterministic
-                else "no error is known"
-            )
+            what = "complete" if facts.complete else SAYS[without_error(self.example, None)].format(again="")
             missed = "" if totals.good == explained else f" in {totals.good:,} of {explained:,} series"
             return f"{what}{missed}{rest}"
         good = "converged" if totals.good >= MOST * explained else "not converged"

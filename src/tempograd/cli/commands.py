@@ -40,8 +40,7 @@ from tempograd.data import DATASETS, Series, load_dataset
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import EXPLAINERS, explain
 from tempograd.explanation import Explanation, Explanations
-from tempograd.explanation.diagnostics import poor
-from tempograd.explanation.messages import sentence
+from tempograd.explanation.diagnostics import poor, sentence
 from tempograd.html_report import report
 from tempograd.metrics import METRICS, Difference, Summary, evaluate
 from tempograd.models import MODELS, accuracy, save_model, train

@@ -29,7 +29,7 @@ from tempograd.core.formatting import alike, short_number
 from tempograd.core.io import DRAWN, PICTURE
 from tempograd.core.validation import check_int
 from tempograd.explanation import Explanation
-from tempograd.explanation.messages import sentence
+from tempograd.explanation.diagnostics import sentence
 from tempograd.views.drivers import spread_note
 from tempograd.views.labels import channel_names, name
 from tempograd.views.series import aligned, position, renumbered

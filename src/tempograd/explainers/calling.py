@@ -24,7 +24,7 @@ from tempograd.engine.model import owner
 from tempograd.engine.outputs import class_count, named_target, one_logit, told_task
 from tempograd.engine.predictor import Predictor, told_by
 from tempograd.explanation import Explanation, Explanations
-from tempograd.explanation.messages import wrong_gradient
+from tempograd.explanation.diagnostics import wrong_gradient
 from tempograd.explanation.targets import key_of
 from tempograd.typing import Model
 

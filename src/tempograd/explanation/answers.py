@@ -32,13 +32,6 @@ def as_table(columns: Mapping[str, Any]) -> "pd.DataFrame":
         return pd.DataFrame({name: pd.Series(list(column), dtype=object) for name, column in columns.items()})
 
 
-def stacked(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
-    """Put tables with the same columns one below the other."""
-    import pandas as pd  # noqa: PLC0415  # an extra, which made them
-
-    return pd.concat(tables, ignore_index=True)
-
-
 def more_channels(count: int) -> str:
     """Say how many channels a table leaves out, on a line of its own; nothing if it has them all."""
     rest = count - LISTED

@@ -431,7 +431,7 @@ class Explanation:
         i : int, optional
             Position of a series; by default the line is about all of them.
         """
-        from tempograd.explanation.messages import sentence  # noqa: PLC0415  # which are about explanations
+        from tempograd.explanation.diagnostics import sentence  # noqa: PLC0415  # which are about explanations
 
         return sentence(self, i)
 

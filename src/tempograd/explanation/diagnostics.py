@@ -1,6 +1,10 @@
-"""How good is this map? Numbers: how far it is from converged, and what speaks against it whatever its error."""
+"""How good is this map? Judged once, in numbers and a status; tables say it to each audience.
+
+``Explanation.verdict`` says it to those who can run it again, :mod:`tempograd.views.reader` to those who read it.
+"""
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -8,8 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tempograd.core import validation
 from tempograd.core.errors import InputError
 from tempograd.core.estimate import LOOKED, Found, GradientCheck, hidden
+from tempograd.core.findings import Dialect, arg, said
+from tempograd.core.formatting import counted, percent
 
 if TYPE_CHECKING:
     from tempograd.explanation.core import Explanation
@@ -21,6 +28,32 @@ MOST_POINTS = 1_000_000  # beyond, an extrapolation from few points means nothin
 MANY = 0.05  # share of the series beyond which the sentence about all of them begins with what speaks against them
 TYPICAL, SEVERAL = 0.15, 5  # gap of the middle series that is none of chance, and how many series it takes
 ROUNDING = 1e-6  # a change of a probability that is none
+
+POOR = {"noisy", "mixed", "undefined", "wrong", "empty", "rough", "missed", "incomplete"}
+AGAINST = {  # what no number of samples can repair, the gravest first
+    "undefined": "the model answers the baseline with NaN or infinity",
+    "wrong": "the gradient is not that of the prediction",
+    "empty": "all scores are 0, but the prediction changes",
+    "noisy": "the model is stochastic, so repeated calls on the same series differ",
+    "mixed": "the model's answer to a series depends on the others in its batch",
+}
+CAUSES = "detached statistics, no_grad, rounding, thresholds, quantised layers, categories or tokens"
+INSTEAD = "use a method without gradients, such as occlusion"
+SAYS = {  # to those who can run it again
+    "nothing": "nothing was explained",
+    "noisy": f"noisy: {AGAINST['noisy']}; pass {arg:question.draws=32}",
+    "mixed": f"noisy: {AGAINST['mixed']}",
+    "undefined": f"not known: {AGAINST['undefined']}{{where}} (a division by its scale, a logarithm?); pass a "
+    "baseline that it can answer, such as a typical series",
+    "empty": f"{AGAINST['empty']}{{where}}: {{why}}; try another baseline",
+    "missed": "not converged{where}: no point saw more than a part of the change of the prediction from the "
+    "baseline to the series; try another baseline",
+    "complete": "complete to {gap}: the scores sum to the change of the prediction",
+    "incomplete": "not complete: the scores miss {gap} of the change of the prediction{advice}",
+    "exact": "no sampling error",
+    "unchecked": "no sampling error; whether the gradient is that of the prediction is not known",
+    "unknown": "no error is known{again}",
+}
 
 
 class Errors(NamedTuple):
@@ -61,9 +94,79 @@ class Against(NamedTuple):
 
     def worst(self, check: GradientCheck | None) -> str:
         """Return what concerns more than a few series, the gravest first; nothing if nothing does."""
-        many = {name: int(part.sum()) > MANY * len(part) for name, part in self._asdict().items()}
-        many["wrong"] |= check is not None and mostly_wrong(check)
-        return next((name for name in self._fields if many[name]), "")
+        if int(self.undefined.sum()) > MANY * len(self.undefined):
+            return "undefined"
+        if check is not None and mostly_wrong(check):
+            return "wrong"
+        return "empty" if int(self.empty.sum()) > MANY * len(self.empty) else ""
+
+
+class Verdict(NamedTuple):
+    """How good the map of one series, or of all, is."""
+
+    status: str  # a key of SAYS, "converged", "rough" or "wrong"
+    part: "Explanation"  # of the series of which anything was explained
+    left_out: int  # how many others there are
+    bad: int = 0  # series that the status, or a good one not, is about
+    against: Against | None = None
+    errors: Errors | None = None
+    gap: float | None = None
+
+    @property
+    def where(self) -> str:
+        """Say in how many series; nothing where it is all of them, or what they show together."""
+        return f" in {self.bad:,} of {len(self.part):,} series" if 0 < self.bad < len(self.part) else ""
+
+
+def judge(explanation: "Explanation", i: int | None = None) -> Verdict:
+    """Judge series ``i``, by default all of them."""
+    if i is not None and validation.check_int(i, "i", 0) >= len(explanation):
+        raise InputError(f"There is no series {i}: the explanation holds {len(explanation)}, counted from 0.")
+    part = explanation if i is None else explanation[i]
+    content = torch.ones(len(part), dtype=torch.bool)  # whether steps and the mask leave anything to explain
+    for cells in (part.mask, part.steps):
+        if isinstance(cells, Tensor):
+            content &= cells.flatten(1).any(1).cpu()
+    left_out = int((~content).sum())
+    part = part[content] if left_out else part
+    if len(part) == 0:
+        return Verdict("nothing", part, left_out)
+    if noisy(part):
+        return Verdict("mixed" if part.mixes_series else "noisy", part, left_out, len(part))
+    flaws, gap = against(part), completeness_gap(part)
+    worst = flaws.worst(part.gradient_check)
+    if worst:
+        return Verdict(worst, part, left_out, int(getattr(flaws, worst).sum()), flaws)
+    if part.standard_error is None or (part.draws > 1 and gap is not None and gap > GOAL):
+        return Verdict(without_error(part, gap), part, left_out, 0, flaws, None, gap)
+    estimates = errors(part)
+    bad, status = estimates.good.count(False), "converged"
+    if bad > (1 - MOST) * len(part):
+        status = "missed" if 2 * sum(estimates.missed) > bad else "rough"
+    return Verdict(status, part, left_out, bad, flaws, estimates)
+
+
+def poor(explanation: "Explanation") -> bool:
+    """Tell whether the scores cannot be relied on: too few series reach the goal, or something speaks against."""
+    return judge(explanation).status in POOR
+
+
+def without_error(explanation: "Explanation", gap: float | None) -> str:
+    """Judge scores without Monte-Carlo error: by their sum where that is promised."""
+    facts = explanation.facts
+    if gap is not None:
+        return "complete" if gap <= GOAL else "incomplete"
+    if not facts.deterministic:
+        return "unknown"
+    return "unchecked" if facts.needs_gradient and explanation.gradient_check is None else "exact"
+
+
+# The numbers
+
+
+def noisy(explanation: "Explanation") -> bool:
+    """Tell whether the scores hold the noise of a model that draws."""
+    return explanation.varies and explanation.draws == 1
 
 
 def against(explanation: "Explanation") -> Against:
@@ -81,55 +184,15 @@ def mostly_wrong(check: GradientCheck) -> bool:
     """Tell whether gradients of more than a few series are wrong, or all together show what one may by chance."""
     if int(check.failed.sum()) > MANY * len(check):
         return True
-    told = check.found != Found.UNKNOWN
-    if int(told.sum()) < SEVERAL:
+    known = check.found != Found.UNKNOWN
+    if int(known.sum()) < SEVERAL:
         return False
-    return any(float(part[told].median()) > TYPICAL for part in (check.gap, check.beyond))
+    return any(float(part[known].median()) > TYPICAL for part in (check.gap, check.beyond))
 
 
 def _rounding(explanation: "Explanation") -> float:
     """Return the change of the prediction that may be rounding; the scale of raw outputs is not known."""
     return ROUNDING if explanation.output == "probability" else 0.0
-
-
-def has_content(explanation: "Explanation") -> Tensor:
-    """Tell for each series whether ``steps`` and the mask leave anything to explain, (series,)."""
-    found = torch.ones(len(explanation), dtype=torch.bool)
-    for part in (explanation.mask, explanation.steps):
-        if isinstance(part, Tensor):
-            found &= part.flatten(1).any(1).cpu()
-    return found
-
-
-def noisy(explanation: "Explanation") -> bool:
-    """Tell whether the scores hold the noise of a model that draws."""
-    return explanation.varies and explanation.draws == 1
-
-
-def noise(explanation: "Explanation") -> str:
-    """Say why the model's answers to the same series differ."""
-    if explanation.mixes_series:
-        return "the model's answer to a series depends on the others in its batch"
-    return "the model answers the same series differently each time"
-
-
-def poor(explanation: "Explanation") -> bool:
-    """Tell whether the scores cannot be relied on: too few series reach the goal, or something speaks against."""
-    told = has_content(explanation)
-    part = explanation if told.all() else explanation[told]
-    if len(part) == 0:
-        return False
-    if noisy(part) or against(part).worst(part.gradient_check):
-        return True
-    if part.standard_error is None or (part.draws > 1 and incomplete(part)):
-        return incomplete(part)
-    return errors(part).good.count(False) > (1 - MOST) * len(part)
-
-
-def incomplete(explanation: "Explanation") -> bool:
-    """Tell whether scores that promise to sum to the change of the prediction do not."""
-    gap = completeness_gap(explanation)
-    return gap is not None and gap > GOAL
 
 
 def completeness_gap(explanation: "Explanation") -> float | None:
@@ -152,47 +215,10 @@ def goal(explanation: "Explanation") -> float:
     return GOAL if requested is None or _by_top(explanation) else requested
 
 
-def errors(explanation: "Explanation") -> Errors:
-    """Return how far each series of a random method is from its converged map."""
-    relative, error = explanation.relative_error, explanation.standard_error
-    if relative is None or error is None:
-        raise InputError(f"{explanation.method} has no Monte-Carlo error.")
-    unit = explanation.facts.unit or "n_samples"
-    requested = explanation.parameters.get(explanation.facts.unit)
-    points = [requested] * len(explanation) if isinstance(requested, int) else []
-    if explanation.n_evals is not None:
-        points = explanation.n_evals.tolist()
-    unmet = _unmet(explanation, points)
-    if explanation.draws > 1:
-        unit, points = "draws", [explanation.draws] * len(explanation)
-    unseen = error.isinf() if explanation.mask is None else error.isinf() & explanation.mask
-    aim, top = goal(explanation), _by_top(explanation)
-    relative, check, delta = relative.cpu(), explanation.gradient_check, explanation.delta
-    if check is not None:  # what slopes miss of the change where steep places were met
-        relative = torch.maximum(relative, torch.where(check.found == Found.STEEP, check.missing.abs(), 0).cpu())
-    good = [value <= SLACK * aim for value in relative.tolist()]
-    # where the error is too large for other reasons, more points come first
-    blind = [False] * len(good)
-    if check is not None and delta is not None and points:
-        blind = (2 * check.seen.to(delta) < delta.abs()).tolist()
-        blind = [bad and count >= LOOKED for bad, count in zip(blind, points, strict=True)]
-    missed = [value > SLACK * aim and (fine or most) for value, fine, most in zip(unmet, good, blind, strict=True)]
-    if top and points:  # a run that was not stopped by its top had all the points there were
-        good = [count < (explanation.parameters.get("max_samples") or 0) for count in points]
-    against_them = torch.stack(against(explanation)).any(0).tolist()
-    good = [fine and not (bad or blind) for fine, bad, blind in zip(good, against_them, missed, strict=True)]
-    worst = [max(value, more * blind) for value, more, blind in zip(relative.tolist(), unmet, missed, strict=True)]
-    return Errors(worst, good, points, unit, unseen.flatten(1).sum(1).tolist(), aim, top, tuple(missed))
-
-
-def _unmet(explanation: "Explanation", points: list[int]) -> list[float]:
-    """Return what a change that no draw has met may add to each map, as a share of it."""
-    check, delta = explanation.gradient_check, explanation.delta
-    if check is None or delta is None or not points:
-        return [0.0] * len(explanation)
-    seen, drawn = check.seen.to(delta.device), torch.tensor(points, device=delta.device)
-    rest = delta.double().abs() - seen
-    return torch.where(rest > _rounding(explanation), hidden(explanation.values, delta, seen, drawn), 0).tolist()
+def tolerance(explanation: "Explanation") -> float | None:
+    """Return the error that was asked for; what methods that are not adaptive call so is something else."""
+    requested = explanation.parameters.get("tolerance")
+    return float(requested) if requested is not None and explanation.facts.adaptive else None
 
 
 def _by_top(explanation: "Explanation") -> bool:
@@ -200,10 +226,35 @@ def _by_top(explanation: "Explanation") -> bool:
     return by_top and explanation.draws == 1
 
 
-def tolerance(explanation: "Explanation") -> float | None:
-    """Return the error that was asked for; what methods that are not adaptive call so is something else."""
-    requested = explanation.parameters.get("tolerance")
-    return float(requested) if requested is not None and explanation.facts.adaptive else None
+def errors(explanation: "Explanation") -> Errors:
+    """Return how far each series of a random method is from its converged map."""
+    relative, error = explanation.relative_error, explanation.standard_error
+    if relative is None or error is None:
+        raise InputError(f"{explanation.method} has no Monte-Carlo error.")
+    count, check, delta = len(explanation), explanation.gradient_check, explanation.delta
+    unit, settings = explanation.facts.unit, explanation.parameters
+    points = [settings[unit]] * count if isinstance(settings.get(unit), int) else []
+    points = points if explanation.n_evals is None else explanation.n_evals.tolist()
+    relative, limit, top = relative.cpu().double(), SLACK * goal(explanation), _by_top(explanation)
+    if check is not None:  # what slopes miss of the change where steep places were met
+        relative = torch.maximum(relative, torch.where(check.found == Found.STEEP, check.missing.abs(), 0).cpu())
+    missed, small = torch.zeros(count, dtype=torch.bool), relative <= limit
+    if check is not None and delta is not None and points:  # what a change that no draw has met may add
+        seen, drawn = check.seen.to(delta.device), torch.tensor(points, device=delta.device)
+        unmet = hidden(explanation.values, delta, seen, drawn)
+        unmet = torch.where(delta.double().abs() - seen > _rounding(explanation), unmet, 0).cpu()
+        blind = ((2 * seen.to(delta) < delta.abs()) & (drawn >= LOOKED)).cpu()
+        missed = (unmet > limit) & (small | blind)  # else more points come first
+        relative = torch.where(missed, torch.maximum(relative, unmet), relative)
+    if top and points:  # a run that was not stopped by its top had all the points there were
+        small = torch.tensor(points) < (settings.get("max_samples") or 0)
+    small &= ~(torch.stack(against(explanation)).any(0) | missed)
+    unseen = error.isinf() if explanation.mask is None else error.isinf() & explanation.mask
+    if explanation.draws > 1:
+        unit, points = "draws", [explanation.draws] * count
+    many = unseen.flatten(1).sum(1).tolist()
+    numbers = relative.tolist(), small.tolist(), points, unit or "n_samples", many, goal(explanation), top
+    return Errors(*numbers, tuple(missed.tolist()))
 
 
 def error_curve(explanation: "Explanation") -> ErrorCurve | None:
@@ -212,8 +263,7 @@ def error_curve(explanation: "Explanation") -> ErrorCurve | None:
         return None
     error = explanation.curve_error.double().cpu().numpy().copy()
     for look in range(1, error.shape[1]):
-        stopped = np.isnan(error[:, look])
-        error[stopped, look] = error[stopped, look - 1]
+        error[:, look] = np.where(np.isnan(error[:, look]), error[:, look - 1], error[:, look])
     started = error[~np.isnan(error).all(1)]
     if started.size == 0 or started.shape[1] < 2:  # one look is no curve
         return None
@@ -237,10 +287,133 @@ def needed(points: int, error: float, goal: float) -> int:
     return math.ceil(exact / digit * (1 - 1e-6)) * digit  # errors are float32: no digit more for the rounding
 
 
-def needs(found: Errors) -> list[int]:
+def needs(estimates: Errors) -> list[int]:
     """Return the points that each series needs to reach the goal; nothing where that cannot be told."""
-    if found.top:  # how much longer the ranking moves cannot be told: look once more
-        return [2 * count for count in found.points]
-    pairs = zip(found.points, found.error, strict=False)
-    points = [needed(n, e, found.goal) if e else n for n, e in pairs if math.isfinite(e) and n > 0]
+    if estimates.top:  # how much longer the ranking moves cannot be told: look once more
+        return [2 * count for count in estimates.points]
+    rows = zip(estimates.points, estimates.error, estimates.unseen, strict=False)
+    points = [
+        max(needed(n, e, estimates.goal) if e else n, 4 * n * bool(unseen))
+        for n, e, unseen in rows
+        if math.isfinite(e) and n > 0
+    ]
     return [count for count in points if count <= MOST_POINTS]
+
+
+# The verdict in one line
+
+
+def sentence(explanation: "Explanation", i: int | None = None, dialect: Dialect = "python") -> str:
+    """Return the verdict on series ``i``, by default on all of them, for those who can run it again."""
+    verdict = judge(explanation, i)
+    status, part, left_out = verdict.status, verdict.part, verdict.left_out
+    if verdict.errors is not None and status != "missed":
+        text = _error_text(verdict, verdict.errors)
+    elif status == "wrong" and part.gradient_check is not None:
+        text = _gradient_text(part.gradient_check, verdict.bad, verdict.where)
+    else:
+        flat = f"it is flat where its gradient was taken (saturation, {CAUSES})"
+        points = part.parameters.get(part.facts.unit)
+        text = SAYS[status].format(
+            where=verdict.where,
+            why=flat if part.facts.needs_gradient else "no part that was taken away changes it alone",
+            gap=percent(max(verdict.gap or 0, 0.001)),
+            advice=f"; pass {arg:method.{part.facts.unit}={4 * points}}" if isinstance(points, int) else "",
+            again=": explain again with another seed to see how much the scores move"
+            * (part.facts.deterministic is False),
+        )
+    if verdict.against is not None and status not in AGAINST:
+        text += in_few({name: int(bad.sum()) for name, bad in verdict.against._asdict().items()})
+    if part.background is not None and verdict.against is not None:
+        text += "; compared with other series"
+    if left_out:
+        few = f"; nothing was explained in {left_out:,} series"
+        text += few if len(part) else f": {arg:question.steps} or the mask leave nothing to explain"
+    return said(text, dialect)
+
+
+def in_few(counts: Mapping[str, int]) -> str:
+    """Count the series that something speaks against, to be said behind a verdict on all of them."""
+    return "".join(f"; {what} in {counts[name]:,} series" for name, what in AGAINST.items() if counts.get(name))
+
+
+def wrong_gradient(explanation: "Explanation") -> str:
+    """Say that the gradient of more than a few series is not that of the prediction; nothing where it is.
+
+    Nor where paths were hardly looked at: with few points about one honest series in a hundred is accused.
+    """
+    check, points = explanation.gradient_check, explanation.n_evals
+    if check is None or (points is not None and bool((points < LOOKED).any())) or not mostly_wrong(check):
+        return ""
+    flaws = against(explanation)
+    if noisy(explanation) or flaws.worst(check) != "wrong":
+        return ""
+    bad = int(flaws.wrong.sum())
+    return _gradient_text(check, bad, Verdict("wrong", explanation, 0, bad).where)
+
+
+def _gradient_text(check: GradientCheck, bad: int, where: str) -> str:
+    """Say that the gradient is not that of the prediction, by how much, and what it may be."""
+    off = check.found == Found.WRONG
+    if 2 * int(off.sum()) < bad:
+        return (
+            f"the prediction jumps where its gradient sees nothing{where} ({CAUSES}, or a step too steep for "
+            f"these points): try more points, or {INSTEAD}"
+        )
+    part = check[off] if bool(off.any()) else check
+    share = torch.maximum(torch.maximum(part.gap, part.beyond), part.missing.abs()).clamp(max=1)
+    return (
+        f"{AGAINST['wrong']}{where}: it misses about {percent(float(share.median()))} of the changes ({CAUSES} in "
+        f"the model?): {INSTEAD}"
+    )
+
+
+def _error_text(verdict: Verdict, estimates: Errors) -> str:
+    """Say how large the error of the middle series is, and what to type to make it smaller."""
+    part, bad = verdict.part, verdict.bad
+    count, ordered, unit = len(part), sorted(estimates.error), estimates.unit.removeprefix("n_")
+    worst, error = ordered[-1], about_error(ordered[(count - 1) // 2])
+    low, high = min(estimates.points, default=0), max(estimates.points, default=0)
+    used = f"{low:,} to {high:,} {unit}" if low < high else counted(high, unit[:-1]) * bool(high)
+    reached = "stable in its top tenth" if estimates.top else "converged"
+    enough = sorted(needs(estimates))[math.ceil(MOST * count) - 1 :]  # empty if too many cannot be told
+    if verdict.status == "rough":
+        text = f"not {reached}{verdict.where}: {error}{used and f' with {used}'}"
+        enough = enough[:1]
+    else:
+        where = f" in {count - bad:,} of {count:,} series" if bad else ""
+        most = f", at most {percent(worst)}" if count > 1 and not bad else ""
+        text = f"{reached}{where}: {error}{most}{used and f' (as far as {used} can see)'}"
+        if bad and worst > SLACK * estimates.goal:
+            text += f", but {percent(worst)} in series {part.label(estimates.error.index(worst))}"
+        # a few hard series are no reason to pay for more points of all
+        enough = enough[-1:] if tolerance(part) is not None else []
+    unseen = sum(estimates.unseen)
+    text += _advice(estimates, enough, part) if bad else ""
+    return text + (f"; {counted(unseen, 'cell was', 'cells were')} seen less than twice" if unseen else "")
+
+
+def _advice(estimates: Errors, enough: list[int], explanation: "Explanation") -> str:
+    """Say what to type: more points, or a tolerance where the method takes one and has none."""
+    noun = "question" if estimates.unit == "draws" else "method"
+    requested = tolerance(explanation) is not None
+    setting = "max_samples" if requested and noun == "method" else estimates.unit
+    unknown = estimates.top or max(estimates.error) <= SLACK * estimates.goal  # what the goal takes
+    for_goal = "" if unknown else f" for {percent(estimates.goal)}"
+    ways = [f"{arg:{noun}.{setting}={enough[0]}}{for_goal}"] if enough else []
+    if explanation.facts.adaptive and not requested and noun == "method":
+        ways.append(f"{arg:method.tolerance={estimates.goal:g}}")
+    return f"; pass {', or '.join(ways)}" if ways else ""
+
+
+def about_error(error: float) -> str:
+    """Say how large a relative error is.
+
+    Examples
+    --------
+    >>> about_error(0.1), about_error(0.0002), about_error(math.inf)
+    ('error about 10 %', 'error under 0.1 %', 'error not known')
+    """
+    if not math.isfinite(error):
+        return "error not known"
+    return f"error {'' if error > 1 or error < 0.001 else 'about '}{percent(error)}"

@@ -12,7 +12,6 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.core.errors import InputError, UnknownNameError, brief
 from tempograd.explanation import diagnostics, files
-from tempograd.explanation.answers import stacked
 from tempograd.explanation.core import Explanation
 from tempograd.explanation.files import Key
 from tempograd.typing import ArrayLike
@@ -45,12 +44,12 @@ class Explanations(Mapping[Key, Explanation]):
 
     def __init__(self, parts: Mapping[Key, Explanation]) -> None:
         self._parts = dict(parts)
-        first = next(iter(self._parts.values()), None)
-        for part in self._parts.values():
-            if not isinstance(part, Explanation) or first is None or not _same_series(first, part):
-                raise InputError(f"All parts must be explanations of the same series, got {brief(part)}.")
-        if first is None:
-            raise InputError("There are no explanations: pass at least one target's.")
+        explained = list(self._parts.values())
+        kinds = {isinstance(part, Explanation) for part in explained}
+        if kinds != {True} or not all(_same_series(explained[0], part) for part in explained):
+            raise InputError(
+                f"All parts must be explanations of the same series, one or more, got {brief(parts)}."
+            )
 
     def __getitem__(self, target: Any) -> Explanation:
         if isinstance(target, int | str | tuple) and not isinstance(target, bool) and target in self._parts:
@@ -117,7 +116,9 @@ class Explanations(Mapping[Key, Explanation]):
         tables = [part.to_dataframe() for part in self.values()]
         for table, key in zip(tables, self, strict=True):
             table.insert(0, "target", [key] * len(table))
-        return stacked(tables)
+        import pandas as pd  # noqa: PLC0415  # an extra, which made them
+
+        return pd.concat(tables, ignore_index=True)
 
     def _repr_html_(self) -> str:
         """Show the first series of the first target where a notebook would print the explanations."""

@@ -12,8 +12,7 @@ from tempograd.core.validation import lengths
 from tempograd.data import Series
 from tempograd.engine import select_target
 from tempograd.explanation import Explanation
-from tempograd.explanation.diagnostics import ErrorCurve, completeness_gap, error_curve, goal
-from tempograd.explanation.messages import sentence
+from tempograd.explanation.diagnostics import ErrorCurve, completeness_gap, error_curve, goal, sentence
 from tempograd.metrics.removal import SCORED
 from tempograd.typing import Model
 from tempograd.views.channels import channel_shares
