@@ -313,7 +313,7 @@ def test_every_order_of_bytes_and_axes_is_read(kind, order, tmp_path):
         (np.ones(X.shape, [("a", "f8")]), "x holds [('a', '<f8')]"),
         (np.full(X.shape, "a"), "x holds <U1"),
         (np.ones(X.shape, np.int64), "x must hold floating-point numbers, got torch.int64"),
-        (np.ones((3, 4)), "x must be (batch, time, channel), got (3, 4)"),
+        (np.ones((3, 4)), "x must have shape (batch, time, channel), got (3, 4)"),
         (np.ones((0, 4, 1)), "x is empty, its shape is (0, 4, 1)"),
         (np.full(X.shape, np.nan), "x holds NaN: pass missing='mask'"),
     ],

@@ -39,10 +39,11 @@ def progress_bar(total: float | None, label: str, stream: TextIO | None = None) 
     if whole is not None:
         yield whole.stretch(total)
         return
-    line = _Line(total, label, sys.stderr if stream is None else stream)
-    if not line.visible and _before.get() is None:
+    stream = sys.stderr if stream is None else stream
+    if not stream.isatty() and _before.get() is None:
         yield _nothing
         return
+    line = _Line(total, label, stream)
     try:
         with held(_drawn, line):
             yield line.advance

@@ -229,6 +229,8 @@ def text_key(text: str) -> int:
 
 def series_ids(ids: Any, count: int) -> Tensor | tuple[str, ...]:
     """Return distinct whole numbers as a tensor, distinct texts as a tuple; 0 … count-1 by default."""
+    if ids is None:
+        return torch.arange(count)
     texts = ids if isinstance(ids, (list, tuple)) else ids.tolist() if isinstance(ids, np.ndarray) else ()
     if not texts or not any(isinstance(text, str) for text in texts):
         return validation.check_ids(ids, count)

@@ -202,9 +202,7 @@ def without_gaps(
 
 
 def check_ids(ids: Any, count: int) -> Tensor:
-    """Distinct integers, one per series; 0 … count-1 by default."""
-    if ids is None:
-        return torch.arange(count)
+    """Distinct integers, one per series."""
     tensor = check_numbers(ids, "ids").cpu()
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
         raise InputError(f"ids must be integers, got {tensor.dtype}.")

@@ -64,17 +64,17 @@ def _inputs(arrays: dict[str, _Array], options: ReadOptions, where: str) -> Seri
     """Read several inputs: side by side in x, with their names, and each by itself."""
     inputs = {name: validation.as_tensor(arrays[name], name) for name in options.inputs or ()}
     y, classes = _labels(arrays.get("y"), options, where)
-    mask, count = "nan" if options.missing == "mask" else None, len(next(iter(inputs.values())))
-    series = Series(inputs, y, mask=mask, ids=_ids(arrays.get("ids"), count), classes=classes)
+    mask = "nan" if options.missing == "mask" else None
+    series = Series(inputs, y, mask=mask, ids=_ids(arrays.get("ids")), classes=classes)
     pack_inputs(series.x, mask=series.mask)  # which says what is wrong
     return series
 
 
-def _ids(ids: _Array | None, count: int) -> Any:
+def _ids(ids: _Array | None) -> Any:
     """Return whole numbers as numbers, texts and numbers beyond 64 bits as texts."""
     if ids is not None and (ids.dtype.kind in "US" or (ids.dtype.kind == "u" and bool((ids >= 2**63).any()))):
-        return validation.check_names(_texts(ids, "ids"), count, "ids")
-    return validation.check_ids(ids, count)
+        return _texts(ids, "ids")
+    return ids
 
 
 def _series(arrays: dict[str, _Array], options: ReadOptions, where: str) -> Series:
@@ -87,12 +87,12 @@ def _series(arrays: dict[str, _Array], options: ReadOptions, where: str) -> Seri
         x=x,
         y=y,
         mask=mask,
-        truth=validation.check_mask(arrays.get("truth"), x),
-        ids=_ids(arrays.get("ids"), len(x)),
-        channels=validation.check_names(channels, x.shape[2], "channels"),
+        truth=arrays.get("truth"),
+        ids=_ids(arrays.get("ids")),
+        channels=channels,
         times=_times(arrays.get("times"), len(x), x.shape[1]),
         classes=classes,
-        units=validation.check_names(_texts(arrays.get("units"), "units"), x.shape[2], "units"),
+        units=_texts(arrays.get("units"), "units"),
         raw=validation.check_raw(arrays.get("raw"), x, mask),
     )
 
