@@ -71,7 +71,8 @@ def compute_gradients(
     for place, (ask, block) in enumerate(zip(asks, blocks, strict=True), 1):
         known, read = (block, None) if first is None else _read_both(ask, block, first, extra)
         score = ask.score(ask.apply_link(raw), known, points, flat)
-        require_graph(score)
+        if not score.requires_grad:
+            raise ModelError(NO_GRAPH)
         here = score.detach().view(series, points, *score.shape[1:])
         if isinstance(known.steps, str):
             yield Gradients(own_steps(score, flat).view_as(z), here, read, known)
@@ -178,15 +179,8 @@ def _plain_target(ask: Ask, rows: slice) -> Tensor | None:
     return None if bool((requested < 0).any()) else requested[rows].to(ask.device)
 
 
-def require_graph(score: Tensor) -> None:
-    """Refuse a score that autograd cannot follow back to anything."""
-    if not score.requires_grad:
-        raise ModelError(NO_GRAPH)
-
-
 def require_path(score: Tensor, z: Tensor) -> None:
     """Refuse a score that autograd cannot follow back to ``z``, though perhaps to the weights of a model."""
-    require_graph(score)
     seen, waiting = set(), [score.grad_fn]
     while waiting:
         node = waiting.pop()
