@@ -205,36 +205,25 @@ def _settings() -> Hashable:
     return cudnn.enabled, cudnn.benchmark, cudnn.deterministic, deterministic, rounding(), stream.cuda_stream
 
 
-class HostCopy:
-    """Starts the copy of numbers to the host; asking for them waits for the copy, not for later work.
+def host_copy(numbers: Tensor) -> Callable[[], Tensor]:
+    """Start the copy of numbers to the host; calling the result waits for the copy, not for later work.
 
     Examples
     --------
-    >>> bool(HostCopy(torch.tensor(True)))
-    True
+    >>> host_copy(torch.tensor(True))()
+    tensor(True)
     """
+    if not numbers.is_cuda:
+        return lambda: numbers
+    copy = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+    copy.copy_(numbers, non_blocking=True)
+    event = torch.cuda.current_stream(numbers.device).record_event()
 
-    def __init__(self, numbers: Tensor) -> None:
-        self._event: torch.cuda.Event | None = None
-        self._numbers = numbers
-        if numbers.is_cuda:
-            self._numbers = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
-            self._numbers.copy_(numbers, non_blocking=True)
-            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch has no types here
-            self._event.record()
+    def wait() -> Tensor:
+        event.synchronize()
+        return copy
 
-    def __bool__(self) -> bool:
-        return bool(self.cpu())
-
-    def tolist(self) -> list[float]:
-        """Return all of them."""
-        return list(self.cpu().tolist())
-
-    def cpu(self) -> Tensor:
-        """Return them as a tensor on the host."""
-        if self._event is not None:
-            self._event.synchronize()
-        return self._numbers
+    return wait
 
 
 class Prefetcher(Generic[Prepared]):
@@ -275,7 +264,7 @@ class HostWriter:
     """
 
     def __init__(self) -> None:
-        self._pending: list[tuple[Tensor, slice | Tensor, Tensor, torch.cuda.Event]] = []
+        self._pending: list[tuple[Tensor, slice | Tensor, Callable[[], Tensor]]] = []
         self._new = 0
 
     def write(self, whole: Tensor, rows: slice | Tensor, part: Tensor) -> None:
@@ -283,18 +272,15 @@ class HostWriter:
         if whole.is_cuda or not part.is_cuda:
             whole[rows] = part.to(whole)
             return
-        copy = torch.empty(part.shape, dtype=whole.dtype, pin_memory=True)
-        copy.copy_(part, non_blocking=True)
         self._new += 1
-        self._pending.append((whole, rows, copy, torch.cuda.current_stream(part.device).record_event()))
+        self._pending.append((whole, rows, host_copy(part.to(whole.dtype))))
 
     def flush(self, *, earlier: bool = False) -> None:
         """Wait for all results, or for those alone that were there when somebody last waited."""
         keep, self._new = self._new if earlier else 0, 0
         while len(self._pending) > keep:
-            whole, rows, copy, event = self._pending.pop(0)
-            event.synchronize()
-            whole[rows] = copy
+            whole, rows, copied = self._pending.pop(0)
+            whole[rows] = copied()
 
 
 @lru_cache

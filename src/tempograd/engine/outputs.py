@@ -14,7 +14,7 @@ from tempograd.core.checks import Check
 from tempograd.core.errors import InputError, ModelError, UnknownNameError, brief
 from tempograd.core.findings import arg
 from tempograd.engine.batching import Batching
-from tempograd.engine.cuda import HostCopy
+from tempograd.engine.cuda import host_copy
 from tempograd.engine.model import Model, owner, undisturbed_by_others
 from tempograd.engine.predictor import forward, numbers_of
 from tempograd.targets import TargetScore
@@ -434,29 +434,29 @@ class Findings:
     def __init__(self) -> None:
         self.picked: list[Tensor] = []  # sums of what a function of the user's picked from the outputs
         self._found: list[Tensor] = []
-        self._first: HostCopy | None = None  # until somebody looked at it
-        self._kept: dict[int, tuple[int, HostCopy]] = {}  # by the first series: how many, and the outputs
+        self._first: Callable[[], Tensor] | None = None  # until somebody looked at it
+        self._kept: dict[int, tuple[int, Callable[[], Tensor]]] = {}  # by the first series, with their number
 
     def add(self, raw: Tensor, first: int, found: Tensor | None = None) -> None:
         """Look at the outputs of one block, which begins with series ``first``; ``found`` if somebody has."""
         self._found.append(findings(raw) if found is None else found)
         if len(self._found) == 1:
-            self._first = HostCopy(self._found[0])
+            self._first = host_copy(self._found[0])
         most = max(1, KEPT // max(1, raw[0].numel()))
         count = min(len(raw), most - first)
         if count > self._kept.get(first, (0, None))[0]:
-            self._kept[first] = count, HostCopy(raw[:count].clone())
+            self._kept[first] = count, host_copy(raw[:count].clone())
 
     def kept(self) -> Tensor | None:
         """Return the outputs of the first series, on the host, (series, …); None if nothing was read."""
         parts: list[Tensor] = []
         while (place := sum(map(len, parts))) in self._kept:
-            parts.append(self._kept[place][1].cpu())
+            parts.append(self._kept[place][1]())
         return torch.cat(parts) if parts else None
 
     def verify(self, output: str, shape: Sequence[int], *, first: bool = False) -> None:
         """Judge all blocks, which waits for the device; or the first, if nobody has, without later work."""
-        judged = [] if self._first is None else [self._first.tolist()]
+        judged = [] if self._first is None else [self._first().tolist()]
         if not first:
             judged = torch.stack(self._found).tolist() if self._found else []
             self._found.clear()

@@ -18,7 +18,7 @@ from tempograd.core.findings import arg
 from tempograd.core.formatting import counted
 from tempograd.core.rng import FAR, Stream, fold_in, keys, split
 from tempograd.engine import Ask, Block
-from tempograd.engine.cuda import HostCopy
+from tempograd.engine.cuda import host_copy
 from tempograd.engine.inputs import Region
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explanation import Facts
@@ -226,10 +226,10 @@ class Timing(Explainer):
             path = self.masked_path(block, _joined(block, draws, parts), stage)
             if stage > 0:  # what could be seen was seen in the first
                 return path
-            unseen = HostCopy(torch.stack([part.unseen.to(block.x.device) for part in parts]).any())
+            unseen = host_copy(torch.stack([part.unseen.to(block.x.device) for part in parts]).any())
 
             def resample() -> GradientPath | None:
-                if not unseen:
+                if not unseen():
                     return None
                 covered = [draw.covered(block, part) for draw, part in zip(draws, parts, strict=True)]
                 return self.masked_path(block, _joined(block, draws, covered))
