@@ -534,10 +534,7 @@ def check_training(shape: Sequence[int], ask: Ask) -> None:
     """Refuse training series whose shape, the last two of these numbers, is not that of the explained ones."""
     fitted, explained = tuple(shape[-2:]), tuple(ask.x.shape[1:])
     if fitted != explained:
-        raise InputError(
-            f"The training series have shape {fitted}, x has {explained}: fit with series of the same length and "
-            "channels."
-        )
+        raise InputError(f"The training series have shape {fitted}, x has {explained}: fit with series like x.")
 
 
 def _few(ask: Ask) -> tuple[Tensor, Tensor | None]:

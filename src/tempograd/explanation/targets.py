@@ -82,7 +82,8 @@ class Explanations(Mapping[Key, Explanation]):
         return type(self)({key: change(part) for key, part in self._parts.items()})
 
     def __repr__(self) -> str:
-        return f"Explanations of {len(self)} targets, {self.listed}; the first: {self.at(0)!r}"
+        count = "1 target" if len(self) == 1 else f"{len(self)} targets"
+        return f"Explanations of {count}, {self.listed}; the first: {self.at(0)!r}"
 
     @property
     def listed(self) -> str:
