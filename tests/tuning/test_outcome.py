@@ -117,7 +117,7 @@ def test_the_file_tells_what_the_settings_were_chosen_under(baseline, kind, tmp_
 
 
 def test_a_tuning_is_no_method():
-    with pytest.raises(InputError, match=r"got a Tuning: pass tuning\.explainer"):
+    with pytest.raises(InputError, match=r"an explainer, as tuning\.explainer is, got "):
         tg.explain(weighted, X, tuned(), **RAW)
 
 
