@@ -20,7 +20,7 @@ from tempograd.core.question import Effort, Question
 from tempograd.core.registry import Registry
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series
-from tempograd.engine import Ask, Call, fingerprint, frozen
+from tempograd.engine import Ask, Block, Call, fingerprint, frozen
 from tempograd.engine.ask import score_delta
 from tempograd.engine.background import Background, in_time_order, is_background, pooled
 from tempograd.engine.inputs import is_several, pack_inputs
@@ -311,12 +311,16 @@ class Explainer(ABC):
         with frozen(bare) as restore_buffers:
             asks, shown = self._asks(predictor, bare, series, question, effort)
             with computing(effort.precision, asks[0].device):
-                adapted = asks[0].model
-                if draws > 1 and self._draws(asks[0], draws):
+                adapted, count = asks[0].model, min(FEW, asks[0].batch_size or FEW, len(asks[0].x))
+                count -= (
+                    count > 1 and count == asks[0].x.shape[1]
+                )  # as many as steps would hide which axis is which
+                few = asks[0].block(slice(0, count))
+                if draws > 1 and self._draws(asks[0], few, draws):
                     estimates, asks = over_draws(asks, self._attributions, draws)
                 else:
                     estimates, draws = self._attributions(asks), 1
-                varies, alone = self._look_again(adapted, asks[0])
+                varies, alone = self._look_again(adapted, asks[0], few)
                 restore_buffers()  # where a forward keeps state
                 mark = fingerprint(bare)  # while the device is busy
                 for ask, estimate in zip(asks, estimates, strict=True):
@@ -405,13 +409,14 @@ class Explainer(ABC):
         if isinstance(steps, str):
             raise InputError(f"{arg:question.steps=own} is for {what}: pass the steps to explain.")
 
-    def _draws(self, ask: Ask, draws: int) -> bool:
+    def _draws(self, ask: Ask, few: Block, draws: int) -> bool:
         """Tell whether a model draws random numbers, so that realisations of it can be averaged."""
         if self.needs_module:
             raise InputError(
                 f"{self.name} reads the layers of the model, which {arg:question.draws} cannot repeat."
             )
-        if any(run_twice(ask.model, ask.at, *_few(ask)) == "drawn" for _ in range(TRIES)):
+        baseline = None if ask.batch_size == 1 else few.baseline  # where each series runs by itself
+        if any(run_twice(ask.model, ask.at, few.x, baseline) == "drawn" for _ in range(TRIES)):
             return True
         warn("draws.unused", draws=draws)
         return False
@@ -441,10 +446,10 @@ class Explainer(ABC):
                 estimates[number] = estimate._replace(delta=score_delta(one))
         return estimates
 
-    def _look_again(self, model: Model, ask: Ask) -> tuple[Varying, bool]:
+    def _look_again(self, model: Model, ask: Ask, few: Block) -> tuple[Varying, bool]:
         """Run a few series once more: do outputs for the same series differ, and can each be run by itself."""
-        few = _few(ask)
-        look = None if trusted(model, few[0], self.name) else look_again(model, ask.at, *few)
+        baseline = None if ask.batch_size == 1 else few.baseline  # where each series runs by itself
+        look = None if trusted(model, few.x, self.name) else look_again(model, ask.at, few.x, baseline)
         if look is None:
             return "", False
         if look.sigmoid and ask.question.output is None and ask.resolved.output != "raw":
@@ -535,11 +540,3 @@ def check_training(shape: Sequence[int], ask: Ask) -> None:
     fitted, explained = tuple(shape[-2:]), tuple(ask.x.shape[1:])
     if fitted != explained:
         raise InputError(f"The training series have shape {fitted}, x has {explained}: fit with series like x.")
-
-
-def _few(ask: Ask) -> tuple[Tensor, Tensor | None]:
-    """Return some series that go through the model at once, and their baselines, unless each runs by itself."""
-    count = min(FEW, ask.batch_size or FEW, len(ask.x))
-    count -= count > 1 and count == ask.x.shape[1]  # as many as steps would hide which axis is which
-    block = ask.block(slice(0, count))
-    return block.x, None if ask.batch_size == 1 else block.baseline
