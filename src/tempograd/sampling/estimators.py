@@ -246,12 +246,16 @@ class ControlVariateMean:
         ``cells`` masks are bytes.
         """
         self._flush()
-        if cells is not None:
-            self._add_up(_sums(self._displacement, gradient, active, position, weight, gap, cells=cells))
-            return
-        self._waiting = {"gradient": gradient, "active": active.to(gradient.dtype), "position": position}
-        self._waiting |= {"weight": weight, "gap": gap, "step": step, "mean_step": mean_step}
-        if self._sums or self._model is None or gradient.numel() > CELLS:
+        active = active.to(gradient.dtype) if cells is None else active
+        self._waiting = {
+            "gradient": gradient,
+            "active": active,
+            "position": position,
+            "weight": weight,
+            "gap": gap,
+        }
+        self._waiting |= {"step": step, "mean_step": mean_step} if cells is None else {"cells": cells}
+        if self._sums or self._model is None or gradient.numel() > CELLS or cells is not None:
             self._flush()
 
     def take(self, rows: Tensor) -> None:
@@ -277,18 +281,16 @@ class ControlVariateMean:
 
     def _flush(self) -> None:
         """Sum up the points that waited for the result, where all of it could have been captured as one."""
-        if self._waiting:
-            with exact(self._displacement.device):
-                self._add_up(_sums(self._displacement, **self._waiting))
-            self._waiting = {}
-
-    def _add_up(self, new: Tensors) -> None:
+        if not self._waiting:
+            return
+        with exact(self._displacement.device):
+            new = _sums(self._displacement, **self._waiting)
         if self._sums:
             (unit, seen), (new_unit, new_seen) = self._sums[:2], new[:2]
             largest = torch.maximum(unit, new_unit)
             both = zip(_in_units(self._sums, unit / largest), _in_units(new, new_unit / largest), strict=True)
             new = largest, torch.maximum(seen, new_seen), *(one + other for one, other in both)
-        self._sums = new
+        self._sums, self._waiting = new, {}
 
 
 def _from_points(

@@ -85,6 +85,7 @@ class Evidence:
     def __init__(self, ask: Ask, points: int, *, straight: bool) -> None:
         """Start with the points of the first stage; ``straight``: all those of a series lie on one path."""
         self._ask, self._middle, self._straight = ask, points // 2, straight
+        self._unit = resolution(ask.device, ask.dtype)
         self._parts: list[Tensor] = []
         self._edge, self._probes = False, False  # which rows wait for their scores
         self._ends: Tensor | None = None  # and whose far ends, (series, ends), of the newest stage
@@ -146,7 +147,7 @@ class Evidence:
         ``cells`` effects that somebody has summed up. Work on a few series is captured, as their passes are.
         """
         gradient, score, _, block = found
-        unit, slight = resolution(self._ask.device, self._ask.dtype), STRAIGHT if self._straight else SLIGHT
+        unit, slight = self._unit, STRAIGHT if self._straight else SLIGHT
         at_once = z.shape[1] == self._points <= TOGETHER  # all of a stage, compared with each other
         ends = self._ends if at_once else None
         for run in slices(z.shape[1], TOGETHER):
@@ -184,20 +185,19 @@ class Evidence:
         stage = torch.stack(self._parts[self._first :]).amax(0)
         largest, level = (stage[:, NAMES.index(name)] for name in ("slope", "level"))
         chosen = torch.cat(self._near, 1).gather(1, ends[..., None].expand(-1, -1, 4))
-        unit = resolution(self._ask.device, self._ask.dtype)
-        self.unmet = _before(chosen.unbind(2), self._far, largest, NOISE * unit * level)
+        self.unmet = _before(chosen.unbind(2), self._far, largest, NOISE * self._unit * level)
 
     def _probe(self, found: Gradients, place: int, z: Tensor, far: Tensor, back: Tensor) -> None:
         """Compare one gradient with the scores on both sides of it: the last five of :data:`NAMES`."""
         gradient, score = found.gradient[:, place], found.score[:, place].double()
         effect = (gradient * self._displacement(found.block, z)).flatten(1).double()
-        slope, unit = effect.sum(1), resolution(self._ask.device, self._ask.dtype)
+        slope = effect.sum(1)
         first, second = (far.double() - score) / STEP, (score - back.double()) / (STEP * SHORTER)
         rounding = score.abs() + (gradient * z).flatten(1).double().norm(dim=1)
         nearby = [
             _outside(slope, first, second).clamp(min=0),
             torch.stack([effect.norm(dim=1), slope.abs(), first.abs(), second.abs()]).amax(0),
-            NOISE * unit * rounding / (STEP * SHORTER),
+            NOISE * self._unit * rounding / (STEP * SHORTER),
             first - slope,
             second - slope,
         ]

@@ -56,17 +56,6 @@ class Schedule:
             return max(self.stages[0], max(self.stages) // LONGER)
         return max(self.stages[:3])
 
-    def converged(self, error: Tensor, values: Tensor, before: Tensor | None, observed: Tensor) -> Tensor | None:
-        """Tell for each series whether to stop, given its error, its map and that of the last look.
-
-        None if all go on.
-        """
-        if self.tolerance is None:
-            return None
-        if self.stop_when == "error":
-            return error <= self.tolerance
-        return None if before is None else changed(values, before, observed) <= self.tolerance
-
 
 def geometric(first: int, points: int) -> tuple[int, ...]:
     """Cut points into stages: ``first``, and then as many again as there were; a short rest joins the last.
@@ -254,7 +243,7 @@ class TargetIntegral:
         self, rows: slice | Tensor, block: Block, paths: GradientPath, stage: int, n_evals: int
     ) -> Tensor | None:
         """Estimate after a stage, and tell for each series whether it is good enough; None if all go on."""
-        before = self._parts[0] if self._parts else None
+        before, tolerance = self._parts[0] if self._parts else None, self._schedule.tolerance
         observed = None if self.ask.mask is None else block.observed
         unmet = None if self.evidence is None else self.evidence.unmet
         if isinstance(self._mean, ControlVariateMean):
@@ -267,9 +256,15 @@ class TargetIntegral:
         if not self._schedule.random:
             return None
         self.ask.progress.host_writer.write(self._curve[:, stage], rows, error)
-        done = self._schedule.converged(error, self._parts[0], before, block.observed)
-        if done is not None and self.evidence is not None and self._schedule.tolerance is not None:
-            done = done & (self.evidence.hidden(self._parts[0], n_evals) <= self._schedule.tolerance)
+        if tolerance is None:
+            return None
+        done = error <= tolerance
+        if self._schedule.stop_when == "top":
+            if before is None:
+                return None
+            done = changed(self._parts[0], before, block.observed) <= tolerance
+        if self.evidence is not None:
+            done &= self.evidence.hidden(self._parts[0], n_evals) <= tolerance
         return done
 
     def finish(self, rows: slice | Tensor, n_evals: int, ready: slice | Tensor = slice(None)) -> None:

@@ -79,23 +79,22 @@ def _mean(parts: list[Estimate], mask: Tensor | None) -> Estimate:
     freedom = torch.full_like(between, count - 1)
     if first.standard_error is not None:
         own = _stacked([part.standard_error for part in parts]).double().mean(0)
-        inner = torch.full_like(between, torch.inf)
-        if first.ess is not None:
-            inner = (first.ess.double() - 1).clamp(min=0.5)
+        inner = torch.inf if first.ess is None else (first.ess.double() - 1).clamp(min=0.5)
         whole = between.square() + own.square()
         spread = between**4 / (count - 1) + own**4 / inner
         freedom = whole.square() / spread.clamp(min=torch.finfo(whole.dtype).tiny)
         freedom = torch.where(own.isinf(), 0.0, freedom)
     ess, error = freedom + 1, torch.hypot(between, own)
-    draws = torch.full_like(first.values, count, dtype=torch.int32)
-    draws_per_cell = draws if first.n_draws is None else first.n_draws
+    draws = first.n_draws
+    if draws is None:
+        draws = torch.full_like(first.values, count, dtype=torch.int32)
     if mask is not None:
-        error, ess, draws_per_cell = (each.where(mask, 0) for each in (error, ess, draws_per_cell))
+        error, ess, draws = (part.where(mask, 0) for part in (error, ess, draws))
     delta = None if first.delta is None else _stacked([part.delta for part in parts]).mean(0)
     return Estimate(
         maps.mean(0).to(first.values),
         error.to(first.values),
-        draws_per_cell,
+        draws,
         ess.to(first.values),
         signed=first.signed,
         n_evals=first.n_evals,

@@ -110,11 +110,15 @@ def complete(
     if low is None:
         low = min(high, max(1, round(time / 10)))
     low, high = min(low, time), min(high, time)
+    cover = _hit(time, low, high) / channels
     if held is not None:
-        count, more = (0, 0) if high == 1 else _exactly(_hit(time, low, high) / channels, held)
+        count, more = (0, 0) if high == 1 else _exactly(cover, held)
         return SegmentSettings(time, channels, count, low, high, held=held, more=more)
-    if count is None:
-        count = _half(_hit(time, low, high) / channels)
+    if count is None and cover.max() >= 1:
+        count = 0  # a single segment already fixes everything, as for one step and one channel
+    elif count is None:  # for which the mean active share is closest to one half
+        count, more = _exactly(cover, 0.5)
+        count += more > ONE // 2
     return SegmentSettings(time, channels, count, low, high)
 
 
@@ -137,14 +141,6 @@ def _hit(time: int, low: int, high: int) -> _Array:
     total = up_to + k * np.append(from_here[1:], 0)
     clock = np.arange(time)
     return np.asarray(total[np.minimum(clock + 1, time - clock)] / len(length))
-
-
-def _half(cover: _Array) -> int:
-    """Find the number of segments for which the mean active share is closest to one half."""
-    if cover.max() >= 1:
-        return 0  # a single segment already fixes everything, as for one step and one channel
-    count, more = _exactly(cover, 0.5)
-    return count + (more > ONE // 2)
 
 
 def _exactly(cover: _Array, held: float) -> tuple[int, int]:
@@ -213,53 +209,36 @@ class SegmentSampler:
         cls, settings: dict[int, SegmentSettings], x: Tensor, device: torch.device, dtype: torch.dtype
     ) -> Self:
         """Put the settings of all lengths on the device, one row each, in ascending order of length."""
-        _, steps, channels = x.shape
-        rows = [
-            [setting.time, setting.count, setting.low, setting.high, setting.anchored > 0, setting.single]
-            for setting in settings.values()
-        ]
-        p_active = torch.zeros(len(settings), steps, dtype=dtype)
-        more = torch.tensor([setting.more for setting in settings.values()])
-        mixed = bool(more.any())
-        given = torch.zeros(len(settings), steps if mixed else 0, dtype=torch.int64)
-        for place, setting in enumerate(settings.values()):
-            p_active[place, : setting.time] = torch.from_numpy(setting.p_active())
-            if mixed:
-                given[place, : setting.time] = torch.from_numpy(setting.more_if_active())
+        lengths, (_, steps, channels) = list(settings.values()), x.shape
+        rows = [[one.time, one.count, one.low, one.high, one.anchored > 0, one.single] for one in lengths]
         time, count, low, high, anchored, single = torch.tensor(rows).T.contiguous().to(device)
-        most = max(setting.count + (setting.more > 0) for setting in settings.values())
-        span = max(setting.high - setting.low + 1 for setting in settings.values())
-        share = max(setting.anchored for setting in settings.values())
-        free = max(setting.free * setting.single for setting in settings.values())
+        mixed = any(one.more for one in lengths)
+        p_active = torch.zeros(len(rows), steps, dtype=dtype)
+        more_if_active = torch.zeros(len(rows), steps if mixed else 0, dtype=torch.int64)
+        for place, one in enumerate(lengths):
+            p_active[place, : one.time] = torch.from_numpy(one.p_active())
+            if mixed:
+                more_if_active[place, : one.time] = torch.from_numpy(one.more_if_active())
         return cls(
-            lengths=torch.tensor(list(settings), device=device),
-            time=time,
-            count=count,
-            low=low,
-            high=high,
-            anchored=anchored,
-            p_active=p_active.to(device),
-            single=single.bool(),
-            more=more.to(device) if mixed else None,
-            more_if_active=given.to(device) if mixed else None,
-            channels=channels,
-            most=most,
-            span=span,
-            share=share,
-            free=free,
+            torch.tensor(list(settings), device=device),
+            *(time, count, low, high, anchored, p_active.to(device), single.bool()),
+            torch.tensor([one.more for one in lengths], device=device) if mixed else None,
+            more_if_active.to(device) if mixed else None,
+            channels,
+            most=max(one.count + (one.more > 0) for one in lengths),
+            span=max(one.high - one.low + 1 for one in lengths),
+            share=max(one.anchored for one in lengths),
+            free=max(one.free * one.single for one in lengths),
         )
 
     def of(self, lengths: Tensor) -> Self:
         """Look up the settings of each series by its length, in a table."""
-        if len(self.time) == 1:
-            return self.rows(torch.zeros_like(lengths))
         return self.rows(torch.searchsorted(self.lengths, lengths))
 
     def rows(self, rows: Tensor) -> Self:
         """Return the sampler of some of the series."""
-        names = ("time", "count", "low", "high", "anchored", "p_active", "single", "more", "more_if_active")
-        parts = {name: getattr(self, name) for name in names}
-        return replace(self, **{name: part[rows] for name, part in parts.items() if part is not None})
+        parts: dict[str, Any] = {name: part for name, part in vars(self).items() if isinstance(part, Tensor)}
+        return replace(self, **{name: part[rows] for name, part in parts.items() if name != "lengths"})
 
 
 class Drawn(NamedTuple):
@@ -280,21 +259,14 @@ def sample_masks(
     segments), are the random bits, 32 each, that place the segments, by default independent ones of the stream:
     the first of each pair says how long and in which channel, the second where.
     """
-    return paint(
-        sample_segments(placement_bits(stream, sampler) if base is None else base, sampler, stream, anchor),
-        sampler,
-    )
+    base = placement_bits(stream, sampler) if base is None else base
+    return paint(sample_segments(base, sampler, stream, anchor), sampler)
 
 
-def placement_bits(stream: Tensor, sampler: SegmentSampler) -> Tensor:
-    """Return the random bits that place segments, (series, points, 2, segments)."""
-    return _bits(stream, sampler, 0, 2)
-
-
-def _bits(stream: Tensor, sampler: SegmentSampler, first: int, last: int) -> Tensor:
+def placement_bits(stream: Tensor, sampler: SegmentSampler, fields: tuple[int, int] = (0, 2)) -> Tensor:
+    """Return the random bits that place segments, (series, points, 2, segments), or others of their fields."""
     index = torch.arange(sampler.most, device=stream.device)
-    fields = torch.arange(first, last, device=stream.device)
-    return bits(stream[..., None, None], index * FIELDS + fields[:, None])
+    return bits(stream[..., None, None], index * FIELDS + torch.arange(*fields, device=stream.device)[:, None])
 
 
 def sample_segments(base: Tensor, sampler: SegmentSampler, stream: Tensor, anchor: Tensor | None = None) -> Drawn:
@@ -331,19 +303,14 @@ def paint(segments: Drawn, sampler: SegmentSampler) -> Tensor:
     first = (start * sampler.channels + channel).view(rows, -1)
     edges.scatter_add_(1, first, one)
     edges.scatter_add_(1, first + (length * sampler.channels).view(rows, -1), -one)
-    covered = _running_sum(edges.view(rows, steps + 1, sampler.channels)[:, :steps])
+    covered = edges.view(rows, steps + 1, sampler.channels)[:, :steps]
+    if edges.is_cuda or rows * sampler.channels < WIDE:
+        covered = covered.cumsum(1, dtype=kind)
+    else:  # many channels at once
+        for before, here in pairwise(covered.unbind(1)):
+            here.add_(before)
     # bool() and not, since a comparison is several times slower on a CPU
     return covered.bool().logical_not_().view(series, points, steps, sampler.channels)
-
-
-def _running_sum(edges: Tensor) -> Tensor:
-    """Sum up over time, (rows, time, channel), perhaps in place; many channels at once where a CPU can."""
-    if edges.is_cuda or edges.shape[0] * edges.shape[2] < WIDE:
-        return edges.cumsum(1, dtype=edges.dtype)
-    steps = edges.unbind(1)
-    for before, here in pairwise(steps):
-        here.add_(before)
-    return edges
 
 
 def _missing(anchor: Tensor, stream: Tensor, sampler: SegmentSampler, drawn: Drawn) -> Drawn:
@@ -354,7 +321,7 @@ def _missing(anchor: Tensor, stream: Tensor, sampler: SegmentSampler, drawn: Dra
     covers = (anchor[..., None] >= 0) & (channel == where) & (start <= when) & (when < start + length)
     bounds = [value[:, None, None] for value in (sampler.time, sampler.low, sampler.high)]
     if covers.is_cuda:  # how many do would be known only when the device has got there
-        new = _misses(sampler, when, where, bounds, _bits(stream, sampler, 2, 5).unbind(2))
+        new = _misses(sampler, when, where, bounds, placement_bits(stream, sampler, (2, 5)).unbind(2))
         return Drawn(*(torch.where(covers, a, b) for a, b in zip(new, drawn, strict=True)))
     fields, places, size = torch.arange(2, 5)[:, None, None], covers.nonzero(), max(1, AT_ONCE // sampler.span)
     for first in range(0, len(places), size):
@@ -483,13 +450,10 @@ def draw_masks(stream: Tensor, sampler: SegmentSampler, observed: Tensor, points
     streams = fold_in(stream, points)
     lottery = bits(stream[..., None], FAR + torch.arange(points + 1, device=stream.device))
     order = lottery[:, :points].argsort(dim=1, stable=True)
-    if sampler.share:
-        anchors = _spread(lottery[:, points:], observed, order, sampler)
-        masks = sample_masks(streams, sampler, anchors)
-        weights = _weights(masks, anchors, sampler.p_active)
-    else:
-        anchors, masks = torch.full_like(order, -1), sample_masks(streams, sampler)
-        weights = None
+    anchors = _spread(lottery[:, points:], observed, order, sampler) if sampler.share else None
+    masks = sample_masks(streams, sampler, anchors)
+    weights = None if anchors is None else _weights(masks, anchors, sampler.p_active)
+    anchors = torch.full_like(order, -1) if anchors is None else anchors
     return MaskSample(masks, weights, anchors, streams, order, _unseen(observed, masks).any())
 
 
@@ -501,8 +465,9 @@ def cover_all_cells(drawn: MaskSample, sampler: SegmentSampler, observed: Tensor
         rows = (_unseen(observed, masks) & ~sampler.single).nonzero()[:, 0]
         if len(rows) == 0:
             break
-        part = _Part(drawn.streams[:, rows], sampler.rows(rows), observed[rows], order[rows])
-        masks[rows], anchors[rows] = _redrawn(part, masks[rows], anchors[rows], last)
+        some = MaskSample(masks[rows], None, anchors[rows], drawn.streams[:, rows], order[rows], drawn.unseen)
+        _redraw(some, sampler.rows(rows), observed[rows], last)
+        masks[rows], anchors[rows] = some.masks, some.anchors
     return drawn._replace(weights=_weights(masks, anchors, sampler.p_active))
 
 
@@ -530,35 +495,24 @@ def _spread(word: Tensor, observed: Tensor, order: Tensor, sampler: SegmentSampl
     return torch.full_like(order, -1).scatter_(1, order[:, points - count :], torch.where(wanted, cell, -1))
 
 
-class _Part(NamedTuple):
-    """The series of a block that still have unseen cells."""
-
-    streams: Tensor  # (2, series, points)
-    sampler: SegmentSampler
-    observed: Tensor
-    order: Tensor
-
-
-def _redrawn(part: _Part, masks: Tensor, anchors: Tensor, last: int) -> tuple[Tensor, Tensor]:
-    """Redraw the last points of the order one after the other, each anchored on a cell still unseen.
+def _redraw(drawn: MaskSample, sampler: SegmentSampler, observed: Tensor, last: int) -> None:
+    """Redraw the last points of the order one after the other, each anchored on a cell still unseen, in place.
 
     The order is random, not that of the path, so that a cell seen late is not always seen near the input.
     """
-    series, points = part.order.shape
-    row = torch.arange(series, device=masks.device)
+    masks, anchors, order = drawn.masks, drawn.anchors, drawn.order[:, -last:]
+    row = torch.arange(len(masks), device=masks.device)
     cells = FAR + torch.arange(masks[0, 0].numel(), device=masks.device)
-    counted = torch.ones(series, points, dtype=torch.bool, device=masks.device)
-    counted.scatter_(1, part.order[:, points - last :], value=False)
+    counted = torch.ones_like(drawn.order, dtype=torch.bool).scatter_(1, order, value=False)
     seen = (masks & counted[..., None, None]).view(torch.uint8).amax(1).bool()  # as in _unseen
-    for point in part.order[:, points - last :].unbind(1):
-        unseen = (part.observed & ~seen).flatten(1)
-        stream = part.streams[:, row, point, None]
+    for point in order.unbind(1):
+        unseen = (observed & ~seen).flatten(1)
+        stream = drawn.streams[:, row, point, None]
         lottery = torch.where(unseen, bits(stream, cells), -1).argmax(1)
         anchor = torch.where(unseen.any(1), lottery, anchors[row, point])
-        mask = sample_masks(stream, part.sampler, anchor[:, None])[:, 0]  # the same anchor gives the same mask
+        mask = sample_masks(stream, sampler, anchor[:, None])[:, 0]  # the same anchor gives the same mask
         masks[row, point], anchors[row, point] = mask, anchor
         seen |= mask
-    return masks, anchors
 
 
 def _weights(masks: Tensor, anchors: Tensor, p_active: Tensor) -> Tensor:
