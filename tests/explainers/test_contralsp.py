@@ -11,7 +11,7 @@ from tempograd.core.errors import InputError, ModelError, SettingError
 from tempograd.core.question import Question
 from tempograd.engine import Ask
 from tempograd.explainers import ContraLSP
-from tempograd.explainers.masks import Replacement, Trend, _Gates, contrast, seeded, two_means
+from tempograd.explainers.masks import Replacement, SharingPart, Trend, contrast, seeded, two_means
 from tests.helpers.literal_methods import blind, first_network, literal_contralsp
 from tests.helpers.models import Recurrent, series, smooth
 
@@ -22,7 +22,7 @@ def gates(settings, model=blind, x=None, seed=0):
     x = series(4, 6, 3, dtype=DOUBLE) if x is None else x
     ask = Ask.create(model, x, Question(output="raw"), seed=seed)
     networks = seeded(ask, lambda: [Replacement(3), Trend(x.shape[1], 3)])
-    return _Gates(settings, ask, settings._read(ask, slice(0, len(x))), networks)
+    return SharingPart(ask, settings._read(ask, slice(0, len(x))), networks)
 
 
 def flat(monkeypatch):
@@ -43,20 +43,23 @@ def test_trends_are_one_small_network_per_channel():
 
 
 def test_at_first_a_mask_is_the_sigmoid_of_the_trend(monkeypatch):
-    part = gates(ContraLSP())
-    torch.testing.assert_close(part.mask(part.learnt + 0.5, part.trend()), part.trend().sigmoid())
+    settings = ContraLSP()
+    part = gates(settings)
+    torch.testing.assert_close(settings._mask(part), settings._trend(part).sigmoid())
     flat(monkeypatch)
     for sigma, chance in ((0.5, 0.8413447), (0.8, 0.5 + 0.5 * math.erf(0.5 / 0.8 / 2**0.5)), (1e-9, 1.0)):
-        loss = gates(ContraLSP(1.0, 0.0, sigma)).loss(0)
+        settings = ContraLSP(1.0, 0.0, sigma)
+        loss = settings._loss(gates(settings), 0)
         torch.testing.assert_close(loss, torch.tensor(4 * chance, dtype=DOUBLE), rtol=1e-6, atol=0)
 
 
 def test_without_noise_only_open_gates_count(monkeypatch):
     flat(monkeypatch)
-    part = gates(ContraLSP(1.0, 0.0, 1e-9))
+    settings = ContraLSP(1.0, 0.0, 1e-9)
+    part = gates(settings)
     part.learnt.data = series(4, 6, 3, seed=3, dtype=DOUBLE)
     share = (part.learnt.detach() + 0.5 > 0).double().mean((1, 2)).sum()
-    torch.testing.assert_close(part.loss(0).detach(), share)
+    torch.testing.assert_close(settings._loss(part, 0).detach(), share)
 
 
 def test_without_a_model_gates_close(monkeypatch):
@@ -75,12 +78,13 @@ def test_maps_are_masks_without_noise():
 
 def test_the_released_contrast_is_the_size_of_replacements():
     """The gradient for the network's weights is that of lambda_2 mean |r|, where the model sees nothing."""
-    part = gates(ContraLSP(1.0, 0.6))
-    part.loss(0).backward()
+    settings = ContraLSP(1.0, 0.6)
+    part = gates(settings)
+    settings._loss(part, 0).backward()
     gru, head = first_network(0, 3)
     (0.6 * head(normalize(gru(part.x)[0], dim=-1)).abs().mean((1, 2)).sum()).backward()
-    torch.testing.assert_close(part.replacement.head.weight.grad, head.weight.grad)
-    torch.testing.assert_close(part.replacement.gru.weight_hh_l0.grad, gru.weight_hh_l0.grad)
+    torch.testing.assert_close(part.networks[0].head.weight.grad, head.weight.grad)
+    torch.testing.assert_close(part.networks[0].gru.weight_hh_l0.grad, gru.weight_hh_l0.grad)
 
 
 @pytest.mark.parametrize("batch_size", [3, 100])

@@ -1,6 +1,7 @@
 """Dynamask against its definition and models with known answers."""
 
 import math
+from typing import get_args
 
 import pytest
 import torch
@@ -10,7 +11,8 @@ from torch.nn.functional import kl_div
 from tempograd.core.errors import InputError, ModelError, SettingError, TempogradWarning
 from tempograd.engine import Block
 from tempograd.explainers import Dynamask
-from tempograd.explainers.masks import PERTURBATIONS, area_term, perturbation, time_term
+from tempograd.explainers.masks import area_term, perturbation, time_term
+from tempograd.typing import MaskPerturbation
 from tests.helpers.models import Recurrent, linear, series, smooth
 
 DOUBLE = torch.float64
@@ -47,7 +49,7 @@ def literal_perturbation(kind, x, mask, observed, width):
     return found
 
 
-@pytest.mark.parametrize("kind", PERTURBATIONS)
+@pytest.mark.parametrize("kind", get_args(MaskPerturbation))
 @pytest.mark.parametrize("observed", [torch.ones_like(EVERY), EVERY])
 def test_perturbations_are_what_they_are_called(kind, observed):
     x, width = series(2, 9, 3, dtype=DOUBLE), 1.0 if kind == "blur" else 2.0

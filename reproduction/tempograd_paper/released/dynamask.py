@@ -7,11 +7,9 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd.core.estimate import Estimate
 from tempograd.engine import Ask, slices
 from tempograd.explainers import Dynamask
-from tempograd.explainers.base import one_by_one
-from tempograd.explainers.masks import Groups, Keep
+from tempograd.explainers.masks import Groups
 from tempograd_paper.labels import REAL
 from tempograd_paper.released.masks import HARD_LABELS, LAST_STEP, RAW, ReleasedMask, mean_losses, still
 
@@ -70,28 +68,17 @@ class ReleasedDynamask(ReleasedMask, Dynamask):
             return replace(plain, areas=(0.25, 0.3), quirks=plain.quirks | {"B6"})
         return replace(plain, areas=tuple(round(0.25 + 0.01 * i, 2) for i in range(10)), epochs=1000)
 
-    @one_by_one
-    def attribute(self, ask: Ask) -> Estimate:
-        if "B5" in self.quirks and (self.size_weight or self.time_weight):
-            return replace(self, size_weight=0.0, time_weight=0.0).attribute(ask)[0]
-        if "4.2" not in self.quirks:
-            return super().attribute(ask)[0]
-        stored, like = [], torch.zeros((), device=ask.x.device)
+    def _learn(self, ask: Ask, series: slice) -> tuple[Tensor, Tensor]:
+        free = replace(self, size_weight=0.0, time_weight=0.0) if "B5" in self.quirks else self
+        batches = slices(len(ask.x), BATCH) if "0.3.5" in self.quirks else [series]
+        learnt = [super(ReleasedDynamask, free)._learn(ask, batch) for batch in batches]
+        masks, errors = (torch.cat(parts) for parts in zip(*learnt, strict=True))
+        if self.deletion and "4.3" in self.quirks:
+            masks = 1 - masks if ask.mask is None else (1 - masks).where(ask.mask[:, None], 0)
+        return masks, errors
 
-        def keep(_: slice, masks: Tensor, errors: Tensor) -> None:
-            stored.append((masks.to(like), errors.to(like)))
-
-        self._learn(ask, slice(0, len(ask.x)), keep)
-        masks, errors = (torch.cat(parts) for parts in zip(*stored, strict=True))
-        return Estimate(misread(masks, errors, BATCH))
-
-    def _learn(self, ask: Ask, series: slice, keep: Keep) -> None:
-        def keep_turned(rows: slice, masks: Tensor, errors: Tensor) -> None:  # 4.3
-            keep(rows, (1 - masks).where(ask.block(rows).observed[:, None], 0), errors)
-
-        kept = keep_turned if self.deletion and "4.3" in self.quirks else keep
-        for batch in slices(len(ask.x), BATCH) if "0.3.5" in self.quirks else [series]:
-            super()._learn(ask, batch, kept)
+    def _chosen(self, masks: Tensor, errors: Tensor) -> Tensor:
+        return misread(masks, errors.float(), BATCH) if "4.2" in self.quirks else super()._chosen(masks, errors)
 
     def _aim(self, errors: Tensor) -> Tensor:
         return errors if "B5" in self.quirks else super()._aim(errors)

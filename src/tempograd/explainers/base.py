@@ -112,7 +112,8 @@ class Explainer(ABC):
     - ``masked_path(block, drawn, stage)`` of TIMING, the paths that masks leave.
     - ``_baselines(block, stream, ask)`` of GradientSHAP, what looks up the baselines of some points.
     - ``_distance(clean, output, steps)`` of learnt masks, how far outputs are from the clean ones, and
-      ``_steps(ask, groups, leaves)``, the loss terms of each step of an epoch.
+      ``_steps(ask, groups, leaves)``, the loss terms of each step of an epoch; ``_learn(ask, series)``,
+      ``_aim(errors)`` and ``_chosen(masks, errors)`` of Dynamask, masks for each area, their goal, and the best.
     - ``_fit_schedule()`` and ``_task(generator)`` of FIT, how and by which loss its generator learns.
     - ``_batching(ask)`` of TimeX and TimeX++, how many series go through the mask generator at once.
     """

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple, get_args
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -27,14 +27,14 @@ from tempograd.typing import Contrast, MaskPerturbation, Setting
 
 # How masks are learnt: clean outputs are read once, each series has one loss, Adam takes the steps
 
-Error = Callable[[Tensor], Tensor]
+Map = Callable[[Tensor], Tensor]
 
 
 class MaskBatch(NamedTuple):
     """Some series that go through the model together, and how far the outputs of others are from theirs."""
 
     block: Block
-    error: Error  # (series, points, time, channel) to (series, points)
+    error: Map  # (series, points, time, channel) to (series, points)
 
 
 class LossTerm(NamedTuple):
@@ -64,7 +64,7 @@ class LearntMask(Explainer):
     epochs: int  # fields of every such method
     lr: float
 
-    def _distance(self, clean: Tensor, output: str, steps: Tensor | None) -> Error:
+    def _distance(self, clean: Tensor, output: str, steps: Tensor | None) -> Map:
         r"""Return the distance of raw outputs (series, points, …, class) from the clean ones (series, …, class).
 
         Probabilities are compared by :math:`\mathrm{KL}(p_{clean} \| p)`, whose gradient is that of the
@@ -144,47 +144,13 @@ class LearntMask(Explainer):
 
         return MaskBatch(block, error)
 
-    def _fit_jointly(
-        self,
-        ask: Ask,
-        fit: Callable[[list[list[MaskBatch]], Advance], Iterable[Tensor]],
-        batch: int | None = None,
-        *,
-        empty: bool = False,
-    ) -> Estimate:
-        """Fit all series at once, where they share a network; ``fit`` returns the maps batch by batch.
-
-        Series are cut into batches that fit the device; if they do not, all starts again with smaller ones.
-        """
-        values = torch.zeros(ask.x.shape, device=ask.x.device)
-        total = len(ask.x)
-
-        def work(_: slice, size: int) -> None:
-            groups = [
-                [
-                    self._read(ask, slice(part.start + own.start, part.start + own.stop), empty=empty)
-                    for own in slices(part.stop - part.start, size)
-                ]
-                for part in slices(total, batch or total)
-            ]
-            ask.verify_once()
-            with progress_bar(self.epochs, f"explain with {self.name}") as advance:
-                maps = fit(groups, advance)
-            for one, found in zip((one for group in groups for one in group), maps, strict=True):
-                values[one.block.rows] = found.detach().where(one.block.observed, 0).to(values)
-
-        ask.batching.run(1, 1, work)
-        return Estimate(values)
-
 
 # What a mask does to a series: 1 keeps a value, 0 replaces it by what its surroundings suggest
 
-PERTURBATIONS: tuple[MaskPerturbation, ...] = get_args(MaskPerturbation)
-Perturb = Callable[[Tensor], Tensor]
 _SHARPEST = 1e-6  # width of the blur at mask 1, as a share of the widest
 
 
-def perturbation(kind: str, block: Block, width: float, dtype: torch.dtype) -> Perturb:
+def perturbation(kind: str, block: Block, width: float, dtype: torch.dtype) -> Map:
     """Return the operator of a block: masks (series, areas, time, channel) to perturbed series of that shape.
 
     Only observed values take part in a blend, and only they are replaced. ``width`` is the standard deviation of
@@ -202,7 +168,7 @@ def perturbation(kind: str, block: Block, width: float, dtype: torch.dtype) -> P
     return lambda mask: x[:, None] - (1 - mask) * away  # a + m (x - a) for what to fade to, a
 
 
-def blur(x: Tensor, observed: Tensor, widest: float) -> Perturb:
+def blur(x: Tensor, observed: Tensor, widest: float) -> Map:
     r"""Return the blur whose width each mask cell sets itself.
 
     .. math:: \pi(x, m)_{t} = \frac{\sum_{t'} e^{-(t - t')^2 / 2 s^2} x_{t'}}{\sum_{t'} e^{-(t - t')^2 / 2 s^2}},
@@ -241,13 +207,11 @@ def _both_sides(around: Tensor) -> Tensor:
 
 # The regularisers of Dynamask: how much of a series a mask keeps, and how often it changes in time.
 
-Term = Callable[[Tensor], Tensor]
-Keep = Callable[[slice, Tensor, Tensor], None]  # gets some series, their masks for each area, and the errors
 _ROUNDING = 1e-6  # (1 - 0.9) * 10 is below 1
 _EQUAL = 1e-4  # Adam's first steps have one length, so that many cells of a mask differ by rounding only
 
 
-def area_term(observed: Tensor, areas: Sequence[float]) -> Term:
+def area_term(observed: Tensor, areas: Sequence[float]) -> Map:
     r"""Return the sum over series and areas of :math:`\overline{(m - r_a(m))^2}`, over observed cells.
 
     :math:`r_a` is 1 for the largest cells of a mask and 0 for the others, of which there are
@@ -274,7 +238,7 @@ def area_term(observed: Tensor, areas: Sequence[float]) -> Term:
     return term
 
 
-def time_term(observed: Tensor) -> Term:
+def time_term(observed: Tensor) -> Map:
     r"""Return the sum over series and areas of :math:`\overline{|m_{t+1} - m_t|}`, between observed neighbours."""
     pairs = (observed[:, 1:] & observed[:, :-1])[:, None]
     count = pairs.flatten(1).sum(1).clamp(min=1)
@@ -367,54 +331,37 @@ class Dynamask(LearntMask):
 
     @one_by_one
     def attribute(self, ask: Ask) -> Estimate:
-        values = torch.zeros(ask.x.shape, device=ask.x.device)
+        chosen = self._chosen(*self._learn(ask, slice(0, len(ask.x))))
+        return Estimate(chosen.to(ask.x.device, torch.get_default_dtype()))
 
-        def keep(rows: slice, masks: Tensor, errors: Tensor) -> None:
-            every = torch.arange(len(masks), device=masks.device)
-            values[rows] = masks[every, self._choose(errors)].to(values)
-
-        self._learn(ask, slice(0, len(values)), keep)
-        return Estimate(values)
-
-    def _learn(self, ask: Ask, series: slice, keep: Keep) -> None:
-        """Learn the masks of some series, and hand them over block by block."""
-        areas = len(self._learnt)
-        total = (series.stop - series.start) * areas * self.epochs
+    def _learn(self, ask: Ask, series: slice) -> tuple[Tensor, Tensor]:
+        """Return the masks of some series (series, area, time, channel) and their errors (series, area)."""
+        areas = self.areas if self.size_weight else self.areas[:1]  # otherwise no loss knows its area
+        learnt: list[tuple[Tensor, Tensor]] = []
+        total = (series.stop - series.start) * len(areas) * self.epochs
         with progress_bar(total, f"explain with {self.name}") as advance:
 
             def work(rows: slice, size: int) -> None:
-                keep(rows, *self._fit_masks(ask, rows, size, advance))
+                batch = self._read(ask, rows)
+                ask.verify_once()
+                parts = slices(len(areas), max(1, size // len(batch.block.x)))
+                pairs = [self._fit_masks(ask, batch, areas[part], advance) for part in parts]
+                masks, errors = (torch.cat(each, 1).to(ask.x.device) for each in zip(*pairs, strict=True))
+                learnt.append((masks, errors))
 
-            ask.batching.run(series, areas, work)
+            ask.batching.run(series, len(areas), work)
+        masks, errors = (torch.cat(parts) for parts in zip(*learnt, strict=True))
+        shape = len(masks), len(self.areas)
+        return masks.expand(*shape, *masks.shape[2:]), errors.expand(*shape)
 
-    def _fit_masks(self, ask: Ask, rows: slice, size: int, advance: Advance) -> tuple[Tensor, Tensor]:
-        """Return masks (series, area, time, channel) and their errors (series, area)."""
-        batch = self._read(ask, rows)
-        ask.verify_once()
-        found = []
-        for part in slices(len(self._learnt), max(1, size // len(batch.block.x))):
-            shape = (len(batch.block.x), part.stop - part.start, *batch.block.x.shape[1:])
-            mask = batch.block.x.new_full(shape, 0.5, dtype=ask.precision, requires_grad=True)
-            problem, error = self._problem(batch, mask, self._learnt[part])
-            done = partial(advance, shape[0] * shape[1])
-            self._optimize(ask, [[problem]], [mask], done=done, bounded=True)
-            with torch.no_grad():
-                found.append((mask.where(batch.block.observed[:, None], 0), error()))
-        masks, errors = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
-        if len(self._learnt) < len(self.areas):
-            masks, errors = masks.expand(-1, len(self.areas), -1, -1), errors.expand(-1, len(self.areas))
-        return masks, errors
-
-    @property
-    def _learnt(self) -> tuple[float, ...]:
-        """Return the areas whose masks differ: without a weight on the size, no loss knows its area."""
-        return self.areas if self.size_weight else self.areas[:1]
-
-    def _problem(
-        self, batch: MaskBatch, mask: Tensor, areas: tuple[float, ...]
-    ) -> tuple[LossTerm, Callable[[], Tensor]]:
-        perturb = perturbation(self.perturbation, batch.block, self.width, mask.dtype)
-        size, rough = area_term(batch.block.observed, areas), time_term(batch.block.observed)
+    def _fit_masks(
+        self, ask: Ask, batch: MaskBatch, areas: tuple[float, ...], advance: Advance
+    ) -> tuple[Tensor, Tensor]:
+        block = batch.block
+        shape = len(block.x), len(areas), *block.x.shape[1:]
+        mask = block.x.new_full(shape, 0.5, dtype=ask.precision, requires_grad=True)
+        perturb = perturbation(self.perturbation, block, self.width, mask.dtype)
+        size, rough = area_term(block.observed, areas), time_term(block.observed)
 
         def error() -> Tensor:
             return batch.error(perturb(1 - mask if self.deletion else mask))
@@ -427,11 +374,18 @@ class Dynamask(LearntMask):
                 total = total + self.time_weight * rough(mask)
             return total
 
-        return LossTerm(batch.block.rows, [mask], loss), error
+        done = partial(advance, shape[0] * shape[1])
+        self._optimize(ask, [[LossTerm(block.rows, [mask], loss)]], [mask], done=done, bounded=True)
+        with torch.no_grad():
+            return mask.where(block.observed[:, None], 0), error()
 
     def _aim(self, errors: Tensor) -> Tensor:
         """Return what a mask is to make small: its error, or for deletion the opposite."""
         return -errors if self.deletion else errors
+
+    def _chosen(self, masks: Tensor, errors: Tensor) -> Tensor:
+        """Return the mask of each series' area."""
+        return masks[torch.arange(len(masks), device=masks.device), self._choose(errors)]
 
     def _choose(self, errors: Tensor) -> Tensor:
         """Return the place of each series' area, (series,); of equally good ones the smallest."""
@@ -499,14 +453,11 @@ def seeded(ask: Ask, make: Callable[[], list[nn.Module]]) -> nn.ModuleList:
         return nn.ModuleList(make()).to(ask.device, ask.precision)
 
 
-class _Part:
+class SharingPart:
     """Some series, what is learnt of each cell, and the networks they share with all others."""
 
-    settings: "ExtremalMask | ContraLSP"
-
-    def __init__(self, settings: LearntMask, ask: Ask, batch: MaskBatch, networks: nn.ModuleList) -> None:
-        self.settings = settings  # type: ignore[assignment]  # that of the subclass
-        self.batch, self.networks, self.replacement = batch, networks, networks[0]
+    def __init__(self, ask: Ask, batch: MaskBatch, networks: nn.ModuleList) -> None:
+        self.batch, self.networks = batch, networks
         block, dtype = batch.block, ask.precision
         self.x, self.observed = block.x.to(dtype), block.observed
         lengths = ask.lengths[block.rows]
@@ -514,30 +465,76 @@ class _Part:
         self.centred = self.x - block.baseline.to(dtype)
         self.cells = self.observed.flatten(1).sum(1).clamp(min=1)
         self.learnt = torch.full_like(self.x, 0.5, requires_grad=True)
-
-    @property
-    def problem(self) -> LossTerm:
-        return LossTerm(self.batch.block.rows, [self.learnt, *self.networks.parameters()], self.loss)
-
-    @abstractmethod
-    def loss(self, epoch: int) -> Tensor:
-        """Return the sum of the series' losses."""
+        self.stream = keys(ask.seed, block.ids, Stream.GATES)
 
     def moved(self) -> Tensor:
-        replacement: Tensor = self.replacement(self.centred, self.lengths)
+        """Return what takes the place of each value, counted from the baseline."""
+        replacement: Tensor = self.networks[0](self.centred, self.lengths)
         return replacement
 
-    def _total(self, share: Tensor, moved: Tensor, size: Tensor) -> Tensor:
+
+class SharingMask(LearntMask):
+    """A method that learns the masks of all series at once, with networks that they share."""
+
+    shared: ClassVar[bool] = True
+
+    replacement_weight: float  # fields of every such method
+    fit_batch_size: int | None = None
+    deletion: bool = False
+
+    @one_by_one
+    def attribute(self, ask: Ask) -> Estimate:
+        """Cut series into batches that fit the device; if they do not, all starts again with smaller ones."""
+        values, total = torch.zeros(ask.x.shape, device=ask.x.device), len(ask.x)
+
+        def work(_: slice, size: int) -> None:
+            networks, groups = self._networks(ask), []
+            for group in slices(total, self.fit_batch_size or total):
+                cuts = (range(group.start, group.stop)[own] for own in slices(group.stop - group.start, size))
+                batches = [self._read(ask, slice(cut.start, cut.stop), empty=self.deletion) for cut in cuts]
+                groups.append([SharingPart(ask, batch, networks) for batch in batches])
+            ask.verify_once()
+            with progress_bar(self.epochs, f"explain with {self.name}") as advance:
+                masks = [part.learnt for group in groups for part in group]
+                self._optimize(ask, self._terms(groups), masks, networks.parameters(), done=advance)
+            for part in (part for group in groups for part in group):
+                mask = self._mask(part).detach().clamp(0, 1)
+                values[part.batch.block.rows] = mask.where(part.observed, 0).to(values)
+
+        ask.batching.run(1, 1, work)
+        return Estimate(values)
+
+    def _networks(self, ask: Ask) -> nn.ModuleList:
+        """Return the shared networks, the first of which replaces values."""
+        return seeded(ask, lambda: [Replacement(ask.x.shape[2])])
+
+    def _terms(self, groups: Sequence[Sequence[SharingPart]]) -> list[list[LossTerm]]:
+        """Return the losses of each step of an epoch."""
+        return [[self._term(part) for part in group] for group in groups]
+
+    def _term(self, part: SharingPart) -> LossTerm:
+        leaves = [part.learnt, *part.networks.parameters()]
+        return LossTerm(part.batch.block.rows, leaves, partial(self._loss, part))
+
+    @abstractmethod
+    def _loss(self, part: SharingPart, epoch: int) -> Tensor:
+        """Return the sum of the series' losses."""
+
+    def _mask(self, part: SharingPart) -> Tensor:
+        """Return the masks of a part, before they are cut to [0, 1]."""
+        return part.learnt
+
+    def _total(self, part: SharingPart, share: Tensor, moved: Tensor, size: Tensor) -> Tensor:
         """Replace a share of each value; ``size`` is the weighted size of the mask, cell by cell."""
-        z = self.x + share * (moved - self.centred) * self.observed
-        size = (size + self.settings.replacement_weight * moved.abs()) * self.observed
-        each: Tensor = self.batch.error(z[:, None])[:, 0] + size.flatten(1).sum(1) / self.cells
+        z = part.x + share * (moved - part.centred) * part.observed
+        size = (size + self.replacement_weight * moved.abs()) * part.observed
+        each: Tensor = part.batch.error(z[:, None])[:, 0] + size.flatten(1).sum(1) / part.cells
         return each.sum()
 
 
 @EXPLAINERS.register("extremal_mask")
 @dataclass(frozen=True)
-class ExtremalMask(LearntMask):
+class ExtremalMask(SharingMask):
     r"""Extremal masks with learned replacements (Extrmask).
 
     .. math:: \min_{m, \theta} \; \mathrm{err}\big(f(\bar m x + (1 - \bar m) r_\theta(x)), f(x)\big)
@@ -580,8 +577,6 @@ class ExtremalMask(LearntMask):
     tensor([1., 1., 0., 0.])
     """
 
-    shared: ClassVar[bool] = True
-
     mask_weight: float = settings.real(0.1)
     replacement_weight: float = settings.real(1.0)
     epochs: int = settings.integer(500)
@@ -594,28 +589,10 @@ class ExtremalMask(LearntMask):
         """Return a few settings, since each is learnt: weights of the mask, and deletion."""
         return [{"mask_weight": 0.01}, {"mask_weight": 1.0}, {"deletion": True}]
 
-    @one_by_one
-    def attribute(self, ask: Ask) -> Estimate:
-        return self._fit_jointly(ask, partial(self._fit_masks, ask), self.fit_batch_size, empty=self.deletion)
-
-    def _fit_masks(self, ask: Ask, groups: list[list[MaskBatch]], advance: Advance) -> Iterable[Tensor]:
-        networks = seeded(ask, lambda: [Replacement(ask.x.shape[2])])
-        parts = [[_Masks(self, ask, batch, networks) for batch in group] for group in groups]
-        masks = [part.learnt for group in parts for part in group]
-        steps = [[part.problem for part in group] for group in parts]
-        self._optimize(ask, steps, masks, networks.parameters(), done=advance)
-        return (mask.clamp(0, 1) for mask in masks)
-
-
-class _Masks(_Part):
-    """The masks of some series."""
-
-    settings: ExtremalMask
-
-    def loss(self, epoch: int) -> Tensor:
-        kept = self.learnt.clamp(0, 1)
-        share = kept if self.settings.deletion else 1 - kept
-        return self._total(share, self.moved(), self.settings.mask_weight * self.learnt.abs())
+    def _loss(self, part: SharingPart, epoch: int) -> Tensor:
+        kept = part.learnt.clamp(0, 1)
+        share = kept if self.deletion else 1 - kept
+        return self._total(part, share, part.moved(), self.mask_weight * part.learnt.abs())
 
 
 # ContraLSP: random gates shaped by the trend of each channel, and replacements that are learnt by contrast.
@@ -674,7 +651,7 @@ def two_means(points: Tensor) -> tuple[Tensor, Tensor]:
 
 @EXPLAINERS.register("contralsp")
 @dataclass(frozen=True)
-class ContraLSP(LearntMask):
+class ContraLSP(SharingMask):
     r"""Contrastive and locally sparse perturbations (ContraLSP).
 
     With :math:`\epsilon \sim N(0, 1)` per cell and epoch, the gate of a cell and its mask are
@@ -723,8 +700,6 @@ class ContraLSP(LearntMask):
     tensor([1., 1., 0., 0.])
     """
 
-    shared: ClassVar[bool] = True
-
     mask_weight: float = settings.real(1.0)
     replacement_weight: float = settings.real(1.0)
     sigma: float = settings.positive(0.5)
@@ -737,54 +712,39 @@ class ContraLSP(LearntMask):
         """Return a few settings, since each is learnt: weights of the mask, and the other loss."""
         return [{"mask_weight": 0.1}, {"mask_weight": 10.0}, {"contrastive": "triplet"}]
 
-    @one_by_one
-    def attribute(self, ask: Ask) -> Estimate:
-        return self._fit_jointly(ask, partial(self._fit_masks, ask))
-
-    def _fit_masks(self, ask: Ask, groups: list[list[MaskBatch]], advance: Advance) -> Iterable[Tensor]:
+    def _networks(self, ask: Ask) -> nn.ModuleList:
         channels, longest = ask.x.shape[2], max(1, int(ask.lengths.max()))
-        networks = seeded(ask, lambda: [Replacement(channels), Trend(longest, channels)])
-        parts = [_Gates(self, ask, batch, networks) for batch in groups[0]]
-        problems = [part.problem for part in parts]
-        if self.contrastive == "triplet" and len(ask.x) > 1:
-            problems.append(self._contrast(parts))
-        gates = [part.learnt for part in parts]
-        self._optimize(ask, [problems], gates, networks.parameters(), done=advance)
-        with torch.no_grad():
-            return [part.mask(part.learnt + 0.5, part.trend()).clamp(0, 1) for part in parts]
+        return seeded(ask, lambda: [Replacement(channels), Trend(longest, channels)])
 
-    def _contrast(self, parts: list["_Gates"]) -> LossTerm:
+    def _terms(self, groups: Sequence[Sequence[SharingPart]]) -> list[list[LossTerm]]:
+        (terms,), (parts,) = super()._terms(groups), groups
         total = sum(len(part.x) for part in parts)
 
-        def loss(_: int) -> Tensor:
+        def apart(_: int) -> Tensor:
             moved = torch.cat([part.moved() * part.observed for part in parts])
             return self.replacement_weight * total * contrast(moved.flatten(1))
 
-        return LossTerm(slice(0, 0), list(parts[0].replacement.parameters()), loss)
+        if self.contrastive == "triplet" and total > 1:
+            terms.append(LossTerm(slice(0, 0), list(parts[0].networks[0].parameters()), apart))
+        return [terms]
 
+    def _loss(self, part: SharingPart, epoch: int) -> Tensor:
+        tau, moved, gate = self._trend(part), part.moved(), part.learnt + 0.5
+        places = torch.arange(gate[0].numel(), device=gate.device)
+        noise = normal(split(part.stream, epoch)[..., None], places).to(gate).view_as(gate)
+        mask = _gated(gate + self.sigma * noise, tau).clamp(0, 1)
+        chance = 0.5 + 0.5 * (_gated(gate, tau) / (self.sigma * math.sqrt(2))).erf()  # that the gate is open
+        return self._total(part, 1 - mask, moved, self.mask_weight * chance)
 
-class _Gates(_Part):
-    """The gates of some series; what is learnt of each cell is its mu."""
+    def _mask(self, part: SharingPart) -> Tensor:
+        with torch.no_grad():
+            return _gated(part.learnt + 0.5, self._trend(part))
 
-    settings: ContraLSP
-
-    def __init__(self, settings: ContraLSP, ask: Ask, batch: MaskBatch, networks: nn.ModuleList) -> None:
-        super().__init__(settings, ask, batch, networks)
-        self.stream = keys(ask.seed, batch.block.ids, Stream.GATES)
-        self.places = torch.arange(self.x[0].numel(), device=self.x.device)
-
-    def trend(self) -> Tensor:
-        tau: Tensor = self.networks[1](self.x * self.observed)
+    def _trend(self, part: SharingPart) -> Tensor:
+        tau: Tensor = part.networks[1](part.x * part.observed)
         return tau
 
-    @staticmethod
-    def mask(gate: Tensor, tau: Tensor) -> Tensor:
-        """Return the mask before it is cut to [0, 1]."""
-        return gate * (gate * tau).sigmoid()
 
-    def loss(self, epoch: int) -> Tensor:
-        settings, tau, moved, gate = self.settings, self.trend(), self.moved(), self.learnt + 0.5
-        noise = normal(split(self.stream, epoch)[..., None], self.places).to(gate).view_as(gate)
-        mask = self.mask(gate + settings.sigma * noise, tau).clamp(0, 1)
-        open_ = 0.5 + 0.5 * (self.mask(gate, tau) / (settings.sigma * math.sqrt(2))).erf()
-        return self._total(1 - mask, moved, settings.mask_weight * open_)
+def _gated(gate: Tensor, tau: Tensor) -> Tensor:
+    """Return the mask of a gate before it is cut to [0, 1]."""
+    return gate * (gate * tau).sigmoid()
