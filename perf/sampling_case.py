@@ -88,7 +88,11 @@ def case(
         block = ask.with_target(ask.block(slice(0, len(x))))
         clean = ask.scores(block.x[:, None], block)[:, 0]
         explainer = Timing(50, *setting, anchored=0.5)
-        by_length = explainer.settings_by_length(ask.x, ask.lengths, ask.mask)
+        time, channels = x.shape[1:]
+        by_length = {
+            length: explainer.segment_settings(length, channels, time)
+            for length in sorted(set(ask.lengths.tolist()))
+        }
         table = SegmentSampler.table(by_length, ask.x, ask.device, torch.float32)
         sampler = table.of(block.lengths.repeat(repeats))
         stream = torch.cat([keys(seed, block.ids, Stream.SEGMENTS) for seed in seeds], 1)

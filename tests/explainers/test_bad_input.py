@@ -161,7 +161,7 @@ CASES |= {
     "endless width": (lambda: tg.Lime(width=float("inf")), SettingError),
     "relative": (lambda: tg.Lime(relative=1), SettingError),
     "distance": (lambda: tg.Lime(distance="cosine"), SettingError),
-    "no module": (lambda: tg.DeepLift()(lambda x: x.flatten(1), X), ModelError),
+    "no module": (lambda: tg.DeepLift()(lambda x: x.flatten(1), X), InputError),
     "no graph for DeepLIFT": (lambda: tg.DeepLift()(Shy(), X), ModelError),
     "option of an explainer": (lambda: tg.explain(MODEL, X, tg.Timing(), n_samples=3), InputError),
     "target text": (lambda: tg.explain(MODEL, X, target="a"), InputError),
@@ -189,7 +189,7 @@ CASES |= {
         lambda: tg.AugmentedOcclusion().fit(MODEL, X[..., :1])(MODEL, X),
         InputError,
     ),
-    "too many nodes": (lambda: tg.IntegratedGradients(n_steps=5001), SettingError),
+    "too many nodes": (lambda: tg.IntegratedGradients(n_steps=5001)(MODEL, X), SettingError),
     "no model": (lambda: tg.explain(None, X), InputError),
     "a class": (lambda: tg.explain(nn.Linear, X), InputError),
     "a whole array": (

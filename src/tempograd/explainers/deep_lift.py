@@ -4,18 +4,20 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from tempograd.core.errors import MissingExtraError, ModelError, warn
 from tempograd.core.estimate import Estimate
-from tempograd.engine import Ask, Block, Model, owner, select_target
+from tempograd.engine import Ask, Block, Model, select_target
 from tempograd.engine.gradients import differentiate, one_sentence, require_path
 from tempograd.engine.predictor import forward
 from tempograd.explainers.base import EXPLAINERS, Explainer, one_by_one
+from tempograd.explainers.embeddings import module_of
 from tempograd.explainers.path import nodes
+from tempograd.typing import Picker
 
 NODES = 50  # of the slope of softmax between two outputs, which costs no pass of the model
 TOO_FAR = 0.05  # share of the change of the prediction that may be left over without a word
@@ -68,14 +70,17 @@ class DeepLift(Explainer):
 
     @one_by_one
     def attribute(self, ask: Ask) -> Estimate:
-        method = _import_captum()
-        part = _module(ask.model)
+        try:
+            from captum.attr import DeepLift as Method  # type: ignore[import-untyped]  # noqa: PLC0415
+        except ImportError:
+            raise MissingExtraError("captum", "captum") from None
+        part = module_of(ask.model)
         values = torch.zeros(ask.x.shape, device=ask.x.device)
         sums: list[Tensor] = []
 
         def work(rows: slice, _: int) -> None:
             block = ask.block(rows)
-            found, delta = self._attribute(ask, part, block, method)
+            found, delta = self._attribute(ask, part, block, Method)
             values[rows] = found.where(block.observed, 0).to(values)
             if delta is not None:
                 sums.append(torch.stack([(found.flatten(1).sum(1) - delta).abs().sum(), delta.abs().sum()]))
@@ -84,8 +89,11 @@ class DeepLift(Explainer):
         if any(type(layer) in MIXING for layer in part.modules()):
             batching.size = 1
         batching.run(len(values), 2, work, f"explain with {self.name}")
-        if sums and self._examined:
-            _warn_of_residual(torch.stack(sums).sum(0), part)
+        left, delta = torch.stack(sums).sum(0).tolist() if sums and self._examined else (0, 0)
+        if left > TOO_FAR * delta > 0:
+            gates = any(isinstance(layer, nn.RNNBase) for layer in part.modules())
+            reason = "the gates inside recurrent layers" if gates else "steps that are no activation modules"
+            warn("deep_lift.residual", caveat=self.caveat, share=f"{left / delta:.0%}", reason=reason)
         return Estimate(values)
 
     def _attribute(
@@ -97,16 +105,15 @@ class DeepLift(Explainer):
         block = ask.read(block, raw)
         slopes, delta = self._slopes(ask, block, raw, start)
         explained = _Explained(ask.model, part)
-        with _tidy(part):
-            if not isinstance(block.steps, str):
-                explained.slopes = slopes
-                return _captum(method(explained), block), delta
-            own = torch.zeros_like(block.x)
-            for step in range(block.x.shape[1]):
-                explained.slopes = torch.zeros_like(slopes)
-                explained.slopes[:, step] = slopes[:, step]
-                own[:, step] = _captum(method(explained), block)[:, step]
-            return own, None
+        if not isinstance(block.steps, str):
+            explained.slopes = slopes
+            return _captum(method(explained), block), delta
+        own = torch.zeros_like(block.x)
+        for step in range(block.x.shape[1]):
+            explained.slopes = torch.zeros_like(slopes)
+            explained.slopes[:, step] = slopes[:, step]
+            own[:, step] = _captum(method(explained), block)[:, step]
+        return own, None
 
     def _nodes(self) -> tuple[Tensor, Tensor]:
         """Return where between both outputs the slope of softmax is taken, 1 at x, with weights that sum to 1."""
@@ -117,9 +124,7 @@ class DeepLift(Explainer):
 
         The mean gradient on the straight line is the one slope that sums to the change for any smooth score.
         """
-        target = block.target
-        if target is None:
-            raise RuntimeError("The target is not known yet: the block must be read first.")
+        target = cast("Tensor | Picker", block.target)  # known, since the block was read
 
         def score(output: Tensor) -> Tensor:
             picked = select_target(ask.apply_link(output), target)
@@ -160,24 +165,6 @@ def _captum(method: Any, block: Block) -> Tensor:
     return found.detach()
 
 
-def _import_captum() -> Callable[[nn.Module], Any]:
-    try:
-        from captum.attr import DeepLift as Method  # type: ignore[import-untyped]  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtraError("captum", "captum") from None
-    return Method  # type: ignore[no-any-return]
-
-
-def _module(model: Model) -> nn.Module:
-    part = owner(model)
-    if part is None:
-        raise ModelError(
-            f"deep_lift works on the layers of a network and needs the nn.Module itself or a method of it, got "
-            f"{type(model).__name__}: pass the module, or use integrated_gradients."
-        )
-    return part
-
-
 @contextmanager
 def _once(part: nn.Module) -> Iterator[None]:
     """Refuse a network that runs an activation more than once in a pass: captum would mix the runs up."""
@@ -197,23 +184,3 @@ def _once(part: nn.Module) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-@contextmanager
-def _tidy(part: nn.Module) -> Iterator[None]:
-    """Take away what captum leaves on the layers when a pass fails or a layer does not matter."""
-    layers = [(layer, set(vars(layer))) for layer in part.modules()]
-    try:
-        yield
-    finally:
-        for layer, names in layers:
-            for name in set(vars(layer)) - names:
-                delattr(layer, name)
-
-
-def _warn_of_residual(sums: Tensor, part: nn.Module) -> None:
-    left, delta = sums.tolist()
-    if delta > 0 and left > TOO_FAR * delta:
-        gates = any(isinstance(layer, nn.RNNBase) for layer in part.modules())
-        reason = "the gates inside recurrent layers" if gates else "steps that are no activation modules"
-        warn("deep_lift.residual", caveat=DeepLift.caveat, share=f"{left / delta:.0%}", reason=reason)

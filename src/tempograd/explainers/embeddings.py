@@ -35,13 +35,19 @@ def copied(model: Model) -> Model:
         if isinstance(part, nn.RNNBase):
             part.flatten_parameters()  # cuDNN warns about weights that lie apart, as copied ones do
     spare(twin)
-    if isinstance(model, Adapted):
-        return replace(model, model=_of_twin(model.model, twin))
-    return _of_twin(model, twin)
+    inner = model.model if isinstance(model, Adapted) else model
+    copy_of = MethodType(inner.__func__, twin) if isinstance(inner, MethodType) else twin
+    return replace(model, model=copy_of) if isinstance(model, Adapted) else copy_of
 
 
-def _of_twin(model: Model, twin: nn.Module) -> Model:
-    return MethodType(model.__func__, twin) if isinstance(model, MethodType) else twin
+def module_of(model: Model) -> nn.Module:
+    """Return the module whose layers a method reads: the model itself, or whose method it is."""
+    module = owner(model)
+    if module is None:
+        raise InputError(
+            f"This method reads layers, and a {type(model).__name__} has none: pass the nn.Module itself."
+        )
+    return module
 
 
 @dataclass(frozen=True)
@@ -55,15 +61,6 @@ class EmbeddingReader:
     layer: str
     inward: bool  # what the layer reads rather than what it says
 
-    @property
-    def module(self) -> nn.Module:
-        """Return the module behind the model."""
-        return _module(self.model)
-
-    def copied(self) -> "EmbeddingReader":
-        """Return a reader of a copy of the model."""
-        return replace(self, model=copied(self.model))
-
     def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
         caught: list[Any] = []
 
@@ -71,7 +68,7 @@ class EmbeddingReader:
             read = (*args, *named.values(), None)[0]
             caught.append(read if self.inward else said)
 
-        handle = self.module.get_submodule(self.layer).register_forward_hook(catch, with_kwargs=True)
+        handle = module_of(self.model).get_submodule(self.layer).register_forward_hook(catch, with_kwargs=True)
         try:
             raw = predict(self.model, z, "raw")
         finally:
@@ -88,27 +85,13 @@ def one_vector(embedding: Tensor) -> Tensor:
 
 def find_embedding(model: Model, x: Tensor, layer: str | None) -> EmbeddingReader:
     """Choose the output of a named layer or, without a name, the input of the last linear layer that runs."""
-    module = _module(model)
-    if layer is None:
-        return EmbeddingReader(model, _last_linear(model, module, x), inward=True)
+    module, ran = module_of(model), list[str]()
     known = [name for name, _ in module.named_modules() if name]
-    if layer not in known:
+    if layer is not None and layer not in known:
         some = ", ".join(known[:SOME]) + (", …" if len(known) > SOME else "")
         raise InputError(f"The model has no layer {layer!r}: embedding must be one of {some}.")
-    return EmbeddingReader(model, layer, inward=False)
-
-
-def _module(model: Model) -> nn.Module:
-    module = owner(model)
-    if module is None:
-        raise InputError(
-            f"This method reads layers, and a {type(model).__name__} has none: pass the nn.Module itself."
-        )
-    return module
-
-
-def _last_linear(model: Model, module: nn.Module, x: Tensor) -> str:
-    ran: list[str] = []
+    if layer is not None:
+        return EmbeddingReader(model, layer, inward=False)
     with ExitStack() as stack, torch.no_grad():
         for name, part in module.named_modules():
             if isinstance(part, nn.Linear):
@@ -116,11 +99,8 @@ def _last_linear(model: Model, module: nn.Module, x: Tensor) -> str:
                 stack.callback(handle.remove)
         predict(model, x, "raw")
     if not ran:
-        raise InputError(
-            "The model runs no linear layer whose input could be its embedding: name a layer with "
-            f"{arg:method.embedding}."
-        )
-    return ran[-1]
+        raise InputError(f"The model runs no linear layer to embed by: name a layer with {arg:method.embedding}.")
+    return EmbeddingReader(model, ran[-1], inward=True)
 
 
 def _per_series(embedding: Any, raw: Tensor, z: Tensor, layer: str) -> Tensor:

@@ -88,16 +88,19 @@ def lasso(z: Tensor, y: Tensor, weight: Tensor, alpha: float, *, relative: bool)
     largest = covariance.abs().amax(1, keepdim=True)
     samples, cells = z.shape[1:]
     square = columns @ columns.mT if cells < samples else None
-    fit = LassoProblem(
-        columns, scores, covariance, alpha * (largest if relative else torch.ones_like(largest)), square
-    )
+    level = alpha * (largest if relative else torch.ones_like(largest))
+    fit = LassoProblem(columns, scores, covariance, level, square)
     beta = _corners(fit) if samples <= min(FEW, cells) else torch.zeros_like(covariance)
     tolerance = TIGHT * largest
     left = (violation(fit, beta) > tolerance).flatten(1).any(1)
     if bool(left.any()):
         beta[left] = _descend(fit.of(left), beta[left], tolerance[left])
-    penalty = alpha * (_largest_covariance(fit) if relative else p)
-    return LassoFit(beta, *_errors(fit, beta, p, penalty))
+    parts = p
+    if relative:  # those that the samples have in the largest covariance, (series, samples, problems)
+        where = covariance.abs().argmax(1, keepdim=True)
+        column = columns.gather(1, where.mT.expand(-1, -1, samples))
+        parts = column.mT * scores * covariance.gather(1, where).sign()
+    return LassoFit(beta, *_errors(fit, beta, p, alpha * parts))
 
 
 # The error of a coefficient: how far it is from that of infinitely many masks
@@ -176,13 +179,6 @@ def _leverage(p: Tensor, fitted: Tensor, count: Tensor) -> tuple[Tensor, Tensor]
     return p * tau / (1 + p * tau), tau / fitted
 
 
-def _largest_covariance(fit: LassoProblem) -> Tensor:
-    """Return the parts that the samples have in the largest covariance, (series, samples, problems)."""
-    where = fit.covariance.abs().argmax(1, keepdim=True)
-    column = fit.columns.gather(1, where.mT.expand(-1, -1, fit.columns.shape[2]))
-    return column.mT * fit.scores * fit.covariance.gather(1, where).sign()
-
-
 def violation(fit: LassoProblem, beta: Tensor) -> Tensor:
     """Return how far each problem is from its optimum, (series, 1, problems)."""
     slope = fit.slope(beta)
@@ -192,7 +188,13 @@ def violation(fit: LassoProblem, beta: Tensor) -> Tensor:
 
 def _descend(fit: LassoProblem, beta: Tensor, tolerance: Tensor) -> Tensor:
     """Accelerated proximal gradients; the momentum starts anew where it points uphill."""
-    size = 1 / _curvature(fit)
+    order = torch.arange(1, fit.columns.shape[1] + 1, dtype=torch.float64, device=fit.columns.device)
+    vector = ((order * GOLDEN).frac() - 0.5).expand(len(fit.columns), -1)[..., None]  # in no special direction
+    for _ in range(40):  # power iterations bound the largest eigenvalue of the cells × cells matrix
+        vector = fit.columns @ (fit.columns.mT @ vector)
+        length = vector.norm(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+        vector = vector / length
+    size = 1 / (1.1 * length)
     point, age = beta, torch.ones_like(fit.alpha)
     for count in range(1, PATIENCE + 1):
         target = point + size * fit.slope(point)
@@ -205,18 +207,6 @@ def _descend(fit: LassoProblem, beta: Tensor, tolerance: Tensor) -> Tensor:
             return beta
     warn("lime.stopped", iterations=PATIENCE)
     return beta
-
-
-def _curvature(fit: LassoProblem) -> Tensor:
-    """Bound the largest eigenvalue of the cells × cells matrix, (series, 1, 1), by power iterations."""
-    order = torch.arange(1, fit.columns.shape[1] + 1, dtype=torch.float64, device=fit.columns.device)
-    vector = ((order * GOLDEN).frac() - 0.5).expand(len(fit.columns), -1)[..., None]  # in no special direction
-    for _ in range(40):
-        vector = fit.columns @ (fit.columns.mT @ vector)
-        length = vector.norm(dim=1, keepdim=True)
-        vector = vector / length.clamp(min=torch.finfo(torch.float64).tiny)
-    bound: Tensor = 1.1 * length.clamp(min=torch.finfo(torch.float64).tiny)
-    return bound
 
 
 class LassoPath(NamedTuple):
@@ -401,7 +391,8 @@ class Lime(Explainer):
         return [{"alpha": alpha, "width": width} for alpha, width in pairs]
 
     def attribute(self, ask: Ask) -> list[Estimate]:
-        samples = self._count(ask)
+        samples = (2 * ask.observed_cells).clamp(LEAST, MOST)  # of each series
+        samples = samples if self.n_samples is None else torch.full_like(samples, self.n_samples)
         scores = self._masked_scores(ask.each(), int(samples.max()))
         return [self._fitted(ask, samples, each) for each in scores]
 
@@ -426,12 +417,6 @@ class Lime(Explainer):
         if ask.mask is not None:
             draws = draws.where(ask.mask.to(draws.device), 0)
         return Estimate(values, error, draws, ess, n_evals=n_evals)
-
-    def _count(self, ask: Ask) -> Tensor:
-        """Masks of each series, (series,)."""
-        if self.n_samples is not None:
-            return torch.full((len(ask.x),), self.n_samples)
-        return (2 * ask.observed_cells).clamp(LEAST, MOST)
 
     def _masks(self, ask: Ask, block: Block, batch: slice) -> Tensor:
         """Return which cells are kept, (series, samples, time, channel); unobserved ones always are."""

@@ -15,7 +15,6 @@ from tempograd.core.estimate import Estimate
 from tempograd.core.findings import arg
 from tempograd.core.rng import FAR, Stream, bits, fold_in, keys, normal, randint
 from tempograd.engine import Ask, Block
-from tempograd.engine.background import Starts
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_pool, check_training
 from tempograd.sampling.integration import GradientPath, Points, Schedule, in_units, integrate, midpoints
 from tempograd.typing import ArrayLike, Inputs, Model, QuadratureRule, Setting
@@ -63,10 +62,6 @@ class IntegratedGradients(Explainer):
     n_steps: int = settings.integer(50)
     rule: QuadratureRule = settings.choice("gauss-legendre", QuadratureRule)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_nodes(self.n_steps, self.rule)
-
     def attribute(self, ask: Ask) -> list[Estimate]:
         schedule = Schedule((self.n_steps,), random=ask.background is not None)
         return integrate(ask, schedule, self._path, label=f"explain with {self.name}")
@@ -76,7 +71,14 @@ class IntegratedGradients(Explainer):
             return straight(block, block.baseline, self.n_steps, self.rule)
         alpha, weight = (part.to(block.x, non_blocking=True) for part in nodes(self.n_steps, self.rule))
         starts, mean_step = block.background.starts(block, self.n_steps), block.background.mean_step(block)
-        return from_each(block, starts, mean_step, alpha, weight)
+
+        def at(batch: slice) -> Points:  # every point has a path of its own
+            start = starts(batch)
+            step = block.x[:, None] - start
+            z = torch.addcmul(start, alpha[batch, None, None], step)
+            return Points(z, weight[batch], step=step, mean_step=mean_step, position=alpha[batch])
+
+        return GradientPath(torch.ones_like(block.x), at)
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,6 @@ class MaskingIG(Explainer):
     n_steps: int = settings.integer(50)
     rule: QuadratureRule = settings.choice("midpoint", QuadratureRule)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_nodes(self.n_steps, self.rule)
-
     def attribute(self, ask: Ask) -> list[Estimate]:
         x = ask.x
         active = validation.check_numbers(self.active, "active").to(x.device).bool()
@@ -145,30 +143,6 @@ def straight(block: Block, start: Tensor, points: int, rule: str) -> GradientPat
     return GradientPath(difference, at, start=start, straight=True)
 
 
-def from_each(
-    block: Block, starts: Starts, mean_step: Tensor, alpha: Tensor, weight: Tensor | None = None
-) -> GradientPath:
-    """Return paths to the series of which every point has one of its own, straight from where it ``starts``."""
-
-    def at(batch: slice) -> Points:
-        start = starts(batch)
-        step = block.x[:, None] - start
-        z = torch.addcmul(start, alpha[batch, None, None], step)
-        weights = None if weight is None else weight[batch]
-        return Points(z, weights, step=step, mean_step=mean_step, position=alpha[batch])
-
-    return GradientPath(torch.ones_like(block.x), at)
-
-
-def check_nodes(points: int, rule: str) -> None:
-    """Refuse nodes of a polynomial whose degree would fill the memory."""
-    if rule == "gauss-legendre" and points > HIGHEST:
-        raise SettingError(
-            f"{arg:method.rule=gauss-legendre} has at most {HIGHEST} nodes, got {arg:method.n_steps={points}}: "
-            f"pass {arg:method.rule=midpoint}."
-        )
-
-
 @lru_cache(maxsize=16)
 def nodes(points: int, rule: str) -> tuple[Tensor, Tensor]:
     """Return positions in (0, 1) and weights that sum to 1, in float64.
@@ -180,6 +154,11 @@ def nodes(points: int, rule: str) -> tuple[Tensor, Tensor]:
     """
     if rule == "midpoint":
         return (torch.arange(points).double() + 0.5) / points, torch.full((points,), 1 / points).double()
+    if points > HIGHEST:
+        raise SettingError(
+            f"{arg:method.rule=gauss-legendre} has at most {HIGHEST} nodes, got {arg:method.n_steps={points}}: "
+            f"pass {arg:method.rule=midpoint}."
+        )
     position, weight = np.polynomial.legendre.leggauss(points)
     return torch.from_numpy((position + 1) / 2), torch.from_numpy(weight / 2)
 
@@ -233,16 +212,9 @@ class RandIG(Explainer):
 
     def attribute(self, ask: Ask) -> list[Estimate]:
         if self.moves * self.n_samples < 2 and self._examined:
-            warn(
-                "cells.rare",
-                setting=f"p={self.p:g}",
-                cell="a cell",
-                active=f"{self.moves * self.n_samples:.2g}",
-                samples=self.n_samples,
-                enough=int(2 / self.moves) + 1,
-                instead="a larger p",
-            )
-
+            rare = {"setting": f"p={self.p:g}", "cell": "a cell", "active": f"{self.moves * self.n_samples:.2g}"}
+            enough = int(2 / self.moves) + 1
+            warn("cells.rare", **rare, samples=self.n_samples, enough=enough, instead="a larger p")
         path = partial(self._path, ask.seed)
         return integrate(ask, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")
 
@@ -259,9 +231,8 @@ class RandIG(Explainer):
         mean_step = None if background is None else in_units(background.mean_step(block)[:, None], scale)[:, 0]
 
         def at(batch: slice) -> Points:
-            active = (bits(streams[:, :, batch, None], cell) < round(self.moves * 2**32)).view(
-                len(block.x), -1, *block.x.shape[1:]
-            )
+            active = bits(streams[:, :, batch, None], cell) < round(self.moves * 2**32)
+            active = active.view(len(block.x), -1, *block.x.shape[1:])
             x = block.x[:, None]
             start = block.baseline[:, None] if starts is None else starts(batch)
             step = None if starts is None else in_units(x - start, scale)
@@ -357,7 +328,7 @@ class GradientShap(Explainer):
     def _path(self, ask: Ask, block: Block, stage: int) -> GradientPath:
         stream = keys(ask.seed, block.ids, Stream.BASELINES)
         alpha = self._series_positions(block, stream)
-        noise = fold_in(stream, self.n_samples)
+        noise, cell = fold_in(stream, self.n_samples), torch.arange(block.x[0].numel(), device=block.x.device)
         baselines = self._baselines(block, stream, ask)
         mean_step = None if block.background is None else block.background.mean_step(block)
 
@@ -367,18 +338,15 @@ class GradientShap(Explainer):
                 start = torch.where(block.observed[:, None], baselines(batch), block.x[:, None])
             step = (block.x[:, None] - start).expand(-1, batch.stop - batch.start, -1, -1)
             if self.noise:
-                step = step + self.noise * _gaussian(noise, batch, block)
-            # with noise the paths do not end at x
-            position = None if self.noise else alpha[:, batch]
+                drawn = normal(noise[:, :, batch, None], cell).to(block.x).view_as(step)
+                step = step + self.noise * (drawn * block.observed[:, None])
+            position = None if self.noise else alpha[:, batch]  # with noise the paths do not end at x
             z = start + alpha[:, batch, None, None] * step
             return Points(z, step=step, mean_step=mean_step, position=position)
 
-        return GradientPath(
-            torch.ones_like(block.x),
-            at,
-            start=block.baseline if baselines is None else None,
-            straight=baselines is None and not self.noise,
-        )
+        start = block.baseline if baselines is None else None
+        straight = baselines is None and not self.noise
+        return GradientPath(torch.ones_like(block.x), at, start=start, straight=straight)
 
     def _series_positions(self, block: Block, stream: Tensor) -> Tensor:
         """Return where the points of each series lie on the path, (series or 1, points)."""
@@ -394,9 +362,3 @@ class GradientShap(Explainer):
         counter = FAR + torch.arange(self.n_samples, device=block.x.device)
         rows = randint(stream[..., None], counter, len(pool)).to(pool.device)
         return lambda batch: pool[rows[:, batch]].to(block.x)
-
-
-def _gaussian(streams: Tensor, batch: slice, block: Block) -> Tensor:
-    cell = torch.arange(block.x[0].numel(), device=block.x.device)
-    drawn = normal(streams[:, :, batch, None], cell).to(block.x)
-    return drawn.view(len(block.x), -1, *block.x.shape[1:]) * block.observed[:, None]

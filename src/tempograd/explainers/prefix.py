@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import torch
@@ -39,9 +40,7 @@ class PrefixExplainer(Explainer):
         """Check series to learn from, and that the model takes prefixes of them."""
         series = validation.check_series(x, name="the training series")
         if series.shape[1] < 2:
-            raise InputError(
-                f"{self.name} learns how a step follows from the past: fit with series of two steps or more."
-            )
+            raise InputError(f"{self.name} learns how a step follows the past: fit with two steps or more.")
         require_prefixes(model, series)
         return series
 
@@ -61,25 +60,23 @@ class PrefixExplainer(Explainer):
             block = ask.with_target(ask.block(rows))
             ask.verify_once()
             prefixes = Prefixes(ask, block, size)
-            self._check_outputs(prefixes.outputs)
+            axes = prefixes.outputs.ndim - 1
+            if axes != 2:
+                raise ModelError(
+                    f"{self.name} compares predictions (batch, classes) or (batch, time, classes), but the model "
+                    f"returned {axes} axes per step: wrap it in a function that flattens them."
+                )
+            if not bool(prefixes.outputs.isfinite().all()):
+                raise ModelError(
+                    f"{self.name} needs predictions on prefixes, but on some the model returned NaN or infinity: "
+                    "use a method that explains the final prediction, such as integrated_gradients."
+                )
             if rows.start == 0:
                 prefixes.require_past(self.name)
             values[rows] = scores(prefixes).where(block.observed, 0).to(values)
 
         ask.batching.run(len(ask.x), candidates, work, f"explain with {self.name}")
         return Estimate(values)
-
-    def _check_outputs(self, outputs: Tensor) -> None:
-        if outputs.ndim != 3:
-            raise ModelError(
-                f"{self.name} compares predictions (batch, classes) or (batch, time, classes), but the model "
-                f"returned {outputs.ndim - 1} axes per step: wrap it in a function that flattens them."
-            )
-        if not bool(outputs.isfinite().all()):
-            raise ModelError(
-                f"{self.name} needs predictions on prefixes, but on some the model returned NaN or infinity: "
-                "use a method that explains the final prediction, such as integrated_gradients."
-            )
 
     def _require_probabilities(self, prefixes: Prefixes) -> None:
         """Refuse raw outputs that are no probabilities, and those of several labels, which sum to anything."""
@@ -97,10 +94,7 @@ class PrefixExplainer(Explainer):
     def _require_width(self, learnt: int, ask: Ask) -> None:
         """Refuse series with other channels than those learnt from."""
         if learnt != ask.x.shape[2]:
-            raise InputError(
-                f"{self.name} learnt from series with {learnt} channels, x has {ask.x.shape[2]}: "
-                "fit with series that have the same channels."
-            )
+            raise InputError(f"{self.name} learnt from {learnt} channels, x has {ask.x.shape[2]}: fit it anew.")
 
 
 def replaced(prefixes: Prefixes, starts: slice, windows: Tensor) -> Tensor:
@@ -196,7 +190,7 @@ def _train(
 ) -> None:
     like = next(network.parameters())
     optimiser = Adam(network.parameters(), lr=schedule.rate, weight_decay=schedule.decay)
-    best, since, seed = _Best(), 0, rng.initial_seed()
+    weights, lowest, since = dict[str, Tensor](), torch.tensor(torch.inf, device=like.device), 0
     with progress_bar(schedule.epochs, label) as advance:
         for _ in range(schedule.epochs):
             network.train()
@@ -208,17 +202,18 @@ def _train(
                     optimiser.step()
                     total += loss.detach()
             if not bool(total.isfinite()):
-                raise InputError(
-                    f"{label}: the loss became {float(total)}, so bring the series to a common scale."
-                )
+                raise InputError(f"{label}: the loss became {float(total)}, bring the series to a common scale.")
             advance()
             if not len(rows[1]):
                 continue
-            since = 0 if best.offer(network, _mean_check(network, task, x, rows[1], schedule, seed)) else since + 1
+            loss = _mean_check(network, task, x, rows[1], schedule, rng.initial_seed())
+            better = loss < lowest
+            weights, lowest = _best_parts(network, better, weights), torch.where(better, loss, lowest)
+            since = 0 if bool(better.any()) else since + 1
             if schedule.patience is not None and since >= schedule.patience:
                 break
-    if best.weights:
-        network.load_state_dict(best.weights)
+    if weights:
+        network.load_state_dict(weights)
 
 
 def _mean_check(
@@ -235,25 +230,14 @@ def _mean_check(
     return torch.stack(parts).sum(0) / len(rows)
 
 
-class _Best:
-    """The best weights so far of every independent part of a network."""
-
-    def __init__(self) -> None:
-        self.loss: Tensor | None = None
-        self.weights: dict[str, Tensor] = {}
-
-    def offer(self, network: nn.Module, loss: Tensor) -> bool:
-        """Keep what is better; tell whether anything was."""
-        better = loss.isfinite() if self.loss is None else loss < self.loss
-        for name, tensor in network.state_dict().items():
-            old = self.weights.get(name)
-            if old is None or tensor.ndim == 0:
-                self.weights[name] = tensor.clone()
-                continue
-            rows = better.repeat_interleave(len(tensor) // len(better))
-            self.weights[name] = torch.where(rows.view(-1, *[1] * (tensor.ndim - 1)), tensor, old)
-        self.loss = loss if self.loss is None else torch.where(better, loss, self.loss)
-        return bool(better.any())
+def _best_parts(network: nn.Module, better: Tensor, before: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights of the independent parts of a network that are better, and the others as ``before``."""
+    weights = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    for name, old in before.items():
+        if old.ndim > 0:
+            rows = better.repeat_interleave(len(old) // len(better)).view(-1, *[1] * (old.ndim - 1))
+            weights[name] = torch.where(rows, weights[name], old)
+    return weights
 
 
 # A Gaussian guess of the next values from the past: the joint conditional generator of FIT.
@@ -321,9 +305,8 @@ class Generator(nn.Module):
         hidden = past[:, at, None].expand(-1, -1, samples, -1).flatten(0, 2)
         latent = _noise(seed, ids, Stream.LATENTS, samples, steps, self.latents).to(x).flatten(0, 2)
         mean, factor = self.moments(hidden, latent)
-        u, v = (
-            _noise(seed, ids, Stream.REPLACEMENTS, samples, steps, 2 * channels).to(x).flatten(0, 2).chunk(2, -1)
-        )
+        noise = _noise(seed, ids, Stream.REPLACEMENTS, samples, steps, 2 * channels).to(x)
+        u, v = noise.flatten(0, 2).chunk(2, -1)
         drawn = mean + torch.einsum("rij,rj->ri", factor, u) + self.noise**0.5 * v
         added = self.noise * torch.eye(channels, dtype=x.dtype, device=x.device)
         covariance = factor @ factor.mT + added
@@ -370,9 +353,14 @@ def _tanh(width: int) -> nn.Sequential:
 
 def _noise(seed: int, ids: Tensor, purpose: int, samples: int, steps: Tensor, width: int) -> Tensor:
     """Return standard normal numbers, (series, steps, samples, width), that depend on the step itself."""
+    return normal(*_streams(seed, ids, purpose, samples, steps, width))
+
+
+def _streams(
+    seed: int, ids: Tensor, purpose: int, samples: int, steps: Tensor, width: int
+) -> tuple[Tensor, Tensor]:
     streams = fold_in(keys(seed, ids, purpose), samples)[:, :, None, :, None]
-    counter = steps[:, None, None] * width + torch.arange(width, device=steps.device)
-    return normal(streams, counter)
+    return streams, steps[:, None, None] * width + torch.arange(width, device=steps.device)
 
 
 WIDEST = 8192  # hidden units of the generator
@@ -769,33 +757,26 @@ class WinIT(PrefixExplainer):
     def _drawn(self, ask: Ask) -> Callable[[Block], _Sampler]:
         """Return what makes the replacements of a block."""
         source = cast("Tensor | WindowGenerator", self.source)  # no call gets here before fit
-        seed = ask.seed
-        if isinstance(source, Tensor) != (self.sampler == "marginal") or (
-            isinstance(source, WindowGenerator) and source.window != self.window
-        ):
+        marginal = isinstance(source, Tensor)
+        window = self.window if isinstance(source, Tensor) else source.window
+        if marginal != (self.sampler == "marginal") or window != self.window:
             raise InputError(f"{self.name} was fitted with another sampler or window: fit it again.")
+        self._require_width(source.shape[2] if isinstance(source, Tensor) else source.channels, ask)
         if isinstance(source, Tensor):
-            self._require_width(source.shape[2], ask)
-            return lambda block: self._from_pool(block, source, seed)
-        self._require_width(source.channels, ask)
-        generator = deepcopy(source).to(ask.device, ask.dtype)
-        return lambda block: self._from_generator(block, generator, seed)
+            return partial(self._from_pool, source, ask.seed)
+        return partial(self._from_generator, deepcopy(source).to(ask.device, ask.dtype), ask.seed)
 
-    def _from_pool(self, block: Block, pool: Tensor, seed: int) -> _Sampler:
-        streams, counter = self._streams(block, seed)
-        row = randint(streams, counter, len(pool) * pool.shape[1]).to(pool.device)
+    def _from_pool(self, pool: Tensor, seed: int, block: Block) -> _Sampler:
+        steps = torch.arange(block.x.shape[1], device=block.x.device)
+        streams = _streams(seed, block.ids, Stream.REPLACEMENTS, self.n_samples, steps, pool.shape[2])
+        row = randint(*streams, len(pool) * pool.shape[1]).to(pool.device)
         channel = torch.arange(pool.shape[2], device=pool.device)
         values = pool[row // pool.shape[1], row % pool.shape[1], channel].to(block.x)
         return lambda at: windows_of(values, self.window)[:, at]
 
-    def _from_generator(self, block: Block, generator: WindowGenerator, seed: int) -> _Sampler:
-        noise = windows_of(normal(*self._streams(block, seed)).to(block.x), self.window)
+    def _from_generator(self, generator: WindowGenerator, seed: int, block: Block) -> _Sampler:
+        steps, channels = torch.arange(block.x.shape[1], device=block.x.device), generator.channels
+        noise = _noise(seed, block.ids, Stream.REPLACEMENTS, self.n_samples, steps, channels).to(block.x)
+        noise = windows_of(noise, self.window)
         mean, spread = generator.moments(generator.past(block.x))
         return lambda at: mean[:, at, None] + spread[:, at, None] * noise[:, at]
-
-    def _streams(self, block: Block, seed: int) -> tuple[Tensor, Tensor]:
-        """Return streams and counters for numbers (series, time, sample, channel), the same for every window."""
-        _, time, channels = block.x.shape
-        streams = fold_in(keys(seed, block.ids, Stream.REPLACEMENTS), self.n_samples)[:, :, None, :, None]
-        cell = torch.arange(time * channels, device=block.x.device).view(time, 1, channels)
-        return streams, cell

@@ -5,6 +5,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import ClassVar, NamedTuple, Self, cast
 
@@ -24,7 +25,7 @@ from tempograd.engine.model import by_lists, mutable_if_needed
 from tempograd.engine.outputs import is_probability, predict, resumed
 from tempograd.engine.predictor import forward
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training, one_by_one
-from tempograd.explainers.embeddings import EmbeddingReader, find_embedding, one_vector
+from tempograd.explainers.embeddings import EmbeddingReader, copied, find_embedding, module_of, one_vector
 from tempograd.explainers.files import LearntParts, network_of, parts_of_network
 from tempograd.models.training import batches, seed_generators
 from tempograd.typing import Inputs, Model
@@ -271,9 +272,8 @@ class TrainingSet:
     @torch.no_grad()
     def _read_all(self, label: str) -> tuple[Tensor, Tensor | None]:
         parts: list[tuple[Tensor, Tensor | None]] = []
-        Batching(self.device, self.x[0].numel()).run(
-            len(self.x), 1, lambda rows, _: parts.append(self.run_model(self.x[rows])), label
-        )
+        batching = Batching(self.device, self.x[0].numel())
+        batching.run(len(self.x), 1, lambda rows, _: parts.append(self.run_model(self.x[rows])), label)
         embeddings = [embedding for _, embedding in parts if embedding is not None]
         return torch.cat([raw for raw, _ in parts]), torch.cat(embeddings) if embeddings else None
 
@@ -307,9 +307,8 @@ class Training:
         self.watched, self.learning = order[:held_out], order[held_out:]
         self.fixed = int(torch.randint(2**62, (), generator=random))  # the same draws judge every epoch
         self.weights = [weight for weight in objective.learns.parameters() if weight.requires_grad]
-        self.optimiser = AdamW(
-            self.weights, lr=settings.learning_rate, weight_decay=settings.weight_decay, foreach=by_lists()
-        )
+        decay, lists = settings.weight_decay, by_lists()
+        self.optimiser = AdamW(self.weights, lr=settings.learning_rate, weight_decay=decay, foreach=lists)
 
     def run(self, label: str) -> Learnt:
         """Train, and return the generator in evaluation mode."""
@@ -326,7 +325,9 @@ class Training:
                 for rows in parts:
                     loss = self._step(self.data.batch(rows, self.random))
                     advance(1 / len(parts), f"loss {losses[-1]:.4f}" if losses else "")
-                losses.append(_finite(float(self._judge(loss)), epoch))
+                losses.append(float(self._judge(loss)))
+                if not math.isfinite(losses[-1]):
+                    raise ModelError(f"The loss became {losses[-1]} in epoch {epoch + 1}: lower learning_rate.")
                 if losses[-1] <= min(losses):
                     best = {name: tensor.clone() for name, tensor in generator.state_dict().items()}
                 if epoch >= STEADY:
@@ -360,13 +361,9 @@ class Training:
         p = self.objective.generator(batch.x)
         gates = gate(p, batch.uniform)
         masked = gates * batch.x + (1 - gates) * batch.filler
-        fidelity = self.objective.fidelity(batch, gates, masked)
-        whole = (
-            fidelity
-            + self.settings.sparsity * gsat(p, self.settings.prior)
-            + self.settings.connection * connection_loss(p)
-        )
-        return fidelity, whole
+        fidelity, settings = self.objective.fidelity(batch, gates, masked), self.settings
+        sparse, connected = settings.sparsity * gsat(p, settings.prior), settings.connection * connection_loss(p)
+        return fidelity, fidelity + sparse + connected
 
     def _judge(self, last: Tensor) -> Tensor:
         """Return what chooses the epoch: the mean loss of the held-out series. ``last`` is the last batch's."""
@@ -381,12 +378,6 @@ class Training:
         for part in batches(self.watched, self.settings.fit_batch_size):
             total += len(part) / len(self.watched) * self._losses(self.data.batch(part, random))[which]
         return total
-
-
-def _finite(loss: float, epoch: int) -> float:
-    if not math.isfinite(loss):
-        raise ModelError(f"The loss became {loss} in epoch {epoch + 1}: lower learning_rate.")
-    return loss
 
 
 LEAST = 4  # training series: two to learn from and two to choose the epoch
@@ -433,7 +424,7 @@ class MaskNetwork(Explainer):
         seed = validation.check_seed(seed) % 2**63
         if len(x) < LEAST:
             raise InputError(f"{self.name} learns from training series: got {len(x)}, pass at least {LEAST}.")
-        return mutable_if_needed(lambda: self._learnt_from(model, x, seed))
+        return mutable_if_needed(partial(self._learnt_from, model, x, seed))
 
     def _learnt_from(self, model: Model, x: Tensor, seed: int) -> Self:
         with frozen(model):
@@ -454,11 +445,9 @@ class MaskNetwork(Explainer):
         """Return the training series with the model's outputs for them."""
         return TrainingSet(x, read, device, dtype, f"read series for {self.name}")
 
-    def _training(
-        self, model: Model, objective: Objective, data: TrainingSet, random: torch.Generator
-    ) -> Training:
+    def _training(self, model: Model, objective: Objective, data: TrainingSet, rng: torch.Generator) -> Training:
         """Return what trains the generator."""
-        return Training(objective, data, self, random)
+        return Training(objective, data, self, rng)
 
     @abstractmethod
     def _reader(self, model: Model, x: Tensor) -> Read:
@@ -483,7 +472,10 @@ class MaskNetwork(Explainer):
     def attribute(self, ask: Ask) -> Estimate:
         learnt = cast("Learnt", self.network)  # no call gets here before fit
         _check(ask, self.name)
-        generator = _at_home(learnt.generator, ask)
+        generator = learnt.generator
+        check_training((generator.time, generator.channels), ask)
+        if generator.code.device != ask.device:
+            generator = copy.deepcopy(generator).to(ask.device)
         values = torch.zeros(ask.x.shape, device=ask.x.device)
 
         @torch.no_grad()
@@ -500,46 +492,27 @@ class MaskNetwork(Explainer):
 
     def _masks(self, generator: MaskGenerator, block: Block) -> Tensor:
         """Return the soft masks of some series."""
-        masks: Tensor = generator(block.x.to(generator.code.dtype), _padding(block.lengths, block.x.shape[1]))
+        padding = torch.arange(block.x.shape[1], device=block.x.device) >= block.lengths[:, None]
+        known = padding if bool(padding.any()) else None
+        masks: Tensor = generator(block.x.to(generator.code.dtype), known)
         return masks
 
 
 def _check(ask: Ask, method: str) -> None:
     """Refuse asks about other outputs than the ones the generator was learnt for."""
     if ask.question.steps is not None:
-        raise InputError(
-            f"{method} explains all steps together, got {arg:question.steps={brief(ask.question.steps)}}: "
-            "leave steps out."
-        )
+        steps = f"{arg:question.steps={brief(ask.question.steps)}}"
+        raise InputError(f"{method} explains all steps together, got {steps}: leave steps out.")
+    instead = "use occlusion or integrated_gradients"
     if ask.output == "sigmoid":
-        raise InputError(
-            f"{method} is for classifiers, and the task 'multilabel' has no classes: use occlusion or "
-            "integrated_gradients."
-        )
-    if ask.output == "raw":
-        block = ask.block(slice(0, 2))
-        with torch.no_grad():
-            raw = ask.forward(block.x, block.index)
-        if not is_probability(raw):
+        raise InputError(f"{method} is for classifiers, and the task 'multilabel' has no classes: {instead}.")
+    block = ask.block(slice(0, 2))
+    with torch.no_grad():
+        if ask.output == "raw" and not is_probability(ask.forward(block.x, block.index)):
             raise InputError(
                 f"{method} is for classifiers: with {arg:question.output=raw} the model's rows are no "
-                "probabilities; leave output out if softmax belongs there, and use occlusion or "
-                "integrated_gradients for regression."
+                f"probabilities; leave output out if softmax belongs there, and {instead} for regression."
             )
-
-
-def _at_home(generator: MaskGenerator, ask: Ask) -> MaskGenerator:
-    """Return the generator on the model's device, after a check that it knows such series."""
-    check_training((generator.time, generator.channels), ask)
-    if generator.code.device == ask.device:
-        return generator
-    return copy.deepcopy(generator).to(ask.device)
-
-
-def _padding(lengths: Tensor, time: int) -> Tensor | None:
-    """Tell the steps after a series' last observation, None where no series has any."""
-    padding = torch.arange(time, device=lengths.device) >= lengths[:, None]
-    return padding if bool(padding.any()) else None
 
 
 @EXPLAINERS.register("timex")
@@ -611,9 +584,10 @@ class TimeX(MaskNetwork):
         return find_embedding(model, x, self.embedding)
 
     def _objective(self, generator: MaskGenerator, data: TrainingSet) -> Objective:
-        surrogate = cast("EmbeddingReader", data.read).copied()
-        surrogate.module.to(data.dtype)
-        for weight in surrogate.module.parameters():
+        reader = cast("EmbeddingReader", data.read)
+        surrogate = replace(reader, model=copied(reader.model))
+        module = module_of(surrogate.model).to(data.dtype)
+        for weight in module.parameters():
             weight.requires_grad_(weight.is_floating_point())
         with torch.no_grad():
             one = surrogate(data.x[:1].to(data.device, data.dtype))[1]
@@ -625,7 +599,7 @@ class TimeX(MaskNetwork):
             predicted = probabilities(head(found))
             return loss + self.label_weight * self._label_loss(batch.prediction, predicted)
 
-        return Objective(generator, nn.ModuleList([generator, surrogate.module, head]), fidelity)
+        return Objective(generator, nn.ModuleList([generator, module, head]), fidelity)
 
     def _label_loss(self, p: Tensor, q: Tensor) -> Tensor:
         """Return how far predictions q are from the distances between predictions p, Lab."""

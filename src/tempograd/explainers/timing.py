@@ -251,17 +251,6 @@ class Timing(Explainer):
 
         return small
 
-    def settings_by_length(self, x: Tensor, lengths: Tensor, mask: Tensor | None) -> dict[int, SegmentSettings]:
-        """Complete the setting for every length of the series."""
-        by_length = {}
-        for length in sorted(set(lengths.tolist())):
-            watched = None
-            if mask is not None:  # what was never observed need not be estimated
-                here = mask[lengths.to(mask.device) == length]
-                watched = here.any(-1).any(0)[: max(length, 1)].cpu().numpy()
-            by_length[length] = self.segment_settings(length, x.shape[2], x.shape[1], watched)
-        return by_length
-
     def segment_settings(
         self, length: int, channels: int, longest: int, watched: NDArray[np.bool_] | None = None
     ) -> SegmentSettings:
@@ -357,7 +346,7 @@ class _RegionDraw:
 
     @classmethod
     def of(cls, explainer: Timing, ask: Ask, number: int, region: Region | None) -> "_RegionDraw":
-        """Complete the setting for a region: single cells of static values, however long segments are."""
+        """Complete the setting of a region for every length: single cells of static values in any case."""
         x, mask, lengths = ask.x, ask.mask, ask.lengths
         if region is not None:
             if region.is_static:
@@ -365,7 +354,14 @@ class _RegionDraw:
                 explainer = replace(explainer, segments=count, min_length=None, max_length=None)
             x, mask = region.of(x), None if mask is None else region.of(mask)
             lengths = validation.lengths(mask, x)
-        return cls(explainer, ask, number, region, explainer.settings_by_length(x, lengths, mask))
+        by_length = {}
+        for length in sorted(set(lengths.tolist())):
+            watched = None
+            if mask is not None:  # what was never observed need not be estimated
+                here = mask[lengths.to(mask.device) == length]
+                watched = here.any(-1).any(0)[: max(length, 1)].cpu().numpy()
+            by_length[length] = explainer.segment_settings(length, x.shape[2], x.shape[1], watched)
+        return cls(explainer, ask, number, region, by_length)
 
     def sample(self, block: Block, stage: int) -> MaskSample:
         """Draw the masks of a block; the first region has those that a model of it alone would have."""
