@@ -76,7 +76,7 @@ def test_a_model_that_draws_is_told_what_to_type(net, capsys):
     assert main(command) == 0
     shown = capsys.readouterr()
     assert "Pass --draws 32 to average" in shown.err
-    assert "differently each time; pass --draws 32" in shown.out
+    assert "on the same series differ; pass --draws 32" in shown.out
     assert main([*command, "--draws", "8"]) == 0
     shown = capsys.readouterr()
     assert "draws" in shown.out

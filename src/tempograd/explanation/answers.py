@@ -132,17 +132,12 @@ class Blocks:
         excluded), ``mean``, ``low``, ``high``, ``standard_error``, ``size`` and ``present``.
         """
         depth, count = self.mean.shape
-        return as_table(
-            {
-                "channel": [label for label in self.channels for _ in range(count)],
-                "time": list(self.times) * depth,
-                "start": list(self.edges[:-1]) * depth,
-                "stop": list(self.edges[1:]) * depth,
-                "mean": self.mean.ravel(),
-                "low": self.low.ravel(),
-                "high": self.high.ravel(),
-                "standard_error": self.error.ravel(),
-                "size": self.size.ravel(),
-                "present": self.present.ravel(),
-            }
-        )
+        columns = {
+            "channel": [label for label in self.channels for _ in range(count)],
+            "time": list(self.times) * depth,
+            "start": list(self.edges[:-1]) * depth,
+            "stop": list(self.edges[1:]) * depth,
+        }
+        fields = ("mean", "low", "high", "error", "size", "present")
+        numbers = {name: getattr(self, name).ravel() for name in fields}
+        return as_table(columns | numbers).rename(columns={"error": "standard_error"})

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
@@ -571,34 +571,31 @@ class Explanation:
         """
         seen = torch.ones_like(self.values, dtype=torch.bool) if self.mask is None else self.mask
         row, time, channel = (index.cpu().numpy() for index in seen.nonzero(as_tuple=True))
-        content: dict[str, Any] = {
-            "id": self.ids.numpy()[row] if self.names is None else [self.names[r] for r in row],
-        }
-        if self.call.packing is not None:
-            owners = [part.name for part in self.call.packing.parts for _ in range(part.depth)]
-            content["input"] = [owners[c] for c in channel]
-        content |= {
-            "time": time if self.times is None else self._stamps(row, time),
-            "channel": channel if self.channels is None else [self.channels[c] for c in channel],
-        }
-        columns: dict[str, Any] = {"attribution": self.values, "value": self.shown}
-        if self.units is not None:
-            columns["unit"] = [self.units[c] for c in channel]
+        parts = () if self.call.packing is None else self.call.packing.parts
+        owners = [part.name for part in parts for _ in range(part.depth)]
+        stamps = self.times and [self.times_of(i) for i in range(len(self))]
+        classes = None
         if self.classes is not None and self.target is not None and self.n_outputs is not None:
             target = self.target.cpu().numpy()
-            columns["class"] = [self.classes[k] for k in (target[row] if target.ndim == 1 else target[row, time])]
-        if self.ess is not None:
-            columns["low"], columns["high"] = self.interval()
-        columns |= {"standard_error": self.standard_error, "n_draws": self.n_draws}
-        for name, part in columns.items():
-            if part is not None:
-                content[name] = part[seen].cpu().numpy() if isinstance(part, Tensor) else part
-        return as_table(content)
-
-    def _stamps(self, rows: Iterable[int], steps: Iterable[int]) -> list[str]:
-        """Return what people call each of these steps."""
-        of = [self.times_of(row) for row in range(len(self))]
-        return [of[row][step] for row, step in zip(rows, steps, strict=True)]
+            classes = [self.classes[k] for k in (target[row] if target.ndim == 1 else target[row, time])]
+        low, high = (None, None) if self.ess is None else self.interval()
+        content: dict[str, Any] = {
+            "id": self.ids.numpy()[row] if self.names is None else [self.names[r] for r in row],
+            "input": [owners[c] for c in channel] if parts else None,
+            "time": [stamps[r][t] for r, t in zip(row, time, strict=True)] if stamps else time,
+            "channel": channel if self.channels is None else [self.channels[c] for c in channel],
+            "attribution": self.values,
+            "value": self.shown,
+            "unit": self.units and [self.units[c] for c in channel],
+            "class": classes,
+            "low": low,
+            "high": high,
+            "standard_error": self.standard_error,
+            "n_draws": self.n_draws,
+        }
+        known = {name: part for name, part in content.items() if part is not None}
+        cells = {name: part[seen].cpu().numpy() for name, part in known.items() if isinstance(part, Tensor)}
+        return as_table(known | cells)
 
     def plot(self, i: int | str = 0, **options: Unpack[SeriesPlotOptions]) -> "Figure":
         """Draw series ``i``, a position or a name; the options are those of :func:`tempograd.plots.series`."""

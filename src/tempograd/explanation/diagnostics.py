@@ -315,6 +315,7 @@ def sentence(explanation: "Explanation", i: int | None = None, dialect: Dialect 
         flat = f"it is flat where its gradient was taken (saturation, {CAUSES})"
         points = part.parameters.get(part.facts.unit)
         text = SAYS[status].format(
+            arg=arg,
             where=verdict.where,
             why=flat if part.facts.needs_gradient else "no part that was taken away changes it alone",
             gap=percent(max(verdict.gap or 0, 0.001)),
