@@ -34,7 +34,7 @@ from tempograd.core.io import write_atomically
 from tempograd.core.progress import muted
 from tempograd.core.series import Series
 from tempograd.engine import place
-from tempograd.engine.background import baseline_in_time_order, in_time_order
+from tempograd.engine.background import baseline_in_time_order
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import Explainer
 from tempograd.explanation import Explanation
@@ -65,9 +65,9 @@ def asked(
         mask = ~x.isnan() if mask is None else mask.bool() & ~x.isnan()
     names = {name: told.pop(name, None) for name in ("channels", "times", "units")}
     layout = told.pop("layout", "BTD")
-    for name, turn in (("baseline", baseline_in_time_order), ("background", in_time_order)):
-        if told.get(name) is not None:
-            told[name] = turn(told[name], layout)
+    told["baseline"] = baseline_in_time_order(told.get("baseline"), layout)
+    if told.get("background") is not None:
+        told["background"] = Series(told["background"], layout=layout)
     return explainer(predictor, Series(x, mask=mask, ids=ids, layout=layout, **names), **told)
 
 

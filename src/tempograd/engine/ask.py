@@ -100,7 +100,7 @@ class Ask:
     task: str | None = None  # what the output is, where somebody said it
     call: Call = field(default_factory=Call)
     named_baseline: bool = False  # whether the caller chose the baseline, which no learnt one replaces then
-    classes: tuple[str, ...] | None = None  # names of the outputs, whose number is checked once it is known
+    classes: Sequence[str] | None = None  # names of the outputs, whose number is checked once it is known
     checked: bool = False  # whether the gradient is compared with differences of the score
     background: Background | None = None  # other series that are the baseline, whose mean is then ``baseline``
     several: tuple["Ask", ...] = ()  # one for each target, where there are several
@@ -126,10 +126,7 @@ class Ask:
         """Check a question about series; the model must already be frozen."""
         if question.output is not None:
             validation.check_choice(question.output, "output", OUTPUTS)
-        called = validation.check_classes(classes, None)
-        question = replace(question, target=named_target(question.target, called))
-        if question.steps is not None:
-            run_checks(STEPS, {"target": question.target, "steps": question.steps})
+        question = replace(question, target=named_target(question.target, classes))
         x = validation.check_series(x, gaps=mask is not None)
         observed = validation.check_mask(mask, x)
         x, observed, absent = validation.without_gaps(x, observed, question.baseline, "baseline", empty)
@@ -140,7 +137,7 @@ class Ask:
             x=x,
             baseline=absent,
             mask=observed,
-            lengths=_lengths(call, observed, x),
+            lengths=validation.lengths(None if observed is None else call.series_of(observed), call.series_of(x)),
             ids=torch.arange(len(x)) if ids is None else ids,
             question=question,
             output=link_for(question.output, task),
@@ -149,17 +146,14 @@ class Ask:
             dtype=dtype,
             task=task,
             call=call,
-            classes=called,
+            classes=classes,
             **more,
         )
 
     def replace(self, **changes: Any) -> Self:
         """Return a fresh ask that differs in some of its parts, or in its question's."""
         asked = {name: changes.pop(name) for name in ("target", "steps") if name in changes}
-        question = replace(self.question, **asked)
-        if question.steps is not None:
-            run_checks(STEPS, {"target": question.target, "steps": question.steps})
-        return replace(self, question=question, progress=AskProgress(), **changes)
+        return replace(self, question=replace(self.question, **asked), progress=AskProgress(), **changes)
 
     def each(self) -> list["Ask"]:
         """Return an ask for each target; they differ in nothing else, so one pass of the model serves all."""
@@ -306,7 +300,7 @@ class Ask:
         resolved = self.resolved
         if callable(resolved.target):
             return apply_link(raw, resolved.output)
-        return by_class(raw.flatten(-len(resolved.shape)) if resolved.shape else raw, resolved.output)
+        return by_class(self.as_columns(raw), resolved.output)
 
     def as_columns(self, raw: Tensor) -> Tensor:
         """Return raw outputs, (…, column), of which those with several axes have one column for each cell."""
@@ -349,7 +343,7 @@ class Ask:
 
     def at(self, rows: Tensor) -> Model:
         """Return the model as a function of series that are these ``rows`` of all, where that matters."""
-        return self.call.at(self.model, rows)
+        return self.model.at(rows) if self.call.by_row else self.model  # type: ignore[union-attr]  # Adapted
 
     def forward(self, z: Tensor, rows: Tensor, alike: Tensor | None = None) -> Tensor:
         """Call the model with ``rows`` of the series; where the very first do not fit it, say so in one sentence.
@@ -373,6 +367,8 @@ class Ask:
     def resolve(self, raw: Tensor) -> Resolved:
         """Find out from the first output what kind of output the model has, and complete target and steps."""
         whole, asked, output = tuple(raw.shape[1:]), self.question, self.output
+        if asked.steps is not None:
+            run_checks(STEPS, {"target": asked.target, "steps": asked.steps})
         task = self.task_of(whole)
         per_step = task == "per_step" and len(whole) == 2 and whole[0] == self.time
         if asked.steps is not None and not per_step:
@@ -408,14 +404,6 @@ class Ask:
         asked = self.question
         picked, chosen = callable(asked.target), asked.steps is not None
         return found_task(self.task, shape, self.time, asked.output, picked=picked, steps=chosen)
-
-
-def _lengths(call: Call, mask: Tensor | None, x: Tensor) -> Tensor:
-    """Return the length of each series: of several inputs, the first that has time."""
-    if call.packing is None:
-        return validation.lengths(mask, x)
-    first = call.packing.first
-    return validation.lengths(None if mask is None else first.of(mask), first.of(x))
 
 
 def _repeat(part: Any, points: int) -> Any:

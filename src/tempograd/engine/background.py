@@ -15,7 +15,7 @@ other in that order and are left out.
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self, cast
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -24,10 +24,11 @@ from tempograd.core import validation
 from tempograd.core.errors import InputError
 from tempograd.core.findings import arg
 from tempograd.core.rng import FAR, Stream, bits, keys, split
+from tempograd.core.series import Series
 from tempograd.engine.batching import CELLS, slices
 from tempograd.engine.inputs import is_several, pack_inputs
 from tempograd.engine.predictor import Call
-from tempograd.typing import Array, Inputs, Picker
+from tempograd.typing import Inputs, Picker
 
 BACKGROUND = "background"
 FINE = 22  # bits of a place within a part: with the part and the row, no product leaves 64 bits
@@ -189,7 +190,7 @@ def pooled(call: Call, series: Any, name: str) -> Tensor:
         raise InputError(f"{name} must be of the same inputs as x: {', '.join(packing.names)}.")
     if isinstance(series, dict) and series.keys() == set(packing.names):
         series = {each: series[each] for each in packing.names}
-    packed = pack_inputs(series, names=packing.names)
+    packed = pack_inputs(Series.of(series).x, names=packing.names)
     if packed.packing != packing:
         raise InputError(f"{name} must have the inputs of x, in the same shapes: {', '.join(packing.names)}.")
     return packed.x
@@ -200,14 +201,9 @@ def is_background(baseline: Any) -> bool:
     return isinstance(baseline, str) and baseline == BACKGROUND
 
 
-def in_time_order(background: Inputs, layout: str = "BTD") -> Inputs:
-    """Check other series, of one input or of several, and return them in the order (batch, time, channel)."""
-    if not is_several(background):
-        series = validation.check_series(background, BACKGROUND)
-        return series.transpose(1, 2) if layout == "BDT" else series
-    if isinstance(background, Mapping):
-        return {name: _swapped(each, layout) for name, each in background.items()}
-    return tuple(_swapped(each, layout) for each in cast("tuple[Array, ...]", background))
+def check_background(background: Inputs) -> Inputs:
+    """Refuse other series of one input that are no finite numbers; those of several are checked with x."""
+    return background if is_several(background) else validation.check_series(background, BACKGROUND)
 
 
 def baseline_in_time_order(baseline: Any, layout: str) -> Any:
@@ -221,12 +217,7 @@ def baseline_in_time_order(baseline: Any, layout: str) -> Any:
     if layout != "BDT" or baseline is None or isinstance(baseline, str):
         return baseline
     if isinstance(baseline, Mapping):
-        numbers = (str, int, float, type(None))
-        return {k: each if isinstance(each, numbers) else _swapped(each, layout) for k, each in baseline.items()}
+        series = {name: part for name, part in baseline.items() if getattr(part, "ndim", 0) == 3}
+        return {**baseline, **{name: baseline_in_time_order(part, layout) for name, part in series.items()}}
     tensor = validation.check_numbers(baseline, "baseline")
     return tensor.transpose(-1, -2) if tensor.ndim in {2, 3} else tensor
-
-
-def _swapped(value: Array, layout: str) -> Tensor:
-    tensor = validation.as_tensor(value, BACKGROUND)
-    return tensor.transpose(1, 2) if tensor.ndim == 3 and layout == "BDT" else tensor

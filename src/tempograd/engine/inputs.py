@@ -6,8 +6,10 @@ one step behind all others. What lies between is unobserved, so that nothing ran
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -238,42 +240,49 @@ def pack_inputs(
     names: Sequence[str] = (),
     empty: float | None = 0,
 ) -> Packed:
-    """Check several inputs, with what belongs to each, and lay them out; ``names`` are those of positions."""
-    given = _by_name(x, names)
-    values = {name: _series(value, name, gaps=_has(mask, name, x)) for name, value in given.items()}
-    shapes = {name: _shape(given[name], values[name]) for name in values}
-    packing = Packing.of(shapes, by_name=isinstance(x, Mapping))
+    """Lay out several inputs, as :class:`~tempograd.Series` has them, with the baseline of each.
+
+    ``names`` are those of positions.
+    """
+    by_name = isinstance(x, Mapping)
+    names = list(x) if by_name else names if len(names) == len(x) else [f"x{place}" for place in range(len(x))]
+    inputs, masks, known = (_of_each(part, x, names) for part in (x, mask, raw))
+    values = {name: _series(inputs[name], name, gaps=masks[name] is not None) for name in names}
+    packing = Packing.of({name: tuple(inputs[name].shape[1:]) for name in names}, by_name=by_name)
     counts = {name: len(value) for name, value in values.items()}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise InputError(f"All inputs must have one row per series, got {told} rows.")
+        rows = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise InputError(f"All inputs must have one row per series, got {rows} rows.")
     _warn_of_series_without_channels(packing)
-    masks = _of_each(mask, packing, "mask", whole=False)
-    absent = _of_each(baseline, packing, "baseline", whole=True)
-    observed: list[Tensor | None] = []
-    baselines: list[Tensor] = []
+    observed = packing.occupied().to(values[names[0]].device).expand(len(values[names[0]]), -1, -1).clone()
+    absent, baselines = _baseline_of_each(baseline, packing), []
     for part in packing.parts:
-        series, seen, filled = _completed(part, values[part.name], masks[part.name], absent[part.name], empty)
-        values[part.name] = series
-        observed.append(seen)
-        baselines.append(filled)
-    dtype = values[packing.first.name].dtype
-    for value in values.values():
-        dtype = torch.promote_types(dtype, value.dtype)
+        series = values[part.name]
+        seen = None if masks[part.name] is None else masks[part.name].reshape(series.shape).to(series.device)
+        what = f"baseline of {part.name}"
+        filled = validation.without_gaps(series, seen, _laid(part, absent[part.name], what), what, empty)
+        values[part.name], seen, absence = filled
+        baselines.append(absence)
+        if seen is not None:
+            part.of(observed).copy_(seen)
+    dtype = reduce(torch.promote_types, (value.dtype for value in values.values()))
     packed = packing.pack([value.to(dtype) for value in values.values()])
-    shown = None if raw is None else _packed_raw(raw, packing, values)
-    return Packed(
-        packing,
-        packed,
-        packing.pack([base.to(dtype) for base in baselines]).to(packed),
-        _packed_mask(packing, observed, packed),
-        shown,
-    )
+    shown = None
+    if raw is not None:
+        parts = [values[name] if known[name] is None else known[name] for name in names]
+        parts = [part.to(torch.promote_types(part.dtype, torch.float32)) for part in parts]
+        shapes = [value.shape for value in values.values()]
+        shown = packing.pack(list(map(Tensor.reshape, parts, shapes)), torch.nan)
+    whole = mask is None and bool(observed.all())
+    absent_cells = packing.pack([cells.to(dtype) for cells in baselines]).to(packed)
+    return Packed(packing, packed, absent_cells, None if whole else observed, shown)
 
 
-def _has(mask: Any, name: str, x: Any) -> bool:
-    """Tell whether there is a mask for an input; of a tuple, if there is one for any of them."""
-    return mask is not None and (not isinstance(x, Mapping) or mask.get(name) is not None)
+def _of_each(parts: Any, x: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return what belongs to each input by its name, of a mapping or a tuple like ``x``."""
+    if parts is None:
+        return dict.fromkeys(names)
+    return dict(zip(names, parts.values() if isinstance(x, Mapping) else parts, strict=True))
 
 
 def _warn_of_series_without_channels(packing: Packing) -> None:
@@ -284,142 +293,72 @@ def _warn_of_series_without_channels(packing: Packing) -> None:
             warn("inputs.static", name=part.name, count=part.depth, other=lengths[part.depth])
 
 
-def _by_name(x: Any, names: Sequence[str]) -> dict[str, Any]:
-    if not isinstance(x, Mapping):
-        fallback = [f"x{place}" for place in range(len(x))]
-        return dict(zip(names if len(names) == len(x) else fallback, x, strict=True))
-    if not x:
-        raise InputError("x is an empty mapping: pass at least one input.")
-    for name in x:
-        if not isinstance(name, str):
-            raise InputError(f"The names of the inputs must be text, got {brief(name)}.")
-    return dict(x)
-
-
-def _series(value: Any, name: str, *, gaps: bool) -> Tensor:
+def _series(tensor: Tensor, name: str, *, gaps: bool) -> Tensor:
     """Check one input; static values are series of one step."""
-    tensor = validation.as_tensor(value, name)
-    if tensor.ndim not in {1, 2, 3}:
-        raise InputError(
-            f"{name} must be (batch, time, channel) or, without time, (batch, value), got {tuple(tensor.shape)}."
-        )
-    if not gaps and tensor.is_floating_point() and bool(tensor.isnan().any()):
-        raise InputError(
-            f"{name} holds NaN: pass {arg:series.mask=nan} if that marks what is missing, or put a number there "
-            "and 0 into the mask of this input.",
-            code="series.nan",
-        )
     if not tensor.is_floating_point():
         raise InputError(
             f"{name} must hold floating-point numbers to be explained, got {tensor.dtype}: convert it to "
             f"float32, or pass it as {arg:series.fixed} if it holds categories, lengths or the like."
         )
-    if tensor.ndim == 3:
-        return validation.check_series(tensor, name, gaps=gaps)
-    flat = tensor.reshape(len(tensor), 1, -1) if tensor.numel() else tensor.reshape(len(tensor), 1, 0)
+    if not gaps and bool(tensor.isnan().any()):
+        raise InputError(
+            f"{name} holds NaN: pass {arg:series.mask=nan} if that marks what is missing, or put a number there "
+            "and 0 into the mask of this input.",
+            code="series.nan",
+        )
+    flat = tensor if tensor.ndim == 3 else tensor.reshape(len(tensor), 1, math.prod(tensor.shape[1:]))
     return validation.check_series(flat, name, gaps=gaps)
 
 
-def _shape(given: Any, series: Tensor) -> tuple[int, ...]:
-    """Return the shape of a row as the model takes it."""
-    dimensions = validation.as_tensor(given, "x").ndim
-    if dimensions == 3:
-        return tuple(series.shape[1:])
-    return (series.shape[2],) if dimensions == 2 else ()
-
-
-def _of_each(given: Any, packing: Packing, what: str, *, whole: bool) -> dict[str, Any]:
-    """Return what belongs to each input: by its name or position, or ``whole`` for all alike."""
-    if given is None:
-        return dict.fromkeys(packing.names)
-    if isinstance(given, Mapping):
-        unknown = [name for name in given if name not in packing.names]
-        if unknown:
-            raise InputError(f"{what} names {brief(unknown[0])}: the inputs are {', '.join(packing.names)}.")
-        return {name: given.get(name) for name in packing.names}
-    if isinstance(given, tuple) and len(given) == len(packing.parts):
-        return dict(zip(packing.names, given, strict=True))
-    if whole and (isinstance(given, str) or validation.check_numbers(given, what).ndim == 0):
-        return dict.fromkeys(packing.names, given)
+def _baseline_of_each(baseline: Any, packing: Packing) -> dict[str, Any]:
+    """Return the baseline of each input: by its name or position, or one number or word for all alike."""
+    if isinstance(baseline, Mapping):
+        return {name: _by_input(baseline, packing, "baseline").get(name) for name in packing.names}
+    if isinstance(baseline, tuple) and len(baseline) == len(packing.parts):
+        return dict(zip(packing.names, baseline, strict=True))
+    if baseline is None or isinstance(baseline, str) or validation.check_numbers(baseline, "baseline").ndim == 0:
+        return dict.fromkeys(packing.names, baseline)
     raise InputError(
-        f"{what} must say for each input which it is, got {brief(given)}: write {{{packing.names[0]!r}: …}}."
+        f"baseline must say for each input which it is, got {brief(baseline)}: write {{{packing.names[0]!r}: …}}."
     )
 
 
-def _completed(
-    part: InputPart, series: Tensor, mask: Any, baseline: Any, empty: float | None
-) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Complete mask and baseline of one input, (batch, steps, channels) each."""
-    what = f"baseline of {part.name}"
+def _laid(part: InputPart, baseline: Any, what: str) -> Any:
+    """Bring the baseline of an input into the order (batch, steps, channels); words stay."""
     if part.is_static and isinstance(baseline, str) and baseline == "average":
         raise InputError(
             f"{arg:question.baseline=average} is a mean over time, which {part.name} does not have: pass "
             f"numbers as the {arg:question.baseline} of that input, such as the mean of the training series."
         )
-    if baseline is not None and not isinstance(baseline, str):
-        baseline = _laid(part, baseline, what)
-    seen = None
-    if mask is not None:
-        whose = f"the mask of {part.name}"
-        seen = validation.check_mask(_laid(part, mask, whose), series, whose, part.name)
-    return validation.without_gaps(series, seen, baseline, what, empty)
-
-
-def _laid(part: InputPart, value: Any, what: str) -> Tensor:
-    """Bring what belongs to an input into the order (batch, steps, channels)."""
-    tensor = validation.check_numbers(value, what)
+    if baseline is None or isinstance(baseline, str):
+        return baseline
+    tensor = validation.check_numbers(baseline, what)
     if part.is_static and tensor.ndim == 2:
         return tensor[:, None]
-    if part.shape == () and tensor.ndim == 1:
-        return tensor[:, None, None]
-    return tensor
+    return tensor[:, None, None] if part.shape == () and tensor.ndim == 1 else tensor
 
 
-def _packed_raw(raw: Any, packing: Packing, values: Mapping[str, Tensor]) -> Tensor:
-    """Lay out the values that people know; an input without any has those that the model gets."""
-    given = _of_each(raw, packing, "raw", whole=False)
-    parts = []
-    for part in packing.parts:
-        shown = given[part.name]
-        series = values[part.name]
-        laid = series if shown is None else _laid(part, shown, f"raw of {part.name}")
-        if laid.shape != series.shape:
-            raise InputError(
-                f"raw of {part.name} must have its shape, {tuple(series.shape)}, got {tuple(laid.shape)}."
-            )
-        parts.append(laid.to(torch.promote_types(laid.dtype, torch.float32)))
-    return packing.pack(parts, float("nan"))
-
-
-def _packed_mask(packing: Packing, observed: Sequence[Tensor | None], x: Tensor) -> Tensor | None:
-    """Lay out what was observed; None where that is every cell."""
-    occupied = packing.occupied().to(x.device)
-    if all(seen is None for seen in observed) and bool(occupied.all()):
-        return None
-    mask = occupied.expand(x.shape).clone()
-    for part, seen in zip(packing.parts, observed, strict=True):
-        if seen is not None:
-            mask[:, part.steps, part.channels] = seen.to(x.device)
-    return mask
-
-
-def labels_of_each(
-    given: Any, packing: Packing, what: str, size: Callable[[InputPart], int]
-) -> dict[str, tuple[str, ...] | None]:
-    """Check names that belong to the channels or steps of each input."""
-    each = {} if given is None else given
-    if not isinstance(each, Mapping):
-        each = {packing.first.name: given}
-    _require_known(each, packing, what)
+def _labels_of_channels(labels: Any, packing: Packing, what: str) -> dict[str, tuple[str, ...] | None]:
+    """Check names that belong to the channels of each input."""
+    labels = _by_input(labels, packing, what)
     return {
-        part.name: validation.check_names(each.get(part.name), size(part), f"{what} of {part.name}")
+        part.name: validation.check_names(labels.get(part.name), part.depth, f"{what} of {part.name}")
         for part in packing.parts
     }
 
 
+def _by_input(labels: Any, packing: Packing, what: str) -> dict[str, Any]:
+    """Return names by input: those of one are of the first that has time."""
+    named = {packing.first.name: labels} if not isinstance(labels, Mapping | None) else dict(labels or {})
+    unknown = [name for name in named if name not in packing.names]
+    if unknown:
+        raise InputError(f"{what} names {brief(unknown[0])}: the inputs are {', '.join(packing.names)}.")
+    return named
+
+
 def channel_labels(given: Any, packing: Packing) -> tuple[str, ...]:
     """Name every channel: as people do where they do, and where two would be alike by the input too."""
-    labels = labels_of_each(given, packing, "channels", lambda part: part.depth)
+    labels = _labels_of_channels(given, packing, "channels")
     known = [label for each in labels.values() if each is not None for label in each]
     found: list[str] = []
     for part in packing.parts:
@@ -435,7 +374,7 @@ def unit_labels(given: Any, packing: Packing) -> tuple[str, ...] | None:
     """Name the unit of every channel, empty where nobody said it."""
     if given is None:
         return None
-    labels = labels_of_each(given, packing, "units", lambda part: part.depth)
+    labels = _labels_of_channels(given, packing, "units")
     return tuple(unit for part in packing.parts for unit in labels[part.name] or ("",) * part.depth)
 
 
@@ -444,8 +383,7 @@ def time_labels(given: Any, packing: Packing, count: int) -> Times:
 
     A step has the name that people give it, else its number, and that of static values says what it is.
     """
-    each = {} if given is None else given if isinstance(given, Mapping) else {packing.first.name: given}
-    _require_known(each, packing, "times")
+    each = _by_input(given, packing, "times")
     found = [str(step) for step in range(packing.time)]
     if any(part.is_static for part in packing.parts):
         found[-1] = STATIC
@@ -463,9 +401,3 @@ def time_labels(given: Any, packing: Packing, count: int) -> Times:
         for row, own in zip(rows, labels, strict=True):
             row[part.steps] = own
     return tuple(map(tuple, rows))
-
-
-def _require_known(each: Mapping[str, Any], packing: Packing, what: str) -> None:
-    unknown = [name for name in each if name not in packing.names]
-    if unknown:
-        raise InputError(f"{what} names {brief(unknown[0])}: the inputs are {', '.join(packing.names)}.")

@@ -223,7 +223,7 @@ class Call:
     def adapt(self, model: Model) -> Model:
         """Return the model as a function of series (batch, time, channel) alone; a plain one is itself.
 
-        Where rows matter, :meth:`at` says which they are.
+        Where rows matter, :meth:`Adapted.at` says which they are.
         """
         plain = not self.has_companions and self.pick is None and self.model_layout == "BTD"
         return as_model(model) if plain else Adapted(as_model(model), self)
@@ -234,10 +234,6 @@ class Call:
         if not bool(gaps.any()):
             return replace(self, gaps=None) if self.gaps is not None else self, x
         return replace(self, gaps=gaps), x.masked_fill(gaps, 0)
-
-    def at(self, adapted: Model, rows: Tensor) -> Model:
-        """Return an adapted model as a function of series that are these ``rows`` of all."""
-        return adapted.at(rows) if self.by_row else adapted  # type: ignore[union-attr]  # Adapted, or a realisation
 
     def run(self, model: Model, z: Tensor, rows: Tensor | None = None) -> Any:
         """Call the model with the inputs that lie in ``z`` and what goes with its rows."""

@@ -22,7 +22,7 @@ from tempograd.core.rng import Stream
 from tempograd.core.series import Series
 from tempograd.engine import Ask, Block, Call, fingerprint, frozen
 from tempograd.engine.ask import score_delta
-from tempograd.engine.background import Background, in_time_order, is_background, pooled
+from tempograd.engine.background import Background, check_background, is_background, pooled
 from tempograd.engine.inputs import is_several, pack_inputs
 from tempograd.engine.model import computing, place, trusted
 from tempograd.engine.outputs import AS_THEY_ARE, link_for
@@ -360,7 +360,7 @@ class Explainer(ABC):
             require_torch(adapted)
         output, task, classes = calling.told_of_outputs(adapted, predictor, series, question)
         if question.background is not None:
-            pool = in_time_order(Series.of(question.background).filled)
+            pool = check_background(Series.of(question.background).filled)
             seed, where = validation.check_seed(effort.seed), place(adapted, x)
             background = Background.of(pool, x, call, seed, where, Stream.BACKGROUND)
             baseline = pooled(call, pool, "background").mean(0, keepdim=True, dtype=torch.float64)
@@ -532,7 +532,7 @@ def check_pool(x: Inputs, name: str) -> Inputs:
     """Check series that a method draws from: of one input, or of several, by name or position."""
     if not is_several(x):
         return validation.check_series(x, name=name)
-    pack_inputs(x)  # which says what is wrong
+    pack_inputs(Series.of(x).x)  # which says what is wrong
     return x
 
 
