@@ -409,7 +409,7 @@ def test_every_argument_of_the_call_is_in_the_help_of_explain():
 
 def test_a_model_that_leaves_torch_is_told_which_methods_can_follow():
     rule = lambda z: torch.from_numpy(z.numpy()[:, 0])  # noqa: E731
-    with pytest.raises(ModelError, match=r"numpy array, which has no gradient: .* occlusion or lime"):
+    with pytest.raises(ModelError, match=r"numpy arrays, which have no gradient: .* occlusion or lime"):
         tg.explain(rule, X, output="raw")
     assert (tg.explain(rule, X, "occlusion", output="raw").values[:, 1:] == 0).all()
 
