@@ -426,10 +426,14 @@ def check_names(labels: Iterable[Any] | None, count: int | None, what: str) -> t
         raise InputError(
             f"{what} must be a list of {'' if count is None else f'{count} '}names, got {brief(labels)}."
         )
-    names = tuple(_text(label, what) for label in labels)
+    names = []
+    for label in labels:
+        if isinstance(label, Iterable) and not isinstance(label, (str, bytes)):
+            raise InputError(f"{what} must be names, got {brief(label)} among them.")
+        names.append(label.decode(errors="replace") if isinstance(label, bytes) else str(label))
     if count is not None and len(names) != count:
         raise InputError(f"{what} must have {count} entries, got {len(names)}.")
-    return names
+    return tuple(names)
 
 
 def check_classes(classes: Any, outputs: int | None) -> tuple[str, ...] | None:
@@ -438,11 +442,3 @@ def check_classes(classes: Any, outputs: int | None) -> tuple[str, ...] | None:
     if names is not None and outputs is not None and len(names) != outputs:
         raise InputError(f"classes must hold one name per output of the model, {outputs}, got {len(names)}.")
     return names
-
-
-def _text(label: Any, what: str) -> str:
-    if isinstance(label, bytes):
-        return label.decode(errors="replace")
-    if isinstance(label, Iterable) and not isinstance(label, str):
-        raise InputError(f"{what} must be names, got {brief(label)} among them.")
-    return str(label)
