@@ -392,11 +392,7 @@ def _in_units(sums: Tensors, ratio: Tensor) -> Tensors:
 
 
 def _estimate(
-    displacement: Tensor,
-    change: Tensor,
-    sums: Tensors,
-    observed: Tensor | None = None,
-    unmet: Tensor | None = None,
+    displacement: Tensor, change: Tensor, sums: Tensors, observed: Tensor | None, unmet: Tensor | None
 ) -> Means:
     """Estimate every cell from the sums over its points, in the order of the class's description."""
     unit, seen, on_active, on_effects, on_squares, whole, powers, *of_steps = sums

@@ -96,13 +96,7 @@ class Evidence:
         self.unmet: Tensor | None = None  # :func:`_before`, of the newest stage, (series,)
 
     def extra_points(
-        self,
-        block: Block,
-        z: Tensor,
-        batch: slice,
-        points: int,
-        start: Tensor | None,
-        moving: Tensor | None,
+        self, block: Block, z: Tensor, batch: slice, points: int, start: Tensor | None, moving: Tensor | None
     ) -> tuple[list[Tensor], Tensor | None]:
         """Return what to read beside ``z``, (series, points, time, channel), the stage points of slice ``batch``.
 
@@ -308,12 +302,7 @@ def _various(active: Tensor, points: int) -> Tensor:
 
 
 def _between(
-    effects: Tensors,
-    score: Tensor,
-    missed: Tensor,
-    place: Tensor,
-    noise: Tensor,
-    slight: float,
+    effects: Tensors, score: Tensor, missed: Tensor, place: Tensor, noise: Tensor, slight: float
 ) -> tuple[Tensor, Tensor]:
     """Compare the change between neighbours with what both gradients say of it; return sums and slopes."""
     own, next_step, last_step = effects

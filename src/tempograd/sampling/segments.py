@@ -334,11 +334,7 @@ def _missing(anchor: Tensor, stream: Tensor, sampler: SegmentSampler, drawn: Dra
 
 
 def _misses(
-    sampler: SegmentSampler,
-    when: Tensor,
-    where: Tensor,
-    bounds: Sequence[Tensor],
-    words: Sequence[Tensor],
+    sampler: SegmentSampler, when: Tensor, where: Tensor, bounds: Sequence[Tensor], words: Sequence[Tensor]
 ) -> Drawn:
     """Draw segments that miss step ``when`` of channel ``where``, (…, 1), from three words each, (…, segments)."""
     time, low, high = bounds
