@@ -152,19 +152,12 @@ def _errors(fit: LassoProblem, beta: Tensor, p: Tensor, penalty: Tensor) -> tupl
     idle = scale * (fit.alpha - slope.abs()).clamp(min=0)  # of a move from 0, the penalty swallows as much
     error = torch.where(active, error, (error - idle / LIKELY).clamp(min=0))
     error = torch.where(error.isfinite() & (count - fitted >= SPARE), error, torch.inf)
-    return error, _freedom(residual, p, 1 - fitted / count).expand_as(beta)
-
-
-def _freedom(residual: Tensor, p: Tensor, share: Tensor) -> Tensor:
-    r"""Return the degrees of freedom, (series, 1, problems); fewer where few samples carry the residuals.
-
-    A sum of squares is known as well as the squares are alike, :math:`2 / (\sum r^4 / (\sum r^2)^2 - 1 / n)`,
-    which is :math:`n` for normal residuals. The fit takes its share.
-    """
-    equal = p.square().sum(1, keepdim=True)
-    total = residual.square().sum(1, keepdim=True)
+    # A sum of squares is known as well as the squares are alike, 2 / (sum r^4 / (sum r^2)^2 - 1 / n), which is n
+    # for normal residuals, and less where few samples carry them. The fit takes its share.
+    equal, total = p.square().sum(1, keepdim=True), residual.square().sum(1, keepdim=True)
     uneven = residual.pow(4).sum(1, keepdim=True) / total.square() - equal
-    return share * torch.fmin(2 / uneven.clamp(min=0), 1 / equal)
+    freedom = (1 - fitted / count) * torch.fmin(2 / uneven.clamp(min=0), 1 / equal)
+    return error, freedom.expand_as(beta)
 
 
 def _leverage(p: Tensor, fitted: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:

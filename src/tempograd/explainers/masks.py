@@ -467,6 +467,10 @@ class SharingPart:
         self.learnt = torch.full_like(self.x, 0.5, requires_grad=True)
         self.stream = keys(ask.seed, block.ids, Stream.GATES)
 
+    def term(self, loss: Callable[[int], Tensor]) -> LossTerm:
+        """Return a loss of all that is learnt of these series."""
+        return LossTerm(self.batch.block.rows, [self.learnt, *self.networks.parameters()], loss)
+
     def moved(self) -> Tensor:
         """Return what takes the place of each value, counted from the baseline."""
         replacement: Tensor = self.networks[0](self.centred, self.lengths)
@@ -510,11 +514,7 @@ class SharingMask(LearntMask):
 
     def _terms(self, groups: Sequence[Sequence[SharingPart]]) -> list[list[LossTerm]]:
         """Return the losses of each step of an epoch."""
-        return [[self._term(part) for part in group] for group in groups]
-
-    def _term(self, part: SharingPart) -> LossTerm:
-        leaves = [part.learnt, *part.networks.parameters()]
-        return LossTerm(part.batch.block.rows, leaves, partial(self._loss, part))
+        return [[part.term(partial(self._loss, part)) for part in group] for group in groups]
 
     @abstractmethod
     def _loss(self, part: SharingPart, epoch: int) -> Tensor:
