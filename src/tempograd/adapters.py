@@ -11,7 +11,8 @@ from typing import Any
 from tempograd.core.errors import InputError
 from tempograd.core.findings import arg
 from tempograd.core.validation import PREDICTS, check_choice
-from tempograd.engine.conventions import OfArrays, as_model
+from tempograd.engine.conventions import OfArrays
+from tempograd.engine.predictor import as_model
 from tempograd.typing import Model
 
 __all__ = ["estimator", "from_numpy"]

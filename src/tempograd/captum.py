@@ -25,9 +25,8 @@ from tempograd.core.errors import InputError, MissingExtraError, ModelError, bri
 from tempograd.core.question import Function, Question
 from tempograd.engine import Ask, Block, Call, frozen
 from tempograd.engine.ask import AskProgress
-from tempograd.engine.conventions import as_model
 from tempograd.engine.model import mutable_if_needed
-from tempograd.engine.predictor import Adapted, numbers_of, require_torch
+from tempograd.engine.predictor import Adapted, as_model, numbers_of, require_torch
 from tempograd.explainers.timing import draw_whole
 from tempograd.sampling.integration import GradientPath, Integral
 from tempograd.sampling.segments import warn_of_rare_cells

@@ -20,8 +20,8 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.engine import Call, fingerprint, owner, place
-from tempograd.engine.conventions import as_model
 from tempograd.engine.model import modules_of
+from tempograd.engine.predictor import as_model
 from tests.helpers.models import series
 
 TIME, CHANNELS = 9, 3

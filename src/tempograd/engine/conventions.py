@@ -208,20 +208,3 @@ class Estimator:
         if self.method == "predict_proba":
             return names
         return names[1:] if self.method == "decision_function" and len(names) == 2 else None
-
-
-def as_model(model: Any, method: str | None = None) -> Callable[..., Any]:
-    """Return a model itself, and an estimator as a function of series.
-
-    Examples
-    --------
-    >>> class Mean:
-    ...     def predict(self, x):
-    ...         return x.mean((1, 2))
-    >>> as_model(Mean())(torch.ones(2, 4, 3))
-    array([1., 1.], dtype=float32)
-    """
-    if callable(model) and method is None:
-        return model  # type: ignore[no-any-return]  # callable() does not narrow Any
-    validation.check_model(model)
-    return Estimator(model, method or next(name for name in validation.PREDICTS if hasattr(model, name)))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, get_args, runtime_checkable
 
 import numpy as np
@@ -21,6 +22,7 @@ from tempograd.targets import TargetScore
 from tempograd.typing import Output, Picker
 
 DECLARED = "tempograd_task"  # the attribute by which a model says its task
+LAST = itemgetter(-1)
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
 KEPT = 2**14  # numbers of the first outputs that are kept for a second look
 OUTPUTS: tuple[Output, ...] = get_args(Output)
@@ -52,15 +54,11 @@ class Outputs(NamedTuple):
     target: Literal["predicted", "one", "mean", "none"]
 
 
-def _last(shape: tuple[int, ...]) -> int:
-    return shape[-1]
-
-
 TASKS = {
     "classification": Outputs(
-        "(batch, classes)", lambda shape, _: len(shape) == 1, "probability", _last, "predicted"
+        "(batch, classes)", lambda shape, _: len(shape) == 1, "probability", LAST, "predicted"
     ),
-    "binary": Outputs("(batch, 1)", lambda shape, _: shape == (1,), "probability", _last, "one"),
+    "binary": Outputs("(batch, 1)", lambda shape, _: shape == (1,), "probability", LAST, "one"),
     "multilabel": Outputs("(batch, …)", lambda *_: True, "sigmoid", math.prod, "predicted"),
     "regression": Outputs("(batch, …)", lambda *_: True, "raw", math.prod, "none"),
     "forecast": Outputs("(batch, …)", lambda *_: True, "raw", math.prod, "mean"),
@@ -68,7 +66,7 @@ TASKS = {
         "(batch, time, classes)",
         lambda shape, time: len(shape) < 3 and shape[0] == time,
         "probability",
-        _last,
+        LAST,
         "predicted",
     ),
 }

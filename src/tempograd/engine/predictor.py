@@ -25,7 +25,6 @@ from tempograd.engine.conventions import (
     NO_GRADIENT,
     Estimator,
     OfArrays,
-    as_model,
     as_output,
     picked,
     shape_in_words,
@@ -143,6 +142,23 @@ class WithModules(nn.Module):
         if self._reset is not None:
             self._reset()
         return self._function(*inputs, **named)
+
+
+def as_model(model: Any, method: str | None = None) -> Callable[..., Any]:
+    """Return a model itself, and an estimator as a function of series.
+
+    Examples
+    --------
+    >>> class Mean:
+    ...     def predict(self, x):
+    ...         return x.mean((1, 2))
+    >>> as_model(Mean())(torch.ones(2, 4, 3))
+    array([1., 1.], dtype=float32)
+    """
+    if callable(model) and method is None:
+        return model  # type: ignore[no-any-return]  # callable() does not narrow Any
+    validation.check_model(model)
+    return Estimator(model, method or next(name for name in validation.PREDICTS if hasattr(model, name)))
 
 
 def require_torch(model: Model) -> None:
