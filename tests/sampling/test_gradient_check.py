@@ -465,7 +465,7 @@ def test_the_check_goes_with_its_series_and_into_the_file(tmp_path):
     plain = replace(found, gradient_check=None)
     assert tg.Explanation.load(plain.save(tmp_path / "old.safetensors")).gradient_check is None
     with pytest.raises(InputError, match=r"gradient_check must have shape \(2,\), got \(8,\)"):
-        replace(found[:2], gradient_check=check)
+        replace(found[:2], gradient_check=check).verify()
 
 
 def test_it_depends_on_the_series_alone_and_not_on_batches():
