@@ -147,7 +147,7 @@ def test_the_order_of_axes_and_the_part_of_the_answer_are_said_once(folder, caps
     assert {name: scores[name]["scores"] for name in scores} == {name: s.tolist() for name, s in expected.items()}
     assert main(["report", "e.safetensors", *model, *DATA]) == 0
     assert main(["explain", *model, *said[:3], "1.5", *DATA]) == 1
-    assert "no part '1.5': it holds hidden (batch, 3) and logits (batch, 2)." in capsys.readouterr().err
+    assert "no tensor '1.5': it holds hidden (batch, 3) and logits (batch, 2);" in capsys.readouterr().err
     assert main(["explain", *model, "--set", "pick=logits", *DATA]) == 1
     assert "--set pick is no setting of a method: pass --pick." in capsys.readouterr().err
     sys.modules.pop("first_net")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tempograd.engine import Ask, apply_link, both_logits
-from tempograd.explainers.masks import Groups, LearntMask, LossTerm, Map, over_steps
+from tempograd.explainers.masks import Groups, LearntMask, LossTerm, TensorFunction, over_steps
 from tempograd_paper.released.base import Released
 
 RAW = "the error compares raw outputs, also where the classifier has probabilities"
@@ -15,7 +15,7 @@ LAST_STEP = "of a model with one output per step, the masks explain the last ste
 HARD_LABELS = "probabilities go through softmax once more, and are compared with the most likely class"
 
 
-def hard_label_error(clean: Tensor, output: str, steps: Tensor | None) -> Map:
+def hard_label_error(clean: Tensor, output: str, steps: Tensor | None) -> TensorFunction:
     """0.3.6: cross-entropy of the softmax of probabilities against the most likely class of the clean answer."""
     winner = both_logits(clean[:, None], output).argmax(-1, keepdim=True)
 
@@ -31,7 +31,7 @@ def hard_label_error(clean: Tensor, output: str, steps: Tensor | None) -> Map:
 class ReleasedMask(Released, LearntMask):
     """A mask method with hard labels (0.3.6), and a dense Adam on the mean loss of a batch (0.3.5)."""
 
-    def _distance(self, clean: Tensor, output: str, steps: Tensor | None) -> Map:
+    def _distance(self, clean: Tensor, output: str, steps: Tensor | None) -> TensorFunction:
         known = hard_label_error if "0.3.6" in self.quirks else super()._distance
         return known(clean, output, steps)
 

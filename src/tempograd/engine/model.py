@@ -40,8 +40,8 @@ LARGE = 2**26  # weights; of larger modules no copy is kept
 GROUP = 2**24  # words that are compared or summed at once
 WIDTHS = {1: torch.uint8, 2: torch.int16}  # all others are whole numbers of 32-bit words
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
-GENERATORS = get_args(Generator)
+AnyGenerator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
+GENERATORS = get_args(AnyGenerator)
 PLAIN = {bool, int, float, complex, str, bytes, torch.dtype, torch.device, type(None), type}
 KINDS = tuple(PLAIN)
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
@@ -289,7 +289,7 @@ def _fingerprint(module: nn.Module) -> Callable[[], str]:
     return name
 
 
-def generators(model: Model) -> list[Generator]:
+def generators(model: Model) -> list[AnyGenerator]:
     """Return the generators that a model holds: as attributes of its modules, or within reach of a function."""
     parts = [part for module in modules_of(model) for part in parts_of(module).modules]
     loose = [] if owner(model) is not None else reached(model)
@@ -297,20 +297,20 @@ def generators(model: Model) -> list[Generator]:
     return list({id(each): each for each in held if isinstance(each, GENERATORS)}.values())
 
 
-def shared_generators() -> list[Generator]:
+def shared_generators() -> list[AnyGenerator]:
     """Return those of torch, numpy and Python that all models share."""
     gpus = torch.cuda.default_generators if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
     return [torch.default_generator, np.random.mtrand._rand, random._inst, *gpus]
 
 
-def state_of(generator: Generator) -> Any:
+def state_of(generator: AnyGenerator) -> Any:
     """Return the state of a generator, to be put back or compared."""
     if isinstance(generator, np.random.Generator):
         return generator.bit_generator.state
     return generator.getstate() if isinstance(generator, random.Random) else generator.get_state()
 
 
-def set_state(generator: Generator, state: Any) -> None:
+def set_state(generator: AnyGenerator, state: Any) -> None:
     """Put a state back."""
     if isinstance(generator, np.random.Generator):
         generator.bit_generator.state = state

@@ -1,6 +1,5 @@
 """A few series run once more: whether a model's outputs repeat; and one realisation of models that draw."""
 
-import pickle
 import random
 import warnings
 from collections.abc import Callable
@@ -147,10 +146,10 @@ def _gap(first: Tensor, second: Tensor) -> float:
     return float(gap.amax()) if gap.numel() else 0.0
 
 
-def _random_state(model: Model) -> list[bytes]:
+def _random_state(model: Model) -> list[bytes | str]:
     """Return the state of all generators that a model may use, to be compared with that of another moment."""
     states = map(state_of, [*shared_generators(), *generators(model)])
-    return [pickle.dumps(state.numpy() if isinstance(state, Tensor) else state) for state in states]
+    return [state.numpy().tobytes() if isinstance(state, Tensor) else repr(state) for state in states]
 
 
 class Realisation:

@@ -27,14 +27,14 @@ from tempograd.typing import Contrast, MaskPerturbation, Setting
 
 # How masks are learnt: clean outputs are read once, each series has one loss, Adam takes the steps
 
-Map = Callable[[Tensor], Tensor]
+TensorFunction = Callable[[Tensor], Tensor]
 
 
 class MaskBatch(NamedTuple):
     """Some series that go through the model together, and how far the outputs of others are from theirs."""
 
     block: Block
-    error: Map  # (series, points, time, channel) to (series, points)
+    error: TensorFunction  # (series, points, time, channel) to (series, points)
 
 
 class LossTerm(NamedTuple):
@@ -64,7 +64,7 @@ class LearntMask(Explainer):
     epochs: int  # fields of every such method
     lr: float
 
-    def _distance(self, clean: Tensor, output: str, steps: Tensor | None) -> Map:
+    def _distance(self, clean: Tensor, output: str, steps: Tensor | None) -> TensorFunction:
         r"""Return the distance of raw outputs (series, points, …, class) from the clean ones (series, …, class).
 
         Probabilities are compared by :math:`\mathrm{KL}(p_{clean} \| p)`, whose gradient is that of the
@@ -150,7 +150,7 @@ class LearntMask(Explainer):
 _SHARPEST = 1e-6  # width of the blur at mask 1, as a share of the widest
 
 
-def perturbation(kind: str, block: Block, width: float, dtype: torch.dtype) -> Map:
+def perturbation(kind: str, block: Block, width: float, dtype: torch.dtype) -> TensorFunction:
     """Return the operator of a block: masks (series, areas, time, channel) to perturbed series of that shape.
 
     Only observed values take part in a blend, and only they are replaced. ``width`` is the standard deviation of
@@ -168,7 +168,7 @@ def perturbation(kind: str, block: Block, width: float, dtype: torch.dtype) -> M
     return lambda mask: x[:, None] - (1 - mask) * away  # a + m (x - a) for what to fade to, a
 
 
-def blur(x: Tensor, observed: Tensor, widest: float) -> Map:
+def blur(x: Tensor, observed: Tensor, widest: float) -> TensorFunction:
     r"""Return the blur whose width each mask cell sets itself.
 
     .. math:: \pi(x, m)_{t} = \frac{\sum_{t'} e^{-(t - t')^2 / 2 s^2} x_{t'}}{\sum_{t'} e^{-(t - t')^2 / 2 s^2}},
@@ -211,7 +211,7 @@ _ROUNDING = 1e-6  # (1 - 0.9) * 10 is below 1
 _EQUAL = 1e-4  # Adam's first steps have one length, so that many cells of a mask differ by rounding only
 
 
-def area_term(observed: Tensor, areas: Sequence[float]) -> Map:
+def area_term(observed: Tensor, areas: Sequence[float]) -> TensorFunction:
     r"""Return the sum over series and areas of :math:`\overline{(m - r_a(m))^2}`, over observed cells.
 
     :math:`r_a` is 1 for the largest cells of a mask and 0 for the others, of which there are
@@ -238,7 +238,7 @@ def area_term(observed: Tensor, areas: Sequence[float]) -> Map:
     return term
 
 
-def time_term(observed: Tensor) -> Map:
+def time_term(observed: Tensor) -> TensorFunction:
     r"""Return the sum over series and areas of :math:`\overline{|m_{t+1} - m_t|}`, between observed neighbours."""
     pairs = (observed[:, 1:] & observed[:, :-1])[:, None]
     count = pairs.flatten(1).sum(1).clamp(min=1)
