@@ -656,7 +656,7 @@ class Explanation:
         sizes = dict(zip(("series", "time", "channel"), values.shape, strict=True))
         sizes["steps"] = sizes["time"] if packing is None else packing.first.time
         sizes["looks"] = self.curve_samples.numel() if isinstance(self.curve_samples, Tensor) else 0
-        declared.check_sizes(self, sizes)
+        declared.check_fields(self, sizes)
         validation.check_classes(self.classes, self.n_outputs)
         validation.check_ids(self.ids, len(self))
         validation.check_raw(self.raw, values, self.mask)

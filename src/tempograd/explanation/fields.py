@@ -175,7 +175,7 @@ QUESTION = {"per": "series", "join": _joined_questions}
 # Whether the fields fit each other
 
 
-def check_sizes(record: Any, sizes: Mapping[str, int]) -> None:
+def check_fields(record: Any, sizes: Mapping[str, int]) -> None:
     """Refuse tensors and names that are not of the kind and size that is declared, and numbers that are none."""
     for each in fields(record):
         name, declared, value = each.name, each.metadata, getattr(record, each.name)
