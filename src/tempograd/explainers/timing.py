@@ -270,7 +270,7 @@ class Timing(Explainer):
             where = f"of series of {counted(setting.time, 'step')} and {counted(channels, 'channel')}"
             raise SettingError(
                 f"{setting} fix step {rare.argmax()} {where} (almost) always, so nothing can be said of it: "
-                "hold less, or use shorter segments."
+                f"try {complete(setting.time, channels, None, None, None, longest)}, the default."
             )
         turns = float(active[0]) * self.n_samples
         if self._examined and setting.single and round(turns, 6) < 1:
