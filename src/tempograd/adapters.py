@@ -8,8 +8,7 @@ whatever it would make of tensors.
 from collections.abc import Callable
 from typing import Any
 
-from tempograd.core.errors import InputError
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, arg
 from tempograd.core.validation import PREDICTS, check_choice
 from tempograd.engine.conventions import OfArrays
 from tempograd.engine.predictor import as_model

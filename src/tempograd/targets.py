@@ -23,8 +23,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import DataError, InputError, UnknownNameError, brief
-from tempograd.core.findings import arg
+from tempograd.core.errors import DataError, InputError, UnknownNameError, arg, brief
 from tempograd.typing import Picker
 
 __all__ = [

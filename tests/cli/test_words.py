@@ -10,8 +10,7 @@ import pytest
 
 import tempograd
 from tempograd.cli import main, make_parser
-from tempograd.core.errors import UnknownNameError, closest
-from tempograd.core.findings import MARKED, said
+from tempograd.core.errors import MARKED, UnknownNameError, closest, said
 from tempograd.models import build, save_model
 
 SOURCES = Path(tempograd.__file__).parent

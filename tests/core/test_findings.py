@@ -9,7 +9,7 @@ import torch
 
 import tempograd as tg
 from tempograd.core import errors
-from tempograd.core.findings import SAYS, Finding, arg, said
+from tempograd.core.errors import SAYS, Finding, arg, said
 
 EXAMPLES = {
     "task.classes": {"columns": 3},

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tempograd.core.errors import InputError
-from tempograd.core.stamps import check_times, shared_times
+from tempograd.core.series import check_times, shared_times
 
 HOURS = pd.date_range("2026-01-31 22:00", periods=3, freq="h")
 WRITTEN = ("2026-01-31 22:00", "2026-01-31 23:00", "2026-02-01 00:00")

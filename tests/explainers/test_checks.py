@@ -2,7 +2,7 @@
 
 import pytest
 
-from tempograd.core.checks import run_checks
+from tempograd.core.errors import run_checks
 from tempograd.explainers.checks import PLAIN, QUESTION
 
 ASKED = {"method": "timing", "facts": PLAIN} | dict.fromkeys(

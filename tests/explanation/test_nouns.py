@@ -10,8 +10,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 import tempograd as tg
-from tempograd.core.errors import DataError
-from tempograd.core.findings import Finding, arg
+from tempograd.core.errors import DataError, Finding, arg
 from tempograd.explanation.files import checksum
 from tests.helpers.models import Recurrent, linear, series
 

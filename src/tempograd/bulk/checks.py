@@ -12,8 +12,7 @@ from torch import nn
 from tempograd.bulk.sources import ArrayBatch, Columns, as_array, is_streamed
 from tempograd.bulk.table import RESULTS
 from tempograd.core import validation
-from tempograd.core.errors import InputError, brief, listed
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, arg, brief, listed
 from tempograd.data import Series
 from tempograd.engine.inputs import is_several
 from tempograd.engine.predictor import Predictor

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempograd.bulk.sources import ArrayBatch, Columns, Fragment
-from tempograd.core.errors import DataError, InputError, listed, quote, short_path
-from tempograd.core.findings import arg
+from tempograd.core.errors import DataError, InputError, arg, listed, quote, short_path
 from tempograd.data import Series, read_series
 from tempograd.data.readers.csv_file import CsvTable
 from tempograd.data.readers.pivot import ColumnRoles, ReadOptions, find_roles

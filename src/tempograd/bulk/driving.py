@@ -14,8 +14,7 @@ from tempograd.bulk.repeats import keys_of, refusal, refuse_repeats, refuse_two_
 from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
 from tempograd.bulk.sources import Fragment
-from tempograd.core.errors import LONGEST, DataError, WarningCounts, one_line
-from tempograd.core.findings import arg
+from tempograd.core.errors import LONGEST, DataError, WarningCounts, arg, one_line
 from tempograd.core.progress import Advance, progress_bar
 
 Attempts = Callable[[Iterable[Fragment], Callable[[int], None]], Iterator[Attempt]]  # and who hears of progress

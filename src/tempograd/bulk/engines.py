@@ -22,8 +22,7 @@ import torch
 from tempograd.bulk.folder import DATA
 from tempograd.bulk.sources import Fragment
 from tempograd.bulk.worker import Outcome, Worker
-from tempograd.core.errors import OutputError, TempogradError
-from tempograd.core.findings import arg
+from tempograd.core.errors import OutputError, TempogradError, arg
 from tempograd.core.io import PREFIX
 from tempograd.core.progress import leave_quietly
 

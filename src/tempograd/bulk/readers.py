@@ -20,8 +20,7 @@ from tempograd.bulk.sources import (
     open_parquet,
 )
 from tempograd.bulk.step_times import LONG_ROWS, StepTimes, apart_fault
-from tempograd.core.errors import DataError, InputError, brief, listed, quote, short_path
-from tempograd.core.findings import arg
+from tempograd.core.errors import DataError, InputError, arg, brief, listed, quote, short_path
 from tempograd.core.series import text_key
 
 NO_ID = "A series has no id: the column of the ids holds an empty cell."

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempograd.bulk.sources import Columns, Fragment, arrow, open_parquet
-from tempograd.core.errors import DataError, InputError, one_line, quote, short_path
-from tempograd.core.findings import arg
+from tempograd.core.errors import DataError, InputError, arg, one_line, quote, short_path
 from tempograd.data.readers.columns import Text
 from tempograd.data.readers.pivot import Fault, gap_fault, parse_times
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from tempograd.bulk.readers import ReadRows
 from tempograd.bulk.sources import arrow
+from tempograd.core.errors import said
 from tempograd.core.estimate import GradientCheck
-from tempograd.core.findings import said
 from tempograd.explanation import Explanation, diagnostics
 from tempograd.views.series import sizes
 

@@ -15,8 +15,7 @@ from torch import Tensor
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.sources import Columns
 from tempograd.core import validation
-from tempograd.core.errors import DataError, InputError
-from tempograd.core.findings import arg
+from tempograd.core.errors import DataError, InputError, arg
 from tempograd.core.io import load, write_atomically
 from tempograd.engine import Call
 from tempograd.explainers import EXPLAINERS, Explainer

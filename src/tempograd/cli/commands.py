@@ -29,12 +29,11 @@ from tempograd.cli.summary import (
     warn_of_padding,
     warn_of_several_baselines,
 )
-from tempograd.core.errors import InputError, TempogradError, brief, quote, short_path, warn
-from tempograd.core.findings import SETTINGS
+from tempograd.core.errors import SETTINGS, InputError, TempogradError, brief, quote, short_path, warn
 from tempograd.core.formatting import alike, table, with_error
 from tempograd.core.io import EXPLANATION, MODEL, REPORT
 from tempograd.core.registry import Registry
-from tempograd.core.stamps import is_nested
+from tempograd.core.series import is_nested
 from tempograd.core.validation import check_int, lengths
 from tempograd.data import DATASETS, Series, load_dataset
 from tempograd.engine.predictor import Predictor

@@ -1,23 +1,202 @@
-"""Every error and warning this library raises on purpose, and values as their messages show them."""
+r"""Every error, warning and finding: a code and its data in each reader's words, and values as messages show them.
+
+A sentence marks the arguments that it names with their noun, in an f-string or in a row of :data:`SAYS` alike,
+``f"pass {arg:series.mask=nan}"``: Python reads ``tg.Series(x, mask='nan')``, the command line ``--missing mask``.
+"""
 
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from os import PathLike, fspath
 from reprlib import Repr
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
-
-if TYPE_CHECKING:
-    from tempograd.core.findings import Finding
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 T = TypeVar("T")
 WIDTH = 60  # characters of a message that a value may take
 LONGEST = 300  # characters of a message, which people read in a terminal
 FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
+Severity = Literal["refusal", "warning", "assumption"]
+Dialect = Literal["python", "shell"]
+
+MARKED = re.compile(r"\{arg:(\w+)\.(\w+)(?:=([^}]*))?\}")  # an argument, until it is known who reads it
+NOUNS = {"series": "tg.Series(x, {})", "predictor": "tg.Predictor(model, {})"}
+SETTINGS = ("n_samples", "n_steps", "tolerance")  # of methods, that have options of their own
+OPTIONS = {"predictor.layout": "--model-layout", "question.batch_size": "--batch"}
+OPTION_VALUES = {"tg.targets.mean()": "mean", "None": "none"}
+# Arguments whose two spellings have nothing in common: Python's, the command line's.
+SPELLINGS = {
+    "explain.fit": (
+        "call explainer.fit(model, series), which returns a new one, or pass background= to tg.explain",
+        "pass --background",
+    ),
+    "load.model": ("tg.load_model", "--model"),
+    "load.weights=…": ("tg.load_model('module:callable', weights='…')", "--model module:callable --weights …"),
+    "run.faults": ("open_run(…).faults()", "'tempograd runs FOLDER'"),
+    "run.failures": ("open_run(…).failures()", "'tempograd runs FOLDER'"),
+    "predictor.layout": ("tg.Predictor(layout=)", "--model-layout"),
+    "series.layout": ("tg.Series(layout=)", "(series, time, channel)"),
+    "series.layout=BDT": ("tg.Series(x, layout='BDT')", "a file written as (series, time, channel)"),
+    "series.truth": ("truth=", "--data with an array truth"),
+    "series.truth=…": ("tg.Series(x, truth=…)", "--data with an array truth"),
+    "series.x": ("x=", "--data"),
+    "tune.grid": (", or pass grid= with settings of your own", ""),
+    "series.lengths=padded": ("series.padded()", "--lengths padded"),
+    "series.mask=nan": ("tg.Series(x, mask='nan')", "--missing mask"),
+}
+LITERAL = re.compile(r"-?[\d.]+(e-?\d+)?|None|True|False|[\[({\"'].*|.*[(….].*|\w+\.\w.*")
+
+# What is said of each code: what is the matter, and what to do.
+SAYS = {
+    # assumptions
+    "task.classes": "The model's {columns} outputs were read as scores of classes: pass "
+    "{arg:predictor.task=classification} if they are, {arg:predictor.task=multilabel} for one logit per label, or "
+    "{arg:predictor.task=forecast} or {arg:predictor.task=regression} for numbers as they are.",
+    "target.predicted": "The predicted class of each series was explained: pass {arg:question.target} for "
+    "another.",
+    "target.label": "The most probable label of each series was explained: pass {arg:question.target} for "
+    "another.",
+    "target.one": "The probability of class 1 was explained: pass {arg:question.target=0} for its complement.",
+    "target.mean": "No target was given, so the mean of the forecast's {outputs} outputs, of shape {shape} for a "
+    "series, was explained: pass {arg:question.target={example}} for one of them, or "
+    "{arg:question.target=tg.targets.mean()} to confirm the mean.",
+    "baseline.zero": "Values were compared with 0: pass {arg:question.baseline=average} for each channel's mean, "
+    "or a baseline of your own.",
+    "series.lengths": "The series have {count} different lengths, {least} to {most} steps: the model was called "
+    "with each length by itself, and steps after the end of a series were masked. If it was trained on padded "
+    "series, pass {arg:series.lengths=padded}.",
+    # what the model does
+    "model.sigmoid": "The model ends with a sigmoid, and another function was applied to what it returns: pass "
+    "{arg:question.output=raw}, or {arg:question.output=probability} if that was meant.",
+    "model.stochastic": "The model is stochastic: repeated calls on the same series differ, so the scores contain "
+    "that noise. Pass {arg:question.draws=32} to average over its random numbers, with an error.",
+    "model.mixes": "The model's answer to a series depends on the other series of its batch or on its place "
+    "among them, and so do the scores: pass a function that calls it with one series at a time.",
+    "model.alone": "The model's answer to a series depends on the other series of its batch or on its place "
+    "among them, so each was run by itself, which takes longer: look for statistics over the batch or a "
+    "positional encoding along it. With {arg:question.batch_size} batches are run all the same.",
+    "gradient.wrong": "{problem}.",
+    # what makes no difference, or too little
+    "draws.unused": "{arg:question.draws={draws}} makes no difference: the model's outputs for the same series do "
+    "not vary.",
+    "target.unused": "{method} explains the whole output of the model: {arg:question.target} makes no difference "
+    "to its scores.",
+    "cells.rare": "With {setting} {cell} is active in only {active} of {samples} samples on average: expect large "
+    "errors there; use {arg:method.n_samples={enough}} or {instead}.",
+    "pool.missing": "{caveat}, so its scores are those of integrated_gradients: pass {arg:question.background} "
+    "with other series, such as training series.",
+    "pool.unused": "{caveat}, so its scores are those of integrated_gradients: leave {arg:question.baseline} out, "
+    "and it draws from the background.",
+    "deep_lift.residual": "{caveat} {share} of the change of the prediction over: captum cannot rescale {reason}, "
+    "or the gradient is not that of the prediction. Use integrated_gradients, whose scores sum to it, or whose "
+    "verdict tells that they cannot.",
+    "lime.stopped": "A Lasso problem of LIME did not converge in {iterations} iterations: use more samples or a "
+    "larger alpha.",
+    "inputs.static": "{name} is taken for {count} static values, and {other} has as many steps: if {name} is a "
+    "series of one channel, write [..., None] behind it, and {arg:predictor.layout=BT} if the model takes it "
+    "without that axis.",
+    "series.frame": "The data frame was read as {count} series of {steps} steps with the channels {channels}: "
+    "tg.read_series(frame, id=…, time=…, channels=…) reads it otherwise.",
+}
+
+
+class _Argument:
+    """Marks an argument in a text: ``f"{arg:noun.name=value}"``, or without a value."""
+
+    def __format__(self, spec: str) -> str:
+        return f"{{arg:{spec}}}"
+
+
+arg = _Argument()
+
+
+def said(text: str, dialect: Dialect = "python") -> str:
+    r"""Return a text with its marked arguments as a reader writes them; a noun is written out once.
+
+    Examples
+    --------
+    >>> text = f"pass {arg:method.n_samples=170} or {arg:series.mask=nan}; {arg:question.target} chooses"
+    >>> print(said(text), said(text, "shell"), sep="\n")
+    pass n_samples=170 or tg.Series(x, mask='nan'); target= chooses
+    pass --n-samples 170 or --missing mask; --target chooses
+    >>> said(f"pass {arg:predictor.task=binary} or {arg:predictor.task=regression}, {arg:method.rule=left}")
+    "pass tg.Predictor(model, task='binary') or task='regression', rule='left'"
+    """
+    written_out: set[str] = set()
+
+    def written(marked: "re.Match[str]") -> str:
+        noun, name, value = marked.groups()
+        for spec in (marked[0][5:-1], f"{noun}.{name}=…"):
+            if spec in SPELLINGS:
+                return SPELLINGS[spec][dialect == "shell"].replace("…", value or "…")
+        if dialect == "shell":
+            return _option(noun, name, value)
+        if value is None:
+            return f"{name}="
+        argument = f"{name}={value if LITERAL.fullmatch(value) else repr(value)}"
+        if noun in written_out:
+            return argument
+        written_out.add(noun)
+        return NOUNS.get(noun, "{}").format(argument)
+
+    return MARKED.sub(written, text)
+
+
+def _option(noun: str, name: str, value: str | None) -> str:
+    """Return an argument as the command line has it."""
+    if noun == "method" and name not in SETTINGS:
+        return name if value is None else f"--set {name}={value}"
+    option = OPTIONS.get(f"{noun}.{name}", f"--{name.replace('_', '-')}")
+    if value is None or value == "True":
+        return option
+    return f"{option} {OPTION_VALUES.get(value, value).strip('()').replace(', ', ',')}"
+
+
+class Finding:
+    """Something that a call found out, or refused.
+
+    Attributes
+    ----------
+    code : str
+        What it is, ``"noun.matter"``.
+    severity : {"refusal", "warning", "assumption"}
+        How it comes: as an error, as a warning, or in a list.
+    data : mapping
+        The numbers and names in it.
+    text : str
+        The sentence, its arguments marked; by default that of the row of :data:`SAYS`.
+    """
+
+    code: str
+    severity: Severity
+    data: Mapping[str, Any]
+    text: str
+
+    def __init__(
+        self, code: str, severity: Severity, data: Mapping[str, Any] = MappingProxyType({}), text: str = ""
+    ) -> None:
+        if not text and severity != "refusal":  # which is written where it is raised
+            text = SAYS[code].format(arg=arg, **data)
+        vars(self).update(code=code, severity=severity, data=dict(data), text=text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Finding) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return f"Finding({', '.join(map(repr, vars(self).values()))})"
+
+    def say(self, dialect: Dialect = "python") -> str:
+        """Return the sentence in the words of a reader."""
+        return said(self.text, dialect)
+
+    def __str__(self) -> str:
+        return self.say()
 
 
 class TempogradError(Exception):
@@ -39,8 +218,6 @@ class TempogradError(Exception):
     default_code: ClassVar[str] = "error"
 
     def __init__(self, message: object = "", *, code: str | None = None, **data: object) -> None:
-        from tempograd.core.findings import Finding  # noqa: PLC0415  # dataclasses, which help does not need
-
         self.finding = Finding(code or self.default_code, "refusal", data, one_line(str(message), None))
         super().__init__(self.finding.say())
 
@@ -128,9 +305,7 @@ class TempogradWarning(UserWarning):
         What it is about, which says itself in the words of Python and of the command line.
     """
 
-    def __init__(self, finding: "Finding | str" = "") -> None:
-        from tempograd.core.findings import Finding  # noqa: PLC0415  # dataclasses, which help does not need
-
+    def __init__(self, finding: Finding | str = "") -> None:
         self.finding = finding if isinstance(finding, Finding) else Finding("warning", "warning", text=finding)
         super().__init__(self.finding.say())
 
@@ -212,31 +387,29 @@ def are_counted() -> bool:
     return _counting.get() is not None
 
 
-_collecting: "ContextVar[list[Finding] | None]" = ContextVar("tempograd_findings", default=None)
+_collecting: ContextVar[list[Finding] | None] = ContextVar("tempograd_findings", default=None)
 
 
-def collect_findings() -> "list[Finding]":
+def collect_findings() -> list[Finding]:
     """Return an empty list, which what is noted in this thread goes to until the next such list."""
     findings: list[Finding] = []
     _collecting.set(findings)
     return findings
 
 
-def note(finding: "Finding") -> None:
+def note(finding: Finding) -> None:
     """Put a finding on the list of the explanation that is being made, once."""
     findings = _collecting.get()
     if findings is not None and finding not in findings:
         findings.append(finding)
 
 
-def warn(message: "str | Finding", **data: object) -> None:
+def warn(message: str | Finding, **data: object) -> None:
     """Warn at the line that called the library, however deep inside it this is; the explanation keeps it too.
 
-    ``message`` is a finding, the code of a row of :data:`tempograd.core.findings.SAYS` with its ``data``, or a
+    ``message`` is a finding, the code of a row of :data:`SAYS` with its ``data``, or a
     sentence.
     """
-    from tempograd.core.findings import SAYS, Finding  # noqa: PLC0415  # dataclasses, which help does not need
-
     if isinstance(message, Finding):
         finding = message
     elif message in SAYS:
@@ -397,3 +570,54 @@ def _array(value: Any) -> str:
     kind, dtype = type(value).__name__, str(getattr(value, "dtype", "")).removeprefix("torch.")
     article = "an" if kind[:1].lower() in "aeiou" or kind == "ndarray" else "a"
     return f"{article} {kind} of shape {tuple(map(int, shape))}{f' and {dtype}' if dtype else ''}"
+
+
+class Check(NamedTuple):
+    """One row.
+
+    Attributes
+    ----------
+    code : str
+        Of the refusal.
+    fields : tuple of str
+        What ``holds`` is called with, by name.
+    holds : callable
+        Whether all is well.
+    says, fix : str
+        What is the matter and what to do: templates of the fields, arguments marked.
+    example : mapping
+        Values of the fields that are refused.
+    error : type
+        What is raised.
+    """
+
+    code: str
+    fields: tuple[str, ...]
+    holds: Callable[..., bool]
+    says: str
+    fix: str
+    example: Mapping[str, Any]
+    error: type[TempogradError] = InputError
+
+    def refusal(self, facts: Mapping[str, Any]) -> TempogradError:
+        """Return the error for values that are refused; texts are shown as they are, other values briefly."""
+        shown = {name: facts[name] for name in self.fields}
+        words = {name: value if name == "method" else brief(value) for name, value in shown.items()}
+        return self.error(f"{self.says}: {self.fix}.".format(arg=arg, **words), code=self.code)
+
+
+def run_checks(checks: Iterable[Check], facts: Mapping[str, Any]) -> None:
+    """Refuse the first row that does not hold of the facts.
+
+    Examples
+    --------
+    >>> positive = Check("k.size", ("k",), lambda k: k > 0, "k is {k}", "pass a count above 0", {"k": 0})
+    >>> run_checks([positive], {"k": 3})
+    >>> run_checks([positive], {"k": 0})
+    Traceback (most recent call last):
+    ...
+    tempograd.core.errors.InputError: k is 0: pass a count above 0.
+    """
+    for check in checks:
+        if not check.holds(*(facts[name] for name in check.fields)):
+            raise check.refusal(facts)

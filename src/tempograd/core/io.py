@@ -15,8 +15,16 @@ import safetensors
 from safetensors import SafetensorError
 from torch import Tensor
 
-from tempograd.core.errors import DataError, InputError, OutputError, TempogradError, brief, one_line, short_path
-from tempograd.core.findings import arg
+from tempograd.core.errors import (
+    DataError,
+    InputError,
+    OutputError,
+    TempogradError,
+    arg,
+    brief,
+    one_line,
+    short_path,
+)
 from tempograd.core.progress import uninterrupted
 from tempograd.core.validation import unexpanded
 

@@ -17,8 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.core.errors import InputError, SettingError, brief
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, SettingError, arg, brief
 
 ROWS = 4096  # series looked at at once, so that a memory-mapped array is never read whole
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -105,7 +105,7 @@ def load_dataset(
     except UnknownNameError as error:
         if not DATASETS.offers:  # no other package brings any
             error.args = (f"{error} {MORE}",)
-            error.finding = replace(error.finding, text=f"{error.finding.text} {MORE}")
+            error.finding.text += f" {MORE}"
         raise
     return loader(root=None if folder is None else _folder(folder), variant=variant, fold=fold)
 

@@ -11,9 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.core import validation
-from tempograd.core.checks import run_checks
-from tempograd.core.errors import InputError, ModelError
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, ModelError, arg, run_checks
 from tempograd.core.question import Question
 from tempograd.engine.background import LOOKED, LOOKS, Background, Block, pooled
 from tempograd.engine.batching import DEFAULT, Batching, suits_cpu

@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, arg
 from tempograd.core.rng import FAR, Stream, bits, keys, split
 from tempograd.core.series import Series
 from tempograd.engine.batching import CELLS, slices

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import ModelError, brief
-from tempograd.core.findings import arg
+from tempograd.core.errors import ModelError, arg, brief
 from tempograd.typing import Task
 
 SOME = 8  # parts of an output that a sentence names

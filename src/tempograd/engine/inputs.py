@@ -16,9 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, brief, warn
-from tempograd.core.findings import arg
-from tempograd.core.stamps import check_times, is_nested
+from tempograd.core.errors import InputError, arg, brief, warn
+from tempograd.core.series import check_times, is_nested
 from tempograd.typing import Times
 
 FUTURE, PAST = ("future", "decoder"), ("past", "histor", "encoder")  # what names of inputs say of their place

@@ -11,9 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.core import validation
-from tempograd.core.checks import Check
-from tempograd.core.errors import InputError, ModelError, UnknownNameError, brief
-from tempograd.core.findings import arg
+from tempograd.core.errors import Check, InputError, ModelError, UnknownNameError, arg, brief
 from tempograd.engine.batching import Batching
 from tempograd.engine.cuda import host_copy
 from tempograd.engine.model import Model, owner, undisturbed_by_others

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as nn_module
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, ModelError, TempogradError, brief
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, ModelError, TempogradError, arg, brief
 from tempograd.core.series import has_rows
 from tempograd.engine.batching import out_of_memory
 from tempograd.engine.conventions import (

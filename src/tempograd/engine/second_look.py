@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.core.errors import InputError
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, arg
 from tempograd.engine.model import (
     Model,
     generators,

@@ -12,10 +12,17 @@ import torch
 from torch import Tensor
 
 from tempograd.core import settings, validation
-from tempograd.core.checks import run_checks
-from tempograd.core.errors import DataError, InputError, collect_findings, short_path, silenced, warn
+from tempograd.core.errors import (
+    DataError,
+    InputError,
+    arg,
+    collect_findings,
+    run_checks,
+    short_path,
+    silenced,
+    warn,
+)
 from tempograd.core.estimate import Estimate
-from tempograd.core.findings import arg
 from tempograd.core.question import Effort, Question
 from tempograd.core.registry import Registry
 from tempograd.core.rng import Stream

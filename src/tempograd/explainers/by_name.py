@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tempograd.core.errors import InputError, TempogradError, UnknownNameError, brief
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, TempogradError, UnknownNameError, arg, brief
 from tempograd.core.question import Effort, Question
 from tempograd.core.series import Series
 from tempograd.engine.background import is_background

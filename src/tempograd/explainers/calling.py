@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.core.errors import InputError, are_counted, listed, note, quote, warn
-from tempograd.core.findings import Finding, arg
+from tempograd.core.errors import Finding, InputError, are_counted, arg, listed, note, quote, warn
 from tempograd.core.question import Question
 from tempograd.core.series import Series
 from tempograd.core.validation import unexpanded

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from tempograd.core.checks import Check
+from tempograd.core.errors import Check
 from tempograd.engine.background import is_background
 from tempograd.engine.outputs import STEPS
 

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tempograd.core.errors import InputError, ModelError
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, ModelError, arg
 from tempograd.engine import Model, owner
 from tempograd.engine.model import spare
 from tempograd.engine.outputs import predict

@@ -13,9 +13,8 @@ from torch.nn.functional import normalize, pad
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from tempograd.core import settings, validation
-from tempograd.core.errors import InputError
+from tempograd.core.errors import InputError, arg
 from tempograd.core.estimate import Estimate
-from tempograd.core.findings import arg
 from tempograd.core.optimisers import Adam
 from tempograd.core.progress import Advance, progress_bar
 from tempograd.core.rng import Stream, keys, normal, split

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from tempograd.core import settings, validation
-from tempograd.core.errors import ModelError, SettingError
+from tempograd.core.errors import ModelError, SettingError, arg
 from tempograd.core.estimate import Estimate
-from tempograd.core.findings import arg
 from tempograd.core.rng import Stream, fold_in, keys, randint
 from tempograd.engine import Ask, Block, Prefixes, slices
 from tempograd.engine.ask import with_targets

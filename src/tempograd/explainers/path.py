@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from tempograd.core import settings, validation
-from tempograd.core.errors import InputError, SettingError, warn
+from tempograd.core.errors import InputError, SettingError, arg, warn
 from tempograd.core.estimate import Estimate
-from tempograd.core.findings import arg
 from tempograd.core.rng import FAR, Stream, bits, fold_in, keys, normal, randint
 from tempograd.engine import Ask, Block
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_pool, check_training

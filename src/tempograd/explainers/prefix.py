@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.core import settings, validation
-from tempograd.core.errors import InputError, ModelError, brief
+from tempograd.core.errors import InputError, ModelError, arg, brief
 from tempograd.core.estimate import Estimate
-from tempograd.core.findings import arg
 from tempograd.core.optimisers import Adam
 from tempograd.core.progress import progress_bar
 from tempograd.core.rng import Stream, fold_in, keys, normal, randint

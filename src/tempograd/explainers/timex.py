@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tempograd.core import settings, validation
-from tempograd.core.errors import InputError, ModelError, brief
+from tempograd.core.errors import InputError, ModelError, arg, brief
 from tempograd.core.estimate import Estimate
-from tempograd.core.findings import arg
 from tempograd.core.optimisers import AdamW
 from tempograd.core.progress import progress_bar
 from tempograd.engine import Ask, Batching, Block, both_logits, frozen, place

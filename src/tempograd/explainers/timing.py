@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import settings, validation
-from tempograd.core.errors import SettingError
+from tempograd.core.errors import SettingError, arg
 from tempograd.core.estimate import Estimate
-from tempograd.core.findings import arg
 from tempograd.core.formatting import counted
 from tempograd.core.rng import FAR, Stream, fold_in, keys, split
 from tempograd.engine import Ask, Block

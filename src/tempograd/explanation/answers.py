@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tempograd.core.errors import MissingExtraError
 from tempograd.core.formatting import alike, table
-from tempograd.core.stamps import is_nested
+from tempograd.core.series import is_nested
 from tempograd.typing import Times
 
 if TYPE_CHECKING:

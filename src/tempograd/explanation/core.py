@@ -13,12 +13,10 @@ import torch
 from torch import Tensor
 
 from tempograd.core import stats, validation
-from tempograd.core.errors import InputError, brief, listed, printable, warn
+from tempograd.core.errors import Finding, InputError, brief, listed, printable, warn
 from tempograd.core.estimate import GradientCheck, relative_error
-from tempograd.core.findings import Finding
 from tempograd.core.question import Question
-from tempograd.core.series import Series, text_key
-from tempograd.core.stamps import check_times, is_nested
+from tempograd.core.series import Series, check_times, is_nested, text_key
 from tempograd.engine import Call, Model, fingerprint
 from tempograd.engine.outputs import class_count, written
 from tempograd.explanation import fields as declared

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError
+from tempograd.core.errors import Dialect, InputError, arg, said
 from tempograd.core.estimate import LOOKED, Found, GradientCheck, hidden
-from tempograd.core.findings import Dialect, arg, said
 from tempograd.core.formatting import counted, percent
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from torch import Tensor
 from tempograd.core.errors import InputError, brief
 from tempograd.core.estimate import GradientCheck
 from tempograd.core.question import Question
-from tempograd.core.series import Series, has_rows
-from tempograd.core.stamps import is_nested
+from tempograd.core.series import Series, has_rows, is_nested
 from tempograd.engine import Call
 
 Metadata = dict[str, Any]

@@ -22,12 +22,11 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from tempograd.core.errors import DataError, InputError, TempogradError, brief, printable
+from tempograd.core.errors import DataError, Finding, InputError, TempogradError, brief, printable
 from tempograd.core.estimate import GradientCheck
 from tempograd.core.io import EXPLANATION, read_tensors, shrunk, write_atomically
 from tempograd.core.question import Question
-from tempograd.core.series import Series
-from tempograd.core.stamps import is_nested
+from tempograd.core.series import Series, is_nested
 from tempograd.core.validation import check_flag
 from tempograd.engine import Call
 from tempograd.explanation.fields import NUMBERS
@@ -137,7 +136,7 @@ def decoded(value: Any, hint: Any) -> Any:
                 return decoded(value, part)
     elif kind is tuple and isinstance(value, list):
         return tuple(decoded(part, parts[0]) for part in value)
-    elif is_dataclass(kind) and isinstance(value, dict):
+    elif (is_dataclass(kind) or kind is Finding) and isinstance(value, dict):
         known = {name: decoded(value[name], part) for name, part in get_type_hints(kind).items() if name in value}
         return kind(**known)  # type: ignore[operator]  # a class
     elif isinstance(value, str) and (kind is str or (kind is Literal and value in parts)):
@@ -272,7 +271,7 @@ def write_explanations(
         for name, tensor in tensors.items()
     }
     try:
-        content = json.dumps(plain, default=asdict)
+        content = json.dumps(plain, default=lambda part: vars(part) if isinstance(part, Finding) else asdict(part))
         header = {"tempograd": content, "shapes": json.dumps(shapes), "schema": str(SCHEMA)}
     except (TypeError, ValueError) as error:
         raise InputError(f"The explanation's facts cannot be written as JSON: {brief(error)}.") from error

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.core.stamps import shared_times
+from tempograd.core.series import shared_times
 from tempograd.core.stats import t_quantile
 from tempograd.data import Series
 from tempograd.explanation import Explanation

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, SettingError, brief, warn
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, SettingError, arg, brief, warn
 from tempograd.core.series import Series
 from tempograd.engine.outputs import is_probability
 from tempograd.engine.predictor import Predictor

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import settings, validation
-from tempograd.core.errors import InputError
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, arg
 from tempograd.engine import slices
 from tempograd.explanation import Explanation
 from tempograd.metrics.asking import Evaluation, explained_series, laid_out

@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, ModelError, brief
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, ModelError, arg, brief
 from tempograd.core.rng import Stream, bits, keys
 from tempograd.core.settings import check_amount
 from tempograd.engine import Block, both_logits, frozen, select_target, slices

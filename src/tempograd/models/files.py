@@ -20,8 +20,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from tempograd.core.errors import DataError, InputError, ModelError, one_line, short_path, warn
-from tempograd.core.findings import arg
+from tempograd.core.errors import DataError, InputError, ModelError, arg, one_line, short_path, warn
 from tempograd.core.io import MODEL, load, write_atomically
 from tempograd.engine.model import find_device
 from tempograd.models.networks import MODELS, Classifier

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tempograd.core.errors import InputError, UnknownNameError, brief
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, UnknownNameError, arg, brief
 from tempograd.core.formatting import counted
 from tempograd.core.registry import Registry
 

@@ -21,8 +21,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from tempograd.core.errors import DataError, InputError, ModelError, brief, one_line, quote, warn
-from tempograd.core.findings import arg
+from tempograd.core.errors import DataError, InputError, ModelError, arg, brief, one_line, quote, warn
 from tempograd.core.io import as_path, write_atomically
 from tempograd.engine import Call, fingerprint, frozen, place
 from tempograd.engine.model import find_device

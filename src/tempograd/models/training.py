@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tempograd.core import settings, validation
-from tempograd.core.errors import InputError, ModelError, UnknownNameError, brief
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, ModelError, UnknownNameError, arg, brief
 from tempograd.core.optimisers import Adam
 from tempograd.core.progress import Advance, progress_bar
 from tempograd.core.series import Series

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import stats, validation
-from tempograd.core.errors import InputError
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, arg
 from tempograd.explanation.core import Explanation, require
 from tempograd.plots import style
 from tempograd.plots.parts import heading, left_out_text, value_ticks

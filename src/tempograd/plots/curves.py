@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import stats
-from tempograd.core.errors import InputError, one_line
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, arg, one_line
 from tempograd.core.formatting import percent
 from tempograd.explanation import diagnostics
 from tempograd.metrics import removal_curve, summarise

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from tempograd.core.errors import InputError, brief
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, arg, brief
 from tempograd.explanation import Explanation, Explanations
 from tempograd.explanation.core import require
 from tempograd.explanation.targets import address, called, number

@@ -28,8 +28,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, SettingError, UnknownNameError, brief, listed
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, SettingError, UnknownNameError, arg, brief, listed
 from tempograd.core.progress import Advance, part, progress_bar
 from tempograd.core.question import asks, divided
 from tempograd.core.series import Series

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from torch import Tensor
 
-from tempograd.core.errors import InputError, UnknownNameError, brief, quote
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, UnknownNameError, arg, brief, quote
 from tempograd.core.formatting import alike, table, with_error
 from tempograd.core.progress import part, progress_bar
 from tempograd.core.question import Asked, asks, divided

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, brief, silenced
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, arg, brief, silenced
 from tempograd.core.question import Effort, Question
 from tempograd.core.series import Series
 from tempograd.engine.background import is_background

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, TempogradWarning, brief
-from tempograd.core.findings import arg
+from tempograd.core.errors import InputError, TempogradWarning, arg, brief
 from tempograd.core.formatting import alike
 from tempograd.core.question import asks
 from tempograd.core.series import Series

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, brief, listed, printable, warn
-from tempograd.core.findings import arg
-from tempograd.core.stamps import shared_times
+from tempograd.core.errors import InputError, arg, brief, listed, printable, warn
+from tempograd.core.series import shared_times
 from tempograd.data import Series
 from tempograd.explanation.core import Explanation, InputExplanation, require
 from tempograd.metrics.removal import rankings

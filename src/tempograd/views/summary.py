@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tempograd.core.findings import Dialect
+from tempograd.core.errors import Dialect
 from tempograd.core.validation import lengths
 from tempograd.data import Series
 from tempograd.engine import select_target

@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import DataError, InputError, TempogradError, listed, one_line, short_path, warn
-from tempograd.core.findings import arg
-from tempograd.core.series import Series
-from tempograd.core.stamps import check_times
+from tempograd.core.errors import DataError, InputError, TempogradError, arg, listed, one_line, short_path, warn
+from tempograd.core.series import Series, check_times
 from tempograd.data.files import reading, refuse_beyond_memory
 from tempograd.data.readers.columns import Text
 from tempograd.data.readers.pivot import ReadOptions, as_numbers

@@ -10,8 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.core.errors import DataError, one_line
-from tempograd.core.findings import arg
+from tempograd.core.errors import DataError, arg, one_line
 
 _Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]

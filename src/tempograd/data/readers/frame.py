@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tempograd.core.errors import DataError, quote
-from tempograd.core.stamps import check_times
+from tempograd.core.series import check_times
 from tempograd.data.readers.columns import NO_CHANNEL, Table, Text, _Floats, refuse_large, unnamed
 
 FRAME = Path("The data frame")  # what messages call it

@@ -15,13 +15,13 @@ from tempograd.core.errors import (
     DataError,
     InputError,
     UnknownNameError,
+    arg,
     listed,
     one_line,
     quote,
     short_path,
     warn,
 )
-from tempograd.core.findings import arg
 from tempograd.data.files import gibibytes, refuse_beyond_memory
 from tempograd.data.readers.columns import (
     BEYOND,
