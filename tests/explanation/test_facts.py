@@ -15,9 +15,9 @@ from safetensors.torch import save_file
 import tempograd as tg
 from tempograd.core.errors import DataError
 from tempograd.core.estimate import Estimate
-from tempograd.explainers.by_name import facts
 from tempograd.explanation import Facts
-from tempograd.explanation.files import SETTING_WORDS, TENSOR_WORDS, checksum
+from tempograd.explanation.files import SCHEMA_1 as METHODS
+from tempograd.explanation.files import SETTING_WORDS, TENSOR_WORDS, _facts, checksum
 from tests.helpers.models import linear, series
 
 OLD = Path(__file__).parent / "schema_1"
@@ -149,14 +149,21 @@ class Faulty(tg.IntegratedGradients):
 
 
 def test_a_variant_promises_less():
-    """Whether it says so itself, or a file without facts holds settings that the method does not have or take."""
+    """Whether it says so itself, or a file of schema 1 has known faults among its settings."""
     assert tg.IntegratedGradients().facts.complete
     assert Faulty().facts == replace(tg.IntegratedGradients().facts, complete=False)
-    plain, more = {"mood": []}, {"mood": ["odd"]}
-    assert facts("integrated_gradients", plain) == tg.IntegratedGradients().facts
-    assert facts("integrated_gradients", more) == Faulty().facts
-    assert (facts("timing", plain).adaptive, facts("timing", more).adaptive) == (True, False)
-    assert facts("integrated_gradients", {"n_steps": 50, "rule": "of thumb"}) == Faulty().facts
+    plain, more = {"n_steps": 50, "quirks": []}, {"n_steps": 50, "quirks": ["A6"]}
+    assert Facts(**_facts("integrated_gradients", plain)) == tg.IntegratedGradients().facts
+    assert Facts(**_facts("integrated_gradients", more)) == Faulty().facts
+    for settings in ({"segments": 0}, {"control_variates": False}, {"quirks": ["A3"]}):
+        explainer = tg.Timing(**settings) if "quirks" not in settings else tg.Timing(control_variates=False)
+        assert Facts(**_facts("timing", explainer.parameters | settings)) == explainer.facts
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_methods_of_schema_1_promise_what_they_do_today(name):
+    explainer = tg.EXPLAINERS[name]()
+    assert Facts(**_facts(name, explainer.parameters)) == explainer.facts
 
 
 def test_explanations_draw_themselves_wherever_they_come_from(elsewhere):

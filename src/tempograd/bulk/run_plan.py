@@ -86,15 +86,14 @@ class RunPlan:
         self.columns = with_shape(self.columns, batch)
         batch = self._with_company(batch)
         rows = _first_rows(batch)
-        drawn = is_background(self.options["baseline"])
-        background = self.options["background"]
-        if background is not None and (not drawn or self.explainer.needs_fit):
+        background, baseline = self.options["background"], self.options["baseline"]
+        if background is not None:
             told = {"pick": self.options["pick"], "layout": self.options["model_layout"]}
             predictor = replace(Predictor.of(self.model), **told)
             layout, seed = self.options["layout"], self.options["seed"]
             series, pool = Series(batch.x[rows], layout=layout), Series(background, layout=layout)
-            self.explainer = fitted(self.explainer, predictor, series, pool, seed)
-        if not drawn:
+            self.explainer = fitted(self.explainer, predictor, series, pool, baseline, seed)
+        if not is_background(baseline):
             self.options["background"] = None
         with counted_warnings() as self.warned:
             mask = None if batch.mask is None else torch.from_numpy(batch.mask[rows])

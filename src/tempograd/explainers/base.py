@@ -520,11 +520,6 @@ class Explainer(ABC):
         """Compute the scores, one estimate for each target: ``ask.each()`` has an ask for each of them."""
 
 
-def setting_names(kind: type[Explainer]) -> set[str]:
-    """Return the names of a method's hyper-parameters."""
-    return {f.name for f in fields(kind) if not f.metadata.get("fitted")}
-
-
 def one_by_one(attribute: Callable[[Method, Ask], Estimate]) -> Callable[[Method, Ask], list[Estimate]]:
     """Let a method that explains one target explain several, one after the other."""
 

@@ -1,19 +1,19 @@
 """Explain by the name of a method."""
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
-from tempograd.core.errors import InputError, TempogradError, UnknownNameError, arg, brief
+from tempograd.core.errors import InputError, UnknownNameError, arg, brief
 from tempograd.core.question import Effort, Question
 from tempograd.core.series import Series
 from tempograd.engine.background import is_background
 from tempograd.engine.inputs import is_several
 from tempograd.engine.predictor import Predictor
-from tempograd.explainers.base import EXPLAINERS, Explainer, setting_names
+from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.explainers.calling import nouns
-from tempograd.explanation import Explanation, Facts
+from tempograd.explanation import Explanation
 from tempograd.typing import InputBaselines, Inputs, Model, Output, Precision, Steps, Target, Targets
 
 
@@ -91,24 +91,29 @@ def explain(
     torch.Size([4, 8, 3])
     """
     explainer = explainer_of(method, settings)
-    if background is not None and (explainer.needs_fit or not is_background(baseline)):
+    if background is not None:
         model, x = nouns(model, x)
-        explainer = fitted(explainer, model, x, Series.of(background), seed)
+        explainer = fitted(explainer, model, x, background, baseline, seed)
         background = background if is_background(baseline) else None
     question = Question(target, targets, output, steps, baseline, background)
     return explainer._explain(model, x, question, Effort(seed, draws, batch_size, precision, gradient_check))
 
 
-def fitted(explainer: Explainer, model: Predictor, x: Series, background: Series, seed: int) -> Explainer:
-    """Return the explainer as it is after it learnt from the background series what it needs."""
+def fitted(
+    explainer: Explainer, model: Predictor, x: Series, background: Any, baseline: Any, seed: int
+) -> Explainer:
+    """Return the explainer after it learnt from the background series, unless they are only drawn from."""
+    if is_background(baseline) and not explainer.needs_fit:
+        return explainer
+    series = Series.of(background)
     if is_several(x.x) or x.fixed is not None:
         explainer._require_companions(None)
-    elif not is_several(background.x) and background.shape[2] != x.shape[2]:
+    elif not is_several(series.x) and series.shape[2] != x.shape[2]:
         raise InputError(
-            f"The background series have {background.shape[2]} channels, x has {x.shape[2]}: pass series of the "
-            f"same channels as {arg:question.background}."
+            f"The background series have {series.shape[2]} channels, x has {x.shape[2]}: pass series of the same "
+            f"channels as {arg:question.background}."
         )
-    return explainer.fit(model, background, seed=seed)
+    return explainer.fit(model, series, seed=seed)
 
 
 def keywords(function: Callable[..., object]) -> set[str]:
@@ -123,23 +128,22 @@ def explainer_of(
     if not isinstance(method, str | Explainer):
         raise InputError(f"method must be a name or an explainer, as tuning.explainer is, got {brief(method)}.")
     kind = EXPLAINERS[method] if isinstance(method, str) else type(method)
+    name = method if isinstance(method, str) else method.name
+    known = {f.name for f in fields(kind) if not f.metadata.get("fitted")}
     for setting in settings:
-        known, taken = setting_names(kind), keywords(caller)
+        taken = keywords(caller)
+        if setting in known and isinstance(method, str):
+            continue
         if setting in known:
-            if isinstance(method, str):
-                continue
-            raise InputError(f"{setting}= is a setting of {method.name}: pass it when the explainer is made.")
+            raise InputError(f"{setting}= is a setting of {name}: pass it when the explainer is made.")
         if setting in keywords(explain) - taken:
             raise InputError(
                 f"{caller.__name__} does not take {setting}=: start a run for each target, or explain one group "
                 "of series by itself."
             )
-        raise UnknownNameError(
-            f"option of {method if isinstance(method, str) else method.name}",
-            setting,
-            taken if isinstance(method, Explainer) else known | taken,
-            short={"n_samples": "n_steps", "n_steps": "n_samples"},  # whichever of the two a method has
-        )
+        choices = known | taken if isinstance(method, str) else taken
+        short = {"n_samples": "n_steps", "n_steps": "n_samples"}  # whichever of the two a method has
+        raise UnknownNameError(f"option of {name}", setting, choices, short=short)
     return kind(**settings) if isinstance(method, str) else method
 
 
@@ -159,20 +163,3 @@ def require_alone(explainer: Explainer) -> None:
             "would depend on how the data set is split: use dynamask, which learns for each series alone, or "
             "explain one group of series by itself."
         )
-
-
-def facts(method: str, parameters: Mapping[str, Any]) -> Facts:
-    """Return what a method promises with the settings of an explanation that does not tell.
-
-    Settings that the method does not have, if they are not empty, or does not take are those of a variant or of an
-    earlier version, which promise less.
-    """
-    if method not in EXPLAINERS:
-        return Facts()
-    kind, names = EXPLAINERS[method], setting_names(EXPLAINERS[method])
-    known = not any(value for name, value in parameters.items() if name not in names)
-    try:
-        promised = kind(**{name: value for name, value in parameters.items() if name in names}).facts
-    except TempogradError:
-        promised, known = kind().facts, False
-    return promised if known else replace(promised, complete=False, adaptive=False)

@@ -68,6 +68,11 @@ SETTING_WORDS = {  # by method
     "extremal_mask": {"batch": "fit_batch_size"},
 }
 
+# What methods promised when files said no more of them than the name, in schema 1
+DETERMINISTIC = {"deep_lift", "dynamask", "integrated_gradients", "occlusion", "timex", "timexpp"}
+WITHOUT_GRADIENT = {"augmented_occlusion", "fit", "lime", "occlusion", "random", "winit"}
+SCHEMA_1 = DETERMINISTIC | WITHOUT_GRADIENT | {"contralsp", "extremal_mask", "gradient_shap", "rand_ig", "timing"}
+
 
 # What fields are in a file
 
@@ -329,9 +334,7 @@ def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) ->
     if (plain.get("task"), plain.get("columns")) == ("classification", 1):
         plain = plain | {"task": "binary"}
     if "facts" not in plain:
-        from tempograd.explainers.by_name import facts  # noqa: PLC0415  # files of schema 1 know the name alone
-
-        plain = plain | {"facts": asdict(facts(plain["method"], plain["parameters"]))}
+        plain = plain | {"facts": _facts(plain["method"], plain["parameters"])}
     if schema == SCHEMA or "question" in plain:
         return tensors, plain
     if plain.get("own_steps"):
@@ -344,6 +347,21 @@ def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) ->
         asked["target"] = {"words": words, "spec": spec}
     asked |= {"output": plain.get("output"), "background": plain.get("background")}
     return tensors, plain | {"question": asked}
+
+
+def _facts(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a method promised in schema 1; less where the known faults of a variant were asked for."""
+    if method not in SCHEMA_1:
+        return {}
+    less = settings.get("quirks") or 0 in (settings.get("segments"), settings.get("control_variates"))
+    counts = (name for name in ("n_samples", "n_steps") if type(settings.get(name)) is int)
+    return {
+        "complete": method == "integrated_gradients" and not less,
+        "deterministic": method in DETERMINISTIC,
+        "needs_gradient": method not in WITHOUT_GRADIENT,
+        "adaptive": method == "timing" and not less,
+        "unit": next(counts, ""),
+    }
 
 
 def _renamed(parts: Mapping[str, Any]) -> dict[str, Any]:

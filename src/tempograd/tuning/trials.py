@@ -119,9 +119,9 @@ class Bench:
     def ready(self, explainer: Explainer) -> Explainer:
         """Return the explainer as it is after it learnt from the background series, if there are some."""
         background = self.question.background
-        if background is None or (is_background(self.question.baseline) and not explainer.needs_fit):
+        if background is None:
             return explainer
-        return fitted(explainer, self.model, self.x, Series.of(background), self.seed)
+        return fitted(explainer, self.model, self.x, background, self.question.baseline, self.seed)
 
     def explain(self, explainer: Explainer, rows: Tensor, *, quiet: bool = True) -> Explanation:
         """Explain some of the series; ``quiet`` where another explainer has said what there is to say."""
