@@ -162,7 +162,7 @@ def test_top_lists_the_strongest_observed_cells(explanation):
         assert list(zip(top.time[i].tolist(), top.channel[i].tolist(), strict=True)) == [c[1:] for c in expected]
         assert top.values[i].abs().tolist() == pytest.approx([c[0] for c in expected])
     assert explanation.top(18).time[0, 12:].tolist() == [-1] * 6
-    with pytest.raises(InputError, match="18 cells"):
+    with pytest.raises(InputError, match="k must be at most 18"):
         explanation.top(19)
 
 

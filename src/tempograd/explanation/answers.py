@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,36 +43,32 @@ def more_channels(count: int) -> str:
 SHOWN = 5  # series that a short text names
 
 
-class _Cells(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Top:
+    """The strongest cells of each series, (series, k) each; -1 and 0 where a series has fewer observed cells."""
+
     time: Tensor
     channel: Tensor
     values: Tensor
-
-
-class Top(_Cells):
-    """The strongest cells of each series, (series, k) each; -1 and 0 where a series has fewer observed cells."""
-
     series: Sequence[object] = ()
     times: Times | None = None
     channels: Sequence[str] | None = None
 
     def __repr__(self) -> str:
         """Write one line per series, the first few of them, with the names that people know."""
-        parts = (self.time.tolist(), self.channel.tolist(), self.values.tolist())
         lines = [f"Top {self.time.shape[1]} cells of {len(self.time)} series, as time/channel value:"]
-        for row, cells in enumerate(zip(*parts, strict=True)):
-            if row == SHOWN:
-                lines.append(f"  … and {len(self.time) - SHOWN} more series")
-                break
-            named = self.times[row] if is_nested(self.times) else self.times
-            found = [
-                f"{named[t] if named else t}/{self.channels[d] if self.channels else d} {value:+.3g}"
-                for t, d, value in zip(*cells, strict=True)
+        for row in range(min(len(self.time), SHOWN)):
+            stamps = self.times[row] if is_nested(self.times) else self.times
+            cells = zip(*(part[row].tolist() for part in (self.time, self.channel, self.values)), strict=True)
+            texts = [
+                f"{stamps[t] if stamps else t}/{self.channels[d] if self.channels else d} {value:+.3g}"
+                for t, d, value in cells
                 if t >= 0
             ]
-            whose = self.series[row] if self.series else row
-            lines.append(f"  {whose}: {', '.join(found) or 'no cell observed'}")
-        return "\n".join(lines)
+            label = self.series[row] if self.series else row
+            lines.append(f"  {label}: {', '.join(texts) or 'no cell observed'}")
+        more = [f"  … and {len(self.time) - SHOWN} more series"] if len(self.time) > SHOWN else []
+        return "\n".join([*lines, *more])
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,17 +24,7 @@ from tempograd.explanation import files
 from tempograd.explanation.answers import Blocks, Top, as_table
 from tempograd.explanation.fields import ALIKE, PLAIN, per_cell, per_series
 from tempograd.targets import in_words
-from tempograd.typing import (
-    Array,
-    ArrayLike,
-    BlockSteps,
-    DescribeOptions,
-    Output,
-    Picker,
-    SeriesPlotOptions,
-    Task,
-    Times,
-)
+from tempograd.typing import ArrayLike, BlockSteps, DescribeOptions, Output, Picker, SeriesPlotOptions, Task, Times
 from tempograd.version import __version__
 
 if TYPE_CHECKING:
@@ -94,8 +84,7 @@ class InputExplanation:
     units: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
-        shape = " × ".join(str(size) for size in self.values.shape)
-        return f"InputExplanation({self.name!r}, {shape})"
+        return f"InputExplanation({self.name!r}, {' × '.join(map(str, self.values.shape))})"
 
     def __len__(self) -> int:
         return len(self.values)
@@ -219,20 +208,16 @@ class Explanation:
         return len(self.values)
 
     def __repr__(self) -> str:
-        shape = " × ".join(str(size) for size in self.values.shape)
+        shape = " × ".join(map(str, self.values.shape))
         if self.call.packing is not None:
-            parts = (
-                f"{printable(part.name)} {' × '.join(map(str, part.shape)) or 1}"
-                for part in self.call.packing.parts
-            )
-            shape = f"{len(self)} series, {', '.join(parts)}"
-        chosen = {name: value for name, value in self.parameters.items() if value is not None and value != []}
-        settings = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
-        output, draws = written(self.link, self.columns), f"draws={self.draws}, " if self.draws > 1 else ""
-        return (
-            f"Explanation({shape}, method={self.method!r}, output={output}, baseline={self.baseline_kind!r}, "
-            f"seed={self.seed}, {draws}{settings})"
-        ) + (f"\nAssumed: {self._assumed}" if self.assumptions else "")
+            inputs = [f"{name} {' × '.join(map(str, self[name].values.shape[1:])) or 1}" for name in self.inputs]
+            shape = f"{len(self)} series, {', '.join(map(printable, inputs))}"
+        draws = self.draws if self.draws > 1 else None
+        settings = {"baseline": self.baseline_kind, "seed": self.seed, "draws": draws, **self.parameters}
+        named = ", ".join(f"{name}={value!r}" for name, value in settings.items() if value not in (None, []))
+        assumed = f"\nAssumed: {self._assumed}" if self.assumptions else ""
+        output = written(self.link, self.columns)
+        return f"Explanation({shape}, method={self.method!r}, output={output}, {named}){assumed}"
 
     def __str__(self) -> str:
         """Say what this is, what drove the first prediction, and how sure all of it is."""
@@ -328,8 +313,7 @@ class Explanation:
     @property
     def background(self) -> str | None:
         """The number and a hash of the other series that are compared with; None where the baseline is one."""
-        background = self.question.background
-        return background if isinstance(background, str) else None
+        return self.question.background  # type: ignore[return-value]  # of an explanation, words
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -346,21 +330,13 @@ class Explanation:
         return () if self.call.packing is None else self.call.packing.names
 
     def _input(self, name: str) -> "InputExplanation":
-        packing = self.call.packing
-        if packing is None:
-            raise InputError(
-                f"There is no input {brief(name)}: the model has one, the series, whose rows have numbers."
-            )
-        part = packing.part(name)
-        names = [each.name for each in fields(self) if each.metadata["per"] == "cell"]
-        cells = {each: getattr(self, each) for each in names}
-        tensors: dict[str, Any] = {each: c if c is None else part.unpacked(c) for each, c in cells.items()}
-        return InputExplanation(
-            name=part.name,
-            **tensors,
-            channels=None if self.channels is None else self.channels[part.channels],
-            units=None if self.units is None else self.units[part.channels],
-        )
+        if self.call.packing is None:
+            raise InputError(f"There is no input {brief(name)}: the model has one, whose rows have numbers.")
+        part = self.call.packing.part(name)
+        cells = {f.name: getattr(self, f.name) for f in fields(self) if f.metadata["per"] == "cell"}
+        tensors: Any = {name: None if cell is None else part.unpacked(cell) for name, cell in cells.items()}
+        channels, units = (names and names[part.channels] for names in (self.channels, self.units))
+        return InputExplanation(part.name, **tensors, channels=channels, units=units)
 
     def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the lower and upper limits that should hold the converged value with probability ``level``.
@@ -507,10 +483,7 @@ class Explanation:
 
     def top(self, k: int = 10) -> Top:
         """Return the ``k`` observed cells of each series that matter most, strongest first."""
-        cells = self.values.shape[1] * self.values.shape[2]
-        k = validation.check_int(k, "k", 1)
-        if k > cells:
-            raise InputError(f"k={brief(k)} is more than the {cells} cells of a series.")
+        k = validation.check_int(k, "k", 1, self.values.shape[1:].numel())
         size = self.importance.flatten(1)
         if self.mask is not None:
             size = size.masked_fill(~self.mask.flatten(1), -torch.inf)
@@ -518,9 +491,8 @@ class Explanation:
         missing = best.values.isinf()
         time, channel = best.indices // self.values.shape[2], best.indices % self.values.shape[2]
         values = self.values.flatten(1).gather(1, best.indices)
-        top = Top(time.masked_fill(missing, -1), channel.masked_fill(missing, -1), values.masked_fill(missing, 0))
-        top.series, top.times, top.channels = self.names or self.ids.tolist(), self.times, self.channels
-        return top
+        cells = time.masked_fill(missing, -1), channel.masked_fill(missing, -1), values.masked_fill(missing, 0)
+        return Top(*cells, self.names or self.ids.tolist(), self.times, self.channels)
 
     def with_names(
         self,
@@ -529,7 +501,7 @@ class Explanation:
         names: Sequence[object] | None = None,
         classes: Sequence[str] | None = None,
         units: Sequence[str] | None = None,
-        raw: Array | None = None,
+        raw: ArrayLike | None = None,
     ) -> Self:
         """Return the same explanation with what people call its parts; what is not given stays.
 
@@ -549,7 +521,7 @@ class Explanation:
             The values before they were scaled for the model; NaN where nothing was observed.
         """
         series, time, depth = self.values.shape
-        given = {
+        parts: dict[str, Any] = {
             "channels": validation.check_names(channels, depth, "channels"),
             "times": check_times(times, series, time),
             "names": validation.check_names(names, series, "names"),
@@ -557,8 +529,7 @@ class Explanation:
             "units": validation.check_names(units, depth, "units"),
             "raw": validation.check_raw(raw, self.values, self.mask),
         }
-        changed: dict[str, Any] = {name: part for name, part in given.items() if part is not None}
-        return replace(self, **changed)
+        return replace(self, **{name: part for name, part in parts.items() if part is not None})
 
     def to_dataframe(self) -> "pd.DataFrame":
         """Return one row per observed cell, in the order of series, time and channel.
@@ -635,10 +606,8 @@ class Explanation:
         """
         explanations, _ = files.read_explanations(path, cls)
         if len(explanations) > 1:
-            raise InputError(
-                f"{path} holds {len(explanations)} targets: read it with tempograd.Explanations.load, which "
-                "returns a mapping of them."
-            )
+            count = len(explanations)
+            raise InputError(f"{path} holds {count} targets: read it with tempograd.Explanations.load.")
         return explanations[0]
 
     def verify(self) -> None:
@@ -676,13 +645,12 @@ def require(value: Any) -> Explanation:
     """Refuse what is no explanation, or several of them."""
     if isinstance(value, Explanation):
         return value
-    hint = ": read it with tempograd.Explanation.load" if isinstance(value, (str, Path)) else ""
     if isinstance(value, Mapping) and value and all(isinstance(part, Explanation) for part in value.values()):
-        named = listed(map(str, value), 60)
-        raise InputError(
-            f"There are {len(value)} targets, {named}: take one, such as explanations[{next(iter(value))!r}]."
-        )
-    raise InputError(f"An Explanation was expected, as tempograd.explain returns it, got {brief(value)}{hint}.")
+        first, named = next(iter(value)), listed(map(str, value), 60)
+        raise InputError(f"There are {len(value)} targets, {named}: take one, such as explanations[{first!r}].")
+    raise InputError(
+        f"An Explanation was expected, as tempograd.explain and Explanation.load return it, got {brief(value)}."
+    )
 
 
 def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation]) -> str:
@@ -691,12 +659,10 @@ def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation])
     An explanation without a fingerprint, made by hand, may be of any model.
     """
     here = fingerprint(model)()
-    others = [name for name, found in explanations.items() if found.fingerprint not in {"", here}]
+    others = {name: part.fingerprint for name, part in explanations.items() if part.fingerprint not in {"", here}}
     if not others:
         return ""
-    message = (
-        f"{', '.join(others)} explained another model ({explanations[others[0]].fingerprint}) than the one "
-        f"given here ({here}): pass the model that was explained."
-    )
+    names, there = ", ".join(others), next(iter(others.values()))
+    message = f"{names} explained another model ({there}) than the one given here ({here}): pass that one."
     warn(message)
     return message

@@ -26,7 +26,7 @@ from tempograd.core.errors import DataError, Finding, InputError, TempogradError
 from tempograd.core.estimate import GradientCheck
 from tempograd.core.io import EXPLANATION, read_tensors, shrunk, write_atomically
 from tempograd.core.question import Question
-from tempograd.core.series import Series, is_nested
+from tempograd.core.series import is_nested
 from tempograd.core.validation import check_flag
 from tempograd.engine import Call
 from tempograd.explanation.fields import NUMBERS
@@ -35,6 +35,7 @@ from tempograd.typing import Output
 
 E = TypeVar("E")  # the class of explanations
 SCHEMA = 5  # 2 brought the facts of the method, 3 today's words, 4 task, call and targets, 5 the question
+BROKEN = (TempogradError, AttributeError, KeyError, TypeError, ValueError, RecursionError)  # what lies may raise
 WHOLE = {"values", "times"}  # stored as they are, so that the sizes of all other parts are bounded by the file's
 TargetParts = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and plain data of one target
 FieldValues = Mapping[str, Any]  # fields of one explanation, by name
@@ -49,23 +50,14 @@ TENSOR_WORDS = {
     "change": "delta",
     "curve_points": "curve_samples",
 }
-_QUADRATURE = {"points": "n_steps"}
-_RANDOM = {"points": "n_samples"}
-_SAMPLES = {"samples": "n_samples"}
-_LEARNT = {**_SAMPLES, "batch_size": "fit_batch_size"}
+TIMING_WORDS = {"controls": "control_variates", "max_points": "max_samples", "until": "stop_when"}
 SETTING_WORDS = {  # by method
-    "integrated_gradients": _QUADRATURE,
-    "MaskingIG": _QUADRATURE,
-    "timing": _RANDOM | {"controls": "control_variates", "max_points": "max_samples", "until": "stop_when"},
-    "rand_ig": _RANDOM,
-    "gradient_shap": _RANDOM,
-    "lime": _SAMPLES,
-    "augmented_occlusion": _SAMPLES,
-    "fit": _LEARNT,
-    "winit": _LEARNT,
-    "timex": {"batch": "fit_batch_size"},
-    "timexpp": {"batch": "fit_batch_size"},
-    "extremal_mask": {"batch": "fit_batch_size"},
+    **{method: {"points": "n_steps"} for method in ("integrated_gradients", "MaskingIG")},
+    **{method: {"points": "n_samples"} for method in ("rand_ig", "gradient_shap")},
+    "timing": TIMING_WORDS | {"points": "n_samples"},
+    **{method: {"samples": "n_samples"} for method in ("lime", "augmented_occlusion")},
+    **{method: {"samples": "n_samples", "batch_size": "fit_batch_size"} for method in ("fit", "winit")},
+    **{method: {"batch": "fit_batch_size"} for method in ("timex", "timexpp", "extremal_mask")},
 }
 
 # What methods promised when files said no more of them than the name, in schema 1
@@ -90,7 +82,7 @@ def file_parts(record: Any, *, series: bool) -> TargetParts:
         elif isinstance(value, Call):
             parts, value = value.tensors, value.plain
         elif isinstance(value, Question):
-            value = {key: _asked(part, key, record, parts) for key, part in vars(value).items()}
+            value = {key: _asked(part, key) for key, part in vars(value).items()}
         elif isinstance(value, tuple) and is_nested(value):  # a header has not the room for so many time stamps
             value = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         tensors |= {f"{name}.{key}": part for key, part in parts.items()}
@@ -118,11 +110,8 @@ def content_of(kind: type, tensors: Mapping[str, Tensor], plain: Mapping[str, An
                 content[name] = decoded(value, hints[name])
                 if type(value) is int and not each.metadata.get("least", -(2**63)) <= value < 2**63:
                     raise InputError("beyond its bounds")
-            except (TempogradError, TypeError, ValueError, RecursionError) as error:
-                lacks = name not in tensors and name not in plain
-                raise InputError(
-                    f"its header lacks {name!r}" if lacks else f"{name} in its header is {brief(value)}"
-                ) from error
+            except BROKEN as error:
+                raise InputError(f"{name} in its header is {brief(value)}") from error
     return content
 
 
@@ -151,35 +140,21 @@ def decoded(value: Any, hint: Any) -> Any:
     raise InputError(f"got {brief(value)}")
 
 
-def _asked(value: Any, name: str, record: Any, tensors: dict[str, Tensor]) -> Any:
-    """Return an argument of the question as plain data; what is none is in a mapping that says what it is."""
-    value = value.filled if isinstance(value, Series) else value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, Mapping):
-        return {"inputs": {key: _asked(part, f"{name}.{key}", record, tensors) for key, part in value.items()}}
-    if isinstance(value, list | tuple):
-        parts = [_asked(part, f"{name}.{place}", record, tensors) for place, part in enumerate(value)]
-        return parts if isinstance(value, list) else {"parts": parts}
-    if isinstance(value, Tensor | np.ndarray):
-        tensor, explained = torch.as_tensor(value), getattr(record, name, None)
-        if isinstance(explained, Tensor) and _same(tensor, explained):
-            return {"own": name}
-        tensors[name] = tensor
-        return {"tensor": name}
+def _asked(value: Any, name: str) -> Any:
+    """Return an argument of the question as plain data; numbers for each series are a field, which is named."""
+    value = value.item() if isinstance(value, np.generic) else value
     if callable(value):
         return {"words": in_words(value), "spec": value.spec() if isinstance(value, TargetScore) else None}
-    return value
+    if isinstance(value, list | tuple) and all(isinstance(part, str | int | float) for part in value):
+        return value if isinstance(value, list) else {"parts": value}
+    return value if value is None or isinstance(value, str | int | float) else {"own": name}
 
 
-def _argument(plain: Any, tensors: Mapping[str, Tensor], content: FieldValues) -> Any:
+def _argument(plain: Any, content: FieldValues) -> Any:
     """Return what :func:`_asked` wrote; a function that a file cannot hold is what it is in words."""
     match plain:
-        case {"inputs": dict(parts)}:
-            return {printable(name): _argument(part, tensors, content) for name, part in parts.items()}
-        case [*parts] | {"parts": [*parts]}:
-            arguments = [_argument(part, tensors, content) for part in parts]
-            return arguments if isinstance(plain, list) else tuple(arguments)
-        case {"tensor": str(name)} if name in tensors:
-            return tensors[name]
+        case {"parts": [*parts]}:
+            return tuple(parts)
         case {"own": "target" | "steps" | "baseline" as name} if isinstance(content[name], Tensor):
             return content[name]
         case {"words": str(words), "spec": spec}:
@@ -189,11 +164,10 @@ def _argument(plain: Any, tensors: Mapping[str, Tensor], content: FieldValues) -
     return printable(plain)
 
 
-def _read_question(plain: Any, tensors: Mapping[str, Tensor], content: FieldValues) -> Question:
+def _read_question(plain: Any, _: Mapping[str, Tensor], content: FieldValues) -> Question:
     for name, hint in {"output": Output | None, "background": str | None}.items():
-        decoded(decoded(plain, dict).get(name), hint)
-    names = [f.name for f in fields(Question) if f.name in plain]
-    return Question(**{name: _argument(plain[name], tensors, content) for name in names})
+        decoded(plain.get(name), hint)
+    return Question(**{name: _argument(part, content) for name, part in plain.items()})
 
 
 def _read_call(plain: Any, tensors: Mapping[str, Tensor], content: FieldValues) -> Call:
@@ -231,21 +205,13 @@ def _same(one: Tensor, other: Tensor) -> bool:
 def _parted(tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> list[TargetParts]:
     """Return the tensors and the plain data of each target, undoing :func:`_packed`."""
     differences = plain.pop(TARGETS, [])
-    if not isinstance(differences, list):
-        raise InputError(f"{TARGETS} in its header is {brief(differences)}")
     first = {name: part for name, part in tensors.items() if name == _bare(name)}
-    parts = [(first, dict(plain))]
+    parts = [(first, plain)]
     for place, entry in enumerate(differences, 1):
-        match entry:
-            case {"plain": dict(changed), "absent": list(absent)}:
-                start = f"{TARGETS}.{place}."
-                new = {_bare(name): part for name, part in tensors.items() if name.startswith(start)}
-                kept = {name: part for name, part in (first | new).items() if name not in absent}
-            case _:
-                raise InputError(f"its header tells {brief(entry)} of target {place}")
-        if "values" not in kept:
-            raise InputError(f"it lacks the values of target {place}")
-        parts.append((kept, plain | changed))
+        start = f"{TARGETS}.{place}."
+        new = {_bare(name): part for name, part in tensors.items() if name.startswith(start)}
+        kept = {name: part for name, part in (first | new).items() if name not in [*entry["absent"]]}
+        parts.append((kept, plain | entry["plain"]))
     return parts
 
 
@@ -292,18 +258,14 @@ def read_explanations(path: str | Path, kind: type[E]) -> tuple[list[E], Sequenc
     if "tempograd" not in header or "values" not in tensors:
         raise DataError(f"{path} holds no explanation: write one with Explanation.save or 'tempograd explain'.")
     schema = header.get("schema", "0")
-    if not (schema.isascii() and schema.isdigit() and len(schema) < 10):
-        raise damaged(path, "its schema is no number")
-    if int(schema) > SCHEMA:
-        raise DataError(
-            f"{path} was written by a newer tempograd (schema {int(schema)}, this one knows {SCHEMA}): upgrade "
-            "tempograd to read it."
-        )
+    if schema not in map(str, range(SCHEMA + 1)):
+        newer = f"a newer tempograd (schema {schema[:9]}, this one knows {SCHEMA})"
+        raise DataError(f"{path} is damaged, or was written by {newer}: upgrade tempograd to read it.")
     summed = int(schema) > 0 or "checksum" in header  # either name may be what was damaged
     if summed and header.get("checksum") != checksum(tensors, header):
         raise damaged(path, "its content does not fit its checksum")
     try:
-        plain, shapes = (_parsed(header.get(name), name) for name in ("tempograd", "shapes"))
+        plain, shapes = (json.loads(header[name]) for name in ("tempograd", "shapes"))
         keys = plain.pop("keys", None)
         if int(schema) < 3:
             tensors, shapes = map(_renamed, (tensors, shapes))
@@ -317,8 +279,10 @@ def read_explanations(path: str | Path, kind: type[E]) -> tuple[list[E], Sequenc
         if keys is not None and not len(keys) == len({*keys}) == len(parts):
             raise InputError(f"its keys are {brief(keys)}")
         return explanations, keys
-    except (TempogradError, RecursionError) as error:
-        raise damaged(path, str(error).rstrip(".")) from error
+    except BROKEN as error:
+        said = isinstance(error, TempogradError)
+        why = str(error).rstrip(".") if said else "its header is not as it was written"
+        raise damaged(path, why) from error
 
 
 # Files of earlier schemas
@@ -326,9 +290,8 @@ def read_explanations(path: str | Path, kind: type[E]) -> tuple[list[E], Sequenc
 
 def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) -> TargetParts:
     """Return what a file of an earlier schema holds of one target as one of this schema would."""
-    for name, kind in {"method": str, "parameters": dict, "facts": dict if schema > 1 else object}.items():
-        if not isinstance(plain.get(name), kind):
-            raise InputError(f"{name} in its header is {brief(plain.get(name))}")
+    if schema > 1 and "facts" not in plain:
+        raise InputError("its header lacks 'facts'")
     if schema < 3:
         plain = _in_new_words(plain)
     if (plain.get("task"), plain.get("columns")) == ("classification", 1):
@@ -337,16 +300,13 @@ def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) ->
         plain = plain | {"facts": _facts(plain["method"], plain["parameters"])}
     if schema == SCHEMA or "question" in plain:
         return tensors, plain
-    if plain.get("own_steps"):
-        plain = plain | {"steps": "own"}
     tensors = {re.sub(r"^fixed\.", "call.", name): part for name, part in tensors.items()}
-    spec, words = plain.get("picker_spec"), plain.get("target_text")
-    asked: dict[str, Any] = {name: {"own": name} for name in ("target", "baseline") if name in tensors}
-    asked["steps"] = {"own": "steps"} if "steps" in tensors else plain.get("steps")
-    if "target" not in tensors and (words or spec):
-        asked["target"] = {"words": words, "spec": spec}
-    asked |= {"output": plain.get("output"), "background": plain.get("background")}
-    return tensors, plain | {"question": asked}
+    steps = "own" if plain.get("own_steps") else plain.get("steps")
+    asked = {"steps": steps, "output": plain.get("output"), "background": plain.get("background")}
+    if plain.get("target_text") or plain.get("picker_spec"):
+        asked["target"] = {"words": plain.get("target_text"), "spec": plain.get("picker_spec")}
+    asked |= {name: {"own": name} for name in ("target", "steps", "baseline") if name in tensors}
+    return tensors, plain | {"steps": steps, "question": asked}
 
 
 def _facts(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -375,7 +335,7 @@ def _in_new_words(plain: dict[str, Any]) -> dict[str, Any]:
     if settings.get("tolerance") is None:
         settings |= dict.fromkeys({"max_samples", "stop_when"} & settings.keys())
     facts = plain.get("facts")
-    if facts is not None and isinstance(facts.get("unit"), str):  # else nobody wrote it, and Facts refuses it
+    if facts is not None:
         plain = plain | {"facts": facts | {"unit": words.get(facts["unit"], facts["unit"])}}
     return plain | {"parameters": settings}
 
@@ -406,16 +366,6 @@ def checksum(tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> str:
             flat = flat.clone(memory_format=torch.contiguous_format)
         code = crc32(flat.view(torch.uint8).numpy().data, code)
     return f"crc32:{code:08x}"
-
-
-def _parsed(text: str | None, name: str) -> dict[str, Any]:
-    try:
-        content = json.loads(text or "")
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"its header {name!r} is no JSON") from error
-    if not isinstance(content, dict):
-        raise InputError(f"its header {name!r} is no JSON object")
-    return content
 
 
 def _expanded(name: str, tensor: Tensor, shapes: Mapping[str, Any]) -> Tensor:

@@ -45,17 +45,15 @@ class Explanations(Mapping[Key, Explanation]):
     def __init__(self, parts: Mapping[Key, Explanation]) -> None:
         self._parts = dict(parts)
         explained = list(self._parts.values())
-        kinds = {isinstance(part, Explanation) for part in explained}
-        if kinds != {True} or not all(_same_series(explained[0], part) for part in explained):
-            raise InputError(
-                f"All parts must be explanations of the same series, one or more, got {brief(parts)}."
-            )
+        ids = [part.ids for part in explained if isinstance(part, Explanation)]
+        if not ids or len(ids) < len(explained) or not all(torch.equal(ids[0], other) for other in ids):
+            raise InputError(f"All parts must be explanations of the same series, got {brief(parts)}.")
 
     def __getitem__(self, target: Any) -> Explanation:
         if isinstance(target, int | str | tuple) and not isinstance(target, bool) and target in self._parts:
             return self._parts[target]
         for part in self._parts.values():
-            if is_of(part, target):
+            if not isinstance(target, bool | Tensor | np.ndarray) and target in spellings(part):
                 return part
         raise UnknownNameError("target", target, map(str, self))
 
@@ -103,14 +101,10 @@ class Explanations(Mapping[Key, Explanation]):
         """
         first, *others = self
         text = self[first].verdict(i)
-        if not others:
-            return text
-        text = f"{text}; this is of {first}, the first of {len(self)} targets"
+        if others:
+            text += f"; this is of {first}, the first of {len(self)} targets"
         bad = [key for key in others if diagnostics.poor(self[key] if i is None else self[key][i])]
-        if not bad:
-            return text
-        count = "1 of the others is" if len(bad) == 1 else f"{len(bad)} of the others are"
-        return f"{text}, and {count} not good: see explanations[{bad[0]!r}]"
+        return text + (f", and {len(bad)} of the others fell short: see explanations[{bad[0]!r}]" if bad else "")
 
     def to_dataframe(self) -> "pd.DataFrame":
         """Return the tables of all targets, one below the other; the first column is the ``target``."""
@@ -140,10 +134,6 @@ class Explanations(Mapping[Key, Explanation]):
         return cls(dict(zip(keys, parts, strict=True)))
 
 
-def _same_series(one: Explanation, other: Explanation) -> bool:
-    return one.values.shape == other.values.shape and torch.equal(one.ids, other.ids)
-
-
 def key_of(target: Any, place: int) -> Key:
     """Return the key of a target as it was asked for."""
     if isinstance(target, Integral) and not isinstance(target, bool):
@@ -155,19 +145,14 @@ def key_of(target: Any, place: int) -> Key:
 
 def number(explanation: Explanation) -> int | None:
     """Return the one output that was explained of all series, as a number; None if there is no such one."""
-    target = explanation.target
-    if target is None or target.numel() == 0:
-        return None
-    first = int(target.flatten()[0])
-    return first if bool((target == first).all()) else None
+    numbers = set() if explanation.target is None else set(explanation.target.flatten().tolist())
+    return numbers.pop() if len(numbers) == 1 else None
 
 
 def address(explanation: Explanation) -> tuple[int, ...] | None:
     """Return the same as a place in an output with several axes."""
     place, shape = number(explanation), explanation.output_shape
-    if place is None or not shape:
-        return None
-    return tuple(int(part) for part in np.unravel_index(place, shape))
+    return None if place is None or not shape else tuple(map(int, np.unravel_index(place, shape)))
 
 
 def called(explanation: Explanation) -> Key:
@@ -178,20 +163,11 @@ def called(explanation: Explanation) -> Key:
         return explanation.target_text or one
     if classes is not None and place < len(classes):
         return classes[place]
-    where = address(explanation)
-    return place if where is None or len(where) < 2 else where
+    return address(explanation) or place
 
 
-def is_of(explanation: Explanation, target: Any) -> bool:
-    """Tell whether an explanation is of a target: a name, address, number, function or numbers per series."""
-    if isinstance(target, Tensor | np.ndarray):
-        own = explanation.target
-        return own is not None and torch.equal(own.cpu(), torch.as_tensor(target).long())
-    if callable(target):
-        return explanation.picker is not None and bool(explanation.picker == target)
-    if isinstance(target, str):
-        return target in (called(explanation), explanation.target_text)
-    place = number(explanation)
-    if place is None or isinstance(target, bool):
-        return False
-    return target == (address(explanation) or (place,)) if isinstance(target, tuple) else target == place
+def spellings(explanation: Explanation) -> list[Any]:
+    """Return all that the target of an explanation may be looked up by: name, number, address, words, function."""
+    place, words = number(explanation), explanation.target_text
+    known = called(explanation), place, address(explanation) or (place,), words, explanation.picker
+    return [name for name in known if name is not None]
