@@ -21,7 +21,7 @@ from torch import Tensor
 
 from tempograd import explainers
 from tempograd.core import validation
-from tempograd.core.errors import InputError, MissingExtraError, ModelError, brief
+from tempograd.core.errors import InputError, MissingExtraError, brief
 from tempograd.core.question import Function, Question
 from tempograd.engine import Ask, Block, Call, frozen
 from tempograd.engine.ask import AskProgress
@@ -276,8 +276,7 @@ def _values(ask: Ask, method: explainers.Timing, path: Paths) -> Tensor:
     # at least two per series, so that the few series that the schedule may add stay below the size
     integral.batching.run(len(ask.x), max(2, method.schedule.together), work, f"explain with {method.name}")
     values = integral.estimates()[0].values
-    if not bool(values.isfinite().all()):
-        raise ModelError("The model's gradient is NaN or infinite on the path from the baselines to the inputs.")
+    ask.verify(values)
     return values
 
 
@@ -297,16 +296,11 @@ def _inputs_of(inputs: Any) -> tuple[Tensor, ...]:
     given = inputs if isinstance(inputs, tuple) else (inputs,)
     tensors = [validation.as_tensor(x, "inputs") if isinstance(x, Tensor) else x for x in given]
     for number, x in enumerate(tensors):
-        if not isinstance(x, Tensor) or not x.is_floating_point():
-            kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        real = isinstance(x, Tensor) and x.is_floating_point() and x.ndim > 0 and x.numel() > 0
+        if not real or len(x) != len(tensors[0]) or not bool(x.isfinite().all()):
             raise InputError(
-                f"inputs must be a floating-point tensor or a tuple of them, input {number} is {kind}: what is "
-                "not to be explained goes into additional_forward_args."
-            )
-        if x.ndim == 0 or x.numel() == 0 or len(x) != len(tensors[0]) or not bool(x.isfinite().all()):
-            raise InputError(
-                f"Each input must hold finite numbers for the same rows: input {number}, {tuple(x.shape)}, has "
-                f"other rows than the first, {tuple(tensors[0].shape)}, is empty or holds NaN or infinity."
+                "inputs must be a tensor or a tuple of them, finite floating-point numbers for the same rows, "
+                f"input {number} is {brief(x)}: what is not to be explained goes into additional_forward_args."
             )
     if not any(x.ndim == 3 for x in tensors):
         shapes = ", ".join(str(tuple(x.shape)) for x in tensors)

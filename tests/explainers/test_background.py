@@ -9,7 +9,6 @@ import torch
 
 import tempograd as tg
 from tempograd.core.rng import Stream
-from tempograd.engine import Call
 from tempograd.engine.background import Background, marks_of
 from tests.helpers.models import Recurrent, linear, series, smooth
 
@@ -25,7 +24,7 @@ def against(model, x, method="timing", pool=POOL, **options):
 
 def draw_from(pool, x, seed=0):
     place = torch.device("cpu"), x.dtype
-    return Background.of(pool, x, Call(), seed, place, Stream.BACKGROUND)
+    return Background.of(pool, x, seed, place, Stream.BACKGROUND)
 
 
 # Answers that are known

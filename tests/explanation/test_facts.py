@@ -37,7 +37,7 @@ class Linear(tg.Explainer):
     def attribute(self, ask):
         block = ask.block(slice(None))
         x = ask.x.clone().requires_grad_()
-        scores = ask.outputs(x[:, None], block).flatten(1)[:, 0]
+        scores = ask.apply_link(ask.raw_outputs(x[:, None], block)).flatten(1)[:, 0]
         (slope,) = torch.autograd.grad(scores.sum(), x)
         values = self.share * slope * (ask.x - ask.baseline)
         ask.read_all()

@@ -6,7 +6,6 @@ import torch
 import tempograd as tg
 from tempograd.core.errors import TempogradWarning
 from tempograd.core.rng import Stream
-from tempograd.engine import Call
 from tempograd.engine.background import Background
 from tests.helpers.models import Recurrent, series, smooth
 
@@ -35,7 +34,7 @@ def removed_one_by_one(model, exp, i, z, k, *, weakest=False):
 def drawn_series(exp, draws=DRAWS):
     """Return which series of the pool each one meets, (series, draws, time, channel)."""
     place = torch.device("cpu"), torch.float32
-    others = Background.of(POOL, exp.x, Call(), 0, place, Stream.REMOVALS)
+    others = Background.of(POOL, exp.x, 0, place, Stream.REMOVALS)
     return others.pool[others.rows(exp.x, exp.ids, draws)]
 
 

@@ -13,10 +13,9 @@ from torch import Tensor, nn
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, arg, run_checks
 from tempograd.core.question import Question
-from tempograd.engine.background import LOOKED, LOOKS, Background, Block, pooled
+from tempograd.engine.background import LOOKED, LOOKS, Background, Block
 from tempograd.engine.batching import DEFAULT, Batching, suits_cpu
 from tempograd.engine.cuda import HostWriter
-from tempograd.engine.inputs import Region
 from tempograd.engine.model import Model, modules_of, owner, place
 from tempograd.engine.outputs import (
     OUTPUTS,
@@ -170,20 +169,6 @@ class Ask:
         return self.x.shape[1] if self.call.packing is None else self.call.packing.first.time
 
     @property
-    def shown(self) -> Tensor:
-        """Return the series as the model reads them, with NaN where it does."""
-        return self.x if self.call.gaps is None else self.x.masked_fill(self.call.gaps, torch.nan)
-
-    @property
-    def regions(self) -> list[Region] | None:
-        """Return the cells whose masks are drawn together; None where that is the whole series."""
-        return None if self.call.packing is None else self.call.packing.regions()
-
-    def pooled(self, series: Any, name: str) -> Tensor:
-        """Lay out training series as the requested ones are."""
-        return pooled(self.call, series, name)
-
-    @property
     def precision(self) -> torch.dtype:
         """Return the precision to compute scores in: that of the model, but no less than single."""
         return torch.promote_types(self.dtype, torch.float32)
@@ -289,10 +274,6 @@ class Ask:
         if total is not None and not math.isfinite(total):
             raise ModelError("The model's gradient is NaN or infinite on the path from the baseline to x.")
 
-    def outputs(self, z: Tensor, block: Block) -> Tensor:
-        """Return what the model says about ``z``, (series, points, time, channel): (series, points, …, class)."""
-        return self.apply_link(self.raw_outputs(z, block))
-
     def apply_link(self, raw: Tensor) -> Tensor:
         """Return one number per class from raw outputs; a function gets the model's own columns to pick from."""
         resolved = self.resolved
@@ -306,7 +287,7 @@ class Ask:
         return raw.flatten(-len(shape)) if shape else raw
 
     def raw_outputs(self, z: Tensor, block: Block) -> Tensor:
-        """Return the same before softmax or sigmoid, for losses that need the logarithm of a probability."""
+        """Return what the model says about ``z``, (series, points, time, channel): (series, points, …, column)."""
         raw = self.forward(z.flatten(0, 1), _repeat(block.index, z.shape[1]))
         return raw.reshape(*z.shape[:2], *raw.shape[1:])
 
@@ -367,7 +348,7 @@ class Ask:
         whole, asked, output = tuple(raw.shape[1:]), self.question, self.output
         if asked.steps is not None:
             run_checks(STEPS, {"target": asked.target, "steps": asked.steps})
-        task = self.task_of(whole)
+        task = found_task(self.task, asked, whole, self.time)
         per_step = task == "per_step" and len(whole) == 2 and whole[0] == self.time
         if asked.steps is not None and not per_step:
             raise InputError(
@@ -396,12 +377,6 @@ class Ask:
         if chosen is None:
             chosen = torch.zeros(shape, dtype=torch.int64, device=self.x.device)
         return Resolved(task, output, axes, columns, per_step, chosen, steps, averaged)
-
-    def task_of(self, shape: tuple[int, ...]) -> str | None:
-        """Return the task of outputs of this shape for one series, or refuse to guess it."""
-        asked = self.question
-        picked, chosen = callable(asked.target), asked.steps is not None
-        return found_task(self.task, shape, self.time, asked.output, picked=picked, steps=chosen)
 
 
 def _repeat(part: Any, points: int) -> Any:

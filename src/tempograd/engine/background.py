@@ -23,11 +23,8 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.core.errors import InputError, arg
 from tempograd.core.rng import FAR, Stream, bits, keys, split
-from tempograd.core.series import Series
 from tempograd.engine.batching import CELLS, slices
-from tempograd.engine.inputs import is_several, pack_inputs
-from tempograd.engine.predictor import Call
-from tempograd.typing import Inputs, Picker
+from tempograd.typing import Picker
 
 BACKGROUND = "background"
 FINE = 22  # bits of a place within a part: with the part and the row, no product leaves 64 bits
@@ -75,12 +72,10 @@ class Background:
     purpose: Stream
 
     @classmethod
-    def of(
-        cls, pool: Any, x: Tensor, call: Call, seed: int, place: tuple[torch.device, torch.dtype], purpose: Stream
-    ) -> Self:
+    def of(cls, pool: Any, x: Tensor, seed: int, place: tuple[torch.device, torch.dtype], purpose: Stream) -> Self:
         """Lay a pool ready for series ``x``, as the model is called with them, on its device if there is room."""
         device, dtype = place
-        pool = pooled(call, pool, "The background series")
+        pool = validation.check_series(pool, BACKGROUND)
         if pool.shape[1:] != x.shape[1:]:
             raise InputError(
                 f"The background series have shape {tuple(pool.shape[1:])}, x has {tuple(x.shape[1:])}: pass "
@@ -177,32 +172,9 @@ def marks_of(x: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
-def pooled(call: Call, series: Any, name: str) -> Tensor:
-    """Lay out series of a pool as those that a model is called with."""
-    packing = call.packing
-    if packing is None:
-        if is_several(series):
-            raise InputError(f"{name} are of several inputs, x is of one: pass series like x.")
-        found: Tensor = series
-        return found
-    if not is_several(series):
-        raise InputError(f"{name} must be of the same inputs as x: {', '.join(packing.names)}.")
-    if isinstance(series, dict) and series.keys() == set(packing.names):
-        series = {each: series[each] for each in packing.names}
-    packed = pack_inputs(Series.of(series).x, names=packing.names)
-    if packed.packing != packing:
-        raise InputError(f"{name} must have the inputs of x, in the same shapes: {', '.join(packing.names)}.")
-    return packed.x
-
-
 def is_background(baseline: Any) -> bool:
     """Tell whether other series are the baseline."""
     return isinstance(baseline, str) and baseline == BACKGROUND
-
-
-def check_background(background: Inputs) -> Inputs:
-    """Refuse other series of one input that are no finite numbers; those of several are checked with x."""
-    return background if is_several(background) else validation.check_series(background, BACKGROUND)
 
 
 def baseline_in_time_order(baseline: Any, layout: str) -> Any:

@@ -7,6 +7,7 @@ one step behind all others. What lies between is unobserved, so that nothing ran
 
 import inspect
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -20,7 +21,8 @@ from tempograd.core.errors import InputError, arg, brief, warn
 from tempograd.core.series import check_times, is_nested
 from tempograd.typing import Times
 
-FUTURE, PAST = ("future", "decoder"), ("past", "histor", "encoder")  # what names of inputs say of their place
+FUTURE = re.compile("future|decoder", re.IGNORECASE)  # what names of inputs say of their place behind the first
+PAST = re.compile("past|histor|encoder", re.IGNORECASE)
 STATIC = "static"  # what the step of the static values is called
 
 
@@ -86,23 +88,19 @@ class Packing:
     @classmethod
     def of(cls, shapes: Mapping[str, tuple[int, ...]], *, by_name: bool) -> Self:
         """Lay out inputs of these shapes, without the batch."""
-        series = [shape for shape in shapes.values() if len(shape) == 2]
+        series = [name for name, shape in shapes.items() if len(shape) == 2]
         if not series:
             raise InputError(
                 "None of the inputs has time: at least one must be (batch, time, channel); write [..., None] for "
                 "a series of a single channel."
             )
-        end = max(
-            shape[0] + (series[0][0] if _ahead(name, shapes) else 0)
-            for name, shape in shapes.items()
-            if len(shape) == 2
-        )
+        behind = [name for name in series[1:] if FUTURE.search(name) and not PAST.search(name)]
+        starts = {name: shapes[series[0]][0] if name in behind else 0 for name in series}
+        end = max(start + shapes[name][0] for name, start in starts.items())
         parts: list[InputPart] = []
-        channel = 0
         for name, shape in shapes.items():
-            start = end if len(shape) < 2 else series[0][0] if _ahead(name, shapes) else 0
-            parts.append(InputPart(name, tuple(shape), start, channel))
-            channel += parts[-1].depth
+            channel = parts[-1].channels.stop if parts else 0
+            parts.append(InputPart(name, tuple(shape), starts.get(name, end), channel))
         return cls(tuple(parts), by_name)
 
     @classmethod
@@ -173,13 +171,6 @@ class Packing:
             Region(slice(start, start + time), tuple(channels), is_static)
             for (start, time, is_static), channels in found.items()
         ]
-
-
-def _ahead(name: str, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Tell whether an input lies behind the first series: its name speaks of the future, and not of the past."""
-    first = next(each for each, shape in shapes.items() if len(shape) == 2)
-    said = name.lower()
-    return name != first and any(word in said for word in FUTURE) and not any(word in said for word in PAST)
 
 
 class Region(NamedTuple):
@@ -337,15 +328,6 @@ def _laid(part: InputPart, baseline: Any, what: str) -> Any:
     return tensor[:, None, None] if part.shape == () and tensor.ndim == 1 else tensor
 
 
-def _labels_of_channels(labels: Any, packing: Packing, what: str) -> dict[str, tuple[str, ...] | None]:
-    """Check names that belong to the channels of each input."""
-    labels = _by_input(labels, packing, what)
-    return {
-        part.name: validation.check_names(labels.get(part.name), part.depth, f"{what} of {part.name}")
-        for part in packing.parts
-    }
-
-
 def _by_input(labels: Any, packing: Packing, what: str) -> dict[str, Any]:
     """Return names by input: those of one are of the first that has time."""
     named = {packing.first.name: labels} if not isinstance(labels, Mapping | None) else dict(labels or {})
@@ -355,48 +337,45 @@ def _by_input(labels: Any, packing: Packing, what: str) -> dict[str, Any]:
     return named
 
 
-def channel_labels(given: Any, packing: Packing) -> tuple[str, ...]:
-    """Name every channel: as people do where they do, and where two would be alike by the input too."""
-    labels = _labels_of_channels(given, packing, "channels")
-    known = [label for each in labels.values() if each is not None for label in each]
-    found: list[str] = []
-    for part in packing.parts:
-        own = labels[part.name]
-        if own is None:
-            found += [part.name] if part.depth == 1 else [f"{part.name} {d}" for d in range(part.depth)]
-        else:
-            found += [label if known.count(label) == 1 else f"{part.name} {label}" for label in own]
-    return tuple(found)
+def labels_of(packing: Packing, count: int, channels: Any, times: Any, units: Any) -> dict[str, Any]:
+    """Name channels, units and steps of ``count`` series: as people do where they do, else by the input."""
+    called: dict[str, list[tuple[str, ...] | None]] = {}
+    for what, labels in (("channels", channels), ("units", units)):
+        named = _by_input(labels, packing, what)
+        called[what] = [
+            validation.check_names(named.get(part.name), part.depth, f"{what} of {part.name}")
+            for part in packing.parts
+        ]
+    known = [label for names in called["channels"] for label in names or ()]
+    labelled: list[str] = []
+    for part, names in zip(packing.parts, called["channels"], strict=True):
+        if names is None:
+            labelled += [part.name] if part.depth == 1 else [f"{part.name} {d}" for d in range(part.depth)]
+        else:  # where two would be alike, by the input too
+            labelled += [label if known.count(label) == 1 else f"{part.name} {label}" for label in names]
+    by_part = zip(packing.parts, called["units"], strict=True)
+    every = tuple(unit for part, names in by_part for unit in names or ("",) * part.depth)
+    return {
+        "channels": tuple(labelled),
+        "times": _time_labels(times, packing, count),
+        "units": None if units is None else every,
+    }
 
 
-def unit_labels(given: Any, packing: Packing) -> tuple[str, ...] | None:
-    """Name the unit of every channel, empty where nobody said it."""
-    if given is None:
-        return None
-    labels = _labels_of_channels(given, packing, "units")
-    return tuple(unit for part in packing.parts for unit in labels[part.name] or ("",) * part.depth)
-
-
-def time_labels(given: Any, packing: Packing, count: int) -> Times:
+def _time_labels(times: Any, packing: Packing, count: int) -> Times:
     """Name every step of the common axis, for all ``count`` series or, where people do, for each of them.
 
     A step has the name that people give it, else its number, and that of static values says what it is.
     """
-    each = _by_input(given, packing, "times")
-    found = [str(step) for step in range(packing.time)]
-    if any(part.is_static for part in packing.parts):
-        found[-1] = STATIC
-    stamps: list[tuple[InputPart, tuple[tuple[str, ...], ...]]] = []
-    for part in packing.parts:
-        labels = None if part.is_static else check_times(each.get(part.name), count, part.time)
-        if is_nested(labels):
-            stamps.append((part, labels))
-        elif labels is not None:
-            found[part.steps] = [str(label) for label in labels]
-    if not stamps:
-        return tuple(found)
-    rows = [list(found) for _ in range(count)]
-    for part, labels in stamps:
-        for row, own in zip(rows, labels, strict=True):
-            row[part.steps] = own
-    return tuple(map(tuple, rows))
+    named = _by_input(times, packing, "times")
+    series = [part for part in packing.parts if not part.is_static]
+    labels: list[Any] = [check_times(named.get(part.name), count, part.time) for part in series]
+    nested = any(map(is_nested, labels))
+    steps = [str(step) for step in range(packing.time)]
+    if len(series) < len(packing.parts):
+        steps[-1] = STATIC
+    rows = [list(steps) for _ in range(count if nested else 1)]
+    for part, stamps in zip(series, labels, strict=True):
+        for place, row in enumerate(rows if stamps is not None else []):
+            row[part.steps] = stamps[place] if is_nested(stamps) else stamps
+    return tuple(map(tuple, rows)) if nested else tuple(rows[0])

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from tempograd.core import validation
 from tempograd.core.errors import Check, InputError, ModelError, UnknownNameError, arg, brief
+from tempograd.core.question import Question
 from tempograd.engine.batching import Batching
 from tempograd.engine.cuda import host_copy
-from tempograd.engine.model import Model, owner, undisturbed_by_others
-from tempograd.engine.predictor import forward, numbers_of
+from tempograd.engine.model import Model, undisturbed_by_others
+from tempograd.engine.predictor import numbers_of
 from tempograd.targets import TargetScore
 from tempograd.typing import Output, Picker
 
-DECLARED = "tempograd_task"  # the attribute by which a model says its task
 LAST = itemgetter(-1)
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
 KEPT = 2**14  # numbers of the first outputs that are kept for a second look
@@ -71,21 +71,6 @@ TASKS = {
 AS_THEY_ARE = tuple(name for name, row in TASKS.items() if row.link == "raw")
 
 
-def told_task(task: Any, model: Model, target: Any, output: str | None) -> str | None:
-    """Return the task that the call, the model or a target for one task says, in this order.
-
-    A target does not say more than the ``output`` that somebody chose.
-    """
-    if task is not None:
-        validation.check_choice(task, "task", tuple(TASKS))
-        return str(task)
-    declared = getattr(model, DECLARED, None) or getattr(owner(model), DECLARED, None)
-    if declared is not None:
-        validation.check_choice(declared, f"{DECLARED} of the model", tuple(TASKS))
-        return str(declared)
-    return target.task if isinstance(target, TargetScore) and output is None else None
-
-
 def link_for(output: str | None, task: str | None) -> str:
     """Return what is applied to the model's raw outputs: "probability", "sigmoid" or "raw".
 
@@ -116,27 +101,26 @@ STEPS = (
 )
 
 
-def found_task(
-    task: str | None, shape: tuple[int, ...], time: int, output: str | None, *, picked: bool, steps: bool
-) -> str | None:
+def found_task(task: str | None, question: Question, shape: tuple[int, ...], time: int) -> str | None:
     """Return the task of a model whose output for one series has this shape, where the shape leaves no doubt.
 
-    ``task`` and ``output`` are what was said, ``picked`` that a function picks the score, which it may from any
-    shape, ``steps`` that some were chosen. None for several raw outputs, which may be classes or not.
+    ``task`` is what was said of it. A function may pick the score from any shape. None for several raw outputs,
+    which may be classes or not.
 
     Examples
     --------
-    >>> found_task(None, (3,), 48, None, picked=False, steps=False)
+    >>> found_task(None, Question(), (3,), 48)
     'classification'
-    >>> found_task(None, (48, 3), 48, None, picked=False, steps=True)
+    >>> found_task(None, Question(steps=2), (48, 3), 48)
     'per_step'
     """
+    output, picked = question.output, callable(question.target)
     if task is not None:
         if not picked and not TASKS[task].fits(shape, time):
             raise _contradiction(task, shape, time)
         return "binary" if task == "classification" and shape == (1,) else task
     by_step = len(shape) == 2 and shape[0] == time  # or a forecast of as many steps
-    if steps and by_step:
+    if question.steps is not None and by_step:
         return "per_step"
     if len(shape) == 1 and shape[0] > 1:
         return None if output == "raw" else "classification"
@@ -179,11 +163,6 @@ def _unclear(shape: tuple[int, ...], time: int) -> ModelError:
 
 
 # Links: probabilities, or numbers as they are
-
-
-def predict(model: Model, z: Tensor, output: str) -> Tensor:
-    """Return the model's output for ``z``: (batch, class), or (batch, time, class) for one output per step."""
-    return by_class(forward(model, z), output)
 
 
 def apply_link(raw: Tensor, output: str) -> Tensor:
@@ -289,76 +268,49 @@ def resolve_target(
     """
     if target is None or callable(target):
         return target  # type: ignore[no-any-return]  # callable() does not narrow Any
-    if isinstance(target, (bool, np.bool_)):
-        raise InputError("target must be an integer, a tensor or a function, got a bool.")
-    if _is_address(target, shape, axes):
-        target = flat_column(target, axes or (class_count(columns, output),))
+    classes = class_count(columns, output)
+    if axes or (len(shape) == 1 and isinstance(target, tuple)):
+        target = _flat_column(target, axes or (classes,))
     tensor = validation.check_numbers(target, "target").cpu()
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
         raise InputError(f"target must hold integers, got {tensor.dtype}.")
     if tensor.ndim == 1 and len(shape) == 2:
         tensor = tensor[:, None]
-    if tensor.ndim not in {0, len(shape)} or (tensor.ndim and len(tensor) != shape[0]):
+    if tensor.ndim and tensor.shape not in (shape, shape[:1] + (1,) * (len(shape) - 1)):
         raise InputError(f"target must be an integer or have shape {shape}, got {tuple(tensor.shape)}.")
-    classes = class_count(columns, output)
     if bool(((tensor < 0) | (tensor >= classes)).any()):
         worst = int(tensor.max()) if int(tensor.max()) >= classes else int(tensor.min())
-        raise InputError(f"target {worst} is out of range: {_range(columns, output)}.")
-    try:
-        return tensor.to(torch.int64).expand(shape)
-    except RuntimeError:
-        raise InputError(f"target must have shape {shape}, got {tuple(tensor.shape)}.") from None
+        choice = f"the model has {columns} outputs, 0 to {columns - 1}"
+        if classes > columns:
+            choice = "the model's only output is the logit of class 1, and class 0 is its complement"
+        elif columns == 1:
+            choice = f"the model has one output, which as {arg:question.output=raw} is target 0"
+        raise InputError(f"target {worst} is out of range: {choice}.")
+    return tensor.to(torch.int64).expand(shape)
 
 
-def _is_address(target: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
-    """Tell an address, which is a tuple of integers, from targets of several series, which are a list."""
-    if axes:
-        return isinstance(target, (tuple, int, np.integer))
-    whole = isinstance(target, tuple) and all(isinstance(part, (int, np.integer)) for part in target)
-    return whole and len(shape) == 1
-
-
-def flat_column(address: Any, axes: tuple[int, ...]) -> int:
-    """Return the column of an address into an output with these axes.
+def _flat_column(address: Any, axes: tuple[int, ...]) -> Any:
+    """Return the column of an address, which is a tuple, into an output with these axes; a tensor as it is.
 
     Examples
     --------
-    >>> flat_column((3, 1), (24, 7))
+    >>> _flat_column((3, 1), (24, 7))
     22
-    >>> flat_column((24, 1), (24, 7))
-    Traceback (most recent call last):
-    ...
-    tempograd.core.errors.InputError: target (24, 1) is out of range: index 0 of it must lie in 0 … 23.
     """
+    if not isinstance(address, (tuple, int, np.integer)):
+        return address
     wide = [place for place, size in enumerate(axes) if size > 1] or [0]
     if not isinstance(address, tuple) and len(wide) == 1:  # all other axes have one place
-        address = tuple(int(address) if place == wide[0] else 0 for place in range(len(axes)))
-    example = tuple(min(size - 1, 3 - place) if place < 3 else 0 for place, size in enumerate(axes))
-    if not isinstance(address, tuple) or len(address) != len(axes):
-        count = f"{len(axes)} axes, {axes}" if len(axes) > 1 else f"one axis, {axes}"
+        address = tuple(address if place == wide[0] else 0 for place in range(len(axes)))
+    places = address if isinstance(address, tuple) and not {bool, np.bool_} & set(map(type, address)) else ()
+    try:
+        return int(np.ravel_multi_index(places, axes))
+    except (TypeError, ValueError, OverflowError):
         listed = "" if len(axes) > 1 else ", or a list for one target of each series"
         raise InputError(
-            f"target {brief(address)} is no address of an output with {count}: pass one index for each, such as "
-            f"{example}{listed}."
-        )
-    found = 0
-    for place, (part, size) in enumerate(zip(address, axes, strict=True)):
-        if isinstance(part, (bool, np.bool_)) or not isinstance(part, (int, np.integer)):
-            raise InputError(f"target {brief(address)} must hold integers, got {brief(part)}.")
-        if not 0 <= part < size:
-            raise InputError(
-                f"target {brief(address)} is out of range: index {place} of it must lie in 0 … {size - 1}."
-            )
-        found = found * size + int(part)
-    return found
-
-
-def _range(columns: int, output: str) -> str:
-    if one_logit(columns, output):
-        return "the model's only output is the logit of class 1, and class 0 is its complement"
-    if columns == 1:
-        return f"the model has one output, which as {arg:question.output=raw} is target 0"
-    return f"the model has {columns} outputs, 0 to {columns - 1}"
+            f"target {brief(address)} is out of range, or no address of an output of shape {axes}: pass one index "
+            f"for each axis, at most {tuple(size - 1 for size in axes)}{listed}."
+        ) from None
 
 
 def resolve_steps(
@@ -370,36 +322,25 @@ def resolve_steps(
     """
     if raw.ndim != 3:
         return None
-    if isinstance(steps, str):
-        if steps != "own":
-            raise InputError(f"steps must be None, 'own', an integer or a list of integers, got {brief(steps)}.")
+    if isinstance(steps, str) and steps == "own":
         return "own"
     count, time = len(lengths), raw.shape[1]
-    before_padding = torch.arange(time) < lengths[:, None]
     if steps is None:
-        return before_padding
-    tensor = validation.check_numbers(steps, "steps").cpu()
-    if tensor.dtype == torch.bool and tensor.shape in {(time,), (count, time)}:
-        return _within(tensor.expand(count, time), shown)
-    if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.ndim > 1 or tensor.numel() == 0:
-        raise InputError(f"steps must be an integer or a list of integers below {time}, got {brief(steps)}.")
-    if bool(((tensor < 0) | (tensor >= time)).any()):
-        raise InputError(f"steps must lie in 0 … {time - 1}, got {brief(steps)}.")
-    chosen = torch.zeros(time, dtype=torch.bool)
-    chosen[tensor.long()] = True
-    return _within(chosen.expand(count, time), shown)
-
-
-def _within(chosen: Tensor, shown: Sequence[int] | None) -> Tensor:
-    """Refuse steps after the end of a series, of which the model says nothing."""
-    after = torch.arange(chosen.shape[1]) >= torch.tensor(shown or [chosen.shape[1]])[:, None]
-    missing = (chosen & after).nonzero()
-    if len(missing):
-        row, step = missing[0].tolist()
-        raise InputError(
-            f"{arg:question.steps} chooses step {step} of x[{row}], which has {(shown or [])[row]} steps: choose "
-            "steps that all series have, or pass a boolean array (series, time) with those of each."
-        )
+        return torch.arange(time) < lengths[:, None]
+    chosen = validation.check_numbers(steps, "steps").cpu()
+    if chosen.dtype != torch.bool or chosen.shape not in {(time,), (count, time)}:
+        whole = not chosen.is_floating_point() and chosen.dtype != torch.bool and chosen.ndim < 2
+        if not whole or chosen.numel() == 0 or bool(((chosen < 0) | (chosen >= time)).any()):
+            raise InputError(f"steps must be 'own' or integers in 0 … {time - 1}, got {brief(steps)}.")
+        chosen = torch.zeros(time, dtype=torch.bool).index_fill(0, chosen.long().reshape(-1), True)
+    chosen = chosen.expand(count, time)
+    for row, length in enumerate(shown or ()):
+        if bool(chosen[row, length:].any()):
+            step = length + int(chosen[row, length:].nonzero()[0])
+            raise InputError(
+                f"{arg:question.steps} chooses step {step} of x[{row}], which has {length} steps: choose steps "
+                "that all series have, or pass a boolean array (series, time) with those of each."
+            )
     return chosen
 
 

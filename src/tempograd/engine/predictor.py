@@ -18,7 +18,7 @@ from torch.nn.modules import module as nn_module
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, TempogradError, arg, brief
-from tempograd.core.series import has_rows
+from tempograd.core.series import Series, has_rows
 from tempograd.engine.batching import out_of_memory
 from tempograd.engine.conventions import (
     NO_GRADIENT,
@@ -28,7 +28,7 @@ from tempograd.engine.conventions import (
     picked,
     shape_in_words,
 )
-from tempograd.engine.inputs import Packing
+from tempograd.engine.inputs import Packing, is_several, pack_inputs
 from tempograd.engine.model import owner, running
 from tempograd.typing import Fixed, Model, ModelLayout, Output, Pick, Task
 
@@ -46,6 +46,7 @@ ARITY = re.compile(  # how Python counts arguments
     r"missing \d+ required|takes \d+ positional|takes from \d+ to|unexpected keyword"
 )
 CALLING = {__file__, nn_module.__file__}  # what only calls a model
+DECLARED = "tempograd_task"  # the attribute by which a model says its task
 LONG = 100  # characters of what torch says that a sentence can carry
 SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b|values to unpack", re.IGNORECASE)
 
@@ -119,6 +120,20 @@ class Predictor:
             return self.model
         return WithModules(self.model, self.modules or (), self.reset)
 
+    def told(self, model: Model, output: Output | None) -> tuple[Output | None, str | None, Sequence[str] | None]:
+        """Return what is known of the outputs, with the ``output`` that somebody chose: that, task and classes.
+
+        An estimator's columns are explained as they are, and its classes have names.
+        """
+        task, classes, known = self.task, self.classes, model.model if isinstance(model, Adapted) else model
+        if isinstance(known, Estimator):
+            output = "raw" if output is None or known.method == "predict_proba" else output
+            task, classes = task or known.task, known.classes if classes is None else classes
+        task = task or getattr(self.model, DECLARED, None) or getattr(owner(self.model), DECLARED, None)
+        if task is not None:
+            validation.check_choice(task, f"{DECLARED} of the model", get_args(Task))
+        return output, task, classes
+
 
 def check_call(pick: Any, layout: Any, name: str = "layout") -> None:
     """Refuse an order of axes that there is none, and parts of an output that are no name or place."""
@@ -168,18 +183,6 @@ def require_torch(model: Model) -> None:
         raise ModelError(f"{name} computes with {NO_GRADIENT}.")
 
 
-def told_by(
-    model: Model, output: Output | None, task: Task | None, classes: Sequence[str] | None
-) -> tuple[Output | None, Task | None, Sequence[str] | None]:
-    """Complete what an estimator knows: its columns are explained as they are, and its classes have names."""
-    known = model.model if isinstance(model, Adapted) else model
-    if not isinstance(known, Estimator):
-        return output, task, classes
-    if output is None or known.method == "predict_proba":
-        output = "raw"
-    return output, task or known.task, known.classes if classes is None else classes
-
-
 # A model called with the series of a question
 
 
@@ -226,11 +229,6 @@ class Call:
         return {str(place): part for place, part in enumerate(self.fixed or ())}
 
     @property
-    def has_companions(self) -> bool:
-        """Whether the model gets more, or less, than the series as it lies there."""
-        return self.packing is not None or self.by_row
-
-    @property
     def by_row(self) -> bool:
         """Whether it matters which row of the series the model is shown."""
         return self.fixed is not None or self.lengths is not None or self.gaps is not None
@@ -240,7 +238,7 @@ class Call:
 
         Where rows matter, :meth:`Adapted.at` says which they are.
         """
-        plain = not self.has_companions and self.pick is None and self.model_layout == "BTD"
+        plain = not self.by_row and self == Call()
         return as_model(model) if plain else Adapted(as_model(model), self)
 
     def reading(self, x: Tensor) -> tuple[Self, Tensor]:
@@ -319,7 +317,7 @@ class Call:
 
     def _answer(self, model: Any, z: Tensor, rows: Tensor | None) -> Any:
         """Return whatever the model says of some series, in its own order of axes."""
-        if not self.has_companions:
+        if self.packing is None and not self.by_row:
             return model(self._laid_out(z))
         inputs = {"": z} if self.packing is None else self.packing.unpack(z)
         several = len({part.shape[1:] for part in inputs.values()}) > 1
@@ -367,6 +365,20 @@ class Call:
         if key not in self._placed:
             self._placed[key] = _in_precision(value, z.dtype).to(z.device)
         return self._placed[key].index_select(0, rows)
+
+    def pooled(self, series: Any, name: str) -> Any:
+        """Lay out other series as those that the model is called with."""
+        packing = self.packing
+        if packing is None:
+            if is_several(series):
+                raise InputError(f"{name} are of several inputs, x is of one: pass series like x.")
+            return series
+        if isinstance(series, dict) and series.keys() == set(packing.names):
+            series = {each: series[each] for each in packing.names}
+        packed = pack_inputs(Series.of(series).x, names=packing.names) if is_several(series) else None
+        if packed is None or packed.packing != packing:
+            raise InputError(f"{name} must be of the inputs of x, in their shapes: {', '.join(packing.names)}.")
+        return packed.x
 
     def series_of(self, cells: Tensor) -> Tensor:
         """Return the first input that has time, as it was given, from cells (batch, time, channel) of all."""

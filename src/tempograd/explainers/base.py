@@ -29,7 +29,7 @@ from tempograd.core.rng import Stream
 from tempograd.core.series import Series
 from tempograd.engine import Ask, Block, Call, fingerprint, frozen
 from tempograd.engine.ask import score_delta
-from tempograd.engine.background import Background, check_background, is_background, pooled
+from tempograd.engine.background import Background, is_background
 from tempograd.engine.inputs import is_several, pack_inputs
 from tempograd.engine.model import computing, place, trusted
 from tempograd.engine.outputs import AS_THEY_ARE, link_for
@@ -360,17 +360,17 @@ class Explainer(ABC):
         if isinstance(baseline, Series) or is_background(baseline):
             baseline = baseline.filled if isinstance(baseline, Series) else None
         call, x, baseline, mask, raw, shown = calling.as_one_input(predictor, series, baseline)
-        if call.has_companions:
+        if call.packing is not None or call.by_row:
             self._require_companions(question.steps, unequal=call.lengths is not None)
         adapted = call.adapt(model)
         if self.needs_gradient:
             require_torch(adapted)
         output, task, classes = calling.told_of_outputs(adapted, predictor, series, question)
         if question.background is not None:
-            pool = check_background(Series.of(question.background).filled)
+            pool = call.pooled(Series.of(question.background).filled, "The background series")
             seed, where = validation.check_seed(effort.seed), place(adapted, x)
-            background = Background.of(pool, x, call, seed, where, Stream.BACKGROUND)
-            baseline = pooled(call, pool, "background").mean(0, keepdim=True, dtype=torch.float64)
+            background = Background.of(pool, x, seed, where, Stream.BACKGROUND)
+            baseline = pool.mean(0, keepdim=True, dtype=torch.float64)
         ask = Ask.create(
             adapted,
             x,
@@ -494,7 +494,7 @@ class Explainer(ABC):
             target=self._explained(ask, output),
             prediction=prediction,
             output=output,
-            x=ask.shown,
+            x=ask.x if ask.call.gaps is None else ask.x.masked_fill(ask.call.gaps, torch.nan),
             method=self.name,
             parameters=self.parameters,
             facts=facts,

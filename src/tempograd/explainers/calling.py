@@ -18,13 +18,14 @@ from tempograd.core.validation import unexpanded
 from tempograd.data import read_series
 from tempograd.data.readers.frame import is_frame
 from tempograd.engine import Ask, Call
-from tempograd.engine.inputs import argument_names, channel_labels, pack_inputs, time_labels, unit_labels
+from tempograd.engine.inputs import argument_names, labels_of, pack_inputs
 from tempograd.engine.model import owner
-from tempograd.engine.outputs import class_count, named_target, one_logit, told_task
-from tempograd.engine.predictor import Predictor, told_by
+from tempograd.engine.outputs import class_count, found_task, named_target, one_logit
+from tempograd.engine.predictor import Predictor
 from tempograd.explanation import Explanation, Explanations
 from tempograd.explanation.diagnostics import wrong_gradient
 from tempograd.explanation.targets import key_of
+from tempograd.targets import TargetScore
 from tempograd.typing import Model
 
 # Models whose outputs were read as scores of three classes or more
@@ -88,11 +89,7 @@ def as_one_input(
         packing, x, baseline, mask, raw = pack_inputs(
             x, baseline=baseline, mask=mask, raw=raw, names=names, empty=series.fill
         )
-        labels = {
-            "channels": channel_labels(series.channels, packing),
-            "times": time_labels(series.times, packing, len(x)),
-            "units": unit_labels(series.units, packing),
-        }
+        labels = labels_of(packing, len(x), **labels)
     call = Call(packing, series.fixed, predictor.pick, predictor.layout, lengths)
     if series.fill is None:
         call, x = call.reading(x)
@@ -103,9 +100,10 @@ def told_of_outputs(
     model: Model, predictor: Predictor, series: Series, question: Question
 ) -> tuple[Any, str | None, Sequence[str] | None]:
     """Return what question, predictor, estimator, model or targets say of the outputs: output, task, classes."""
-    output, task, classes = told_by(model, question.output, predictor.task, predictor.classes)
-    targets = (question.target,) if question.targets in (None, "all") else question.targets
-    tasks = {told_task(task, predictor.model, target, output) for target in targets or ()} - {None}
+    output, task, classes = predictor.told(model, question.output)
+    targets = (question.target,) if question.targets in (None, "all") else question.targets or ()
+    scores = [target for target in targets if isinstance(target, TargetScore) and output is None]
+    tasks = {task} if task is not None else {score.task for score in scores} - {None}
     if len(tasks) > 1:
         names = " and ".join(sorted(map(str, tasks)))
         raise InputError(f"These targets are of several tasks, {names}: explain them one by one.")
@@ -136,7 +134,7 @@ def _every_output(ask: Ask) -> list[Any]:
     first = ask.block(slice(0, 1))
     with torch.no_grad():
         raw = ask.forward(first.x, first.index)
-    flat = raw.ndim == 2 or ask.task_of(tuple(raw.shape[1:])) == "per_step"
+    flat = raw.ndim == 2 or found_task(ask.task, ask.question, tuple(raw.shape[1:]), ask.time) == "per_step"
     resolved = ask.replace(target=0 if flat else (0,) * (raw.ndim - 1)).resolve(raw)
     if resolved.shape:
         return list(np.ndindex(resolved.shape))

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from tempograd.core.errors import InputError, ModelError, arg
 from tempograd.engine import Model, owner
 from tempograd.engine.model import spare
-from tempograd.engine.outputs import predict
-from tempograd.engine.predictor import Adapted
+from tempograd.engine.predictor import Adapted, forward
 
 SOME = 8  # layers that a message names
 
@@ -69,7 +68,7 @@ class EmbeddingReader:
 
         handle = module_of(self.model).get_submodule(self.layer).register_forward_hook(catch, with_kwargs=True)
         try:
-            raw = predict(self.model, z, "raw")
+            raw = forward(self.model, z)
         finally:
             handle.remove()
         if not caught:
@@ -96,7 +95,7 @@ def find_embedding(model: Model, x: Tensor, layer: str | None) -> EmbeddingReade
             if isinstance(part, nn.Linear):
                 handle = part.register_forward_hook(lambda *_, name=name: ran.append(name))
                 stack.callback(handle.remove)
-        predict(model, x, "raw")
+        forward(model, x)
     if not ran:
         raise InputError(f"The model runs no linear layer to embed by: name a layer with {arg:method.embedding}.")
     return EmbeddingReader(model, ran[-1], inward=True)

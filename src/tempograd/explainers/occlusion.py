@@ -253,7 +253,7 @@ class Occlusion(CellReplacement):
         ask = super().question(ask)
         if self.means is None or ask.named_baseline or ask.background is not None:
             return ask
-        means = ask.pooled(self.means, "The training series")
+        means = ask.call.pooled(self.means, "The training series")
         means = means[0] if ask.call.packing is not None else means
         check_training(means.shape, ask)
         return ask.replace(baseline=means.to(ask.x).expand_as(ask.x))

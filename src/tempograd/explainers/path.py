@@ -322,7 +322,8 @@ class GradientShap(Explainer):
         """Return the series that baselines are drawn from, laid out as the explained ones are."""
         if self.pool is None or ask.named_baseline or ask.background is not None:
             return None
-        return ask.pooled(self.pool, "The baselines")
+        pool: Tensor = ask.call.pooled(self.pool, "The baselines")
+        return pool
 
     def _path(self, ask: Ask, block: Block, stage: int) -> GradientPath:
         stream = keys(ask.seed, block.ids, Stream.BASELINES)

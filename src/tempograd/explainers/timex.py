@@ -21,7 +21,7 @@ from tempograd.core.progress import progress_bar
 from tempograd.engine import Ask, Batching, Block, both_logits, frozen, place
 from tempograd.engine.gradients import differentiate, one_sentence, require_path
 from tempograd.engine.model import by_lists, mutable_if_needed
-from tempograd.engine.outputs import is_probability, predict, resumed
+from tempograd.engine.outputs import is_probability, resumed
 from tempograd.engine.predictor import forward
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training, one_by_one
 from tempograd.explainers.embeddings import EmbeddingReader, copied, find_embedding, module_of, one_vector
@@ -682,7 +682,7 @@ class TimeXPP(MaskNetwork):
     reference_weight: float = settings.real(1.0)
 
     def _reader(self, model: Model, x: Tensor) -> Read:
-        return lambda z: (predict(model, z, "raw"), None)
+        return lambda z: (forward(model, z), None)
 
     def _objective(self, generator: MaskGenerator, data: TrainingSet) -> Objective:
         conditioner = Conditioner().to(generator.code)

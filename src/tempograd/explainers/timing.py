@@ -214,7 +214,8 @@ class Timing(Explainer):
 
         Regions of several inputs draw masks by themselves; their densities, and so their weights, multiply.
         """
-        regions: tuple[Region | None, ...] = (None,) if ask.regions is None else tuple(ask.regions)
+        packing = ask.call.packing
+        regions: list[Region] | list[None] = [None] if packing is None else packing.regions()
         draws = [_RegionDraw.of(self, ask, *region) for region in enumerate(regions)]
         if self._examined:
             settings = [setting for draw in draws for setting in draw.by_length.values()]

@@ -14,7 +14,7 @@ from tempograd.core.rng import Stream
 from tempograd.core.series import Series
 from tempograd.engine import Ask, Model, Predictor, frozen, one_logit, slices
 from tempograd.engine.ask import Resolved
-from tempograd.engine.background import Background, check_background, is_background
+from tempograd.engine.background import Background, is_background
 from tempograd.engine.inputs import is_several, pack_inputs
 from tempograd.engine.outputs import by_class
 from tempograd.engine.second_look import Varying
@@ -75,7 +75,7 @@ class AskAgain(Ask):
         ask = replace(ask, ids=explanation.ids.cpu().long())  # the same series may be there twice
         if background is not None:
             place = ask.device, ask.dtype
-            pool = Background.of(check_background(background), x, call, 0, place, Stream.REMOVALS)
+            pool = Background.of(call.pooled(background, "The background series"), x, 0, place, Stream.REMOVALS)
             _warn_of_other_background(explanation, pool)
             ask = replace(ask, background=pool)
         return ask.one_by_one_if(explanation.mixes_series)

@@ -25,8 +25,7 @@ from tempograd.core.errors import DataError, InputError, ModelError, arg, brief,
 from tempograd.core.io import as_path, write_atomically
 from tempograd.engine import Call, fingerprint, frozen, place
 from tempograd.engine.model import find_device
-from tempograd.engine.outputs import DECLARED
-from tempograd.engine.predictor import forward
+from tempograd.engine.predictor import DECLARED, forward
 from tempograd.models.files import (
     SAID,
     give_weights,

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from tempograd.core.estimate import Estimate
 from tempograd.engine import Ask, apply_link
-from tempograd.engine.outputs import AS_THEY_ARE
+from tempograd.engine.outputs import AS_THEY_ARE, found_task
 from tempograd.engine.second_look import Realisation
 from tempograd.typing import Model
 
@@ -65,7 +65,7 @@ def _predicted(ask: Ask, models: list[Model]) -> Tensor | None:
 
     ask.batching.run(len(ask.x), 1, work, "read the predictions")
     mean = torch.cat([parts[start] for start in sorted(parts)])
-    task = ask.task_of(tuple(mean.shape[1:]))
+    task = found_task(ask.task, ask.question, tuple(mean.shape[1:]), ask.time)
     if task == "multilabel":
         return mean.flatten(1).argmax(-1)
     return None if task in AS_THEY_ARE or mean.shape[-1] == 1 else mean.argmax(-1)
