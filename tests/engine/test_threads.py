@@ -12,7 +12,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.engine import frozen
-from tempograd.engine.model import computing, exact, rounding
+from tempograd.engine.model import computing, rounding
 from tempograd.engine.predictor import forward
 from tests.helpers.models import Recurrent, series
 
@@ -77,7 +77,7 @@ def test_calls_that_overlap_leave_what_they_share_as_it_was(order):
     before, flag, generator = settings(), torch.backends.cudnn.enabled, torch.get_rng_state()
     models = [Recurrent() for _ in range(2)]
     device = torch.device("cpu")
-    calls = [(frozen(models[0]), computing("tf32", device)), (frozen(models[1]), exact(device))]
+    calls = [(frozen(models[0]), computing("tf32", device)), (frozen(models[1]), computing("exact", device))]
     threads = [ThreadPoolExecutor(1) for _ in calls]
     for thread, call in zip(threads, calls, strict=True):
         for context in call:

@@ -60,7 +60,15 @@ class Batching:
                 try:
                     work(rows, int(self.size * SLACK))
                 except (RuntimeError, MemoryError) as error:
-                    self._halve(error)
+                    if not out_of_memory(error):
+                        raise
+                    if self.size == 1:
+                        raise ModelError(
+                            "One sequence at a time does not fit into the memory of the device: use a smaller "
+                            "model, shorter series or a larger device."
+                        ) from error
+                    self.size //= 2
+                    self._memory[self._kind] = self.size
                 else:
                     advance(rows.stop - rows.start)
                     start = rows.stop
@@ -77,18 +85,6 @@ class Batching:
         if self.together > 1:
             count = min(math.ceil(count / self.together), max(1, most // self.together)) * self.together
         return slice(start, min(start + count, series))
-
-    def _halve(self, error: Exception) -> None:
-        """Go on with batches of half the size after memory ran out; raise any other error."""
-        if not out_of_memory(error):
-            raise error
-        if self.size == 1:
-            raise ModelError(
-                "One sequence at a time does not fit into the memory of the device: use a smaller model, "
-                "shorter series or a larger device."
-            ) from error
-        self.size //= 2
-        self._memory[self._kind] = self.size
 
 
 # Passes with a gradient on a CPU. What a pass keeps for the way back is written and read once, so it should stay

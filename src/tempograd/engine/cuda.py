@@ -10,6 +10,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -23,7 +24,6 @@ from tempograd.engine.model import (
     Model,
     NotCapturableError,
     owner,
-    parts_of,
     plain_state,
     rounding,
     undisturbed_by_others,
@@ -62,7 +62,7 @@ def run_captured(
     is captured. ``uses_model=False`` says that the model is not called: a graph then holds whatever became of it.
     """
     module = owner(model)
-    if module is None or not inputs[0].is_cuda or not _undisturbed():
+    if module is None or not _undisturbed():
         return None
     with _lock:  # a graph has one place for its inputs, and two threads may run it
         try:
@@ -124,21 +124,17 @@ def _try_capture(
     try:
         with torch.cuda.stream(stream):
             expected = _trial(module, state, lambda: work(*static))
-            graph = None if expected is None else _capture(stream, work, static)
-            if graph is not None and expected is not None:
-                repeated = graph.run(inputs)
-                graph = graph if all(map(_alike, repeated, expected)) else None
+            graph = _capture(stream, work, static)
+            return graph if all(map(_alike, graph.run(inputs), expected)) else None
     except NotCapturableError:
         return None
     finally:
         current.wait_stream(stream)
-    return graph
 
 
-def _trial(module: nn.Module, state: Hashable, work: Callable[[], Tensors]) -> Tensors | None:
-    """Run the pass, and return None if it did what a graph cannot repeat."""
-    _, parameters, buffers = parts_of(module)
-    tensors = [*parameters, *buffers]
+def _trial(module: nn.Module, state: Hashable, work: Callable[[], Tensors]) -> Tensors:
+    """Run the pass, and refuse it if it did what a graph cannot repeat."""
+    tensors = [*module.parameters(), *module.buffers()]
     before = [tensor._version for tensor in tensors], torch.get_rng_state(), torch.cuda.get_rng_state()
     mode = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings(record=True) as heard:
@@ -154,10 +150,12 @@ def _trial(module: nn.Module, state: Hashable, work: Callable[[], Tensors]) -> T
     random |= not torch.equal(before[2], torch.cuda.get_rng_state())
     changed = before[0] != [tensor._version for tensor in tensors]
     changed |= state is not None and plain_state(module) != state
-    return None if waited or watch.beside or random or changed else result
+    if waited or watch.beside or random or changed:
+        raise NotCapturableError
+    return result
 
 
-def _capture(stream: "torch.cuda.Stream", work: Callable[..., Tensors], static: Tensors) -> _CapturedGraph | None:
+def _capture(stream: "torch.cuda.Stream", work: Callable[..., Tensors], static: Tensors) -> _CapturedGraph:
     free = torch.cuda.mem_get_info(stream.device)
     if free[0] < 2 * SHARE * free[1]:  # what torch keeps for later cannot be used or freed while it captures
         torch.cuda.empty_cache()
@@ -178,10 +176,11 @@ def _capture(stream: "torch.cuda.Stream", work: Callable[..., Tensors], static: 
                 outputs = work(*static)
             finally:
                 graph.capture_end()
-    except RuntimeError:  # the pass can still run as usual
-        return None
-    taken = free[0] - torch.cuda.mem_get_info(stream.device)[0]
-    return _CapturedGraph(graph, static, outputs) if taken <= SHARE * free[1] else None
+    except RuntimeError as error:  # the pass can still run as usual
+        raise NotCapturableError from error
+    if free[0] - torch.cuda.mem_get_info(stream.device)[0] > SHARE * free[1]:
+        raise NotCapturableError
+    return _CapturedGraph(graph, static, outputs)
 
 
 def _alike(found: Tensor, expected: Tensor) -> bool:
@@ -193,9 +192,8 @@ def _undisturbed() -> bool:
     """Tell whether nothing but the model decides what a pass does."""
     modes = torch._C._len_torch_dispatch_stack() + torch._C._len_torch_function_stack()
     hooked = nn_module._global_forward_hooks or nn_module._global_backward_hooks or not undisturbed_by_others()
-    watched = modes > 0 or bool(hooked)
     casts = torch.is_autocast_enabled("cuda") or torch.is_anomaly_enabled()
-    return not (watched or casts or torch.cuda.is_current_stream_capturing())
+    return not (modes or hooked or casts or torch.cuda.is_current_stream_capturing())
 
 
 def _settings() -> Hashable:
@@ -257,15 +255,15 @@ class Prefetcher(Generic[Prepared]):
             self._waiting = key, make()
 
 
+@dataclass
 class HostWriter:
     """Writes results where they belong, one block late where they come from another device.
 
     To copy at once would make the host wait for the device, and then the device for the host.
     """
 
-    def __init__(self) -> None:
-        self._pending: list[tuple[Tensor, slice | Tensor, Callable[[], Tensor]]] = []
-        self._new = 0
+    _pending: list[tuple[Tensor, slice | Tensor, Callable[[], Tensor]]] = field(default_factory=list)
+    _new: int = 0
 
     def write(self, whole: Tensor, rows: slice | Tensor, part: Tensor) -> None:
         """Write ``part`` into ``whole[rows]``, at the latest when :meth:`flush` is called."""

@@ -200,12 +200,6 @@ def differentiate(score: Tensor, z: Tensor, *, again: bool = False) -> Tensor | 
         return torch.autograd.grad(score, z, retain_graph=again, allow_unused=True)[0]
 
 
-def accumulate(loss: Tensor, leaves: Sequence[Tensor]) -> None:
-    """Add the gradient of a loss to the ``grad`` of the given leaves, and of no other tensor."""
-    with one_sentence():
-        torch.autograd.backward(loss, inputs=leaves)
-
-
 @contextmanager
 def one_sentence() -> Iterator[None]:
     """Say what to do where torch refuses to differentiate a model."""

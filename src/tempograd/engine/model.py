@@ -7,11 +7,12 @@ import re
 import threading
 import types
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 from weakref import ProxyTypes, WeakKeyDictionary, WeakValueDictionary, ref
 
 import numpy as np
@@ -46,6 +47,7 @@ PLAIN = {bool, int, float, complex, str, bytes, torch.dtype, torch.device, type(
 KINDS = tuple(PLAIN)
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 USUAL = set(nn.Module().__dict__) - {"training", "_parameters", "_buffers"}  # hooks and the like
+COMPILED = ("_torchdynamo_orig_callable", "_compiled_call_impl")  # which would compile a hook too, each time anew
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 KEPT = 32  # callers, sizes and states per module that need no second look
 T = TypeVar("T")
@@ -55,10 +57,14 @@ NEW = hasattr(_backends.cudnn, "rnn")  # torch 2.9, where reading the older name
 SETTING = "fp32_precision" if NEW else "allow_tf32"
 ROUNDED = (_backends.cuda.matmul, *((_backends.cudnn.rnn, _backends.cudnn.conv) if NEW else (_backends.cudnn,)))
 PRODUCTS = (_backends.cuda.matmul, *((_backends.mkldnn.matmul,) if NEW else ()))
+SETTINGS = {"tf32": (ROUNDED, "tf32" if NEW else True), "exact": (PRODUCTS, "ieee" if NEW else False)}
 
 _trained: "WeakValueDictionary[int, nn.Module]" = WeakValueDictionary()  # copies of a model that a method trains
 _here = threading.local()  # whether the model of this thread is running
 _lock = threading.RLock()
+_calls: list[
+    ExitStack
+] = []  # one entry for each that runs, all of them what puts back the settings of all threads
 _functions = threading.RLock()  # of all models in which no module can be found
 _turns: "WeakKeyDictionary[nn.Module, threading.RLock]" = WeakKeyDictionary()
 _trusted: "WeakKeyDictionary[nn.Module, list[Hashable]]" = WeakKeyDictionary()
@@ -81,52 +87,49 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
     with ExitStack() as undo:
         for turn in _turns_of(modules) or [_functions]:
             undo.enter_context(turn)
-        for context in (outside, torch.enable_grad(), no_denormals(), _process):
+        for context in (outside, torch.enable_grad(), no_denormals(), _shared_settings()):
             undo.enter_context(context)
-        for generator in generators(model):
-            undo.callback(set_state, generator, state_of(generator))
+        for put_back, state in map(state_of, generators(model)):
+            undo.callback(put_back, state)
         call = _Call(undo)
+        undo.push(call.leave)
         for module in modules:
             call.freeze(module)
-        if not _is_compiled(model):  # which would compile the hook as well, each time anew
+        things = chain(reached(model), *(module.modules() for module in modules))
+        if not any(getattr(thing, name, None) is not None for thing in things for name in COMPILED):
             undo.callback(nn_module.register_module_forward_pre_hook(call.touch).remove)
         yield call.restore_buffers
 
 
 def _turns_of(modules: Iterable[nn.Module]) -> list[threading.RLock]:
     """Return the locks of some modules and their parts, in one order, so that nobody waits for each other."""
-    parts = {part for module in modules for part in parts_of(module).modules}
+    parts = {part for module in modules for part in module.modules()}
     with _lock:
         return sorted((_turns.setdefault(part, threading.RLock()) for part in parts), key=id)
 
 
-class _Process:
-    """Settings and generators of all threads: noted by the first of the calls that run, put back by the last.
+@contextmanager
+def _shared_settings() -> Iterator[None]:
+    """Keep settings and generators of all threads: noted by the first of the calls that run, put back by the last.
 
     If each call put back what it had found, one that overlaps with another would leave what that had changed.
     """
-
-    def __init__(self) -> None:
-        self._calls, self._undo = 0, ExitStack()
-
-    def __enter__(self) -> None:
+    with _lock:
+        undo = _calls[0] if _calls else ExitStack()
+        if not _calls:
+            for put_back, state in map(state_of, generators()):
+                undo.callback(put_back, state)
+            settings = [(place, SETTING) for place in (*ROUNDED, *PRODUCTS)]
+            for place, name in (*settings, (_backends.cudnn, "enabled")):
+                undo.callback(setattr, place, name, getattr(place, name))
+        _calls.append(undo)
+    try:
+        yield
+    finally:
         with _lock:
-            self._calls += 1
-            if self._calls == 1:
-                for generator in shared_generators():
-                    self._undo.callback(set_state, generator, state_of(generator))
-                settings = [(place, SETTING) for place in (*ROUNDED, *PRODUCTS)]
-                for place, name in (*settings, (_backends.cudnn, "enabled")):
-                    self._undo.callback(setattr, place, name, getattr(place, name))
-
-    def __exit__(self, *_: object) -> None:
-        with _lock:
-            self._calls -= 1
-            if self._calls == 0:
-                self._undo.close()
-
-
-_process = _Process()
+            _calls.pop()
+            if not _calls:
+                undo.close()
 
 
 @contextmanager
@@ -151,73 +154,73 @@ def undisturbed_by_others() -> bool:
     return all(getattr(hook, "__func__", None) is _Call.touch for hook in hooks)
 
 
+@dataclass(eq=False)
 class _Call:
     """What one call has frozen; ``undo`` puts it back."""
 
-    def __init__(self, undo: ExitStack) -> None:
-        self._undo, self._thread, self._touched = undo, threading.get_ident(), set[int]()
-        self._copies: list[tuple[Tensor, int, Tensor]] = []  # of buffers and other tensors, and their versions
-        self._attributes: list[tuple[dict[str, Any], dict[str, Any]]] = []  # of each part, and as they were
-        self._weights: list[tuple[nn.Module, list[nn.Parameter], list[Tensor], list[int]]] = []
-        undo.push(self._leave)
+    undo: ExitStack
+    thread: int = field(default_factory=threading.get_ident)
+    touched: set[int] = field(default_factory=set)
+    copies: list[tuple[Tensor, int, Tensor]] = field(default_factory=list)  # of other tensors, with their versions
+    attributes: list[tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=list)  # now and before
+    weights: list[tuple[nn.Module, list[nn.Parameter], list[Tensor], list[int]]] = field(default_factory=list)
 
     def touch(self, module: nn.Module, _: object) -> None:
         """Freeze a module before its first forward in a run of the model, unless another thread has."""
-        if self._thread != threading.get_ident() or not getattr(_here, "running", False):
+        if self.thread != threading.get_ident() or not getattr(_here, "running", False):
             return
-        if id(module) in self._touched or id(module) in _trained:
+        if id(module) in self.touched or id(module) in _trained:
             return
         with ExitStack() as turns:
             for turn in _turns_of([module]):
                 if not turn.acquire(blocking=False):
                     return
                 turns.callback(turn.release)
-            self._undo.push(turns.pop_all())
+            self.undo.push(turns.pop_all())
         self.freeze(module)
 
     def freeze(self, module: nn.Module) -> None:
         """Freeze a module, with everything in it."""
         parts = parts_of(module)
-        require_numbers(parts)
-        self._touched.update(map(id, parts.modules))
+        self.touched.update(map(id, parts.modules))
         few = sum(weight.numel() for weight in parts.parameters) <= LARGE
         copies = [weight.detach().clone() for weight in parts.parameters] if few else []
-        self._weights.append((module, parts.parameters, copies, [weight._version for weight in parts.parameters]))
+        self.weights.append((module, parts.parameters, copies, [weight._version for weight in parts.parameters]))
         attributes = [(vars(part), vars(part).copy()) for part in parts.modules]
         held = [value for _, before in attributes for value in before.values() if isinstance(value, Tensor)]
-        self._copies += [(tensor, tensor._version, tensor.clone()) for tensor in (*parts.buffers, *held)]
-        self._attributes += attributes
+        self.copies += [(tensor, tensor._version, tensor.clone()) for tensor in (*parts.buffers, *held)]
+        self.attributes += attributes
         for part in parts.modules:
             recurrent = isinstance(part, nn.RNNBase)
-            self._undo.callback(setattr, part, "training", part.training)
+            self.undo.callback(setattr, part, "training", part.training)
             if part.training != recurrent:  # to set an attribute of a module takes long
                 part.training = recurrent
             if isinstance(part, nn.RNNBase):
-                self._undo.callback(setattr, part, "dropout", part.dropout)
+                self.undo.callback(setattr, part, "dropout", part.dropout)
                 part.dropout = 0.0
         for weight in parts.parameters:
             if weight.requires_grad:
-                self._undo.callback(weight.requires_grad_, True)
+                self.undo.callback(weight.requires_grad_, True)
                 weight.requires_grad_(False)
         if any(weight.is_cuda for weight in parts.parameters) and _recurs(module):
             torch.backends.cudnn.enabled = False  # until no call runs
 
     def restore_buffers(self) -> None:
         """Put tensors back that a forward has changed or replaced, since it counts or keeps state in them."""
-        for tensor, version, copy in self._copies:
+        for tensor, version, copy in self.copies:
             if tensor._version != version:
                 tensor.detach().copy_(copy)
-        for now, before in self._attributes:
+        for now, before in self.attributes:
             tensors = {name for held in (now, before) for name, value in held.items() if isinstance(value, Tensor)}
             for name in tensors - before.keys():
                 del now[name]
             now |= {name: before[name] for name in tensors & before.keys()}
 
-    def _leave(self, kind: type[BaseException] | None, *_: object) -> None:
+    def leave(self, kind: type[BaseException] | None, *_: object) -> None:
         """Put tensors back, weights too, and refuse a model whose own forward has changed these."""
         self.restore_buffers()
         names, lost = [], False
-        for module, weights, copies, versions in self._weights:
+        for module, weights, copies, versions in self.weights:
             if copies or not weights:
                 changed = not all(map(torch.equal, bits_of(weights), bits_of(copies)))
             else:
@@ -261,63 +264,43 @@ def fingerprint(model: Model) -> Callable[[], str]:
     >>> fingerprint(torch.nn.ReLU())()
     'ReLU:e3b0c44298fc1c14'
     """
-    marks = [_fingerprint(module) for module in modules_of(model)]
-    if len(marks) == 1:
-        return marks[0]
-    name = str(getattr(model, "__qualname__", type(model).__name__))
-    return lambda: "+".join([name, *(mark() for mark in marks)])
-
-
-def _fingerprint(module: nn.Module) -> Callable[[], str]:
-    require_numbers(parts_of(module))
-    state = sorted(item for item in module.state_dict().items() if isinstance(item[1], Tensor))
-    digest = hashlib.sha256()
-    for key, tensor in state:
-        digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-    sums = []  # of the bits, plainly and weighted by position, so that a swap is seen too
-    for words in bits_of(tensor for _, tensor in state):
-        bits = words.long()
-        plain, position = bits.sum(), torch.arange(1, len(bits) + 1, device=bits.device)
-        sums.append(torch.stack([plain, bits.mul_(position).sum()]))
+    marks = []
+    for module in modules_of(model):
+        parts_of(module)  # refuses weights without numbers
+        state = sorted(item for item in module.state_dict().items() if isinstance(item[1], Tensor))
+        heads = "".join(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n" for key, tensor in state)
+        sums = []  # of the bits, plainly and weighted by position, so that a swap is seen too
+        for words in bits_of(tensor for _, tensor in state):
+            bits = words.long()
+            plain, position = bits.sum(), torch.arange(1, len(bits) + 1, device=bits.device)
+            sums.append(torch.stack([plain, bits.mul_(position).sum()]))
+        marks.append((type(module).__name__, heads, sums))
+    own = [] if len(marks) == 1 else [str(getattr(model, "__qualname__", type(model).__name__))]
 
     def name() -> str:
-        final = digest.copy()
-        for pair in sums:
-            final.update(str(pair.tolist()).encode())
-        return f"{type(module).__name__}:{final.hexdigest()[:16]}"
+        texts = [(kind, heads + "".join(str(pair.tolist()) for pair in sums)) for kind, heads, sums in marks]
+        return "+".join(own + [f"{kind}:{hashlib.sha256(text.encode()).hexdigest()[:16]}" for kind, text in texts])
 
     return name
 
 
-def generators(model: Model) -> list[AnyGenerator]:
-    """Return the generators that a model holds: as attributes of its modules, or within reach of a function."""
-    parts = [part for module in modules_of(model) for part in parts_of(module).modules]
-    loose = [] if owner(model) is not None else reached(model)
-    held = chain(loose, *(vars(part).values() for part in parts))
-    return list({id(each): each for each in held if isinstance(each, GENERATORS)}.values())
+def generators(model: Model | None = None) -> list[AnyGenerator]:
+    """Return the generators that a model holds, in its modules or a function; without one those that all share."""
+    if model is None:
+        gpus = torch.cuda.default_generators if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
+        return [torch.default_generator, np.random.mtrand._rand, random._inst, *gpus]
+    parts = [part for module in modules_of(model) for part in module.modules()]
+    held = chain(reached(model), *(vars(part).values() for part in parts))
+    return list({id(thing): thing for thing in held if isinstance(thing, GENERATORS)}.values())
 
 
-def shared_generators() -> list[AnyGenerator]:
-    """Return those of torch, numpy and Python that all models share."""
-    gpus = torch.cuda.default_generators if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
-    return [torch.default_generator, np.random.mtrand._rand, random._inst, *gpus]
-
-
-def state_of(generator: AnyGenerator) -> Any:
-    """Return the state of a generator, to be put back or compared."""
+def state_of(generator: AnyGenerator) -> tuple[Callable[..., Any], Any]:
+    """Return what puts a state of a generator back, and its state now."""
     if isinstance(generator, np.random.Generator):
-        return generator.bit_generator.state
-    return generator.getstate() if isinstance(generator, random.Random) else generator.get_state()
-
-
-def set_state(generator: AnyGenerator, state: Any) -> None:
-    """Put a state back."""
-    if isinstance(generator, np.random.Generator):
-        generator.bit_generator.state = state
-    elif isinstance(generator, random.Random):
-        generator.setstate(state)
-    else:
-        generator.set_state(state)
+        return partial(setattr, generator.bit_generator, "state"), generator.bit_generator.state
+    if isinstance(generator, random.Random):
+        return generator.setstate, generator.getstate()
+    return generator.set_state, generator.get_state()
 
 
 def _recurs(module: nn.Module) -> bool:
@@ -328,7 +311,7 @@ def _recurs(module: nn.Module) -> bool:
     >>> _recurs(nn.GRU(1, 1))
     False
     """
-    parts = parts_of(module).modules
+    parts = list(module.modules())
     graphs = [str(part.graph) for part in parts if isinstance(part, torch.fx.GraphModule)]
     graphs += [str(part.inlined_graph) for part in parts[:1] if isinstance(part, torch.jit.ScriptModule)]
     return any(RECURRENT.search(graph) for graph in graphs)
@@ -373,17 +356,9 @@ def by_lists() -> bool | None:
 
 def owner(model: Model) -> nn.Module | None:
     """Return the module behind a model: itself, or the object a method such as ``net.predict`` belongs to."""
-    module = _itself(getattr(model, "__self__", model))
-    return module if isinstance(module, nn.Module) else None
-
-
-def _itself(thing: Any) -> Any:
-    """Return the object behind a ``weakref.proxy``, which has another type; None if it is gone."""
-    if type(thing) in ProxyTypes:
-        with suppress(ReferenceError):
-            return thing.__init__.__self__
-        return None
-    return thing
+    module: Any = getattr(model, "__self__", model)
+    itself: nn.Module | None = getattr(module.__init__, "__self__", None)  # and no weakref.proxy of it
+    return itself if isinstance(itself, nn.Module) else None
 
 
 def modules_of(model: Model) -> list[nn.Module]:
@@ -407,22 +382,11 @@ def modules_of(model: Model) -> list[nn.Module]:
     return [module for module in found if id(module) not in inside]
 
 
-def _is_compiled(model: Model) -> bool:
-    """Tell whether ``torch.compile`` has had its hands on a model or on what can be found behind it."""
-    parts = chain.from_iterable(parts_of(module).modules for module in modules_of(model))
-    return any(
-        type(part).__name__ == "OptimizedModule" or vars(part).get("_compiled_call_impl") is not None
-        for part in parts
-    ) or (owner(model) is None and any(hasattr(part, "_torchdynamo_orig_callable") for part in reached(model)))
-
-
 def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
     """Where the model computes and in which precision; a model without weights follows ``x``."""
     for module in modules_of(model):
         parts = parts_of(module)
         for tensor in chain(parts.parameters, parts.buffers):
-            if tensor.is_meta:
-                raise ModelError(NO_NUMBERS)
             if tensor.is_floating_point():
                 return tensor.device, tensor.dtype
     if owner(model) is None:
@@ -444,27 +408,22 @@ class ModuleParts(NamedTuple):
 
 
 def parts_of(module: nn.Module) -> ModuleParts:
-    """Return all of it from one walk; torch's own lists take a walk each.
+    """Return all of it from one walk, torch's own lists take a walk each; refuse weights that were never loaded.
 
     Examples
     --------
     >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.BatchNorm1d(3))
-    >>> [len(each) for each in parts_of(net)]
+    >>> [len(part) for part in parts_of(net)]
     [4, 4, 3]
     """
     modules = list(module.modules())
     weights = [weight for part in modules for weight in part._parameters.values() if weight is not None]
     buffers = [buffer for part in modules for buffer in part._buffers.values() if buffer is not None]
-    return ModuleParts(modules, list(dict.fromkeys(weights)), list(dict.fromkeys(buffers)))
-
-
-def require_numbers(parts: ModuleParts) -> None:
-    """Refuse a module with weights that were never loaded."""
-    tensors = (*parts.parameters, *parts.buffers)
-    if any(map(is_lazy, tensors)):
+    if any(map(is_lazy, (*weights, *buffers))):
         raise ModelError(LAZY)
-    if any(tensor.is_meta for tensor in tensors):
+    if any(tensor.is_meta for tensor in (*weights, *buffers)):
         raise ModelError(NO_NUMBERS)
+    return ModuleParts(modules, list(dict.fromkeys(weights)), list(dict.fromkeys(buffers)))
 
 
 def reached(model: Any, deep: int = 3) -> Iterator[Any]:
@@ -472,61 +431,50 @@ def reached(model: Any, deep: int = 3) -> Iterator[Any]:
 
     So with each of them, as ``deep`` as that.
     """
-    thing = _itself(model)
-    yield thing
-    if deep and not isinstance(thing, (nn.Module, types.ModuleType, *OPAQUE)):
-        for part in _held(thing):
-            yield from reached(part, deep - 1)
-
-
-def _held(thing: Any) -> Iterable[Any]:
-    if isinstance(thing, types.FunctionType):
+    thing, held = model, tuple[Any, ...]()
+    if type(thing) in ProxyTypes:
         try:
+            thing = thing.__init__.__self__
+        except ReferenceError:  # the object behind it is gone
+            return
+    yield thing
+    if not deep or isinstance(thing, (nn.Module, types.ModuleType, *OPAQUE)):
+        return
+    if isinstance(thing, types.FunctionType):
+        with suppress(ValueError):  # a name that is not bound yet
             named = inspect.getclosurevars(thing)
-        except ValueError:  # a name that is not bound yet
-            return ()
-        return (*named.nonlocals.values(), *(thing.__defaults__ or ()), *named.globals.values())
-    if isinstance(thing, types.MethodType):
-        return (thing.__self__, thing.__func__)
-    if isinstance(thing, partial):
-        return (thing.func, *thing.args, *thing.keywords.values())
-    if isinstance(thing, (dict, list, tuple)):
-        return islice(thing.values() if isinstance(thing, dict) else thing, MANY)
-    return vars(thing).values() if hasattr(thing, "__dict__") else ()
+            held = (*named.nonlocals.values(), *(thing.__defaults__ or ()), *named.globals.values())
+    elif isinstance(thing, types.MethodType):
+        held = (thing.__self__, thing.__func__)
+    elif isinstance(thing, partial):
+        held = (thing.func, *thing.args, *thing.keywords.values())
+    elif isinstance(thing, (dict, list, tuple)):
+        held = tuple(islice(thing.values() if isinstance(thing, dict) else thing, MANY))
+    elif hasattr(thing, "__dict__"):
+        held = tuple(vars(thing).values())
+    for part in held:
+        yield from reached(part, deep - 1)
 
 
-def computing(precision: str, device: torch.device) -> AbstractContextManager[object]:
+@contextmanager
+def computing(precision: Precision | Literal["exact"], device: torch.device) -> Iterator[None]:
     """Run the block with another precision of matrix products, and put torch's settings back.
 
     ``"full"`` leaves everything as torch's settings say; unless they were changed, they let cuDNN round the
     products of recurrent and convolutional layers to TF32 (10 bits) on a GPU. ``"tf32"`` does so for all float32
-    products on a GPU. ``"bf16"`` is torch's autocast with 8 bits, on any device.
+    products on a GPU. ``"bf16"`` is torch's autocast with 8 bits, on any device. ``"exact"`` is the precision of
+    the numbers, for the library's own sums, whose differences would be lost in bits that are enough for a model.
     """
-    validation.check_choice(precision, "precision", PRECISIONS)
-    if precision == "bf16":
-        return torch.autocast(device.type, torch.bfloat16)
-    return _set(ROUNDED, "tf32" if NEW else True) if precision == "tf32" else nullcontext()
-
-
-@contextmanager
-def exact(device: torch.device) -> Iterator[None]:
-    """Run the block with matrix products in the precision of their numbers, whatever the settings.
-
-    For the library's own sums, whose differences would be lost in the few bits that are enough for a model.
-    """
-    with _set(PRODUCTS, "ieee" if NEW else False), torch.autocast(device.type, enabled=False):
-        yield
-
-
-@contextmanager
-def _set(places: Sequence[Any], value: Any) -> Iterator[None]:
-    before = [getattr(place, SETTING) for place in places]
+    places, value = SETTINGS.get(precision, ((), None))
+    before, half = [(place, getattr(place, SETTING)) for place in places], precision == "bf16"
     try:
         for place in places:
             setattr(place, SETTING, value)
-        yield
+        kind = torch.bfloat16 if half else None
+        with torch.autocast(device.type, kind, enabled=half) if half or precision == "exact" else nullcontext():
+            yield
     finally:
-        for place, earlier in zip(places, before, strict=True):
+        for place, earlier in before:
             setattr(place, SETTING, earlier)
 
 
@@ -577,7 +525,7 @@ class NotCapturableError(Exception):
 def plain_state(module: nn.Module) -> Hashable:
     """Return everything plain about a module and where its tensors lie; raise where there is more to it."""
     parts: list[Any] = []
-    for part in parts_of(module).modules:
+    for part in module.modules():
         mine = part.__dict__
         if isinstance(part, (torch.jit.ScriptModule, nn.DataParallel)) or "forward" in mine:
             raise NotCapturableError

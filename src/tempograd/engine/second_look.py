@@ -17,7 +17,6 @@ from tempograd.engine.model import (
     modules_of,
     parts_of,
     resolution,
-    shared_generators,
     state_of,
     trusted,
 )
@@ -147,8 +146,8 @@ def _gap(first: Tensor, second: Tensor) -> float:
 
 def _random_state(model: Model) -> list[bytes | str]:
     """Return the state of all generators that a model may use, to be compared with that of another moment."""
-    states = map(state_of, [*shared_generators(), *generators(model)])
-    return [state.numpy().tobytes() if isinstance(state, Tensor) else repr(state) for state in states]
+    states = map(state_of, [*generators(), *generators(model)])
+    return [state.numpy().tobytes() if isinstance(state, Tensor) else repr(state) for _, state in states]
 
 
 class Realisation:
@@ -185,21 +184,14 @@ class Realisation:
 
     def _reseed(self) -> None:
         """Start all generators anew: ``torch.manual_seed`` writes a traceback for each device that nobody uses."""
-        torch.default_generator.manual_seed(self._number)
-        for device in (torch.cuda, torch.xpu):
-            if device.is_initialized():
-                device.manual_seed_all(self._number)
-        if torch.backends.mps.is_available():
-            torch.mps.manual_seed(self._number)
-        np.random.mtrand._rand.seed(self._number % 2**32)
-        random.seed(self._number)
-        for generator in self._generators:
+        for generator in (*generators(), *self._generators):
             if isinstance(generator, np.random.Generator):
                 generator.bit_generator.state = type(generator.bit_generator)(self._number).state
             elif isinstance(generator, torch.Generator):
                 generator.manual_seed(self._number)
             else:
                 generator.seed(self._number % 2**32)
+        random.seed(self._number)
 
     def _single(self, row: Tensor, *place: Tensor) -> Tensor:
         model: Any = self._model

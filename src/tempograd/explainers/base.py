@@ -31,7 +31,7 @@ from tempograd.engine import Ask, Block, Call, fingerprint, frozen
 from tempograd.engine.ask import score_delta
 from tempograd.engine.background import Background, is_background
 from tempograd.engine.inputs import is_several, pack_inputs
-from tempograd.engine.model import computing, place, trusted
+from tempograd.engine.model import PRECISIONS, computing, place, trusted
 from tempograd.engine.outputs import AS_THEY_ARE, link_for
 from tempograd.engine.predictor import Predictor, require_torch
 from tempograd.engine.second_look import FEW, Varying, look_again, run_twice
@@ -318,6 +318,7 @@ class Explainer(ABC):
         bare, draws = predictor.called, validation.check_int(effort.draws, "draws", 1, settings.LARGEST)
         with frozen(bare) as restore_buffers:
             asks, shown = self._asks(predictor, bare, series, question, effort)
+            validation.check_choice(effort.precision, "precision", PRECISIONS)
             with computing(effort.precision, asks[0].device):
                 adapted, count = asks[0].model, min(FEW, asks[0].batch_size or FEW, len(asks[0].x))
                 count -= (

@@ -19,7 +19,7 @@ from tempograd.core.optimisers import Adam
 from tempograd.core.progress import Advance, progress_bar
 from tempograd.core.rng import Stream, keys, normal, split
 from tempograd.engine import Ask, Block, both_logits, slices
-from tempograd.engine.gradients import accumulate, require_path
+from tempograd.engine.gradients import one_sentence, require_path
 from tempograd.engine.model import by_lists
 from tempograd.explainers.base import EXPLAINERS, Explainer, one_by_one
 from tempograd.typing import Contrast, MaskPerturbation, Setting
@@ -111,7 +111,8 @@ class LearntMask(Explainer):
         for epoch in range(self.epochs):
             for group in groups:
                 for term in group:
-                    accumulate(term.loss(epoch), term.leaves)
+                    with one_sentence():
+                        torch.autograd.backward(term.loss(epoch), inputs=term.leaves)
                 optimiser.step()
                 optimiser.zero_grad()
                 if bounded:

@@ -10,7 +10,7 @@ from torch import Tensor
 from tempograd.core.estimate import UNSEEN, relative_error
 from tempograd.core.kernels import MANY, CellSums, available, over_cells, over_points
 from tempograd.engine.cuda import CELLS, Tensors, run_captured
-from tempograd.engine.model import Model, exact
+from tempograd.engine.model import Model, computing
 
 RIDGE = (1.0, 10.0, 10.0)  # points as good as seen in which a control varies and the effects do not
 TAILS = 8.0  # times the fourth power of a control may be its square's square before it counts as carried by few
@@ -163,7 +163,9 @@ def captured(
     def by_name(*inputs: Tensor) -> Tensors:
         return work(**dict(zip(names, inputs, strict=True)))
 
-    return None if model is None else run_captured(model, (kind, names), by_name, inputs, uses_model=False)
+    if model is None or not inputs[0].is_cuda:
+        return None
+    return run_captured(model, (kind, names), by_name, inputs, uses_model=False)
 
 
 class ControlVariateMean:
@@ -283,7 +285,7 @@ class ControlVariateMean:
         """Sum up the points that waited for the result, where all of it could have been captured as one."""
         if not self._waiting:
             return
-        with exact(self._displacement.device):
+        with computing("exact", self._displacement.device):
             new = _sums(self._displacement, **self._waiting)
         if self._sums:
             (unit, seen), (new_unit, new_seen) = self._sums[:2], new[:2]
@@ -300,7 +302,7 @@ def _from_points(
     unmet: Tensor | None = None,
     **points: Any,
 ) -> Tensors:
-    with exact(displacement.device):
+    with computing("exact", displacement.device):
         return _estimate(displacement, change, _sums(displacement, **points), observed, unmet)
 
 

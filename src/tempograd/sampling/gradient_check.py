@@ -14,7 +14,7 @@ from tempograd.engine import Ask, Block
 from tempograd.engine.batching import slices
 from tempograd.engine.cuda import CELLS, Tensors
 from tempograd.engine.gradients import Gradients
-from tempograd.engine.model import exact, resolution
+from tempograd.engine.model import computing, resolution
 from tempograd.sampling.estimators import captured
 
 STEP, SHORTER = 0.1, 0.03  # share of the displacement to one side, and how much shorter the step to the other is
@@ -249,7 +249,7 @@ def _along(
     sums, largest, more = nothing[:, None].expand(-1, len(SUMS)), nothing, []
     if position is not None:
         place = position.double()
-        with exact(x.device):
+        with computing("exact", x.device):
             effects = effects or _effects(gradient.to(z.dtype).flatten(2), (x[:, None] - z).flatten(2))
             sums, slope = _between(effects, score, missed, place, noise, slight)
         largest = slope.abs().amax(1)

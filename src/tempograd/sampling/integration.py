@@ -17,7 +17,7 @@ from tempograd.engine.ask import with_targets
 from tempograd.engine.batching import even
 from tempograd.engine.cuda import Prefetcher
 from tempograd.engine.gradients import Gradients
-from tempograd.engine.model import exact
+from tempograd.engine.model import computing
 from tempograd.sampling.estimators import ControlVariateMean, WeightedMean
 from tempograd.sampling.gradient_check import Evidence, candidates, judge_gradients
 
@@ -169,7 +169,9 @@ class WeightedSum:
             self._first = flat[:, :1].clone()
             self._total, self._weight = torch.zeros_like(self._first), weight.new_zeros(1)
         flat = flat - self._first
-        with exact(y.device):  # products are rounded on some devices, and where a model runs in half precision
+        with computing(
+            "exact", y.device
+        ):  # products are rounded on some devices, and where a model runs in half precision
             parts = [torch.bmm(weight[..., run], flat[:, run]) for run in slices(y.shape[1], FEW)]
         self._total = self._total + torch.cat(parts, 1).sum(1, keepdim=True)
         self._weight = self._weight + weight.sum(2, keepdim=True)
