@@ -34,6 +34,7 @@ Prepared = TypeVar("Prepared")
 CELLS = 2**18  # of the series that pass at once; beyond, the device is busy enough
 SHARE = 0.002  # of the device's memory that a captured graph may keep
 KEPT = 8  # captured graphs, or reasons for none, per model
+HIGH = -1  # priority of a stream: many small kernels would otherwise wait for one large one of the model each
 SYNC = "called a synchronizing CUDA operation"
 ATTENTION = "_attention"  # in the names of fused attention and of its backward pass
 
@@ -224,6 +225,7 @@ def host_copy(numbers: Tensor) -> Callable[[], Tensor]:
     return wait
 
 
+@dataclass
 class Prefetcher(Generic[Prepared]):
     """Prepares a block of series on a stream of its own while the model computes on the one before.
 
@@ -231,27 +233,25 @@ class Prefetcher(Generic[Prepared]):
     is done with the block before: :meth:`take` notes that moment.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        # of high priority: many small kernels would otherwise wait for one large one of the model each
-        self._stream = _stream(device, -1) if device.type == "cuda" else None
-        self._free: torch.cuda.Event | None = None
-        self._waiting: tuple[Hashable, Prepared] | None = None
+    device: torch.device
+    _free: "torch.cuda.Event | None" = None
+    _waiting: tuple[Hashable, Prepared] | None = None
 
     def take(self, key: Hashable, make: Callable[[], Prepared]) -> Prepared:
         """Return what was prepared under ``key``, or make it now; what was prepared for others is dropped."""
         ready, self._waiting = self._waiting, None
-        if self._stream is not None:
-            current = torch.cuda.current_stream(self._device)
-            current.wait_stream(self._stream)
+        if self.device.type == "cuda":
+            current = torch.cuda.current_stream(self.device)
+            current.wait_stream(_stream(self.device, HIGH))
             self._free = current.record_event()
         return ready[1] if ready is not None and ready[0] == key else make()
 
     def prepare(self, key: Hashable, make: Callable[[], Prepared]) -> None:
         """Make something for later, once the work sent before the last :meth:`take` is done."""
-        if self._stream is not None and self._free is not None:
-            self._stream.wait_event(self._free)
-        with nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
+        stream = _stream(self.device, HIGH) if self.device.type == "cuda" else None
+        if stream is not None and self._free is not None:
+            stream.wait_event(self._free)
+        with nullcontext() if stream is None else torch.cuda.stream(stream):
             self._waiting = key, make()
 
 

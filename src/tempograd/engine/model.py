@@ -95,7 +95,8 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
         undo.push(call.leave)
         for module in modules:
             call.freeze(module)
-        things = chain(reached(model), *(module.modules() for module in modules))
+        loose = reached(model) if owner(model) is None else ()
+        things = chain(loose, *(module.modules() for module in modules))
         if not any(getattr(thing, name, None) is not None for thing in things for name in COMPILED):
             undo.callback(nn_module.register_module_forward_pre_hook(call.touch).remove)
         yield call.restore_buffers
@@ -290,7 +291,8 @@ def generators(model: Model | None = None) -> list[AnyGenerator]:
         gpus = torch.cuda.default_generators if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
         return [torch.default_generator, np.random.mtrand._rand, random._inst, *gpus]
     parts = [part for module in modules_of(model) for part in module.modules()]
-    held = chain(reached(model), *(vars(part).values() for part in parts))
+    loose = reached(model) if owner(model) is None else ()
+    held = chain(loose, *(vars(part).values() for part in parts))
     return list({id(thing): thing for thing in held if isinstance(thing, GENERATORS)}.values())
 
 

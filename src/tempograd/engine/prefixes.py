@@ -6,7 +6,8 @@ before :math:`u`, so a recurrent model goes on from its remembered state: one st
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -112,7 +113,8 @@ class Prefixes:
         ]
         for step in range(length):
             shared = candidates if step == 0 else 1  # afterwards each candidate has its own past
-            raw, state = stepper.step(rows[:, step], state, shared)
+            raw, memories = stepper.step(rows[:, step], state, shared)
+            state = [memory.after for memory in memories]
             outputs.append(raw)
         return torch.stack(outputs, 1)
 
@@ -177,6 +179,7 @@ def require_prefixes(model: Model, x: Tensor) -> None:
         _last(model, x[:1, :1].to(*place(model, x)), x.shape[1])
 
 
+@dataclass
 class Stepper:
     """Runs one more step of a model whose memory is all in ``nn.GRU``, ``nn.LSTM`` and ``nn.RNN`` layers.
 
@@ -185,24 +188,22 @@ class Stepper:
     not), so :func:`_find_stepper` tries it on a few series before anybody relies on it.
     """
 
-    def __init__(self, model: Model, layers: list[nn.RNNBase]) -> None:
-        self.model, self.layers = model, layers
+    model: Model
+    layers: list[nn.RNNBase]
 
-    def step(self, z: Tensor, state: State, candidates: int = 1) -> tuple[Tensor, State]:
+    def step(self, z: Tensor, state: State | None = None, candidates: int = 1) -> tuple[Tensor, list["_Memory"]]:
         """Go one step on with the values ``z``, (rows · candidates, channel); all of a row from the same state.
 
-        Return the model's raw output, (rows · candidates, class), and what the layers remember afterwards.
+        Return the model's raw output, (rows · candidates, class), and the memories of the layers. Without a state
+        they start from what the model gives them.
         """
-        return self._call(
-            z, [_Memory(layer, parts, candidates) for layer, parts in zip(self.layers, state, strict=True)]
-        )
-
-    def _call(self, z: Tensor, memories: list["_Memory"]) -> tuple[Tensor, State]:
+        starts: list[Parts | None] = [None] * len(self.layers) if state is None else [*state]
+        memories = [_Memory(layer, parts, candidates) for layer, parts in zip(self.layers, starts, strict=True)]
         with ExitStack() as stack:
             for memory in memories:
                 stack.enter_context(memory)
             raw = forward(self.model, z[:, None])
-        return (raw[:, -1] if raw.ndim == 3 else raw), [memory.after for memory in memories]
+        return (raw[:, -1] if raw.ndim == 3 else raw), memories
 
     def run_with_states(self, x: Tensor) -> tuple[Tensor, State]:
         """Return the outputs after every step, (rows, time, class), and the states before it.
@@ -210,13 +211,12 @@ class Stepper:
         The states have a leading axis for time: (time, depth, rows, size). Before the first step they are what
         the model gives its layers, or zeros.
         """
-        memories = [_Memory(layer) for layer in self.layers]
-        raw, state = self._call(x[:, 0], memories)
+        raw, memories = self.step(x[:, 0])
         before = [[memory.before or tuple(map(torch.zeros_like, memory.after)) for memory in memories]]
         outputs = [raw]
         for t in range(1, x.shape[1]):
-            before.append(state)
-            raw, state = self.step(x[:, t], state)
+            before.append([memory.after for memory in memories])
+            raw, memories = self.step(x[:, t], before[-1])
             outputs.append(raw)
         layers = zip(*before, strict=True)
         return torch.stack(outputs, 1), [tuple(map(torch.stack, zip(*layer, strict=True))) for layer in layers]
@@ -286,25 +286,20 @@ def _parts(state: Tensor | Parts) -> Parts:
     return state if isinstance(state, tuple) else (state,)
 
 
+@torch.no_grad()
 def _find_stepper(ask: Ask, block: Block) -> Stepper | None:
     """Try once per ask whether the model can go on from remembered states, with the outputs of whole prefixes."""
-    if "stepper" not in ask.shortcuts:
-        ask.shortcuts["stepper"] = _try_stepper(ask, block.x[:PROBES])
-    stepper: Stepper | None = ask.shortcuts["stepper"]
-    return stepper
-
-
-@torch.no_grad()
-def _try_stepper(ask: Ask, x: Tensor) -> Stepper | None:
-    module, time = owner(ask.model), x.shape[1]
+    if "stepper" in ask.shortcuts:
+        known: Stepper | None = ask.shortcuts["stepper"]
+        return known
+    x, time, module, usable = block.x[:PROBES], block.x.shape[1], owner(ask.model), None
     layers = [] if module is None else [part for part in module.modules() if isinstance(part, nn.RNNBase)]
-    if not layers or any(layer.bidirectional for layer in layers):
-        return None
-    times = sorted({0, min(1, time - 1), time // 2, time - 1})
-    expected, stepper = _read_plainly(ask, x, times), Stepper(ask.model, layers)
-    try:
-        outputs = stepper.run_with_states(x)[0][:, times]
-    except Exception:  # whatever such a model raises about a single step, whole prefixes remain
-        return None
-    close = outputs.shape == expected.shape and torch.allclose(outputs, expected, rtol=1e-3, atol=1e-5)
-    return stepper if close else None
+    if layers and not any(layer.bidirectional for layer in layers):
+        times = sorted({0, min(1, time - 1), time // 2, time - 1})
+        expected, stepper = _read_plainly(ask, x, times), Stepper(ask.model, layers)
+        with suppress(Exception):  # whatever such a model raises about a single step, whole prefixes remain
+            outputs = stepper.run_with_states(x)[0][:, times]
+            if outputs.shape == expected.shape and torch.allclose(outputs, expected, rtol=1e-3, atol=1e-5):
+                usable = stepper
+    ask.shortcuts["stepper"] = usable
+    return usable
