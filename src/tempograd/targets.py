@@ -104,10 +104,7 @@ class _Mean(TargetScore):
         elif self.steps is not None:
             chosen = torch.stack([_at(chosen, 1, step, "step") for step in self.steps], 1)
         if chosen.numel() == 0:
-            raise InputError(
-                f"No step of the forecast is left by {arg:question.steps={slice(*(self.span or ()))}}: the model "
-                f"returns {outputs.shape[1]} of them."
-            )
+            raise InputError(f"The forecast has {outputs.shape[1]} steps, and none is left for {self.text}.")
         score: Tensor = getattr(chosen.flatten(1), self.reduction)(1)
         return score
 
@@ -171,11 +168,8 @@ class _Reconstruction(TargetScore):
     def __call__(self, outputs: Tensor, *series: Tensor) -> Tensor:
         z, observed = series
         if outputs.shape != z.shape:
-            raise InputError(
-                f"targets.reconstruction compares the output with the series, (batch, {z.shape[1]}, {z.shape[2]}),"
-                f" but the model returned {tuple(outputs.shape)}: wrap it in a function that returns the series "
-                "again."
-            )
+            shapes = f"{tuple(z.shape)}, got {tuple(outputs.shape)}"
+            raise InputError(f"targets.reconstruction is for models that return the series again, {shapes}.")
         seen = observed.to(outputs.dtype)
         if self.channels is not None:
             _at(z, 2, max(self.channels), "channel")
@@ -346,9 +340,7 @@ def _numbered(address: Address | str, classes: Sequence[str] | None) -> Address:
     if not isinstance(address, str):
         return address
     if classes is None:
-        raise InputError(
-            f"{brief(address)} is a name: pass {arg:predictor.classes} with the names of the outputs, or a number."
-        )
+        raise InputError(f"{brief(address)} is a name: pass {arg:predictor.classes}, or the output's number.")
     if address not in classes:
         raise UnknownNameError("output", address, list(classes))
     return list(classes).index(address)
@@ -359,10 +351,8 @@ def _output(outputs: Tensor, address: Address | str) -> Tensor:
     address = _numbered(address, None)
     places = address if isinstance(address, tuple) else (address,)
     if len(places) != outputs.ndim - 1:
-        raise InputError(
-            f"targets.difference got {brief(address)} for an output of shape {tuple(outputs.shape)}: pass one "
-            "index for each axis behind the batch."
-        )
+        shape = tuple(outputs.shape[1:])
+        raise InputError(f"targets.difference needs one index per axis of {shape}, got {brief(address)}.")
     for place in places:
         outputs = _at(outputs, 1, place, "output")
     return outputs
@@ -371,10 +361,7 @@ def _output(outputs: Tensor, address: Address | str) -> Tensor:
 def _at(outputs: Tensor, axis: int, place: int, what: str) -> Tensor:
     """Return what is at a place of an axis, or refuse one that is not there."""
     if place >= outputs.shape[axis]:
-        raise InputError(
-            f"There is no {what} {place}: the model's output has {outputs.shape[axis]}, counted from 0, on axis "
-            f"{axis} of {tuple(outputs.shape)}."
-        )
+        raise InputError(f"There is no {what} {place}, counted from 0, in outputs of {tuple(outputs.shape)}.")
     return outputs.select(axis, place)
 
 

@@ -58,7 +58,7 @@ def test_take_with_a_bool_mask_keeps_absent_parts_absent():
         ),
         ({"ids": torch.tensor([0, 1, 2, 3, 4, 4])}, "ids must be distinct, but 4 occurs"),
         ({"ids": torch.arange(5)}, "expected 6, got 5"),
-        ({"ids": torch.arange(6)[:, None]}, r"one entry per series, got shape \(6, 1\)"),
+        ({"ids": torch.arange(6)[:, None]}, r"one per series, got .*\(6, 1\)"),
         ({"ids": ["a", "b"]}, "one entry per series: expected 6, got 2"),
         ({"ids": ["a", "b", "c", "d", "e", "a"]}, "ids must be distinct, but 'a' occurs"),
     ],
@@ -193,7 +193,7 @@ def test_a_fold_keeps_the_scaling():
     ("changes", "message"),
     [
         ({"centre": None}, "toy has one of centre and scale: pass both, or neither"),
-        ({"scale": torch.ones(3)}, r"scale must broadcast to the \(time, channel\) \(4, 2\) of toy, got .*\(3,\)"),
+        ({"scale": torch.ones(3)}, r"scale must broadcast to \(4, 2\), got .*\(3,\)"),
         ({"centre": torch.ones(1, 4, 2)}, r"centre must broadcast .* got .*\(1, 4, 2\)"),
         ({"units": ("kg",)}, "units must have 2 entries, got 1"),
     ],

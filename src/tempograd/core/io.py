@@ -26,7 +26,6 @@ from tempograd.core.errors import (
     short_path,
 )
 from tempograd.core.progress import uninterrupted
-from tempograd.core.validation import unexpanded
 
 try:
     import fcntl
@@ -190,10 +189,8 @@ def _refuse(path: Path, kind: Kind | None, force: bool, inputs: Iterable[str | P
     if not (status.st_mode & 0o222 and os.access(path, os.W_OK)):
         raise OutputError(f"{name} is write-protected: make it writable, or {advice}.")
     if kind is not None and not force and status.st_size and not kind.wrote(path):
-        raise OutputError(
-            f"{name} exists and is no {kind.name} that tempograd wrote: {advice}, or pass "
-            f"{arg:source.force=True} to overwrite it."
-        )
+        forced = f"{advice}, or pass {arg:source.force=True} to overwrite it"
+        raise OutputError(f"{name} exists and is no {kind.name} that tempograd wrote: {forced}.")
 
 
 def _sync(path: Path) -> None:
@@ -232,11 +229,6 @@ def read_tensors(path: str | Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         raise DataError(f"{short_path(path)} does not exist.") from None
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise DataError(f"{short_path(path)} is not a readable safetensors file: {brief(error)}.") from error
-
-
-def shrunk(tensor: Tensor) -> tuple[Tensor, list[int]]:
-    """Return an expanded view as it is kept, so that a constant baseline costs nothing on disk, and its shape."""
-    return unexpanded(tensor).cpu().contiguous().clone(), list(tensor.shape)
 
 
 @contextmanager

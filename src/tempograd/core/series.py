@@ -265,8 +265,7 @@ def _arrays(given: Any, name: str, layout: str) -> Any:
     if not isinstance(given, Mapping) and (not isinstance(given, tuple) or hasattr(given, "__array__")):
         return _array(given, name, layout)
     if not given:
-        kind = "mapping" if isinstance(given, Mapping) else "tuple"
-        raise InputError(f"{name} is an empty {kind}: pass at least one input.")
+        raise InputError(f"{name} is empty: pass at least one input.")
     if isinstance(given, Mapping) and not all(isinstance(key, str) for key in given):
         raise InputError(f"The names of the inputs must be text, got {listed(given)}.")
     arrays = {
@@ -297,11 +296,9 @@ def _listed(given: list[Any], name: str, layout: str) -> Any:
         if part.numel() == 0:
             raise InputError(f"{name}[{place}] is empty, its shape is {tuple(part.shape)}: leave it out.")
     parts = [part.T if layout == "BDT" else part for part in parts]
-    wrong = next((place for place, part in enumerate(parts) if part.shape[1] != parts[0].shape[1]), None)
-    if wrong is not None:
-        raise InputError(
-            f"{name}[{wrong}] has {parts[wrong].shape[1]} channels, {name}[0] has {parts[0].shape[1]}."
-        )
+    counts = sorted({part.shape[1] for part in parts})
+    if len(counts) > 1:
+        raise InputError(f"The series of {name} must have equally many channels, got {listed(counts)}.")
     kind = reduce(torch.promote_types, (part.dtype for part in parts))
     parts = [part.to(parts[0].device, kind) for part in parts]
     return parts if len({len(part) for part in parts}) > 1 else torch.stack(parts)
@@ -310,24 +307,26 @@ def _listed(given: list[Any], name: str, layout: str) -> Any:
 def _observed(x: Any, mask: str) -> Any:
     """Return where the values are no NaN; None where that is everywhere."""
     if mask != NAN:
-        raise InputError(
-            f"mask must be an array like x, or 'nan' where NaN marks what is missing, got {brief(mask)}."
-        )
+        raise InputError(f"mask must be an array like x, or 'nan' where NaN means missing, got {brief(mask)}.")
     observed = _each(x, lambda part: ~part.isnan())
     return None if all(bool(part.all()) for part in _parts(observed)) else observed
 
 
 def _cells(given: Any, x: Any, name: str, layout: str) -> Any:
     """Return what is shaped like the series, and holds truth values unless it is ``raw``."""
-    several = isinstance(given, (Mapping, tuple)) and isinstance(x, (dict, tuple))
-    cells = _arrays(_of_inputs(given, x, name) if several else given, name, layout)
+    if isinstance(given, Mapping) and isinstance(x, dict):
+        unknown = [key for key in given if key not in x]
+        if unknown:
+            raise InputError(f"{name} names {brief(unknown[0])}: the inputs are {listed(x)}.")
+        given = {key: given.get(key) for key in x}  # None for those that are left out
+    cells = _arrays(given, name, layout)
     if isinstance(x, list) and isinstance(given, list):
         cells = list(cells)
     if type(cells) is not type(x) and not (isinstance(x, Tensor) and isinstance(cells, Tensor)):
         form = {list: "a list with one array per series", Tensor: "one array"}.get(type(x), "one array per input")
         raise InputError(f"{name} must be {form}, as x is, got {brief(given)}.")
-    if isinstance(x, list) and len(cells) != len(x):
-        raise InputError(f"{name} must have one part per series: expected {len(x)}, got {len(cells)}.")
+    if not isinstance(x, Tensor) and len(cells) != len(x):
+        raise InputError(f"{name} must have as many parts as x, {len(x)}, got {len(cells)}.")
     check = validation.check_like if name == "raw" else validation.check_mask
     if isinstance(x, Tensor):
         return check(cells, x, name)
@@ -336,17 +335,6 @@ def _cells(given: Any, x: Any, name: str, layout: str) -> Any:
         place = f"[{key!r}]"
         checked[key] = None if part is None else check(part, values[key], f"{name}{place}", f"x{place}")
     return checked if isinstance(x, dict) else type(x)(checked.values())
-
-
-def _of_inputs(given: Any, x: Any, name: str) -> Any:
-    """Return a part for each of several inputs; None for those that a mapping leaves out."""
-    parts = {key: given.get(key) for key in x} if isinstance(given, Mapping) else given
-    unknown = [key for key in given if key not in x] if isinstance(given, Mapping) else []
-    if unknown:
-        raise InputError(f"{name} names {brief(unknown[0])}: the inputs are {', '.join(map(str, x))}.")
-    if len(parts) != len(x):
-        raise InputError(f"{name} must have one part per input: expected {len(x)}, got {len(parts)}.")
-    return parts
 
 
 def _companions(given: Any, count: int) -> Any:

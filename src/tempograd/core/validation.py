@@ -71,14 +71,11 @@ def _from_array(value: Any, name: str) -> Tensor:
         try:
             value = convert()
         except Exception as error:  # foreign code
-            raise InputError(
-                f"{name}, {brief(value)}, cannot be turned into a numpy array: {brief(error)}."
-            ) from error
+            raise InputError(f"{name} cannot be turned into a numpy array: {brief(error)}.") from error
     if isinstance(value, np.ma.MaskedArray):
         marked = ", and mask=~np.ma.getmaskarray(x)" if name == "x" else ""
-        raise InputError(
-            f"{name} is a numpy masked array, whose mask would be lost: pass {name}.filled(0){marked}."
-        )
+        advice = f"pass {name}.filled(0){marked}"
+        raise InputError(f"{name} is a numpy masked array, whose mask would be lost: {advice}.")
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         raise InputError(f"{name} must hold real numbers, got {str(array.dtype)[:40]}.")
@@ -108,8 +105,8 @@ def check_numbers(value: Any, name: str) -> Tensor:
     except InputError:
         raise
     except Exception:  # rows of unequal length, a list that holds itself, foreign objects
-        array = np.empty(0, object)
-    if array.dtype.kind not in "biufc":
+        array = None
+    if array is None or array.dtype.kind not in "biufc":
         raise InputError(f"{name} must hold numbers, got {brief(value)}.")
     return as_tensor(array, name)
 
@@ -143,19 +140,12 @@ def check_series(
         if math.isfinite(rows.sum()) or bool(rows.isfinite().all()):
             continue
         if name != "x" and not gaps:
-            raise InputError(
-                f"{name} must not hold NaN or infinity: put a number there, or leave those series out."
-            )
+            raise InputError(f"{name} must not hold NaN or infinity: put a number there, or leave them out.")
         if bool(rows.isinf().any()):
-            raise InputError(
-                f"{name} holds infinity: put a number there, and 0 into the mask for cells that were not observed."
-            )
+            raise InputError(f"{name} holds infinity: put a number there, and 0 into the mask if it is missing.")
         if not gaps:
-            raise InputError(
-                f"{name} holds NaN: pass {marking} if NaN marks what is missing, or put a number there and 0 into "
-                "the mask.",
-                code="series.nan",
-            )
+            advice = f"pass {marking} if NaN marks what is missing, or put a number there and 0 into the mask"
+            raise InputError(f"{name} holds NaN: {advice}.", code="series.nan")
     return tensor
 
 
@@ -203,10 +193,8 @@ def without_gaps(
 def check_ids(ids: Any, count: int) -> Tensor:
     """Distinct integers, one per series."""
     tensor = check_numbers(ids, "ids").cpu()
-    if tensor.is_floating_point() or tensor.dtype == torch.bool:
-        raise InputError(f"ids must be integers, got {tensor.dtype}.")
-    if tensor.ndim != 1:
-        raise InputError(f"ids must have one entry per series, got shape {tuple(tensor.shape)}.")
+    if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.ndim != 1:
+        raise InputError(f"ids must be integers, one per series, got {brief(tensor)}.")
     check_distinct(tensor.tolist(), count)
     return tensor.to(torch.int64)
 
@@ -247,9 +235,7 @@ def check_raw(raw: Any, x: Tensor, mask: Tensor | None) -> Tensor | None:
     tensor = (tensor if tensor.is_floating_point() else tensor.double()).to(x.device)
     finite = tensor.isfinite()
     if not bool((finite if mask is None else finite | ~mask).all()):
-        raise InputError(
-            "raw holds NaN or infinity where a value was observed: put the value there that x was made of."
-        )
+        raise InputError("raw holds NaN or infinity where a value was observed: put what x was made of there.")
     return tensor
 
 
@@ -257,9 +243,9 @@ def fill(value: Any, x: Tensor, mask: Tensor | None, name: str) -> Tensor:
     """Return what "absent" means, like ``x``, as a view where it can be."""
     if value is None or (isinstance(value, str) and value == "zero"):
         return x.new_zeros(1).expand_as(x)
-    if isinstance(value, str) and value == "average":
-        return average(x, mask).expand_as(x)
     if isinstance(value, str):
+        if value == "average":
+            return average(x, mask).expand_as(x)
         drawn = f", 'background' (drawn from {arg:question.background})" if name == "baseline" else ""
         raise InputError(f"{name} must be 'zero', 'average'{drawn} or a tensor, got {brief(value)}.")
     tensor = check_numbers(value, name)
@@ -437,7 +423,7 @@ def check_names(labels: Iterable[Any] | None, count: int | None, what: str) -> t
 
 def check_classes(classes: Any, outputs: int | None) -> tuple[str, ...] | None:
     """Return one text per output of the model; where nobody knows how many it has, as many as were given."""
-    names = None if classes is None else check_names(classes, None, "classes")
+    names = check_names(classes, None, "classes")
     if names is not None and outputs is not None and len(names) != outputs:
         raise InputError(f"classes must hold one name per output of the model, {outputs}, got {len(names)}.")
     return names

@@ -77,9 +77,7 @@ class Dataset:
             try:
                 _ = values is None or values.expand(cells)
             except RuntimeError:
-                raise InputError(
-                    f"{name} must broadcast to the (time, channel) {cells} of {self.name}, got {brief(values)}."
-                ) from None
+                raise InputError(f"{name} must broadcast to {cells}, got {brief(values)}.") from None
 
     def raw(self, series: Series) -> Tensor:
         """Return series of this data set as the source has them, in ``units``.
@@ -88,10 +86,8 @@ class Dataset:
         the values are those of ``series.x``.
         """
         if series.x.shape[1:] != self.train.x.shape[1:]:
-            raise InputError(
-                f"raw is for series of {self.name}, of shape {tuple(self.train.x.shape[1:])}, got "
-                f"{tuple(series.x.shape[1:])}."
-            )
+            expected, got = (tuple(part.x.shape[1:]) for part in (self.train, series))
+            raise InputError(f"raw is for series of {self.name}, of shape {expected}, got {got}.")
         x: Tensor = series.x.double()
         if self.centre is not None and self.scale is not None:
             x = x * self.scale.to(x) + self.centre.to(x)

@@ -24,10 +24,10 @@ from torch import Tensor
 
 from tempograd.core.errors import DataError, Finding, InputError, TempogradError, brief, printable
 from tempograd.core.estimate import GradientCheck
-from tempograd.core.io import EXPLANATION, read_tensors, shrunk, write_atomically
+from tempograd.core.io import EXPLANATION, read_tensors, write_atomically
 from tempograd.core.question import Question
 from tempograd.core.series import is_nested
-from tempograd.core.validation import check_flag
+from tempograd.core.validation import check_flag, unexpanded
 from tempograd.engine import Call
 from tempograd.explanation.fields import NUMBERS
 from tempograd.targets import TargetScore, from_spec, in_words
@@ -238,7 +238,7 @@ def write_explanations(
     plain |= {} if keys is None else {"keys": list(keys)}
     shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
     parts = {
-        name: tensor.cpu().contiguous() if _bare(name) in WHOLE else shrunk(tensor)[0]
+        name: (tensor if _bare(name) in WHOLE else unexpanded(tensor).clone()).cpu().contiguous()
         for name, tensor in tensors.items()
     }
     try:
