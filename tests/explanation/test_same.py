@@ -5,7 +5,7 @@ import torch
 
 import tempograd as tg
 from tempograd.core.errors import InputError
-from tempograd.explanation.joining import other_series
+from tempograd.explanation.targets import other_series
 from tempograd.views.labels import as_mapping
 
 

@@ -20,7 +20,7 @@ from tempograd.core.formatting import percent
 from tempograd.data import Series
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation, Explanations
-from tempograd.explanation.joining import other_targets
+from tempograd.explanation.targets import other_targets
 from tempograd.tuning.outcome import Circumstances
 from tempograd.views.drivers import CONTROL, spread_note
 from tempograd.views.labels import size

@@ -2,7 +2,6 @@
 
 from tempograd.explanation.answers import Blocks
 from tempograd.explanation.core import Explanation, Facts, InputExplanation
-from tempograd.explanation.joining import concat
-from tempograd.explanation.targets import Explanations
+from tempograd.explanation.targets import Explanations, concat
 
 __all__ = ["Blocks", "Explanation", "Explanations", "Facts", "InputExplanation", "concat"]

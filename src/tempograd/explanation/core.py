@@ -257,11 +257,21 @@ class Explanation:
             return None
         mask, raw = (None if part is None else self.apart(part) for part in (self.mask, self.raw))
         if isinstance(mask, dict | tuple | list):  # what lies between inputs, and behind the ends, is no gap
-            parts = mask.values() if isinstance(mask, dict) else mask
-            mask = None if all(bool(part.all()) for part in parts) else mask
+            rows = mask.values() if isinstance(mask, dict) else mask
+            mask = None if all(bool(row.all()) for row in rows) else mask
         end = None if self.call.lengths is None else max(self.call.lengths, default=0)
         y = self.y if self.y is None or self.y.shape[1:2] != self.values.shape[1:2] else self.y[:, :end]
         texts = self.names is not None and [text_key(name) for name in self.names] == self.ids.tolist()
+        times, parts = self.times, () if self.call.packing is None else self.call.packing.parts
+
+        def stamps(steps: slice) -> Any:
+            return tuple(row[steps] for row in times) if is_nested(times) else times and times[steps]
+
+        labels: dict[str, Any] = {"channels": self.channels, "units": self.units, "times": stamps(slice(end))}
+        if parts:
+            flat = ("channels", "units")
+            labels |= {n: labels[n] and {p.name: labels[n][p.channels] for p in parts} for n in flat}
+            labels["times"] = times and {p.name: stamps(p.steps) for p in parts if not p.is_static}
         return Series(
             self.apart(self.x),
             y,
@@ -270,22 +280,8 @@ class Explanation:
             ids=self.names if texts else self.ids,
             raw=raw,
             fixed=self.call.fixed,
-            **self._labels(slice(end)),
+            **labels,
         )
-
-    def _labels(self, steps: slice) -> dict[str, Any]:
-        """Return what people call channels and steps; of several inputs, for each of them."""
-        packing, times = self.call.packing, self.times
-
-        def stamps(steps: slice) -> Any:
-            return tuple(row[steps] for row in times) if is_nested(times) else times and times[steps]
-
-        labels = {"channels": self.channels, "units": self.units}
-        if packing is None:
-            return labels | {"times": stamps(steps)}
-        parts = packing.parts
-        several = {what: names and {p.name: names[p.channels] for p in parts} for what, names in labels.items()}
-        return several | {"times": times and {p.name: stamps(p.steps) for p in parts if not p.is_static}}
 
     def apart(self, cells: Tensor) -> Any:
         """Return cells (series, time, channel) as the series were given: a tensor, a list, or several inputs."""

@@ -345,11 +345,8 @@ def wrong_gradient(explanation: "Explanation") -> str:
     check, points = explanation.gradient_check, explanation.n_evals
     if check is None or (points is not None and bool((points < LOOKED).any())) or not mostly_wrong(check):
         return ""
-    flaws = against(explanation)
-    if noisy(explanation) or flaws.worst(check) != "wrong":
-        return ""
-    bad = int(flaws.wrong.sum())
-    return _gradient_text(check, bad, Verdict("wrong", explanation, 0, bad).where)
+    verdict = judge(explanation)
+    return _gradient_text(check, verdict.bad, verdict.where) if verdict.status == "wrong" else ""
 
 
 def _gradient_text(check: GradientCheck, bad: int, where: str) -> str:

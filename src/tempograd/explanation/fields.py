@@ -184,7 +184,8 @@ def check_fields(record: Any, sizes: Mapping[str, int]) -> None:
         wanted = [tuple(sizes.get(axis, ...) for axis in shape.split()) for shape in declared["shapes"]]
         holds = NUMBERS.get(declared.get("holds", ""))
         shapes = _shapes(value) if isinstance(value, Tensor) or holds is None else [brief(value)]
-        if not all(any(_fits(shape, axes) for axes in wanted) for shape in shapes):
+        open_ended = [axes[:-1] for axes in wanted if axes[-1] is ...]
+        if not all(shape in wanted or shape[:1] in open_ended for shape in shapes):
             expected = " or ".join(map(str, wanted)).replace("Ellipsis", "…")
             raise InputError(f"{name} must have shape {expected}, got {' and '.join(map(str, shapes))}.")
         if holds is None:
@@ -204,7 +205,3 @@ def _shapes(value: Any) -> list[Any]:
     if isinstance(value, Tensor):
         return [tuple(value.shape)]
     return sorted({(len(value), len(row)) for row in value}) if is_nested(value) else [(len(value),)]
-
-
-def _fits(shape: Any, axes: tuple[Any, ...]) -> bool:
-    return bool(shape[: len(axes) - 1] == axes[:-1] if axes[-1] is ... else shape == axes)

@@ -15,7 +15,7 @@ from tempograd.core.errors import InputError, brief
 from tempograd.core.io import REPORT, check_output, write_atomically
 from tempograd.data import Series
 from tempograd.explanation.core import Explanation, warn_of_another_model
-from tempograd.explanation.joining import as_explained
+from tempograd.explanation.targets import as_explained
 from tempograd.html_report import text
 from tempograd.html_report.content import collect, packed
 from tempograd.typing import Array, Model

@@ -19,7 +19,7 @@ from tempograd.engine.inputs import is_several, pack_inputs
 from tempograd.engine.outputs import by_class
 from tempograd.engine.second_look import Varying
 from tempograd.explanation import Explanation
-from tempograd.explanation.joining import as_explained, other_series
+from tempograd.explanation.targets import as_explained, other_series
 from tempograd.typing import Measured, Picker
 
 DRAWS = 8  # other series whose values take the place of removed cells, in turn, where nobody says how many

@@ -13,7 +13,7 @@ from tempograd.engine.outputs import is_probability
 from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import Varying
 from tempograd.explanation.core import Explanation, require, warn_of_another_model
-from tempograd.explanation.joining import as_explained
+from tempograd.explanation.targets import as_explained
 from tempograd.metrics.asking import Evaluation, Seen
 from tempograd.metrics.base import KINDS, METRICS, RANKS, Metric
 from tempograd.metrics.faithfulness import CumulativePredictionDifference

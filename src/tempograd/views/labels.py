@@ -14,7 +14,7 @@ from tempograd.core.formatting import counted
 from tempograd.engine import inputs
 from tempograd.explanation import Explanations
 from tempograd.explanation.core import Explanation, require
-from tempograd.explanation.joining import other_series, same_lengths, same_output
+from tempograd.explanation.targets import other_series, same_lengths, same_output
 
 Compared = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 STATIC = inputs.STATIC  # what the step of static values is called

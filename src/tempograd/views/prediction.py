@@ -13,7 +13,7 @@ from tempograd.core.errors import InputError, brief
 from tempograd.core.formatting import probability, short_number
 from tempograd.engine import select_target
 from tempograd.explanation import Explanation
-from tempograd.explanation.joining import as_explained
+from tempograd.explanation.targets import as_explained
 from tempograd.metrics.asking import AskAgain, Evaluation
 from tempograd.metrics.removal import SCORED, RemovalOutputs, RemovalSchedule, remove_cells
 from tempograd.typing import Model
