@@ -69,7 +69,10 @@ def run_captured(
         try:
             state = plain_state(module) if uses_model else None
             shapes = tuple((tensor.shape, tensor.dtype) for tensor in inputs)
-            key = (kind, getattr(model, "__func__", None), shapes, inputs[0].device, _settings(), state)
+            cudnn, stream = torch.backends.cudnn, torch.cuda.current_stream().cuda_stream
+            kernels = cudnn.enabled, cudnn.benchmark, cudnn.deterministic, rounding(), stream  # what chooses them
+            settings = torch.are_deterministic_algorithms_enabled(), kernels
+            key = (kind, getattr(model, "__func__", None), shapes, inputs[0].device, settings, state)
             known = _known.setdefault(module, OrderedDict())
         except (NotCapturableError, TypeError):  # the last of a model that cannot be hashed
             return None
@@ -195,13 +198,6 @@ def _undisturbed() -> bool:
     hooked = nn_module._global_forward_hooks or nn_module._global_backward_hooks or not undisturbed_by_others()
     casts = torch.is_autocast_enabled("cuda") or torch.is_anomaly_enabled()
     return not (modes or hooked or casts or torch.cuda.is_current_stream_capturing())
-
-
-def _settings() -> Hashable:
-    """Return the settings that choose kernels."""
-    cudnn, stream = torch.backends.cudnn, torch.cuda.current_stream()
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    return cudnn.enabled, cudnn.benchmark, cudnn.deterministic, deterministic, rounding(), stream.cuda_stream
 
 
 def host_copy(numbers: Tensor) -> Callable[[], Tensor]:

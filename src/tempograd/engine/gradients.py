@@ -52,14 +52,16 @@ def compute_gradients(
     the clean series are read in the same pass, and so is ``beside``, (series, rows, time, channel), without a
     gradient. The graph stays until the last gradient was taken, and none is kept here.
     """
-    captured = _captured_gradients(asks[0], z, blocks[0], beside) if len(asks) == 1 and z.is_cuda else None
+    series, points = z.shape[:2]
+    x, index, first = blocks[0].x, blocks[0].index, None
+    clean, others = len(x) if blocks[0].target is None else 0, x[:0] if beside is None else beside.flatten(0, 1)
+    extra = torch.cat([x[:clean], others])
+    captured = _captured_gradients(asks[0], z, blocks[0], extra) if len(asks) == 1 and z.is_cuda else None
     if captured is not None:
         yield captured
         return
-    series, points = z.shape[:2]
-    flat = z.flatten(0, 1).requires_grad_()
-    (extra, extra_rows), rows = _extra(blocks[0], beside), blocks[0].index.repeat_interleave(points)
-    first = None
+    flat, rows = z.flatten(0, 1).requires_grad_(), index.repeat_interleave(points)
+    extra_rows = torch.cat([index[:clean], index.repeat_interleave(len(others) // len(x))])
     if 0 < len(extra) < APART or (len(extra) and z.is_cuda and z.numel() <= CELLS):
         raw = asks[0].forward(torch.cat([extra, flat]), torch.cat([extra_rows, rows]))
         first, raw = raw[: len(extra)], raw[len(extra) :]
@@ -85,15 +87,7 @@ def compute_gradients(
         yield Gradients(gradient if z.is_cuda else gradient.contiguous(), here, read, known)
 
 
-def _extra(block: Block, beside: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return what is read beside the path points, and its rows: the clean series if nobody has, then the rest."""
-    clean = len(block.x) if block.target is None else 0
-    others = block.x[:0] if beside is None else beside.flatten(0, 1)
-    repeated = block.index.repeat_interleave(0 if beside is None else beside.shape[1])
-    return torch.cat([block.x[:clean], others]), torch.cat([block.index[:clean], repeated])
-
-
-def _captured_gradients(ask: Ask, z: Tensor, block: Block, beside: Tensor | None) -> Gradients | None:
+def _captured_gradients(ask: Ask, z: Tensor, block: Block, extra: Tensor) -> Gradients | None:
     """Do the same with the captured graph of an earlier pass: only the plainest pass has one.
 
     That is one output per series, and a target that is known or is the predicted class.
@@ -107,8 +101,7 @@ def _captured_gradients(ask: Ask, z: Tensor, block: Block, beside: Tensor | None
         return None
     if ask.task == "per_step" or (chosen is None and ask.task == "forecast"):  # whose mean is explained
         return None
-    points, (extra, _) = z.shape[1], _extra(block, beside)
-    clean = len(extra) > 0
+    points, clean = z.shape[1], len(extra) > 0
     work = _gradient_pass(ask.model, ask.output, points, clean=clean, reads=reads)
     inputs = (z.flatten(0, 1), *([extra] if clean else []), *([] if chosen is None else [chosen]))
     outputs = run_captured(ask.model, (ask.output, points, not clean, chosen is None, reads), work, inputs)

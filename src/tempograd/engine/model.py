@@ -60,7 +60,6 @@ PRODUCTS = (_backends.cuda.matmul, *((_backends.mkldnn.matmul,) if NEW else ()))
 SETTINGS = {"tf32": (ROUNDED, "tf32" if NEW else True), "exact": (PRODUCTS, "ieee" if NEW else False)}
 
 _trained: "WeakValueDictionary[int, nn.Module]" = WeakValueDictionary()  # copies of a model that a method trains
-_here = threading.local()  # whether the model of this thread is running
 _lock = threading.RLock()
 _calls: list[
     ExitStack
@@ -75,7 +74,7 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
     """Run the block on a model that nothing disturbs, and leave it as it was found, errors included.
 
     The modules of a model are found where they can be, and any other one that runs when the model does, inside a
-    function say, is frozen at its first touch (see :func:`running`). All modules are in evaluation mode but
+    function say, is frozen at its first touch (see ``this_thread``). All modules are in evaluation mode but
     for recurrent layers: cuDNN refuses to differentiate those, so they are in training mode with their dropout at
     0, which leaves their output as it is. Inside a program of ``torch.export`` or TorchScript there are no layers
     left to switch, so one with recurrent layers runs without cuDNN. Random numbers drawn by the model do not
@@ -133,15 +132,13 @@ def _shared_settings() -> Iterator[None]:
                 undo.close()
 
 
-@contextmanager
-def running() -> Iterator[None]:
-    """Mark the block as a run of the model: what runs there is frozen by the :func:`frozen` around it."""
-    before = getattr(_here, "running", False)
-    _here.running = True
-    try:
-        yield
-    finally:
-        _here.running = before
+class _ThisThread(threading.local):
+    """Whether it runs the model: what runs then is frozen by the :func:`frozen` around it."""
+
+    runs_model = False
+
+
+this_thread = _ThisThread()
 
 
 def spare(module: nn.Module) -> None:
@@ -168,7 +165,7 @@ class _Call:
 
     def touch(self, module: nn.Module, _: object) -> None:
         """Freeze a module before its first forward in a run of the model, unless another thread has."""
-        if self.thread != threading.get_ident() or not getattr(_here, "running", False):
+        if self.thread != threading.get_ident() or not this_thread.runs_model:
             return
         if id(module) in self.touched or id(module) in _trained:
             return

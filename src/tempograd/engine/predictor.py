@@ -29,7 +29,7 @@ from tempograd.engine.conventions import (
     shape_in_words,
 )
 from tempograd.engine.inputs import Packing, is_several, pack_inputs
-from tempograd.engine.model import owner, running
+from tempograd.engine.model import owner, this_thread
 from tempograd.typing import Fixed, Model, ModelLayout, Output, Pick, Task
 
 WHOLE = {
@@ -553,14 +553,16 @@ def forward(model: Model, z: Tensor, shape: Sequence[int] | None = None) -> Tens
     count = _counted.get()
     if count is not None:
         count.add(len(z))
+    before, this_thread.runs_model = this_thread.runs_model, True
     try:
-        with running():
-            raw = numbers_of(as_model(model)(z.clone()), z)
+        raw = numbers_of(as_model(model)(z.clone()), z)
     except FAILURES as error:
         message = _failure(error, z, shape)
         if message is None:
             raise
         raise ModelError(message) from error
+    finally:
+        this_thread.runs_model = before
     return raw[:, None] if raw.ndim == 1 else raw
 
 
