@@ -93,11 +93,9 @@ class Against(NamedTuple):
 
     def worst(self, check: GradientCheck | None) -> str:
         """Return what concerns more than a few series, the gravest first; nothing if nothing does."""
-        if int(self.undefined.sum()) > MANY * len(self.undefined):
-            return "undefined"
-        if check is not None and mostly_wrong(check):
-            return "wrong"
-        return "empty" if int(self.empty.sum()) > MANY * len(self.empty) else ""
+        many = {name: int(bad.sum()) > MANY * len(bad) for name, bad in self._asdict().items()}
+        many["wrong"] = check is not None and mostly_wrong(check)
+        return next((name for name in self._fields if many[name]), "")
 
 
 class Verdict(NamedTuple):
@@ -181,12 +179,10 @@ def against(explanation: "Explanation") -> Against:
 
 def mostly_wrong(check: GradientCheck) -> bool:
     """Tell whether gradients of more than a few series are wrong, or all together show what one may by chance."""
-    if int(check.failed.sum()) > MANY * len(check):
-        return True
     known = check.found != Found.UNKNOWN
-    if int(known.sum()) < SEVERAL:
-        return False
-    return any(float(part[known].median()) > TYPICAL for part in (check.gap, check.beyond))
+    parts = (check.gap, check.beyond) if int(known.sum()) >= SEVERAL else ()
+    typical = any(float(part[known].median()) > TYPICAL for part in parts)
+    return typical or int(check.failed.sum()) > MANY * len(check)
 
 
 def _rounding(explanation: "Explanation") -> float:
@@ -353,16 +349,12 @@ def _gradient_text(check: GradientCheck, bad: int, where: str) -> str:
     """Say that the gradient is not that of the prediction, by how much, and what it may be."""
     off = check.found == Found.WRONG
     if 2 * int(off.sum()) < bad:
-        return (
-            f"the prediction jumps where its gradient sees nothing{where} ({CAUSES}, or a step too steep for "
-            f"these points): try more points, or {INSTEAD}"
-        )
+        jumps = f"the prediction jumps where its gradient sees nothing{where} ({CAUSES})"
+        return f"{jumps}: try more points, or {INSTEAD}"
     part = check[off] if bool(off.any()) else check
     share = torch.maximum(torch.maximum(part.gap, part.beyond), part.missing.abs()).clamp(max=1)
-    return (
-        f"{AGAINST['wrong']}{where}: it misses about {percent(float(share.median()))} of the changes ({CAUSES} in "
-        f"the model?): {INSTEAD}"
-    )
+    missing = f"it misses about {percent(float(share.median()))} of the changes"
+    return f"{AGAINST['wrong']}{where}: {missing} ({CAUSES} in the model?): {INSTEAD}"
 
 
 def _error_text(verdict: Verdict, estimates: Errors) -> str:

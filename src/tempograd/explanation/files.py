@@ -268,7 +268,8 @@ def read_explanations(path: str | Path, kind: type[E]) -> tuple[list[E], Sequenc
         plain, shapes = (json.loads(header[name]) for name in ("tempograd", "shapes"))
         keys = plain.pop("keys", None)
         if int(schema) < 3:
-            tensors, shapes = map(_renamed, (tensors, shapes))
+            tensors = {TENSOR_WORDS.get(name, name): part for name, part in tensors.items()}
+            shapes = {TENSOR_WORDS.get(name, name): part for name, part in shapes.items()}
         names = {f.name for f in fields(kind)} | {"fixed"}  # type: ignore[arg-type]  # a dataclass
         known = [name for name in tensors if _bare(name).partition(".")[0] in names]
         parts = _parted({name: _expanded(name, tensors[name], shapes) for name in known}, plain)
@@ -322,10 +323,6 @@ def _facts(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         "adaptive": method == "timing" and not less,
         "unit": next(counts, ""),
     }
-
-
-def _renamed(parts: Mapping[str, Any]) -> dict[str, Any]:
-    return {TENSOR_WORDS.get(name, name): part for name, part in parts.items()}
 
 
 def _in_new_words(plain: dict[str, Any]) -> dict[str, Any]:

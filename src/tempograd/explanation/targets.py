@@ -230,10 +230,8 @@ def _joined(parts: Sequence[Explanation], ids: Any) -> Explanation:
         content |= {"names": texts, "ids": torch.tensor([*map(text_key, texts)])} if texts else {"ids": distinct}
     elif len(set(numbers)) < len(numbers):
         place = next(place for place, number in enumerate(numbers) if number in numbers[:place])
-        raise InputError(
-            f"The id {(content['names'] or numbers)[place]} occurs in more than one part: explain each part with "
-            "ids= of its own, or pass the ids of all series to concat."
-        )
+        name = (content["names"] or numbers)[place]
+        raise InputError(f"The id {name} occurs in more than one part: pass the ids of all series to concat.")
     return first._with(**content)
 
 
