@@ -387,19 +387,13 @@ def are_counted() -> bool:
     return _counting.get() is not None
 
 
-_collecting: ContextVar[list[Finding] | None] = ContextVar("tempograd_findings", default=None)
-
-
-def collect_findings() -> list[Finding]:
-    """Return an empty list, which what is noted in this thread goes to until the next such list."""
-    findings: list[Finding] = []
-    _collecting.set(findings)
-    return findings
+collecting: ContextVar[list[Finding] | None] = ContextVar("tempograd_findings", default=None)
+"""The list that what is noted in this thread goes to."""
 
 
 def note(finding: Finding) -> None:
     """Put a finding on the list of the explanation that is being made, once."""
-    findings = _collecting.get()
+    findings = collecting.get()
     if findings is not None and finding not in findings:
         findings.append(finding)
 

@@ -288,13 +288,9 @@ def _listed(given: list[Any], name: str, layout: str) -> Any:
         raise InputError(f"{name} is an empty list: pass at least one series.")
     parts = [validation.check_numbers(part, f"{name}[{place}]") for place, part in enumerate(given)]
     for place, part in enumerate(parts):
-        if part.ndim != 2:
-            raise InputError(
-                f"{name} is a list of series, so {name}[{place}] must have shape (time, channel), got "
-                f"{tuple(part.shape)}: write {name}[{place}][:, None] for one channel."
-            )
-        if part.numel() == 0:
-            raise InputError(f"{name}[{place}] is empty, its shape is {tuple(part.shape)}: leave it out.")
+        if part.ndim != 2 or part.numel() == 0:
+            advice = "leave it out" if part.numel() == 0 else f"write {name}[{place}][:, None] for one channel"
+            raise InputError(f"{name}[{place}] must be (time, channel), got shape {tuple(part.shape)}: {advice}.")
     parts = [part.T if layout == "BDT" else part for part in parts]
     counts = sorted({part.shape[1] for part in parts})
     if len(counts) > 1:
@@ -340,9 +336,7 @@ def _cells(given: Any, x: Any, name: str, layout: str) -> Any:
 def _companions(given: Any, count: int) -> Any:
     """Return what goes along with the series, by name or in a tuple; each constant, or with a row per series."""
     if isinstance(given, (str, bytes, Tensor, np.ndarray)) or not isinstance(given, (Mapping, Sequence)):
-        raise InputError(
-            f"fixed must map names to what the model gets by them, got {brief(given)}: write {{'mask': mask}}."
-        )
+        raise InputError(f"fixed must map names to values, such as {{'mask': mask}}, got {brief(given)}.")
     checked = {str(key): _companion(value, f"fixed input {key}", count) for key, value in _items(given)}
     return checked if isinstance(given, Mapping) else tuple(checked.values())
 
@@ -359,18 +353,14 @@ def _companion(value: Any, name: str, count: int) -> Any:
         rows: Any = validation.check_numbers(value, name)
     except InputError:
         if not isinstance(value, (list, tuple)):
-            raise InputError(
-                f"{name} must be an array with one row per series, or a number or text that is the same for all, "
-                f"got {brief(value)}: give other things to the model in a function around it."
-            ) from None
+            problem = f"must have one row per series, or be a number or text, got {brief(value)}"
+            raise InputError(f"{name} {problem}: put other things into a function around the model.") from None
         rows = list(value)
     if isinstance(rows, Tensor) and rows.ndim == 0:
         return value
     if len(rows) != count:
-        raise InputError(
-            f"{name} must have one row per series: expected {count}, got {len(rows)}. What is the same for all "
-            "series belongs into a function around the model."
-        )
+        problem = f"must have one row per series, {count}, got {len(rows)}"
+        raise InputError(f"{name} {problem}: put what all have in common into a function around the model.")
     return rows
 
 
@@ -398,10 +388,8 @@ def _labels(y: Any, classes: Any, shape: tuple[int, int, int]) -> tuple[Tensor, 
     count, steps, _ = shape
     numbered = labels.dtype == torch.long and labels.shape in {(count,), (count, steps)}
     if not numbered and not (labels.is_floating_point() and labels.shape[:1] == (count,)):
-        raise InputError(
-            f"y must be classes (whole numbers), one per series ({count},) or step ({count}, {steps}), or real "
-            f"values with one row per series, got {labels.dtype} of shape {tuple(labels.shape)}."
-        )
+        wanted = f"classes (whole numbers), one per series ({count},) or step ({count}, {steps})"
+        raise InputError(f"y must be {wanted}, or real values with one row per series, got {brief(labels)}.")
     return labels, classes
 
 

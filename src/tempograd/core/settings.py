@@ -56,8 +56,9 @@ def check(owner: Any) -> None:
 
     So that numbers of numpy are saved, compared and printed like those of Python.
     """
-    for name, rule in rules(owner).items():
-        object.__setattr__(owner, name, rule.check(getattr(owner, name), name))
+    for part in fields(owner):
+        if KEY in part.metadata:
+            vars(owner)[part.name] = part.metadata[KEY].check(getattr(owner, part.name), part.name)
 
 
 def integer(default: int | None, *, least: int = 1, most: int = LARGEST, optional: bool = False) -> Any:

@@ -130,10 +130,8 @@ def check_series(
     tensor = as_tensor(x, name)
     check_form(tensor, name)
     if tensor.numel() == 0:
-        raise InputError(
-            f"{name} is empty, its shape is {tuple(tensor.shape)}: pass at least one series, step and channel.",
-            code="series.shape",
-        )
+        shape = tuple(tensor.shape)
+        raise InputError(f"{name} is empty, its shape is {shape}: pass at least one of each.", code="series.shape")
     for start in range(0, len(tensor), ROWS):
         rows = tensor[start : start + ROWS]
         # a sum is much faster to compute, and only one that is not finite needs a second look
@@ -180,11 +178,8 @@ def without_gaps(
     if not bool(gaps.any()):
         return x, mask, fill(value, x, mask, name)
     if mask is not None and bool((gaps & mask).any()):
-        raise InputError(
-            f"x holds NaN where the mask says that a value was observed: pass {arg:series.mask=nan}, or a mask "
-            "that is 0 there.",
-            code="series.nan",
-        )
+        fix = f"pass {arg:series.mask=nan}, or a mask that is 0 there"
+        raise InputError(f"x holds NaN where the mask says that a value was observed: {fix}.", code="series.nan")
     mask = ~gaps if mask is None else mask
     filled = x.masked_fill(gaps, 0 if empty is None else empty)
     return x if empty is None else filled, mask, fill(value, x.masked_fill(gaps, 0), mask, name)
@@ -373,10 +368,7 @@ def check_model(value: Any, name: str = "The model") -> None:
             f"{kind}{advice}."
         )
     if torch._C._are_functorch_transforms_active():
-        raise InputError(
-            "A model cannot be explained or evaluated inside a transform of torch.func (grad, vmap, jacrev, …): "
-            "call tempograd outside of it."
-        )
+        raise InputError("A model cannot be explained inside a transform of torch.func: call tempograd outside.")
 
 
 def check_positions(value: Any, name: str, count: int) -> Tensor:
@@ -423,7 +415,7 @@ def check_names(labels: Iterable[Any] | None, count: int | None, what: str) -> t
 
 def check_classes(classes: Any, outputs: int | None) -> tuple[str, ...] | None:
     """Return one text per output of the model; where nobody knows how many it has, as many as were given."""
-    names = check_names(classes, None, "classes")
+    names = None if classes is None else check_names(classes, None, "classes")
     if names is not None and outputs is not None and len(names) != outputs:
         raise InputError(f"classes must hold one name per output of the model, {outputs}, got {len(names)}.")
     return names

@@ -14,9 +14,10 @@ from torch import Tensor
 from tempograd.core import settings, validation
 from tempograd.core.errors import (
     DataError,
+    Finding,
     InputError,
     arg,
-    collect_findings,
+    collecting,
     run_checks,
     short_path,
     silenced,
@@ -313,7 +314,8 @@ class Explainer(ABC):
 
     def _explain(self, model: Any, x: Any, question: Question, effort: Effort) -> Explanation:
         """Ask about every target, look at the model once more, and refuse or warn of what is wrong."""
-        findings = collect_findings()
+        findings: list[Finding] = []
+        collecting.set(findings)
         predictor, series = calling.nouns(model, x)
         bare, draws = predictor.called, validation.check_int(effort.draws, "draws", 1, settings.LARGEST)
         with frozen(bare) as restore_buffers:
