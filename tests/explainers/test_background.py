@@ -312,7 +312,7 @@ def test_methods_without_a_baseline_of_their_own_keep_the_question():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda m, x: tg.explain(m, x, baseline="background"), "pass them as background="),
+        (lambda m, x: tg.explain(m, x, baseline="background"), "which needs it: pass both"),
         (lambda m, x: against(m, x, "dynamask"), "dynamask compares with one baseline and draws none"),
         (lambda m, x: tg.Timing()(m, x, background=POOL), "background= of a call is for baseline='background'"),
         (lambda m, x: against(m, x[:1], pool=x[:1]), "nothing but the explained series itself"),

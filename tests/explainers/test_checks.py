@@ -3,11 +3,10 @@
 import pytest
 
 from tempograd.core.errors import run_checks
-from tempograd.explainers.checks import PLAIN, QUESTION
+from tempograd.explainers.checks import QUESTION
 
-ASKED = {"method": "timing", "facts": PLAIN} | dict.fromkeys(
-    ("target", "targets", "steps", "baseline", "background")
-)
+FITS = dict.fromkeys(("takes_background", "uses_baseline", "targeted", "fitted"), True)
+ASKED = {"method": "timing"} | FITS | dict.fromkeys(("target", "targets", "steps", "baseline", "background"))
 
 
 @pytest.mark.parametrize("check", QUESTION, ids=lambda check: check.code)

@@ -4,15 +4,16 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor
 
 from tempograd.core.errors import InputError, SettingError, UnknownNameError, brief, listed
+from tempograd.core.estimate import Estimate
 from tempograd.engine import Ask, one_logit
 from tempograd.explainers import Explainer
+from tempograd.explanation import Explanation
 from tempograd_paper.labels import REAL, SYNTHETIC
 
 RAW_OUTPUT = {"A6": "the raw output is explained, whatever output= says"}
@@ -70,6 +71,7 @@ class Released(Explainer):
             if not isinstance(key, str) or key not in self.faults:
                 raise UnknownNameError(f"quirk of {type(self).__name__}", key, self.faults)
         object.__setattr__(self, "quirks", Keys(self.quirks))
+        object.__setattr__(self, "_examined", not self.quirks)  # whoever asks for the faults knows
         super().__post_init__()
 
     @classmethod
@@ -91,11 +93,6 @@ class Released(Explainer):
         """Return the hyper-parameters as plain data, the faults among them."""
         return super().parameters | {"quirks": sorted(self.quirks)}
 
-    @property
-    def _examined(self) -> bool:
-        """Tell whether settings and results are examined: whoever asks for the faults knows."""
-        return not self.quirks
-
     def question(self, ask: Ask) -> Ask:
         """A6: read the raw output. B6: explain the last step only. B7: keep each cell's effect on its own step."""
         ask = super().question(ask)
@@ -112,15 +109,15 @@ class Released(Explainer):
                 steps = "own" if "B7" in self.quirks else last
         return ask.replace(output="raw" if "A6" in self.quirks else ask.output, steps=steps)
 
-    def _explained(self, ask: Ask, output: str) -> Tensor | None:
+    def _explanation(self, ask: Ask, estimate: Estimate, shown: dict[str, Any]) -> Explanation:
         """A6 reads a single logit as it is, as output 0; it is still that of class 1 of two."""
-        resolved = ask.resolved
-        target = resolved.target if isinstance(resolved.target, Tensor) else None
-        if target is None or resolved.output == output or not one_logit(resolved.columns, output):
-            return target
+        explanation, resolved = super()._explanation(ask, estimate, shown), ask.resolved
+        same = resolved.output == explanation.output or not one_logit(resolved.columns, explanation.output)
+        if explanation.target is None or same:
+            return explanation
         if ask.question.target is not None:
             raise InputError(
                 "As the released code does it (A6) the model's only output is read as it is, so no class of two "
                 "can be asked for: leave target out."
             )
-        return target + 1
+        return replace(explanation, target=explanation.target + 1)

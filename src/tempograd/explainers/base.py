@@ -1,50 +1,48 @@
 """What every explainer shares: hyper-parameters as fields, one call, one kind of result."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.core import settings, validation
-from tempograd.core.errors import (
-    DataError,
-    Finding,
-    InputError,
-    arg,
-    collecting,
-    run_checks,
-    short_path,
-    silenced,
-    warn,
-)
+from tempograd.core import errors, settings, validation
+from tempograd.core.errors import DataError, Finding, InputError, arg, listed, note, quote, short_path, warn
 from tempograd.core.estimate import Estimate
 from tempograd.core.question import Effort, Question
 from tempograd.core.registry import Registry
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series
-from tempograd.engine import Ask, Block, Call, fingerprint, frozen
+from tempograd.data import read_series
+from tempograd.data.readers.frame import is_frame
+from tempograd.engine import Ask, Block, Call, fingerprint, frozen, inputs, outputs
 from tempograd.engine.ask import score_delta
 from tempograd.engine.background import Background, is_background
-from tempograd.engine.inputs import is_several, pack_inputs
-from tempograd.engine.model import PRECISIONS, computing, place, trusted
-from tempograd.engine.outputs import AS_THEY_ARE, link_for
+from tempograd.engine.model import PRECISIONS, computing, owner, place, trusted
 from tempograd.engine.predictor import Predictor, require_torch
 from tempograd.engine.second_look import FEW, Varying, look_again, run_twice
-from tempograd.explainers import calling, files
+from tempograd.explainers import files
 from tempograd.explainers.checks import METHOD
 from tempograd.explainers.files import LearntParts
-from tempograd.explanation import Explanation, Facts
+from tempograd.explanation import Explanation, Explanations, Facts
+from tempograd.explanation.diagnostics import wrong_gradient
+from tempograd.explanation.targets import key_of
 from tempograd.sampling.realisations import over_draws
+from tempograd.targets import TargetScore
 from tempograd.typing import InputBaselines, Inputs, Model, Output, Precision, Setting, Steps, Target, Targets
 
 Method = TypeVar("Method", bound="Explainer")
 TRIES = 8  # that a model gets to show that it draws, which it may do rarely
+# Models whose outputs were read as scores of three classes or more
+_warned: "WeakValueDictionary[int, object]" = WeakValueDictionary()
 
 EXPLAINERS: Registry[type["Explainer"]] = Registry(
     "explainer",
@@ -109,21 +107,32 @@ class Explainer(ABC):
     release at most:
 
     - :meth:`attribute`, the method itself: an ask to a list of estimates, one for each target.
-    - :meth:`grid`, the settings that are worth trying for a model.
+    - :meth:`grid`, the settings that are worth trying for a model; ``takes_background`` and the other class facts;
+      ``parameters``, the hyper-parameters as plain data.
     - ``_learnt_parts()`` and ``_with_learnt(parts)``, what :meth:`fit` learnt as a file holds it; for what is no
       series.
-    - ``question(ask)``, what is asked: of a method or variant that changes baseline, steps or output.
+    - ``question(ask)``, what is asked, and ``_explanation(ask, estimate, shown)``, the result: of a method or
+      variant that changes baseline, steps or output.
     - ``_examined``, whether settings and results are examined and doubts are said.
-    - ``_positions(points, like)`` of TIMING and RandIG, where points lie on the path, (points,);
-      ``_series_positions(block, stream)`` of GradientSHAP, the same for each series, (series or 1, points).
-    - ``_sample_masks(streams, sampler)`` of TIMING, independent masks, True where a cell is active.
-    - ``masked_path(block, drawn, stage)`` of TIMING, the paths that masks leave.
-    - ``_baselines(block, stream, ask)`` of GradientSHAP, what looks up the baselines of some points.
-    - ``_distance(clean, output, steps)`` of learnt masks, how far outputs are from the clean ones, and
-      ``_steps(ask, groups, leaves)``, the loss terms of each step of an epoch; ``_learn(ask, series)``,
-      ``_aim(errors)`` and ``_chosen(masks, errors)`` of Dynamask, masks for each area, their goal, and the best.
-    - ``_fit_schedule()`` and ``_task(generator)`` of FIT, how and by which loss its generator learns.
-    - ``_batching(ask)`` of TimeX and TimeX++, how many series go through the mask generator at once.
+    - TIMING: ``controlled``, ``_positions(points, like)``, where points lie on the path, (points,),
+      ``_sample_masks(streams, sampler)``, independent masks, True where a cell is active, and
+      ``masked_path(block, drawn, stage)``, the paths that masks leave.
+    - RandIG: ``moves``, the probability that a cell moves, and ``_positions`` as of TIMING.
+    - GradientSHAP: ``_series_positions(block, stream)``, positions for each series, (series or 1, points),
+      ``_pool(ask)`` and ``_baselines(block, stream, ask)``, the series to draw from, and what looks some up.
+    - DeepLIFT: ``_nodes()``, where between both outputs the slope of softmax is taken.
+    - LIME: ``_scores`` and ``_solve``, the outputs for its samples, and the linear model of them.
+    - Occlusion: ``_at_own_step`` and ``_own_target``, effects on each cell's own step, and the class there.
+    - Learnt masks: ``_distance(clean, output, steps)``, how far outputs are from the clean ones, and
+      ``_steps(ask, groups, leaves)``, the loss terms of each step of an epoch.
+    - Dynamask: ``_learn(ask, series)``, ``_aim(errors)`` and ``_chosen(masks, errors)``, masks for each area,
+      their goal, and the best.
+    - FIT: ``_fit_schedule()``, ``_generator`` and ``_task(generator)``, how, which and by which loss one learns.
+    - TimeX and TimeX++: ``_learnt_from``, ``_training_set`` and ``_training``, what is learnt from and how,
+      ``_label_loss`` and ``_divergence``, parts of the loss, ``_masks``, the scores, and ``_batching(ask)``, how
+      many series go through the mask generator at once; ``_mode``, ``_clip`` and ``_judge`` of a training, and
+      ``batch`` of a training set.
+    - Beside explainers: ``score`` and ``schedule`` of metrics of faithfulness, ``_loss`` of a recipe of training.
     """
 
     signed: ClassVar[bool] = True
@@ -144,6 +153,7 @@ class Explainer(ABC):
     takes_inputs: ClassVar[bool] = False
     amortised: ClassVar[bool] = False
     caveat: ClassVar[str] = ""
+    _examined: ClassVar[bool] = True  # settings and results: rarely seen cells, gradients, scores that are all 0
 
     if TYPE_CHECKING:  # a class from the registry has settings of its own
 
@@ -166,7 +176,7 @@ class Explainer(ABC):
 
         The explainer itself stays as it is: write ``explainer = explainer.fit(model, x)``.
         """
-        predictor, series = calling.nouns(model, x)
+        predictor, series = nouns(model, x)
         call = Call(pick=predictor.pick, model_layout=predictor.layout)
         return self._fit(call.adapt(predictor.called), series.filled, seed)
 
@@ -315,19 +325,17 @@ class Explainer(ABC):
     def _explain(self, model: Any, x: Any, question: Question, effort: Effort) -> Explanation:
         """Ask about every target, look at the model once more, and refuse or warn of what is wrong."""
         findings: list[Finding] = []
-        collecting.set(findings)
-        predictor, series = calling.nouns(model, x)
+        errors.collecting.set(findings)
+        predictor, series = nouns(model, x)
         bare, draws = predictor.called, validation.check_int(effort.draws, "draws", 1, settings.LARGEST)
         with frozen(bare) as restore_buffers:
             asks, shown = self._asks(predictor, bare, series, question, effort)
-            validation.check_choice(effort.precision, "precision", PRECISIONS)
             with computing(effort.precision, asks[0].device):
-                adapted, count = asks[0].model, min(FEW, asks[0].batch_size or FEW, len(asks[0].x))
-                count -= (
-                    count > 1 and count == asks[0].x.shape[1]
-                )  # as many as steps would hide which axis is which
-                few = asks[0].block(slice(0, count))
-                if draws > 1 and self._draws(asks[0], few, draws):
+                first, adapted = asks[0], asks[0].model
+                count = min(FEW, first.batch_size or FEW, len(first.x))
+                count -= count > 1 and count == first.x.shape[1]  # which would hide which axis is which
+                few = first.block(slice(0, count))
+                if draws > 1 and self._draws(first, few, draws):
                     estimates, asks = over_draws(asks, self._attributions, draws)
                 else:
                     estimates, draws = self._attributions(asks), 1
@@ -336,39 +344,35 @@ class Explainer(ABC):
                 mark = fingerprint(bare)  # while the device is busy
                 for ask, estimate in zip(asks, estimates, strict=True):
                     ask.verify(estimate.values)
-                varies = "drawn" if draws > 1 else varies
-                alone = alone and varies == "batch"
                 if alone:  # since series cannot be run together
                     asks = [ask.replace(batch_size=1) for ask in asks]
-                    with silenced():  # what there is to say was said
+                    with errors.silenced():  # what there is to say was said
                         estimates = self._attributions(asks)
                     for ask, estimate in zip(asks, estimates, strict=True):
                         ask.verify(estimate.values)
             restore_buffers()
-        if varies and draws == 1:
+        if varies:
             warn("model.stochastic" if varies == "drawn" else f"model.{'alone' if alone else 'mixes'}")
-        kind = {"targeted": self.targeted, "uses_baseline": self.uses_baseline}
-        calling.note_assumptions(predictor, series, question, asks[0], **kind)
+        self._note_assumptions(predictor, series, question, asks[0])
         shown |= {"fingerprint": mark(), "draws": draws, "question": question, "findings": tuple(findings)}
-        shown |= {"varies": bool(varies) and not alone, "mixes_series": varies == "batch"}
+        shown |= {"varies": draws > 1 or (bool(varies) and not alone), "mixes_series": varies == "batch"}
         pairs = zip(asks, estimates, strict=True)
-        return calling.together([self._explanation(*pair, shown) for pair in pairs], question.targets)
+        return together([self._explanation(*pair, shown) for pair in pairs], question.targets)
 
     def _asks(
         self, predictor: Predictor, model: Model, series: Series, question: Question, effort: Effort
     ) -> tuple[list[Ask], dict[str, Any]]:
         """Return an ask for each target, and what explanations show beside their results."""
-        self._check_asked(question, effort)
+        output, task, classes = self._read_question(model, predictor, series, question, effort)
         baseline, background = question.baseline, None
         if isinstance(baseline, Series) or is_background(baseline):
             baseline = baseline.filled if isinstance(baseline, Series) else None
-        call, x, baseline, mask, raw, shown = calling.as_one_input(predictor, series, baseline)
+        call, x, baseline, mask, raw, shown = as_one_input(predictor, series, baseline)
         if call.packing is not None or call.by_row:
             self._require_companions(question.steps, unequal=call.lengths is not None)
         adapted = call.adapt(model)
         if self.needs_gradient:
             require_torch(adapted)
-        output, task, classes = calling.told_of_outputs(adapted, predictor, series, question)
         if question.background is not None:
             pool = call.pooled(Series.of(question.background).filled, "The background series")
             seed, where = validation.check_seed(effort.seed), place(adapted, x)
@@ -393,22 +397,43 @@ class Explainer(ABC):
         names = series.ids if isinstance(series.ids, tuple) else None
         shown |= {"raw": validation.check_raw(raw, ask.x, ask.mask), "y": series.y, "names": names}
         shown["classes"] = ask.classes
-        asks = [ask] if question.targets is None else calling.asks_of(ask, question.targets)
+        asks = [ask] if question.targets is None else asks_of(ask, question.targets)
         asks = [self.question(one) for one in asks]
         if asks[0].output != ask.output:  # of a variant, which counts outputs otherwise
             asks = [one.replace(classes=None) for one in asks]
         return asks, shown
 
-    def _check_asked(self, question: Question, effort: Effort) -> None:
-        """Refuse what cannot be asked of this method, before anything runs."""
+    def _read_question(
+        self, model: Model, predictor: Predictor, series: Series, question: Question, effort: Effort
+    ) -> tuple[Any, str | None, Sequence[str] | None]:
+        """Refuse what cannot be asked, and return what is known of the outputs: which of them, task, classes."""
         validation.check_flag(effort.gradient_check, "gradient_check")
+        validation.check_choice(effort.precision, "precision", PRECISIONS)
         if effort.batch_size is not None:
             validation.check_int(effort.batch_size, "batch_size", 1)
         pool = question.background is not None or is_background(question.baseline)
         if pool or self.needs_fit or question.targets is not None:
-            run_checks(METHOD, {"method": self.name, "facts": self} | vars(question))
+            fits = {name: getattr(self, name) for name in ("takes_background", "uses_baseline", "targeted")}
+            fits["fitted"] = self.learnt is not None or not self.needs_fit
+            errors.run_checks(METHOD, {"method": self.name} | fits | vars(question))
         if question.target is not None and not self.targeted:
             warn("target.unused", method=self.name)
+        output, task, classes = predictor.told(model, question.output)
+        targets = (question.target,) if question.targets in (None, "all") else question.targets or ()
+        scores = [target for target in targets if isinstance(target, TargetScore) and output is None]
+        tasks = {task} if task is not None else {score.task for score in scores} - {None}
+        if len(tasks) > 1:
+            names = " and ".join(sorted(map(str, tasks)))
+            raise InputError(f"These targets are of several tasks, {names}: explain them one by one.")
+        unsaid = not tasks and output is None and question.steps is None
+        if unsaid and isinstance(series.y, Tensor) and series.y.is_floating_point():
+            raise InputError(
+                "The labels are real numbers, so the outputs are hardly classes: pass "
+                f"{arg:predictor.task=regression} or {arg:predictor.task=forecast}, or "
+                f"{arg:predictor.task=classification} if they are.",
+                code="model.task",
+            )
+        return output, next(iter(tasks), None), classes
 
     def _require_companions(self, steps: Any, *, unequal: bool = False) -> None:
         """Refuse several inputs, or series of unequal length, where the method or the steps cannot take them."""
@@ -465,22 +490,44 @@ class Explainer(ABC):
             return "", False
         if look.sigmoid and ask.question.output is None and ask.resolved.output != "raw":
             warn("model.sigmoid")
-        outputs = ask.progress.findings.kept() if model is ask.model else None  # which may be a realisation
-        varies: Varying = "" if outputs is None else look.varies(outputs, self.name)
-        return varies, look.alone and not self.needs_module and ask.batch_size is None
+        seen = ask.progress.findings.kept() if model is ask.model else None  # which may be a realisation
+        varies: Varying = "" if seen is None else look.varies(seen, self.name)
+        return varies, varies == "batch" and look.alone and not self.needs_module and ask.batch_size is None
+
+    def _note_assumptions(self, predictor: Predictor, series: Series, question: Question, ask: Ask) -> None:
+        """List what was assumed for an explanation."""
+        resolved, task = ask.resolved, ask.resolved.task
+        asked = question.target is not None or question.targets is not None
+        unsaid = ask.task is None and ask.question.output is None
+        if (task == "classification" and unsaid) or (task is None and not asked):  # the highest of several outputs
+            finding = Finding("task.classes", "assumption", {"columns": resolved.columns})
+            certain = ask.classes is not None or series.y is not None  # which is no real number
+            model: object = owner(predictor.model) or predictor.model
+            if resolved.columns > 2 and not certain and _warned.get(id(model)) is not model:
+                warn(finding)
+                with suppress(TypeError):  # what takes no weak reference is warned of again
+                    _warned[id(model)] = model
+            note(finding)
+        if resolved.averaged:  # with the address of one of the outputs as an example
+            shape = resolved.averaged
+            one = tuple(min(size - 1, 3 - axis) if axis < 3 else 0 for axis, size in enumerate(shape))
+            means = {"shape": str(shape), "example": str(one[0] if len(one) == 1 else one)}
+            warn(Finding("target.mean", "assumption", {"outputs": math.prod(shape)} | means))
+        elif not asked and self.targeted and outputs.one_logit(resolved.columns, resolved.output):
+            note(Finding("target.one", "assumption"))
+        elif not asked and self.targeted and resolved.columns > 1:
+            note(Finding("target.label" if task == "multilabel" else "target.predicted", "assumption"))
+        learnt = ask.background is not None or bool(validation.unexpanded(ask.baseline).any())  # instead of zeros
+        if self.uses_baseline and not ask.named_baseline and not learnt:
+            note(Finding("baseline.zero", "assumption"))
 
     def _explanation(self, ask: Ask, estimate: Estimate, shown: dict[str, Any]) -> Explanation:
         """Put an estimate together with the ask, and with what else is shown."""
-        resolved, question, facts, prediction = (
-            ask.resolved,
-            shown["question"],
-            self.facts,
-            ask.progress.prediction,
-        )
-        output = ask.question.output or ("raw" if resolved.task in AS_THEY_ARE else "probability")
-        if resolved.output != link_for(ask.question.output, ask.task):  # of a variant
-            prediction = None
-        if prediction is not None and not bool(prediction.isfinite().all()):
+        resolved, prediction = ask.resolved, ask.progress.prediction
+        question, facts = shown["question"], self.facts
+        output = ask.question.output or ("raw" if resolved.task in outputs.AS_THEY_ARE else "probability")
+        variant = resolved.output != outputs.link_for(ask.question.output, ask.task)
+        if variant or (prediction is not None and not bool(prediction.isfinite().all())):
             prediction = None
         target = question.target if question.targets is None else ask.question.target
         if callable(resolved.target):
@@ -494,7 +541,7 @@ class Explainer(ABC):
         results |= {name: getattr(resolved, name) for name in ("steps", "columns", "task")}
         return Explanation(
             **shown | results,
-            target=self._explained(ask, output),
+            target=resolved.target if isinstance(resolved.target, Tensor) else None,
             prediction=prediction,
             output=output,
             x=ask.x if ask.call.gaps is None else ask.x.masked_fill(ask.call.gaps, torch.nan),
@@ -503,16 +550,6 @@ class Explainer(ABC):
             facts=facts,
             output_shape=resolved.shape,
         )
-
-    def _explained(self, ask: Ask, output: str) -> Tensor | None:
-        """Return the explained class in terms of the requested ``output``; None if a function picked it."""
-        target = ask.resolved.target
-        return target if isinstance(target, Tensor) else None
-
-    @property
-    def _examined(self) -> bool:
-        """Tell whether settings and results are examined: rarely seen cells, gradients, scores that are all 0."""
-        return True
 
     def question(self, ask: Ask) -> Ask:
         """Return what is asked; a method may put another baseline there, a variant another output."""
@@ -535,9 +572,9 @@ def one_by_one(attribute: Callable[[Method, Ask], Estimate]) -> Callable[[Method
 
 def check_pool(x: Inputs, name: str) -> Inputs:
     """Check series that a method draws from: of one input, or of several, by name or position."""
-    if not is_several(x):
+    if not inputs.is_several(x):
         return validation.check_series(x, name=name)
-    pack_inputs(Series.of(x).x)  # which says what is wrong
+    inputs.pack_inputs(Series.of(x).x)  # which says what is wrong
     return x
 
 
@@ -546,3 +583,96 @@ def check_training(shape: Sequence[int], ask: Ask) -> None:
     fitted, explained = tuple(shape[-2:]), tuple(ask.x.shape[1:])
     if fitted != explained:
         raise InputError(f"The training series have shape {fitted}, x has {explained}: fit with series like x.")
+
+
+# What a call was given, brought into the form that methods ask in
+
+
+def nouns(model: Any, x: Any) -> tuple[Predictor, Series]:
+    """Return the model as a predictor, and what else than series was given as series; tables are read."""
+    if isinstance(x, list):  # of which arrays would not tell the order of columns
+        named = {place: list(map(str, part.columns)) for place, part in enumerate(x) if is_frame(part)}
+        first = next(iter(named.values()), [])
+        for place, names in named.items():
+            if names != first:
+                other, usual = listed(names, 60), listed(first, 60)
+                raise InputError(f"x[{place}] has the columns {other}, others have {usual}.")
+    elif not isinstance(x, Tensor | Series) and is_frame(x):
+        if not all(isinstance(name, str) for name in x.columns):
+            raise InputError(
+                "x is a data frame whose columns have no names that tell what they are: pass an array (batch, "
+                "time, channel), or name the columns with the series, the time and the channels."
+            )
+        x = read_series(x, labels=False)
+        channels = listed(map(quote, x.channels or ()), 60) or "of its columns"
+        warn("series.frame", count=len(x), steps=x.shape[1], channels=channels)
+    return Predictor.of(model), Series.of(x)
+
+
+def as_one_input(
+    predictor: Predictor, series: Series, baseline: Any
+) -> tuple[Call, Tensor, Any, Tensor | None, Tensor | None, dict[str, Any]]:
+    """Pad series of unequal length, and lay several inputs out as one.
+
+    Return how the model is called with it, the series, baseline, mask and raw values, and the labels.
+    """
+    lengths = packing = None
+    if isinstance(series.x, list):
+        if series.fixed is not None:
+            raise InputError(
+                f"Series of unequal length cannot be combined with {arg:series.fixed}: pass "
+                f"{arg:series.lengths=padded}, and what the model needs to know of their "
+                f"lengths as {arg:series.fixed}."
+            )
+        lengths = tuple(map(len, series.x))
+        sizes = {"count": len(set(lengths)), "least": min(lengths), "most": max(lengths)}
+        warn(Finding("series.lengths", "assumption", sizes))
+        series = series.padded()
+    x, mask, raw = series.x, series.mask, series.raw
+    labels = {"channels": series.channels, "times": series.times, "units": series.units}
+    if not isinstance(x, Tensor):
+        names = inputs.argument_names(predictor.model, len(x)) if isinstance(x, tuple) else ()
+        packing, x, baseline, mask, raw = inputs.pack_inputs(
+            x, baseline=baseline, mask=mask, raw=raw, names=names, empty=series.fill
+        )
+        labels = inputs.labels_of(packing, len(x), **labels)
+    call = Call(packing, series.fixed, predictor.pick, predictor.layout, lengths)
+    if series.fill is None:
+        call, x = call.reading(x)
+    return call, x, baseline, mask, raw, labels
+
+
+def asks_of(ask: Ask, targets: Any) -> list[Ask]:
+    """Return an ask for each target; one series is read to see how many there are where all are asked for."""
+    if not isinstance(targets, str):
+        keys = [key_of(target, place) for place, target in enumerate(targets)]
+        twice = next((key for place, key in enumerate(keys) if key in keys[:place]), None)
+        if twice is not None:
+            raise InputError(f"{arg:question.targets} holds {quote(twice)} twice: name each target once.")
+        return [ask.replace(target=outputs.named_target(target, ask.classes)) for target in targets]
+    first = ask.block(slice(0, 1))
+    with torch.no_grad():
+        raw = ask.forward(first.x, first.index)
+    task = outputs.found_task(ask.task, ask.question, tuple(raw.shape[1:]), ask.time)
+    flat = raw.ndim == 2 or task == "per_step"
+    resolved = ask.replace(target=0 if flat else (0,) * (raw.ndim - 1)).resolve(raw)
+    count = outputs.class_count(resolved.columns, resolved.output)
+    every = np.ndindex(resolved.shape) if resolved.shape else range(count)
+    return [ask.replace(target=target) for target in every]
+
+
+def together(explanations: Sequence[Explanation], targets: Any) -> Explanation:
+    """Return the explanation, or those of several ``targets``; warn of gradients that are wrong.
+
+    Where warnings are counted, as in runs over files, the verdict on all batches tells.
+    """
+    problem = next(filter(None, map(wrong_gradient, explanations)), "")
+    if problem and not errors.are_counted():
+        finding = Finding("gradient.wrong", "warning", {"problem": f"{problem[:1].upper()}{problem[1:]}"})
+        explanations = [replace(part, findings=(*part.findings, finding)) for part in explanations]
+        warn(finding)
+    if targets is None:
+        return explanations[0]
+    asked = [part.question.target for part in explanations] if isinstance(targets, str) else targets
+    keys = (key_of(target, place) for place, target in enumerate(asked))
+    return cast("Explanation", Explanations(dict(zip(keys, explanations, strict=True))))

@@ -11,8 +11,7 @@ from tempograd.core.series import Series
 from tempograd.engine.background import is_background
 from tempograd.engine.inputs import is_several
 from tempograd.engine.predictor import Predictor
-from tempograd.explainers.base import EXPLAINERS, Explainer
-from tempograd.explainers.calling import nouns
+from tempograd.explainers.base import EXPLAINERS, Explainer, nouns
 from tempograd.explanation import Explanation
 from tempograd.typing import InputBaselines, Inputs, Model, Output, Precision, Steps, Target, Targets
 

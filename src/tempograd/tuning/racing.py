@@ -34,8 +34,8 @@ from tempograd.core.question import asks, divided
 from tempograd.core.series import Series
 from tempograd.engine.predictor import PassesError, Predictor
 from tempograd.explainers import EXPLAINERS, Explainer, Timing
+from tempograd.explainers.base import nouns
 from tempograd.explainers.by_name import explainer_of
-from tempograd.explainers.calling import nouns
 from tempograd.metrics import Metric, compare, summarise
 from tempograd.tuning.outcome import Trial, Tuning, changed_settings, setting_in_words
 from tempograd.tuning.trials import Bench, Scored

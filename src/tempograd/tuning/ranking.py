@@ -25,8 +25,8 @@ from tempograd.core.question import Asked, asks, divided
 from tempograd.core.series import Series
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import EXPLAINERS, Explainer, Random
+from tempograd.explainers.base import nouns
 from tempograd.explainers.by_name import keywords
-from tempograd.explainers.calling import nouns
 from tempograd.metrics import Metric, compare, summarise
 from tempograd.tuning.outcome import as_dataframe
 from tempograd.tuning.trials import Bench

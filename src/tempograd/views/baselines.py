@@ -20,8 +20,8 @@ from tempograd.core.series import Series
 from tempograd.engine.background import is_background
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import Explainer, explain
+from tempograd.explainers.base import nouns
 from tempograd.explainers.by_name import explainer_of
-from tempograd.explainers.calling import nouns
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Difference, Metric, compare, evaluate, summarise
 from tempograd.metrics.faithfulness import Faithfulness
