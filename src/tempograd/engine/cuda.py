@@ -20,14 +20,7 @@ from torch.nn.modules import module as nn_module
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from tempograd.engine.model import (
-    Model,
-    NotCapturableError,
-    owner,
-    plain_state,
-    rounding,
-    undisturbed_by_others,
-)
+from tempograd.engine.model import Model, NotCapturableError, owner, plain_state, rounding, undisturbed_by_others
 
 Tensors = tuple[Tensor, ...]
 Prepared = TypeVar("Prepared")

@@ -31,10 +31,7 @@ NO_NUMBERS = (
     "The model has weights on the device meta, which holds no numbers: load them with "
     "model.load_state_dict(state, assign=True)."
 )
-LAZY = (
-    "The model has lazy layers that were never called, so they have no weights yet: call the model once, or load "
-    "its weights."
-)
+LAZY = "The model has lazy layers that were never called, so they have no weights yet: call the model once."
 OPAQUE = (Tensor, str, bytes, int, float, complex, type, type(None))  # nothing to look for inside
 RECURRENT = re.compile(r"aten(\.|::)(gru|lstm|rnn_tanh|rnn_relu)\b")
 LARGE = 2**26  # weights; of larger modules no copy is kept
@@ -61,9 +58,7 @@ SETTINGS = {"tf32": (ROUNDED, "tf32" if NEW else True), "exact": (PRODUCTS, "iee
 
 _trained: "WeakValueDictionary[int, nn.Module]" = WeakValueDictionary()  # copies of a model that a method trains
 _lock = threading.RLock()
-_calls: list[
-    ExitStack
-] = []  # one entry for each that runs, all of them what puts back the settings of all threads
+_calls: list[ExitStack] = []  # for each that runs, what puts back the settings of all: the same for all of them
 _functions = threading.RLock()  # of all models in which no module can be found
 _turns: "WeakKeyDictionary[nn.Module, threading.RLock]" = WeakKeyDictionary()
 _trusted: "WeakKeyDictionary[nn.Module, list[Hashable]]" = WeakKeyDictionary()

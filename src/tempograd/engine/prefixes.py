@@ -274,11 +274,8 @@ def shared_gru_step(layer: nn.RNNBase, values: Tensor, state: Tensor, candidates
     common = linear(state, layer.weight_hh_l0, layer.bias_hh_l0 if layer.bias else None)[:, None]  # type: ignore[arg-type]
     own = own.view(len(state), candidates, 3 * size)
     gates = own[..., : 2 * size].add_(common[..., : 2 * size]).sigmoid_()
-    new = (
-        own[..., 2 * size :]
-        .addcmul_(gates[..., :size], common[..., 2 * size :].expand(-1, candidates, -1))
-        .tanh_()
-    )
+    remembered = common[..., 2 * size :].expand(-1, candidates, -1)
+    new = own[..., 2 * size :].addcmul_(gates[..., :size], remembered).tanh_()
     return torch.lerp(new, state[:, None].expand_as(new), gates[..., size:]).flatten(0, 1)
 
 

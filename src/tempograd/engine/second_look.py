@@ -11,15 +11,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core.errors import InputError, arg
-from tempograd.engine.model import (
-    Model,
-    generators,
-    modules_of,
-    parts_of,
-    resolution,
-    state_of,
-    trusted,
-)
+from tempograd.engine.model import Model, generators, modules_of, parts_of, resolution, state_of, trusted
 from tempograd.engine.predictor import forward
 
 FEW = 8  # series that are run again
@@ -159,9 +151,8 @@ class Realisation:
 
     def __init__(self, model: Model, seed: int, j: int = 0) -> None:
         self._model, self._seed, self._generators = model, seed, generators(model)
-        self._number = int(
-            np.random.SeedSequence([seed % 2**64, j]).generate_state(1, np.uint64)[0] >> np.uint64(1)
-        )
+        (word,) = np.random.SeedSequence([seed % 2**64, j]).generate_state(1, np.uint64)
+        self._number = int(word >> np.uint64(1))
         self._vectorized: bool | None = None  # whether series can go through at once; None before it was tried
 
     def draw(self, j: int) -> "Realisation":
