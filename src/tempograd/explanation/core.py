@@ -613,6 +613,8 @@ class Explanation:
             raise InputError(f"values must be a float tensor (series, time, channel), got {brief(values)}.")
         if packing is not None and (packing.time, packing.channels) != tuple(values.shape[1:]):
             raise InputError(f"values must hold all inputs, got {tuple(values.shape[1:])}.")
+        if (self.curve_samples is None) != (self.curve_error is None):
+            raise InputError("curve_samples and curve_error belong together: pass both or neither.")
         sizes = dict(zip(("series", "time", "channel"), values.shape, strict=True))
         sizes["steps"] = sizes["time"] if packing is None else packing.first.time
         sizes["looks"] = self.curve_samples.numel() if isinstance(self.curve_samples, Tensor) else 0
