@@ -259,7 +259,12 @@ WRONG = {
     "a baseline's name": (smooth(5, 2), X, {"baselines": "zero"}, "got str"),
     "a baseline's shape": (smooth(5, 2), X, {"baselines": X[:, 0]}, "must broadcast"),
     "no target": (smooth(5, 2).float(), X, {}, r"returns \(3,\) numbers for each row: pass target="),
-    "too many indices": (smooth(5, 2).float(), X, {"target": (0, 1)}, "2 indices: pass 1"),
+    "too many indices": (
+        smooth(5, 2).float(),
+        X,
+        {"target": (0, 1)},
+        r"returns \(3,\) numbers for each row: pass target= with one index",
+    ),
     "target too large": (smooth(5, 2).float(), X, {"target": [0, 1, 2, 3]}, r"target \[3\] is out of range"),
     "target too small": (smooth(5, 2).float(), X, {"target": -4}, r"target \[-4\] is out of range"),
     "targets of other rows": (smooth(5, 2).float(), X, {"target": [0, 1]}, "for each of the 4 rows"),

@@ -218,14 +218,11 @@ class _Scored:
     def _select(self, outputs: Tensor, rows: Tensor) -> Tensor:
         """Return the selected output of each row, (rows,)."""
         shape = tuple(outputs.shape[1:])
-        if self.target is None:
-            if outputs[0].numel() != 1:
-                raise InputError(f"The model returns {shape} numbers for each row: pass target= to select one.")
+        if self.target is None and outputs[0].numel() == 1:
             return outputs.flatten()
-        if self.target.shape[1] != len(shape):
+        if self.target is None or self.target.shape[1] != len(shape):
             raise InputError(
-                f"The model returns {shape} numbers for each row, but target has {self.target.shape[1]} indices: "
-                f"pass {len(shape)}."
+                f"The model returns {shape} numbers for each row: pass target= with one index for each axis."
             )
         sizes = torch.tensor(shape)
         outside = ((self.target < -sizes) | (self.target >= sizes)).any(1)
@@ -310,9 +307,8 @@ def _inputs_of(inputs: Any) -> tuple[Tensor, ...]:
 
 def _baselines_of(baselines: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Return a baseline like each input, zero by default."""
-    given = baselines if isinstance(baselines, tuple) else (baselines,)
-    if baselines is None:
-        given = (None,) * len(inputs)
+    every = len(inputs) if baselines is None else 1
+    given = baselines if isinstance(baselines, tuple) else (baselines,) * every
     if len(given) != len(inputs) or any(isinstance(each, str) for each in given):
         raise InputError(
             f"baselines must be None or one number or tensor for each input, {len(inputs)} in all (several in a "

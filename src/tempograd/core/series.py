@@ -183,9 +183,8 @@ class Series:
     def take(self, rows: "Tensor | NDArray[Any] | Sequence[int] | slice") -> Self:
         """Return the series at ``rows`` (positions, a slice or a bool mask), which keep their ids."""
         index = torch.arange(len(self))[rows].reshape(-1)
-        parts = {name: _taken(getattr(self, name), index) for name in ("x", "y", "ids", *CELLS)}
-        if self.fixed is not None:
-            parts["fixed"] = _each(self.fixed, lambda part: _taken(part, index) if has_rows(part) else part)
+        parts = {name: rows_at(getattr(self, name), index) for name in ("x", "y", "ids", *CELLS)}
+        parts["fixed"] = companions_at(self.fixed, index)
         if is_nested(self.times):
             parts["times"] = tuple(self.times[row] for row in index.tolist()) or None
         if isinstance(self.x, list) and len(index):
@@ -346,6 +345,11 @@ def has_rows(value: Any) -> bool:
     return isinstance(value, list) or (isinstance(value, Tensor) and value.ndim > 0)
 
 
+def companions_at(fixed: Any, index: Tensor) -> Any:
+    """Return what goes along with some of the series."""
+    return None if fixed is None else _each(fixed, lambda part: rows_at(part, index) if has_rows(part) else part)
+
+
 def _companion(value: Any, name: str, count: int) -> Any:
     if isinstance(value, CONSTANTS):
         return value
@@ -364,12 +368,12 @@ def _companion(value: Any, name: str, count: int) -> Any:
     return rows
 
 
-def _taken(part: Any, index: Tensor) -> Any:
+def rows_at(part: Any, index: Tensor) -> Any:
     """Return some rows of what has rows, in whatever form."""
     if isinstance(part, Tensor):
         return part[index.to(part.device)]
     if isinstance(part, dict) or (isinstance(part, tuple) and any(isinstance(value, Tensor) for value in part)):
-        return _each(part, lambda value: _taken(value, index))
+        return _each(part, lambda value: rows_at(value, index))
     return None if part is None else type(part)(part[row] for row in index.tolist())
 
 

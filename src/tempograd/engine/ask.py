@@ -183,17 +183,17 @@ class Ask:
     @property
     def batching(self) -> Batching:
         """Return fresh batching: how much goes through the model at once."""
-        return self._batching(self.x[0].numel(), DEFAULT)
+        return self._batching(self.x[0].numel())
 
     def gradient_batching(self, targets: int) -> Batching:
         """Return the same for passes with a gradient; what is kept of their points is kept of each target."""
         cells = self.x[0].numel() * max(1, targets // 2)  # a pass itself takes as much as two targets
         if self.device.type != "cpu":
-            return self._batching(cells, DEFAULT)
+            return self._batching(cells)
         time, channels = self.x.shape[1:]
         return self._batching(cells, suits_cpu(modules_of(self.model), time, channels, self.dtype))
 
-    def _batching(self, cells: int, on_cpu: int) -> Batching:
+    def _batching(self, cells: int, on_cpu: int = DEFAULT) -> Batching:
         module = owner(self.model)
         memory = None if module is None else _fitted.setdefault(module, {})
         return Batching(self.device, cells, self.batch_size, memory, on_cpu)

@@ -106,13 +106,12 @@ class Packing:
     @classmethod
     def from_plain(cls, inputs: Any, by_name: Any) -> Self:
         """Return the layout that a file tells of: the name and the shape of each input."""
-        listed = isinstance(inputs, list) and all(isinstance(each, list) and len(each) == 2 for each in inputs)
-        shapes = {str(name): shape for name, shape in inputs} if listed else {}
-        sizes = [shape for shape in shapes.values() if isinstance(shape, list) and len(shape) < 3]
-        whole = all(type(size) is int and 0 < size < 2**31 for shape in sizes for size in shape)
-        if not shapes or len(sizes) < len(inputs) or not whole or type(by_name) is not bool:
+        shapes = {str(name): tuple(shape) for name, shape in inputs}
+        sizes = [size for shape in shapes.values() for size in shape]
+        whole = type(by_name) is bool and all(type(size) is int and 0 < size < 2**31 for size in sizes)
+        if not whole or len(shapes) < len(inputs) or any(len(shape) > 2 for shape in shapes.values()):
             raise InputError("its inputs must be names with their shapes.")
-        return cls.of({name: tuple(shape) for name, shape in shapes.items()}, by_name=by_name)
+        return cls.of(shapes, by_name=by_name)
 
     @property
     def time(self) -> int:

@@ -18,7 +18,7 @@ from torch.nn.modules import module as nn_module
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, TempogradError, arg, brief
-from tempograd.core.series import Series, has_rows
+from tempograd.core.series import Series, companions_at, has_rows, rows_at
 from tempograd.engine.batching import out_of_memory
 from tempograd.engine.conventions import (
     NO_GRADIENT,
@@ -360,7 +360,7 @@ class Call:
     def _companion(self, name: str, value: Any, rows: Tensor, z: Tensor) -> Any:
         """Look up what goes with rows of the series: beside them, and in their precision where nothing is lost."""
         if not isinstance(value, Tensor) or not has_rows(value):
-            return _taken(value, rows)
+            return rows_at(value, rows) if has_rows(value) else value
         key = name, z.device, z.dtype
         if key not in self._placed:
             self._placed[key] = _in_precision(value, z.dtype).to(z.device)
@@ -395,11 +395,10 @@ class Call:
 
     def take(self, places: Tensor) -> Self:
         """Return the call of some of the series."""
-        lengths = None if self.lengths is None else tuple(_taken([*self.lengths], places))
-        taken = {name: _taken(part, places) for name, part in self.companions.items()}
-        fixed = None if self.fixed is None else taken if isinstance(self.fixed, Mapping) else tuple(taken.values())
-        gaps = None if self.gaps is None else _taken(self.gaps, places)
-        return replace(self, fixed=fixed, lengths=lengths, gaps=gaps) if self.by_row else self
+        if not self.by_row:
+            return self
+        fixed = companions_at(self.fixed, places)
+        return replace(self, fixed=fixed, lengths=rows_at(self.lengths, places), gaps=rows_at(self.gaps, places))
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -429,40 +428,19 @@ class Call:
         usual = {name: plain[name] for name in ("pick", "model_layout") if name in plain}
         check_call(usual.get("pick"), usual.get("model_layout", "BTD"), "model_layout")
         packing = Packing.from_plain(plain["inputs"], plain.get("by_name")) if "inputs" in plain else None
-        fixed = _fixed_from_plain(plain["fixed"], tensors, count) if "fixed" in plain else None
-        lengths = plain.get("lengths")
-        if lengths is not None:
-            whole = isinstance(lengths, list) and all(type(each) is int and 0 < each < 2**31 for each in lengths)
-            if not whole or len(lengths) != count:
-                raise InputError(f"the lengths of its series must be {count} numbers.")
-            lengths = tuple(lengths)
+        lengths = None if plain.get("lengths") is None else tuple(plain["lengths"])
+        rows: dict[str, Any] = {}
+        fixed: Any = None
+        if "fixed" in plain:
+            rows = {**tensors, **plain["fixed"]["lists"]}
+            fixed = rows | plain["fixed"]["constants"]
+            if not plain["fixed"]["by_name"]:
+                fixed = tuple(fixed[name] for name in sorted(fixed, key=int))
+        whole = all(type(length) is int and 0 < length < 2**31 for length in lengths or ())
+        parts = [*rows.values(), *([] if lengths is None else [lengths])]
+        if not whole or not all(isinstance(part, (list, tuple, Tensor)) and len(part) == count for part in parts):
+            raise InputError(f"its lengths and fixed inputs must have {count} rows.")
         return cls(packing, fixed, **usual, lengths=lengths)
-
-
-def _fixed_from_plain(plain: Any, tensors: Mapping[str, Tensor], count: int) -> Fixed:
-    """Return the companions that a file of ``count`` series tells of."""
-    told = plain if isinstance(plain, dict) else {}
-    constants, lists, by_name = (told.get(name) for name in ("constants", "lists", "by_name"))
-    if not isinstance(constants, dict) or not isinstance(lists, dict) or not isinstance(by_name, bool):
-        raise InputError("its fixed inputs must be a table of names.")
-    rows = {**tensors, **lists}
-    if not all(isinstance(part, (list, Tensor)) and len(part) == count for part in rows.values()):
-        raise InputError(f"its fixed inputs must have {count} rows.")
-    values = rows | constants
-    if by_name:
-        return values
-    if not all(name.isdecimal() for name in values):
-        raise InputError("its fixed inputs must be a table of places.")
-    return tuple(values[name] for name in sorted(values, key=int))
-
-
-def _taken(value: Any, places: Tensor) -> Any:
-    """Return some rows of a companion; what is the same for all series stays as it is."""
-    if not has_rows(value):
-        return value
-    return (
-        [value[place] for place in places.tolist()] if isinstance(value, list) else value[places.to(value.device)]
-    )
 
 
 def _in_precision(value: Tensor, dtype: torch.dtype) -> Tensor:
