@@ -167,7 +167,7 @@ CASES = {
     "steps": (lambda: FITTED(GRU, X, steps=2), InputError, "own step on, got steps=2"),
     "steps list": (lambda: FITTED(GRU, X, steps=[1, 2]), InputError, "leave it out"),
     "logits": (lambda: FITTED(GRU, X, output="raw"), InputError, "compares probabilities"),
-    "width": (lambda: FITTED(Recurrent(3), series(2, 6, 3)), InputError, "2 channels, x has 3"),
+    "width": (lambda: FITTED(Recurrent(3), series(2, 6, 3)), InputError, r"shape \(2,\), x has \(3,\)"),
     "prefixes": (lambda: FITTED(linear(6, 2), X), ModelError, "rejects the first 1 of 6 steps"),
     "NaN": (lambda: FITTED(lambda z: z.sum(1) / (z.shape[1] - 1), X), ModelError, "on some the model returned"),
     "seed": (lambda: tg.Fit().fit(GRU, X, seed=0.5), InputError, "seed must be an integer"),
@@ -180,7 +180,7 @@ CASES = {
     "rows": (
         lambda: FITTED(lambda z: torch.ones(len(z), 4, 2), X, target=lambda y: y[:, 0, 0], output="probability"),
         ModelError,
-        "function that flattens",
+        "flatten its outputs",
     ),
 }  # fmt: skip
 

@@ -415,7 +415,7 @@ def test_requests_about_other_outputs_are_refused(kind):
     explainer = kind(epochs=1, fit_batch_size=4).fit(model, x)
     with pytest.raises(InputError, match="explains all steps together, got steps=3"):
         explainer(lambda z: model(z) * 1, x, steps=3)
-    with pytest.raises(InputError, match="is for classifiers: with output='raw'"):
+    with pytest.raises(InputError, match="compares probabilities of classes"):
         explainer(model, x, output="raw")
     same = explainer(lambda z: model(z).softmax(-1), x, output="raw").values
     torch.testing.assert_close(same, explainer(model, x).values)

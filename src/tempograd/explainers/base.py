@@ -256,6 +256,7 @@ class Explainer(ABC):
             complete=self.complete and self._examined,
             deterministic=self.deterministic,
             needs_gradient=self.needs_gradient,
+            adaptive=getattr(self, "controlled", False) and self._examined,
             unit=next(counts, ""),
         )
 
@@ -579,8 +580,8 @@ def check_pool(x: Inputs, name: str) -> Inputs:
 
 
 def check_training(shape: Sequence[int], ask: Ask) -> None:
-    """Refuse training series whose shape, the last two of these numbers, is not that of the explained ones."""
-    fitted, explained = tuple(shape[-2:]), tuple(ask.x.shape[1:])
+    """Refuse training series whose time and channel, or channel alone, are not those of the explained ones."""
+    fitted, explained = tuple(shape[-2:]), tuple(ask.x.shape[1:])[-len(shape) :]
     if fitted != explained:
         raise InputError(f"The training series have shape {fitted}, x has {explained}: fit with series like x.")
 

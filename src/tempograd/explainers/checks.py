@@ -3,12 +3,15 @@
 ``method`` is the name of a method; rows read some of its class facts, and whether it is ``fitted``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tempograd.core.errors import Check
+from torch import Tensor
+
+from tempograd.core.errors import Check, InputError
+from tempograd.engine import Ask
 from tempograd.engine.background import is_background
-from tempograd.engine.outputs import STEPS
+from tempograd.engine.outputs import STEPS, is_probability
 
 
 def _are_targets(targets: Any) -> bool:
@@ -69,3 +72,12 @@ METHOD = (
 )
 
 QUESTION = (*METHOD, *STEPS)
+
+
+def require_probabilities(method: str, ask: Ask, outputs: Callable[[], Tensor]) -> None:
+    """Refuse raw outputs that are no probabilities, and those of several labels, which sum to anything."""
+    if ask.output == "sigmoid" or (ask.output == "raw" and not is_probability(outputs())):
+        raise InputError(
+            f"{method} compares probabilities of classes, one of which holds, and the model's outputs are none: "
+            "leave output out if softmax belongs there, or use occlusion for labels and numbers."
+        )

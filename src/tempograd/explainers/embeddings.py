@@ -85,10 +85,10 @@ def find_embedding(model: Model, x: Tensor, layer: str | None) -> EmbeddingReade
     """Choose the output of a named layer or, without a name, the input of the last linear layer that runs."""
     module, ran = module_of(model), list[str]()
     known = [name for name, _ in module.named_modules() if name]
-    if layer is not None and layer not in known:
-        some = ", ".join(known[:SOME]) + (", …" if len(known) > SOME else "")
-        raise InputError(f"The model has no layer {layer!r}: embedding must be one of {some}.")
     if layer is not None:
+        if layer not in known:
+            some = ", ".join(known[:SOME]) + (", …" if len(known) > SOME else "")
+            raise InputError(f"The model has no layer {layer!r}: embedding must be one of {some}.")
         return EmbeddingReader(model, layer, inward=False)
     with ExitStack() as stack, torch.no_grad():
         for name, part in module.named_modules():

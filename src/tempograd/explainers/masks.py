@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
@@ -91,21 +91,13 @@ class LearntMask(Explainer):
         return groups
 
     def _optimize(
-        self,
-        ask: Ask,
-        groups: Groups,
-        masks: Sequence[Tensor],
-        networks: Iterable[Tensor] = (),
-        *,
-        done: Callable[[], None],
-        bounded: bool = False,
+        self, ask: Ask, groups: Groups, leaves: Sequence[Tensor], done: Callable[[], None], *, bounded: bool
     ) -> None:
-        """Take one step of Adam per group and epoch; ``bounded`` keeps masks in [0, 1].
+        """Take one step of Adam per group and epoch; ``bounded`` keeps the leaves, all of them masks, in [0, 1].
 
         The losses of a group add up, so that it does not matter how its series are cut into batches. A mask that a
         group does not use rests during its step.
         """
-        leaves = [*masks, *networks]
         groups = self._steps(ask, groups, leaves)
         optimiser = Adam(leaves, lr=self.lr, foreach=by_lists(), fused=by_lists() is None)
         for epoch in range(self.epochs):
@@ -116,7 +108,7 @@ class LearntMask(Explainer):
                 optimiser.step()
                 optimiser.zero_grad()
                 if bounded:
-                    for mask in masks:
+                    for mask in leaves:
                         mask.detach().clamp_(0, 1)
             done()
 
@@ -375,7 +367,7 @@ class Dynamask(LearntMask):
             return total
 
         done = partial(advance, shape[0] * shape[1])
-        self._optimize(ask, [[LossTerm(block.rows, [mask], loss)]], [mask], done=done, bounded=True)
+        self._optimize(ask, [[LossTerm(block.rows, [mask], loss)]], [mask], done, bounded=True)
         with torch.no_grad():
             return mask.where(block.observed[:, None], 0), error()
 
@@ -467,10 +459,6 @@ class SharingPart:
         self.learnt = torch.full_like(self.x, 0.5, requires_grad=True)
         self.stream = keys(ask.seed, block.ids, Stream.GATES)
 
-    def term(self, loss: Callable[[int], Tensor]) -> LossTerm:
-        """Return a loss of all that is learnt of these series."""
-        return LossTerm(self.batch.block.rows, [self.learnt, *self.networks.parameters()], loss)
-
     def moved(self) -> Tensor:
         """Return what takes the place of each value, counted from the baseline."""
         replacement: Tensor = self.networks[0](self.centred, self.lengths)
@@ -499,8 +487,8 @@ class SharingMask(LearntMask):
                 groups.append([SharingPart(ask, batch, networks) for batch in batches])
             ask.verify_once()
             with progress_bar(self.epochs, f"explain with {self.name}") as advance:
-                masks = [part.learnt for group in groups for part in group]
-                self._optimize(ask, self._terms(groups), masks, networks.parameters(), done=advance)
+                leaves = [*(part.learnt for group in groups for part in group), *networks.parameters()]
+                self._optimize(ask, self._terms(groups), leaves, advance, bounded=False)
             for part in (part for group in groups for part in group):
                 mask = self._mask(part).detach().clamp(0, 1)
                 values[part.batch.block.rows] = mask.where(part.observed, 0).to(values)
@@ -514,7 +502,12 @@ class SharingMask(LearntMask):
 
     def _terms(self, groups: Sequence[Sequence[SharingPart]]) -> list[list[LossTerm]]:
         """Return the losses of each step of an epoch."""
-        return [[part.term(partial(self._loss, part)) for part in group] for group in groups]
+
+        def term(part: SharingPart) -> LossTerm:
+            leaves = [part.learnt, *part.networks.parameters()]
+            return LossTerm(part.batch.block.rows, leaves, partial(self._loss, part))
+
+        return [[term(part) for part in group] for group in groups]
 
     @abstractmethod
     def _loss(self, part: SharingPart, epoch: int) -> Tensor:

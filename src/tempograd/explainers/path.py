@@ -18,6 +18,15 @@ from tempograd.explainers.base import EXPLAINERS, Explainer, check_pool, check_t
 from tempograd.sampling.integration import GradientPath, Points, Schedule, in_units, integrate, midpoints
 from tempograd.typing import ArrayLike, Inputs, Model, QuadratureRule, Setting
 
+
+class PathMethod(Explainer):
+    """A method that averages gradients along paths, of all cells alike."""
+
+    zero_if_ignored: ClassVar[bool] = True
+    takes_inputs: ClassVar[bool] = True
+    takes_background: ClassVar[bool] = True
+
+
 # Integrated gradients, of all cells or of those of a mask
 
 HIGHEST = 5000  # degree: the nodes are eigenvalues of a matrix of that size
@@ -25,7 +34,7 @@ HIGHEST = 5000  # degree: the nodes are eigenvalues of a matrix of that size
 
 @EXPLAINERS.register("integrated_gradients", "ig", "intgrad")
 @dataclass(frozen=True)
-class IntegratedGradients(Explainer):
+class IntegratedGradients(PathMethod):
     r"""Integrated gradients.
 
     .. math:: A_{t,d} = (x - x')_{t,d} \int_0^1 \partial_{t,d} F_{\hat y}\big(x' + \alpha (x - x')\big) \, d\alpha.
@@ -52,9 +61,6 @@ class IntegratedGradients(Explainer):
     tensor([9., 4.])
     """
 
-    zero_if_ignored: ClassVar[bool] = True
-    takes_inputs: ClassVar[bool] = True
-    takes_background: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
     complete: ClassVar[bool] = True
 
@@ -167,7 +173,7 @@ def nodes(points: int, rule: str) -> tuple[Tensor, Tensor]:
 
 @EXPLAINERS.register("rand_ig")
 @dataclass(frozen=True)
-class RandIG(Explainer):
+class RandIG(PathMethod):
     r"""Integrated gradients over paths that fix each cell independently at random.
 
     .. math:: A_{t,d} = (x - x')_{t,d} \; \mathbb{E}_{\alpha, M}\!\left[
@@ -191,10 +197,6 @@ class RandIG(Explainer):
     .. [1] H. Jang, C. Kim and E. Yang, "TIMING: Temporality-Aware Integrated Gradients for Time Series
        Explanation", ICML 2025. https://arxiv.org/abs/2506.05035
     """
-
-    zero_if_ignored: ClassVar[bool] = True
-    takes_inputs: ClassVar[bool] = True
-    takes_background: ClassVar[bool] = True
 
     n_samples: int = settings.integer(50)
     p: float = settings.real(0.5, high=1.0, closed=(False, True))
@@ -246,7 +248,7 @@ class RandIG(Explainer):
 
 @EXPLAINERS.register("gradient_shap", "gs", "shap", "gradshap")
 @dataclass(frozen=True)
-class GradientShap(Explainer):
+class GradientShap(PathMethod):
     r"""Expected gradients.
 
     .. math:: A_{t,d} = \mathbb{E}_{\alpha, x', \epsilon}\big[ (x + \epsilon - x')_{t,d} \;
@@ -282,9 +284,6 @@ class GradientShap(Explainer):
     tensor([3., 2.])
     """
 
-    zero_if_ignored: ClassVar[bool] = True
-    takes_inputs: ClassVar[bool] = True
-    takes_background: ClassVar[bool] = True
     draws_baselines: ClassVar[bool] = True
     caveat: ClassVar[str] = "gradient_shap has no pool of baselines"
 

@@ -17,9 +17,9 @@ from tempograd.core.optimisers import Adam
 from tempograd.core.progress import progress_bar
 from tempograd.core.rng import Stream, fold_in, keys, normal, randint
 from tempograd.engine import Ask, Block, Prefixes, place, slices
-from tempograd.engine.outputs import is_probability
 from tempograd.engine.prefixes import require_prefixes
-from tempograd.explainers.base import EXPLAINERS, Explainer, one_by_one
+from tempograd.explainers.base import EXPLAINERS, Explainer, check_training, one_by_one
+from tempograd.explainers.checks import require_probabilities
 from tempograd.explainers.files import LearntParts, inputs_of, network_of, parts_of_network
 from tempograd.models.training import batches
 from tempograd.typing import Inputs, Model, Setting, WinITAggregation, WinITDistance, WinITSampler
@@ -59,16 +59,10 @@ class PrefixExplainer(Explainer):
             block = ask.with_target(ask.block(rows))
             ask.verify_once()
             prefixes = Prefixes(ask, block, size)
-            axes = prefixes.outputs.ndim - 1
-            if axes != 2:
+            if prefixes.outputs.ndim != 3 or not bool(prefixes.outputs.isfinite().all()):
                 raise ModelError(
-                    f"{self.name} compares predictions (batch, classes) or (batch, time, classes), but the model "
-                    f"returned {axes} axes per step: wrap it in a function that flattens them."
-                )
-            if not bool(prefixes.outputs.isfinite().all()):
-                raise ModelError(
-                    f"{self.name} needs predictions on prefixes, but on some the model returned NaN or infinity: "
-                    "use a method that explains the final prediction, such as integrated_gradients."
+                    f"{self.name} compares predictions on prefixes, a row of finite numbers each, but on some "
+                    "the model returned others: flatten its outputs in a function, or use integrated_gradients."
                 )
             if rows.start == 0:
                 prefixes.require_past(self.name)
@@ -76,24 +70,6 @@ class PrefixExplainer(Explainer):
 
         ask.batching.run(len(ask.x), candidates, work, f"explain with {self.name}")
         return Estimate(values)
-
-    def _require_probabilities(self, prefixes: Prefixes) -> None:
-        """Refuse raw outputs that are no probabilities, and those of several labels, which sum to anything."""
-        if prefixes.ask.output == "sigmoid":
-            raise InputError(
-                f"{self.name} compares probabilities of classes, one of which holds, and several labels can hold "
-                f"at once: use winit with {arg:method.distance=pd}, or occlusion."
-            )
-        if prefixes.ask.output == "raw" and not is_probability(distributions(prefixes.outputs)):
-            raise InputError(
-                f"{self.name} compares probabilities, but with {arg:question.output=raw} the model's rows are "
-                "none: leave output out if softmax belongs there, and use winit or occlusion for regression."
-            )
-
-    def _require_width(self, learnt: int, ask: Ask) -> None:
-        """Refuse series with other channels than those learnt from."""
-        if learnt != ask.x.shape[2]:
-            raise InputError(f"{self.name} learnt from {learnt} channels, x has {ask.x.shape[2]}: fit it anew.")
 
 
 def replaced(prefixes: Prefixes, starts: slice, windows: Tensor) -> Tensor:
@@ -205,7 +181,12 @@ def _train(
             advance()
             if not len(rows[1]):
                 continue
-            loss = _mean_check(network, task, x, rows[1], schedule, rng.initial_seed())
+            network.eval()
+            same = torch.Generator().manual_seed(rng.initial_seed())  # the same random numbers every time
+            with torch.no_grad():
+                watched = torch.split(rows[1], schedule.batch_size)
+                parts = [len(batch) * task.check(x[batch.to(x.device)].to(like), same) for batch in watched]
+            loss = torch.stack(parts).sum(0) / len(rows[1])
             better = loss < lowest
             weights, lowest = _best_parts(network, better, weights), torch.where(better, loss, lowest)
             since = 0 if bool(better.any()) else since + 1
@@ -213,20 +194,6 @@ def _train(
                 break
     if weights:
         network.load_state_dict(weights)
-
-
-def _mean_check(
-    network: nn.Module, task: FitTask, x: Tensor, rows: Tensor, schedule: FitSchedule, seed: int
-) -> Tensor:
-    """Return the loss of the held-out series, with the same random numbers every time."""
-    like, rng = next(network.parameters()), torch.Generator().manual_seed(seed)
-    network.eval()
-    with torch.no_grad():
-        parts = [
-            len(batch) * task.check(x[batch.to(x.device)].to(like), rng)
-            for batch in torch.split(rows, schedule.batch_size)
-        ]
-    return torch.stack(parts).sum(0) / len(rows)
 
 
 def _best_parts(network: nn.Module, better: Tensor, before: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -302,9 +269,9 @@ class Generator(nn.Module):
         steps = torch.arange(at.start, at.stop, device=x.device)
         series, count, channels = len(x), len(steps), self.channels
         hidden = past[:, at, None].expand(-1, -1, samples, -1).flatten(0, 2)
-        latent = _noise(seed, ids, Stream.LATENTS, samples, steps, self.latents).to(x).flatten(0, 2)
+        latent = normal(*_streams(seed, ids, Stream.LATENTS, samples, steps, self.latents)).to(x).flatten(0, 2)
         mean, factor = self.moments(hidden, latent)
-        noise = _noise(seed, ids, Stream.REPLACEMENTS, samples, steps, 2 * channels).to(x)
+        noise = normal(*_streams(seed, ids, Stream.REPLACEMENTS, samples, steps, 2 * channels)).to(x)
         u, v = noise.flatten(0, 2).chunk(2, -1)
         drawn = mean + torch.einsum("rij,rj->ri", factor, u) + self.noise**0.5 * v
         added = self.noise * torch.eye(channels, dtype=x.dtype, device=x.device)
@@ -350,15 +317,9 @@ def _tanh(width: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width, MIDDLE), nn.Tanh(), nn.BatchNorm1d(MIDDLE))
 
 
-def _noise(seed: int, ids: Tensor, purpose: int, samples: int, steps: Tensor, width: int) -> Tensor:
-    """Return standard normal numbers, (series, steps, samples, width), that depend on the step itself."""
-    return normal(*_streams(seed, ids, purpose, samples, steps, width))
-
-
-def _streams(
-    seed: int, ids: Tensor, purpose: int, samples: int, steps: Tensor, width: int
-) -> tuple[Tensor, Tensor]:
-    streams = fold_in(keys(seed, ids, purpose), samples)[:, :, None, :, None]
+def _streams(seed: int, ids: Tensor, use: int, samples: int, steps: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Return where random numbers come from, (series, steps, samples, width), that depend on the step itself."""
+    streams = fold_in(keys(seed, ids, use), samples)[:, :, None, :, None]
     return streams, steps[:, None, None] * width + torch.arange(width, device=steps.device)
 
 
@@ -438,16 +399,10 @@ class Fit(PrefixExplainer):
         """Return a new explainer that has learnt the distribution of a step given the steps before it."""
         series = self._training_series(model, x)
         channels, schedule = series.shape[2], self._fit_schedule()
-        generator = learn(
-            lambda: self._generator(channels),
-            self._task,
-            model,
-            series,
-            schedule._replace(epochs=0) if channels == 1 else schedule,  # nothing is ever drawn from it
-            seed,
-            f"train the generator of {self.name}",
-        )
-        return replace(self, generator=generator)
+        if channels == 1:  # nothing is ever drawn from it
+            schedule = schedule._replace(epochs=0)
+        make, label = partial(self._generator, channels), f"train the generator of {self.name}"
+        return replace(self, generator=learn(make, self._task, model, series, schedule, seed, label))
 
     def _learnt_parts(self) -> LearntParts | None:
         learnt = self.generator
@@ -476,13 +431,13 @@ class Fit(PrefixExplainer):
     def attribute(self, ask: Ask) -> Estimate:
         channels = ask.x.shape[2]
         learnt = cast("Generator", self.generator)  # no call gets here before fit
-        self._require_width(learnt.channels, ask)
+        check_training((learnt.channels,), ask)
         # draws given a value that is nearly certain magnify rounding, which depends on a series' company
         generator = deepcopy(learnt).to(ask.device, torch.float64)
 
         def scores(prefixes: Prefixes) -> Tensor:
-            self._require_probabilities(prefixes)
             p = distributions(prefixes.outputs)
+            require_probabilities(self.name, ask, lambda: p)
             shift = divergence(p[:, 1:], p[:, :-1])[..., None]
             delta = shift - self._left(prefixes, p, generator)[:, 1:] if channels > 1 else shift
             return torch.nn.functional.pad(2 * torch.sigmoid(5 * delta) - 1, (0, 0, 1, 0))
@@ -679,16 +634,12 @@ class WinIT(PrefixExplainer):
         if self.sampler == "marginal":
             return replace(self, source=validation.check_series(x, name="the training series"))
         series = self._training_series(model, x)
-        generator = learn(
-            lambda: WindowGenerator(series.shape[2], self.window),
-            next_values,
-            model,
-            series,
-            FitSchedule(self.epochs, self.fit_batch_size, rate=1e-4, decay=1e-3, patience=self.patience),
-            seed,
+        schedule = FitSchedule(self.epochs, self.fit_batch_size, rate=1e-4, decay=1e-3, patience=self.patience)
+        make, label = (
+            partial(WindowGenerator, series.shape[2], self.window),
             f"train the generators of {self.name}",
         )
-        return replace(self, source=generator)
+        return replace(self, source=learn(make, next_values, model, series, schedule, seed, label))
 
     def _learnt_parts(self) -> LearntParts | None:
         if isinstance(self.source, WindowGenerator):
@@ -706,7 +657,7 @@ class WinIT(PrefixExplainer):
 
         def scores(prefixes: Prefixes) -> Tensor:
             if self.distance != "pd":
-                self._require_probabilities(prefixes)
+                require_probabilities(self.name, ask, partial(distributions, prefixes.outputs))
             return self._aggregated(self._changes(prefixes, drawn(prefixes.block)), prefixes.block.lengths)
 
         return self._over_prefixes(ask, ask.x.shape[2] * self.n_samples, scores)
@@ -757,12 +708,12 @@ class WinIT(PrefixExplainer):
         """Return what makes the replacements of a block."""
         source = cast("Tensor | WindowGenerator", self.source)  # no call gets here before fit
         marginal = isinstance(source, Tensor)
-        window = self.window if isinstance(source, Tensor) else source.window
-        if marginal != (self.sampler == "marginal") or window != self.window:
+        if marginal != (self.sampler == "marginal") or getattr(source, "window", self.window) != self.window:
             raise InputError(f"{self.name} was fitted with another sampler or window: fit it again.")
-        self._require_width(source.shape[2] if isinstance(source, Tensor) else source.channels, ask)
         if isinstance(source, Tensor):
+            check_training(source.shape[2:], ask)
             return partial(self._from_pool, source, ask.seed)
+        check_training((source.channels,), ask)
         return partial(self._from_generator, deepcopy(source).to(ask.device, ask.dtype), ask.seed)
 
     def _from_pool(self, pool: Tensor, seed: int, block: Block) -> _Sampler:
@@ -774,8 +725,8 @@ class WinIT(PrefixExplainer):
         return lambda at: windows_of(values, self.window)[:, at]
 
     def _from_generator(self, generator: WindowGenerator, seed: int, block: Block) -> _Sampler:
-        steps, channels = torch.arange(block.x.shape[1], device=block.x.device), generator.channels
-        noise = _noise(seed, block.ids, Stream.REPLACEMENTS, self.n_samples, steps, channels).to(block.x)
-        noise = windows_of(noise, self.window)
+        steps = torch.arange(block.x.shape[1], device=block.x.device)
+        streams = _streams(seed, block.ids, Stream.REPLACEMENTS, self.n_samples, steps, generator.channels)
+        noise = windows_of(normal(*streams).to(block.x), self.window)
         mean, spread = generator.moments(generator.past(block.x))
         return lambda at: mean[:, at, None] + spread[:, at, None] * noise[:, at]

@@ -24,6 +24,7 @@ from tempograd.engine.model import by_lists, mutable_if_needed
 from tempograd.engine.outputs import is_probability, resumed
 from tempograd.engine.predictor import forward
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training, one_by_one
+from tempograd.explainers.checks import require_probabilities
 from tempograd.explainers.embeddings import EmbeddingReader, copied, find_embedding, module_of, one_vector
 from tempograd.explainers.files import LearntParts, network_of, parts_of_network
 from tempograd.models.training import batches, seed_generators
@@ -244,7 +245,12 @@ class TrainingSet:
     def __init__(self, x: Tensor, read: Read, device: torch.device, dtype: torch.dtype, label: str) -> None:
         self.x, self.read, self.device, self._theirs = x, read, device, dtype
         self.dtype = torch.promote_types(dtype, torch.float32)
-        outputs, self.embeddings = self._read_all(label)
+        parts: list[tuple[Tensor, Tensor | None]] = []
+        with torch.no_grad():
+            reading = Batching(device, x[0].numel())
+            reading.run(len(x), 1, lambda rows, _: parts.append(self.run_model(x[rows])), label)
+        outputs, embeddings = torch.cat([raw for raw, _ in parts]), [each for _, each in parts if each is not None]
+        self.embeddings = torch.cat(embeddings) if embeddings else None
         if not bool(outputs.isfinite().all()):
             raise ModelError(
                 f"The model returned NaN or infinity for training series of shape {tuple(x.shape[1:])}: "
@@ -267,14 +273,6 @@ class TrainingSet:
     def run_model(self, z: Tensor) -> tuple[Tensor, Tensor | None]:
         raw, embedding = self.read(z.to(self.device, self._theirs))
         return raw.to(self.dtype), None if embedding is None else one_vector(embedding).to(self.dtype)
-
-    @torch.no_grad()
-    def _read_all(self, label: str) -> tuple[Tensor, Tensor | None]:
-        parts: list[tuple[Tensor, Tensor | None]] = []
-        batching = Batching(self.device, self.x[0].numel())
-        batching.run(len(self.x), 1, lambda rows, _: parts.append(self.run_model(self.x[rows])), label)
-        embeddings = [embedding for _, embedding in parts if embedding is not None]
-        return torch.cat([raw for raw, _ in parts]), torch.cat(embeddings) if embeddings else None
 
     def batch(self, rows: Tensor, random: torch.Generator) -> Batch:
         """Return some of the series, with draws from a generator on the host."""
@@ -469,9 +467,13 @@ class MaskNetwork(Explainer):
 
     @one_by_one
     def attribute(self, ask: Ask) -> Estimate:
-        learnt = cast("Learnt", self.network)  # no call gets here before fit
-        _check(ask, self.name)
-        generator = learnt.generator
+        generator = cast("Learnt", self.network).generator  # no call gets here before fit
+        if ask.question.steps is not None:
+            steps = f"{arg:question.steps={brief(ask.question.steps)}}"
+            raise InputError(f"{self.name} explains all steps together, got {steps}: leave steps out.")
+        few = ask.block(slice(0, 2))
+        with torch.no_grad():
+            require_probabilities(self.name, ask, partial(ask.forward, few.x, few.index))
         check_training((generator.time, generator.channels), ask)
         if generator.code.device != ask.device:
             generator = copy.deepcopy(generator).to(ask.device)
@@ -495,23 +497,6 @@ class MaskNetwork(Explainer):
         known = padding if bool(padding.any()) else None
         masks: Tensor = generator(block.x.to(generator.code.dtype), known)
         return masks
-
-
-def _check(ask: Ask, method: str) -> None:
-    """Refuse asks about other outputs than the ones the generator was learnt for."""
-    if ask.question.steps is not None:
-        steps = f"{arg:question.steps={brief(ask.question.steps)}}"
-        raise InputError(f"{method} explains all steps together, got {steps}: leave steps out.")
-    instead = "use occlusion or integrated_gradients"
-    if ask.output == "sigmoid":
-        raise InputError(f"{method} is for classifiers, and the task 'multilabel' has no classes: {instead}.")
-    block = ask.block(slice(0, 2))
-    with torch.no_grad():
-        if ask.output == "raw" and not is_probability(ask.forward(block.x, block.index)):
-            raise InputError(
-                f"{method} is for classifiers: with {arg:question.output=raw} the model's rows are no "
-                f"probabilities; leave output out if softmax belongs there, and {instead} for regression."
-            )
 
 
 @EXPLAINERS.register("timex")

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import ClassVar, cast
+from functools import lru_cache
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -19,8 +19,8 @@ from tempograd.core.rng import FAR, Stream, fold_in, keys, split
 from tempograd.engine import Ask, Block
 from tempograd.engine.cuda import host_copy
 from tempograd.engine.inputs import Region
-from tempograd.explainers.base import EXPLAINERS, Explainer
-from tempograd.explanation import Facts
+from tempograd.explainers.base import EXPLAINERS
+from tempograd.explainers.path import PathMethod
 from tempograd.sampling.integration import (
     GradientPath,
     Points,
@@ -57,7 +57,7 @@ MANY = 10  # the same where the held share is given: there 3 to 9 % of the error
 
 @EXPLAINERS.register("timing")
 @dataclass(frozen=True)
-class Timing(Explainer):
+class Timing(PathMethod):
     r"""Temporality-aware integrated gradients.
 
     Plain integrated gradients fades the whole series in at once, so the model sees series whose temporal
@@ -134,10 +134,6 @@ class Timing(Explainer):
     True
     """
 
-    zero_if_ignored: ClassVar[bool] = True
-    takes_inputs: ClassVar[bool] = True
-    takes_background: ClassVar[bool] = True
-
     n_samples: int = settings.integer(50)
     held: float | None = settings.real(None, high=1.0, closed=(True, False), by_name=True)
     segments: int | None = settings.integer(None, least=0)
@@ -191,11 +187,6 @@ class Timing(Explainer):
         return self.control_variates and 0 not in (self.segments, self.held)
 
     @property
-    def facts(self) -> Facts:
-        """Return what an explanation keeps of the method."""
-        return replace(super().facts, adaptive=self.controlled and self._examined)
-
-    @property
     def schedule(self) -> Schedule:
         """Return the points in their stages; without controls they are one grid over the path."""
         if not self.controlled:
@@ -206,8 +197,23 @@ class Timing(Explainer):
         return Schedule(stages, tolerance=self.tolerance, stop_when=self.stop_when or "error")
 
     def attribute(self, ask: Ask) -> list[Estimate]:
-        path = self.paths(ask)  # which no target changes
-        return integrate(ask, self.schedule, path, label=f"explain with {self.name}")
+        schedule, (count, time, channels), label = self.schedule, ask.x.shape, f"explain with {self.name}"
+        large = count * schedule.stages[0] * time * channels > SMALL
+        if large or ask.mask is not None or ask.call.packing is not None:
+            return integrate(ask, schedule, self.paths(ask), label=label)
+        setting, ids = self.segment_settings(time, channels, time), tuple(ask.ids.tolist())
+        if self._examined:
+            warn_of_rare_cells([setting], schedule.points)
+
+        def path(block: Block, stage: int) -> GradientPath:
+            if stage > 0:
+                drawn = draw_whole(self, setting, block.ids, ask.seed, ask.dtype, stage)
+                return self.masked_path(block, drawn, stage)
+            drawn = _small_draw(self, setting, ids, ask.seed, ask.device, ask.dtype)
+            weights = None if drawn.weights is None else drawn.weights[block.rows]
+            return self.masked_path(block, drawn._replace(masks=drawn.masks[block.rows], weights=weights))
+
+        return integrate(ask, schedule, path, label=label)
 
     def paths(self, ask: Ask) -> Callable[[Block, int], GradientPath]:
         """Return what draws the masks of a block of series in a stage and makes the paths that they leave.
@@ -221,35 +227,23 @@ class Timing(Explainer):
             settings = [setting for draw in draws for setting in draw.by_length.values()]
             warn_of_rare_cells(settings, self.schedule.points)
 
-        def large(block: Block, stage: int) -> GradientPath:
+        def path(block: Block, stage: int) -> GradientPath:
             parts = [draw.sample(block, stage) for draw in draws]
-            path = self.masked_path(block, _joined(block, draws, parts), stage)
+            drawn = self.masked_path(block, _joined(block, draws, parts), stage)
             if stage > 0:  # what could be seen was seen in the first
-                return path
+                return drawn
             unseen = host_copy(torch.stack([part.unseen.to(block.x.device) for part in parts]).any())
 
             def resample() -> GradientPath | None:
                 if not unseen():
                     return None
-                covered = [draw.covered(block, part) for draw, part in zip(draws, parts, strict=True)]
+                pairs = zip(draws, parts, strict=True)
+                covered = [cover_all_cells(part, *draw.place(block)) for draw, part in pairs]
                 return self.masked_path(block, _joined(block, draws, covered))
 
-            return path._replace(resample=resample)
+            return drawn._replace(resample=resample)
 
-        cells = len(ask.x) * self.schedule.stages[0] * ask.x[0].numel()
-        if ask.mask is not None or regions[0] is not None or cells > SMALL:
-            return large
-        (setting,) = draws[0].by_length.values()
-        ids = tuple(ask.ids.tolist())
-
-        def small(block: Block, stage: int) -> GradientPath:
-            if stage > 0:
-                return large(block, stage)
-            drawn = _small_draw(self, setting, ids, ask.seed, ask.device, ask.dtype)
-            weights = None if drawn.weights is None else drawn.weights[block.rows]
-            return self.masked_path(block, drawn._replace(masks=drawn.masks[block.rows], weights=weights))
-
-        return small
+        return path
 
     def segment_settings(
         self, length: int, channels: int, longest: int, watched: NDArray[np.bool_] | None = None
@@ -334,15 +328,15 @@ class Timing(Explainer):
         return GradientPath(scale, at, start=start, straight=straight, controlled=self.controlled)
 
 
-@dataclass(frozen=True)
-class _RegionDraw:
+class _RegionDraw(NamedTuple):
     """Draws the masks of the series, or of one region of several inputs."""
 
     explainer: Timing
-    ask: Ask
+    seed: int
     number: int
     region: Region | None
     by_length: dict[int, SegmentSettings]
+    table: SegmentSampler
 
     @classmethod
     def of(cls, explainer: Timing, ask: Ask, number: int, region: Region | None) -> "_RegionDraw":
@@ -361,30 +355,22 @@ class _RegionDraw:
                 here = mask[lengths.to(mask.device) == length]
                 watched = here.any(-1).any(0)[: max(length, 1)].cpu().numpy()
             by_length[length] = explainer.segment_settings(length, x.shape[2], x.shape[1], watched)
-        return cls(explainer, ask, number, region, by_length)
+        table = SegmentSampler.table(by_length, x, ask.device, ask.dtype)
+        return cls(explainer, ask.seed, number, region, by_length, table)
 
     def sample(self, block: Block, stage: int) -> MaskSample:
         """Draw the masks of a block; the first region has those that a model of it alone would have."""
-        stream = keys(self.ask.seed, block.ids, Stream.SEGMENTS)
+        stream = keys(self.seed, block.ids, Stream.SEGMENTS)
         if self.number > 0:
             stream = split(stream, FAR - REGIONS - self.number)
-        return self.explainer.draw(stream, *self._place(block), stage)
+        return self.explainer.draw(stream, *self.place(block), stage)
 
-    def covered(self, block: Block, drawn: MaskSample) -> MaskSample:
-        """Redraw masks until every observed cell of the region moves."""
-        return cover_all_cells(drawn, *self._place(block))
-
-    def _place(self, block: Block) -> tuple[SegmentSampler, Tensor]:
+    def place(self, block: Block) -> tuple[SegmentSampler, Tensor]:
         """Return what draws the region's masks of a block, and which of its cells were observed."""
         if self.region is None:
-            return self._table.of(block.lengths), block.observed
+            return self.table.of(block.lengths), block.observed
         observed = self.region.of(block.observed)
-        return self._table.of(validation.lengths(observed, self.region.of(block.x))), observed
-
-    @cached_property
-    def _table(self) -> SegmentSampler:
-        x = self.ask.x if self.region is None else self.region.of(self.ask.x)
-        return SegmentSampler.table(self.by_length, x, self.ask.device, self.ask.dtype)
+        return self.table.of(validation.lengths(observed, self.region.of(block.x))), observed
 
 
 def _joined(block: Block, draws: list[_RegionDraw], parts: list[MaskSample]) -> MaskSample:
