@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -178,9 +178,8 @@ def _once(part: nn.Module) -> Iterator[None]:
             )
         seen.add(layer)
 
-    handles = [layer.register_forward_pre_hook(note) for layer in part.modules() if type(layer) in RESCALED]
-    try:
+    with ExitStack() as stack:
+        for layer in part.modules():
+            if type(layer) in RESCALED:
+                stack.enter_context(layer.register_forward_pre_hook(note))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -66,11 +66,9 @@ class EmbeddingReader:
             read = (*args, *named.values(), None)[0]
             caught.append(read if self.inward else said)
 
-        handle = module_of(self.model).get_submodule(self.layer).register_forward_hook(catch, with_kwargs=True)
-        try:
+        layer = module_of(self.model).get_submodule(self.layer)
+        with layer.register_forward_hook(catch, with_kwargs=True):
             raw = forward(self.model, z)
-        finally:
-            handle.remove()
         if not caught:
             raise ModelError(f"The layer {self.layer!r} takes no part in the model's output: name one that does.")
         return raw, _per_series(caught[-1], raw, z, self.layer)
@@ -93,8 +91,7 @@ def find_embedding(model: Model, x: Tensor, layer: str | None) -> EmbeddingReade
     with ExitStack() as stack, torch.no_grad():
         for name, part in module.named_modules():
             if isinstance(part, nn.Linear):
-                handle = part.register_forward_hook(lambda *_, name=name: ran.append(name))
-                stack.callback(handle.remove)
+                stack.enter_context(part.register_forward_hook(lambda *_, name=name: ran.append(name)))
         forward(model, x)
     if not ran:
         raise InputError(f"The model runs no linear layer to embed by: name a layer with {arg:method.embedding}.")

@@ -1,7 +1,7 @@
 """Occlusion: how far the prediction moves when one value is replaced, by a baseline or by other series."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self, cast
 
@@ -224,7 +224,7 @@ class Occlusion(CellReplacement):
 
     absolute: bool = settings.boolean(False)
     n_samples: int | None = settings.integer(None)
-    means: Inputs | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
+    means: Inputs | None = settings.fitted()
 
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer that replaces by the mean of training series at each step and channel."""
@@ -407,7 +407,7 @@ class AugmentedOcclusion(CellReplacement):
     n_samples: int = settings.integer(10)
     marginal: Marginal = settings.choice("per_time", Marginal)
     over: OcclusionScore = settings.choice("target", OcclusionScore)
-    rows: Tensor | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
+    rows: Tensor | None = settings.fitted()
 
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer that draws from these training series."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
@@ -150,19 +150,16 @@ def learn(
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed every GPU
             network = make().to(device, dtype)
-        _train(network, task(network), x, (order[held:], order[:held]), schedule, rng, label)
+        data = [x[rows.to(x.device)] for rows in (order[held:], order[:held])]
+        _train(network, task(network), data, schedule, rng, label)
     return network.eval().requires_grad_(requires_grad=False)
 
 
 def _train(
-    network: nn.Module,
-    task: FitTask,
-    x: Tensor,
-    rows: tuple[Tensor, Tensor],
-    schedule: FitSchedule,
-    rng: torch.Generator,
-    label: str,
+    network: nn.Module, task: FitTask, data: list[Tensor], schedule: FitSchedule, rng: torch.Generator, label: str
 ) -> None:
+    """Learn from the first part of the data, and keep the weights that the second part chooses."""
+    learning, watched = data
     like = next(network.parameters())
     optimiser = Adam(network.parameters(), lr=schedule.rate, weight_decay=schedule.decay)
     weights, lowest, since = dict[str, Tensor](), torch.tensor(torch.inf, device=like.device), 0
@@ -170,8 +167,8 @@ def _train(
         for _ in range(schedule.epochs):
             network.train()
             total = torch.zeros((), device=like.device)
-            for batch in batches(rows[0][torch.randperm(len(rows[0]), generator=rng)], schedule.batch_size):
-                for loss in task.losses(x[batch.to(x.device)].to(like).clone(), rng):
+            for batch in batches(torch.randperm(len(learning), generator=rng), schedule.batch_size):
+                for loss in task.losses(learning[batch.to(learning.device)].to(like), rng):
                     optimiser.zero_grad()
                     loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
                     optimiser.step()
@@ -179,14 +176,14 @@ def _train(
             if not bool(total.isfinite()):
                 raise InputError(f"{label}: the loss became {float(total)}, bring the series to a common scale.")
             advance()
-            if not len(rows[1]):
+            if not len(watched):
                 continue
             network.eval()
             same = torch.Generator().manual_seed(rng.initial_seed())  # the same random numbers every time
             with torch.no_grad():
-                watched = torch.split(rows[1], schedule.batch_size)
-                parts = [len(batch) * task.check(x[batch.to(x.device)].to(like), same) for batch in watched]
-            loss = torch.stack(parts).sum(0) / len(rows[1])
+                some = torch.split(watched, schedule.batch_size)
+                parts = [len(batch) * task.check(batch.to(like), same) for batch in some]
+            loss = torch.stack(parts).sum(0) / len(watched)
             better = loss < lowest
             weights, lowest = _best_parts(network, better, weights), torch.where(better, loss, lowest)
             since = 0 if bool(better.any()) else since + 1
@@ -393,7 +390,7 @@ class Fit(PrefixExplainer):
     epochs: int = settings.integer(300)
     patience: int | None = settings.integer(30, optional=True)
     fit_batch_size: int = settings.integer(100, least=2)
-    generator: Generator | None = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
+    generator: Generator | None = settings.fitted()
 
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer that has learnt the distribution of a step given the steps before it."""
@@ -619,9 +616,7 @@ class WinIT(PrefixExplainer):
     epochs: int = settings.integer(300)
     patience: int | None = settings.integer(30, optional=True)
     fit_batch_size: int = settings.integer(100, least=2)
-    source: Tensor | WindowGenerator | None = field(
-        default=None, metadata={"fitted": True}, repr=False, compare=False
-    )
+    source: Tensor | WindowGenerator | None = settings.fitted()
 
     @classmethod
     def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:

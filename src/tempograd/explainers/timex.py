@@ -4,7 +4,7 @@ import copy
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import ClassVar, NamedTuple, Self, cast
@@ -400,9 +400,7 @@ class MaskNetwork(Explainer):
     prior: float = settings.real(0.5, high=1.0, closed=(False, False))
     sparsity: float = settings.real(2.0)
     connection: float = settings.real(4.0)
-    network: Learnt | None = field(
-        default=None, metadata={"fitted": True}, repr=False, compare=False, kw_only=True
-    )
+    network: Learnt | None = settings.fitted(by_name=True)
 
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer whose mask generator has learnt from series like those the model was trained on.

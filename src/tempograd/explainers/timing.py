@@ -21,29 +21,8 @@ from tempograd.engine.cuda import host_copy
 from tempograd.engine.inputs import Region
 from tempograd.explainers.base import EXPLAINERS
 from tempograd.explainers.path import PathMethod
-from tempograd.sampling.integration import (
-    GradientPath,
-    Points,
-    Schedule,
-    geometric,
-    in_units,
-    integrate,
-    masked_points,
-    midpoints,
-)
-from tempograd.sampling.segments import (
-    RAREST,
-    MaskSample,
-    SegmentSampler,
-    SegmentSettings,
-    balanced_cells,
-    complete,
-    cover_all_cells,
-    draw_masks,
-    independent_cells,
-    sample_masks,
-    warn_of_rare_cells,
-)
+from tempograd.sampling import integration
+from tempograd.sampling import segments as drawing  # segments is a setting here
 from tempograd.typing import Setting, StopWhen
 
 SMALL = 2**20  # cells of all masks together, worth remembering between calls
@@ -167,10 +146,9 @@ class Timing(PathMethod):
             both = f"{arg:method.held={self.held:g}} and {arg:method.segments={self.segments}}"
             raise SettingError(f"{both} both say how much a mask holds: pass one.")
         if self.tolerance is None:
-            idle = next((name for name in ("max_samples", "stop_when") if getattr(self, name) is not None), None)
-            if idle is not None:
-                wanted = f"{arg:method.tolerance}: pass {arg:method.tolerance=0.1} too."
-                raise SettingError(f"{arg:method.{idle}} makes no difference without {wanted}")
+            if self.max_samples is not None or self.stop_when is not None:
+                idle = f"{arg:method.max_samples} and {arg:method.stop_when} make no difference without"
+                raise SettingError(f"{idle} {arg:method.tolerance}: pass {arg:method.tolerance=0.1} too.")
             return
         most = self.max_samples or MOST
         object.__setattr__(self, "max_samples", most)
@@ -187,25 +165,25 @@ class Timing(PathMethod):
         return self.control_variates and 0 not in (self.segments, self.held)
 
     @property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> integration.Schedule:
         """Return the points in their stages; without controls they are one grid over the path."""
         if not self.controlled:
-            return Schedule((self.n_samples,))
+            return integration.Schedule((self.n_samples,))
         if self.tolerance is None:
-            return Schedule(geometric(min(self.n_samples, FIRST), self.n_samples))
-        stages = geometric(self.n_samples, self.max_samples or MOST)
-        return Schedule(stages, tolerance=self.tolerance, stop_when=self.stop_when or "error")
+            return integration.Schedule(integration.geometric(min(self.n_samples, FIRST), self.n_samples))
+        stages = integration.geometric(self.n_samples, self.max_samples or MOST)
+        return integration.Schedule(stages, tolerance=self.tolerance, stop_when=self.stop_when or "error")
 
     def attribute(self, ask: Ask) -> list[Estimate]:
         schedule, (count, time, channels), label = self.schedule, ask.x.shape, f"explain with {self.name}"
         large = count * schedule.stages[0] * time * channels > SMALL
         if large or ask.mask is not None or ask.call.packing is not None:
-            return integrate(ask, schedule, self.paths(ask), label=label)
+            return integration.integrate(ask, schedule, self.paths(ask), label=label)
         setting, ids = self.segment_settings(time, channels, time), tuple(ask.ids.tolist())
         if self._examined:
-            warn_of_rare_cells([setting], schedule.points)
+            drawing.warn_of_rare_cells([setting], schedule.points)
 
-        def path(block: Block, stage: int) -> GradientPath:
+        def path(block: Block, stage: int) -> integration.GradientPath:
             if stage > 0:
                 drawn = draw_whole(self, setting, block.ids, ask.seed, ask.dtype, stage)
                 return self.masked_path(block, drawn, stage)
@@ -213,9 +191,9 @@ class Timing(PathMethod):
             weights = None if drawn.weights is None else drawn.weights[block.rows]
             return self.masked_path(block, drawn._replace(masks=drawn.masks[block.rows], weights=weights))
 
-        return integrate(ask, schedule, path, label=label)
+        return integration.integrate(ask, schedule, path, label=label)
 
-    def paths(self, ask: Ask) -> Callable[[Block, int], GradientPath]:
+    def paths(self, ask: Ask) -> Callable[[Block, int], integration.GradientPath]:
         """Return what draws the masks of a block of series in a stage and makes the paths that they leave.
 
         Regions of several inputs draw masks by themselves; their densities, and so their weights, multiply.
@@ -225,20 +203,20 @@ class Timing(PathMethod):
         draws = [_RegionDraw.of(self, ask, *region) for region in enumerate(regions)]
         if self._examined:
             settings = [setting for draw in draws for setting in draw.by_length.values()]
-            warn_of_rare_cells(settings, self.schedule.points)
+            drawing.warn_of_rare_cells(settings, self.schedule.points)
 
-        def path(block: Block, stage: int) -> GradientPath:
+        def path(block: Block, stage: int) -> integration.GradientPath:
             parts = [draw.sample(block, stage) for draw in draws]
             drawn = self.masked_path(block, _joined(block, draws, parts), stage)
             if stage > 0:  # what could be seen was seen in the first
                 return drawn
             unseen = host_copy(torch.stack([part.unseen.to(block.x.device) for part in parts]).any())
 
-            def resample() -> GradientPath | None:
+            def resample() -> integration.GradientPath | None:
                 if not unseen():
                     return None
                 pairs = zip(draws, parts, strict=True)
-                covered = [cover_all_cells(part, *draw.place(block)) for draw, part in pairs]
+                covered = [drawing.cover_all_cells(part, *draw.place(block)) for draw, part in pairs]
                 return self.masked_path(block, _joined(block, draws, covered))
 
             return drawn._replace(resample=resample)
@@ -247,24 +225,26 @@ class Timing(PathMethod):
 
     def segment_settings(
         self, length: int, channels: int, longest: int, watched: NDArray[np.bool_] | None = None
-    ) -> SegmentSettings:
+    ) -> drawing.SegmentSettings:
         """Complete the setting for series of ``length`` steps, and refuse what cannot be estimated.
 
         ``longest`` is the length of the batch, and ``watched`` tells which steps matter, by default all.
         """
         count, held = (0, None) if length == 0 else (self.segments, self.held)
-        setting = complete(max(length, 1), channels, count, self.min_length, self.max_length, longest, held)
+        setting = drawing.complete(
+            max(length, 1), channels, count, self.min_length, self.max_length, longest, held
+        )
         active = setting.p_active()
         share = 0.0 if setting.single else self.anchored
         if share is None:
             enough = ENOUGH if self.held is None else MANY
             share = SHARE if active.min() * self.schedule.stages[0] < enough else 0.0
-        rare = (active < RAREST) & (True if watched is None else watched)
+        rare = (active < drawing.RAREST) & (True if watched is None else watched)
         if self._examined and rare.any():
             where = f"of series of {counted(setting.time, 'step')} and {counted(channels, 'channel')}"
             raise SettingError(
                 f"{setting} fix step {rare.argmax()} {where} (almost) always, so nothing can be said of it: "
-                f"try {complete(setting.time, channels, None, None, None, longest)}, the default."
+                f"try {drawing.complete(setting.time, channels, None, None, None, longest)}, the default."
             )
         turns = float(active[0]) * self.n_samples
         if self._examined and setting.single and round(turns, 6) < 1:
@@ -275,33 +255,37 @@ class Timing(PathMethod):
             )
         return replace(setting, anchored=share)
 
-    def draw(self, stream: Tensor, sampler: SegmentSampler, observed: Tensor, stage: int = 0) -> MaskSample:
+    def draw(
+        self, stream: Tensor, sampler: drawing.SegmentSampler, observed: Tensor, stage: int = 0
+    ) -> drawing.MaskSample:
         """Draw the masks of a block of series in a stage."""
         stages = self.schedule.stages
         here = split(stream, FAR - stage) if stage > 0 else stream  # no point has that number
         if self.anchored != 0 and sampler.most:
-            drawn = draw_masks(here, sampler, observed, stages[stage])
+            drawn = drawing.draw_masks(here, sampler, observed, stages[stage])
         else:
             streams = fold_in(here, stages[stage])
             anchors, unseen = torch.full_like(streams[0], -1), torch.zeros((), dtype=torch.bool)
-            drawn = MaskSample(self._sample_masks(streams, sampler), None, anchors, streams, anchors, unseen)
+            drawn = drawing.MaskSample(
+                self._sample_masks(streams, sampler), None, anchors, streams, anchors, unseen
+            )
         if not sampler.free:
             return drawn
         if self.anchored == 0:
-            cells = independent_cells(drawn.streams, sampler)
+            cells = drawing.independent_cells(drawn.streams, sampler)
         else:
-            cells = balanced_cells(stream, sampler, stages[stage], sum(stages[:stage]))
+            cells = drawing.balanced_cells(stream, sampler, stages[stage], sum(stages[:stage]))
         return drawn._replace(masks=torch.where(sampler.single[:, None, None, None], cells, drawn.masks))
 
-    def _sample_masks(self, streams: Tensor, sampler: SegmentSampler) -> Tensor:
+    def _sample_masks(self, streams: Tensor, sampler: drawing.SegmentSampler) -> Tensor:
         """Draw independent masks, True where a cell moves, (series, points, time, channel)."""
-        return sample_masks(streams, sampler)
+        return drawing.sample_masks(streams, sampler)
 
     def _positions(self, points: int, like: Tensor) -> Tensor:
         """Return where points lie on the path, (points,), from 0 at the baseline to 1 at the series."""
-        return midpoints(points, like)
+        return integration.midpoints(points, like)
 
-    def masked_path(self, block: Block, drawn: MaskSample, stage: int = 0) -> GradientPath:
+    def masked_path(self, block: Block, drawn: drawing.MaskSample, stage: int = 0) -> integration.GradientPath:
         """Return the paths that masks leave, from the baseline or each from a background series of its own."""
         points, background = drawn.masks.shape[1], block.background
         alpha = self._positions(points, block.x)
@@ -309,23 +293,25 @@ class Timing(PathMethod):
             scale = block.x - block.baseline
         else:
             starts, scale = background.starts(block, points, stage), background.displacement(block)
-            mean_step = in_units(background.mean_step(block)[:, None], scale)[:, 0]
+            mean_step = integration.in_units(background.mean_step(block)[:, None], scale)[:, 0]
 
-        def at(batch: slice) -> Points:
+        def at(batch: slice) -> integration.Points:
             active = drawn.masks[:, batch].view(torch.uint8)
             if background is not None or not active.is_cuda:
                 active = active.to(block.x.dtype)  # products are faster on a CPU than from bytes
             weight = None if drawn.weights is None else drawn.weights[:, batch]
             if background is None:
-                z = masked_points(block.x, scale, active, alpha[batch])
-                return Points(z, weight, active, position=alpha[batch])
+                z = integration.masked_points(block.x, scale, active, alpha[batch])
+                return integration.Points(z, weight, active, position=alpha[batch])
             step = block.x[:, None] - starts(batch)
             z = torch.addcmul(block.x[:, None], active * (alpha[batch, None, None] - 1), step)
-            return Points(z, weight, active, in_units(step, scale), mean_step, alpha[batch])
+            return integration.Points(
+                z, weight, active, integration.in_units(step, scale), mean_step, alpha[batch]
+            )
 
         start = block.baseline if background is None else None
         straight = background is None and 0 in (self.segments, self.held)
-        return GradientPath(scale, at, start=start, straight=straight, controlled=self.controlled)
+        return integration.GradientPath(scale, at, start=start, straight=straight, controlled=self.controlled)
 
 
 class _RegionDraw(NamedTuple):
@@ -335,8 +321,8 @@ class _RegionDraw(NamedTuple):
     seed: int
     number: int
     region: Region | None
-    by_length: dict[int, SegmentSettings]
-    table: SegmentSampler
+    by_length: dict[int, drawing.SegmentSettings]
+    table: drawing.SegmentSampler
 
     @classmethod
     def of(cls, explainer: Timing, ask: Ask, number: int, region: Region | None) -> "_RegionDraw":
@@ -355,17 +341,17 @@ class _RegionDraw(NamedTuple):
                 here = mask[lengths.to(mask.device) == length]
                 watched = here.any(-1).any(0)[: max(length, 1)].cpu().numpy()
             by_length[length] = explainer.segment_settings(length, x.shape[2], x.shape[1], watched)
-        table = SegmentSampler.table(by_length, x, ask.device, ask.dtype)
+        table = drawing.SegmentSampler.table(by_length, x, ask.device, ask.dtype)
         return cls(explainer, ask.seed, number, region, by_length, table)
 
-    def sample(self, block: Block, stage: int) -> MaskSample:
+    def sample(self, block: Block, stage: int) -> drawing.MaskSample:
         """Draw the masks of a block; the first region has those that a model of it alone would have."""
         stream = keys(self.seed, block.ids, Stream.SEGMENTS)
         if self.number > 0:
             stream = split(stream, FAR - REGIONS - self.number)
         return self.explainer.draw(stream, *self.place(block), stage)
 
-    def place(self, block: Block) -> tuple[SegmentSampler, Tensor]:
+    def place(self, block: Block) -> tuple[drawing.SegmentSampler, Tensor]:
         """Return what draws the region's masks of a block, and which of its cells were observed."""
         if self.region is None:
             return self.table.of(block.lengths), block.observed
@@ -373,7 +359,7 @@ class _RegionDraw(NamedTuple):
         return self.table.of(validation.lengths(observed, self.region.of(block.x))), observed
 
 
-def _joined(block: Block, draws: list[_RegionDraw], parts: list[MaskSample]) -> MaskSample:
+def _joined(block: Block, draws: list[_RegionDraw], parts: list[drawing.MaskSample]) -> drawing.MaskSample:
     """Put the masks of all regions together; cells between them are as good as active."""
     if draws[0].region is None:
         return parts[0]
@@ -390,12 +376,12 @@ def _joined(block: Block, draws: list[_RegionDraw], parts: list[MaskSample]) -> 
 @lru_cache(maxsize=8)
 def _small_draw(
     explainer: Timing,
-    setting: SegmentSettings,
+    setting: drawing.SegmentSettings,
     ids: tuple[int, ...],
     seed: int,
     device: torch.device,
     dtype: torch.dtype,
-) -> MaskSample:
+) -> drawing.MaskSample:
     """Draw the masks of a few series and keep them.
 
     Draws depend on the ids and not on the values, and most who explain one series at a time use the same id.
@@ -404,11 +390,11 @@ def _small_draw(
 
 
 def draw_whole(
-    explainer: Timing, setting: SegmentSettings, ids: Tensor, seed: int, dtype: torch.dtype, stage: int = 0
-) -> MaskSample:
+    explainer: Timing, setting: drawing.SegmentSettings, ids: Tensor, seed: int, dtype: torch.dtype, stage: int = 0
+) -> drawing.MaskSample:
     """Draw the masks of series that are observed in every cell; in the first stage each moves at least once."""
     observed = torch.ones(len(ids), setting.time, setting.channels, dtype=torch.bool, device=ids.device)
-    table = SegmentSampler.table({setting.time: setting}, observed, ids.device, dtype)
+    table = drawing.SegmentSampler.table({setting.time: setting}, observed, ids.device, dtype)
     sampler = table.of(torch.full_like(ids, setting.time))
     drawn = explainer.draw(keys(seed, ids, Stream.SEGMENTS), sampler, observed, stage)
-    return cover_all_cells(drawn, sampler, observed) if stage == 0 and drawn.unseen else drawn
+    return drawing.cover_all_cells(drawn, sampler, observed) if stage == 0 and drawn.unseen else drawn
