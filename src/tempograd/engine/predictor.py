@@ -125,7 +125,7 @@ class Predictor:
 
         An estimator's columns are explained as they are, and its classes have names.
         """
-        task, classes, known = self.task, self.classes, model.model if isinstance(model, Adapted) else model
+        task, classes, known = self.task, self.classes, as_model(model)
         if isinstance(known, Estimator):
             output = "raw" if output is None or known.method == "predict_proba" else output
             task, classes = task or known.task, known.classes if classes is None else classes
