@@ -128,7 +128,7 @@ def test_targets_of_every_kind_go_together(model, x):
     for name in ("timing", "occlusion", "lime"):
         found = explain(model, x, name, targets=[4, each, spread])
         same(found[4], explain(model, x, name, target=4))
-        same(found[each], explain(model, x, name, target=each))
+        same(found.at(1), explain(model, x, name, target=each))
         same(found[spread], explain(model, x, name, target=spread))
 
 
@@ -245,10 +245,10 @@ def test_the_whole_output_has_no_targets(model, x):
         ({"targets": [0, 5, 0]}, "targets= holds 0 twice: name each target once"),
         ({"targets": [0, None]}, r"targets= is \[0, None\]: list the targets"),
         ({"targets": [0, 12]}, "target 12 is out of range: the model has 12 outputs, 0 to 11"),
-        ({"targets": [0, True]}, "got a bool"),
+        ({"targets": [0, True]}, "must hold integers, got torch.bool"),
         (
             {"targets": [0, lambda out: out[:, 0]], "steps": 1},
-            "steps= cannot be combined with a function as target",
+            "steps= is for models with one output per time step",
         ),
     ],
 )

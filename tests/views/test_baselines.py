@@ -198,7 +198,7 @@ def test_the_default_has_a_background_where_there_is_one():
         ({"baselines": ["zero", "zero"]}, "at least two, each once"),
         ({"baselines": ["zero", "mean"]}, "each of baselines must be"),
         ({"metric": "auroc"}, "metric must be one that removes cells"),
-        ({"baselines": ["zero", "background"]}, "pass them as background="),
+        ({"baselines": ["zero", "background"]}, "background= of a call is for"),
         ({"baseline": "zero"}, "baseline= is what this function varies"),
         ({"targets": [0, 1]}, "pass target= instead of targets="),
     ],

@@ -154,7 +154,7 @@ def check_amount(value: Any, name: str) -> int | float:
     raise InputError(f"{name} must be a count of at least 1 or a share in (0, 1], got {brief(value)}.")
 
 
-def fitted(*, by_name: bool = False) -> Any:
+def learnt(*, by_name: bool = False) -> Any:
     """Declare a field that holds what a method learnt: no setting, and None before."""
     return field(default=None, metadata={"fitted": True}, repr=False, compare=False, kw_only=by_name)
 

@@ -327,7 +327,7 @@ def resolve_steps(
     count, time = len(lengths), raw.shape[1]
     if steps is None:
         return torch.arange(time) < lengths[:, None]
-    chosen = validation.check_numbers(steps, "steps").cpu()
+    chosen = torch.empty(0) if isinstance(steps, str) else validation.check_numbers(steps, "steps").cpu()
     if chosen.dtype != torch.bool or chosen.shape not in {(time,), (count, time)}:
         whole = not chosen.is_floating_point() and chosen.dtype != torch.bool and chosen.ndim < 2
         if not whole or chosen.numel() == 0 or bool(((chosen < 0) | (chosen >= time)).any()):

@@ -224,7 +224,7 @@ class Occlusion(CellReplacement):
 
     absolute: bool = settings.boolean(False)
     n_samples: int | None = settings.integer(None)
-    means: Inputs | None = settings.fitted()
+    means: Inputs | None = settings.learnt()
 
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer that replaces by the mean of training series at each step and channel."""
@@ -407,7 +407,7 @@ class AugmentedOcclusion(CellReplacement):
     n_samples: int = settings.integer(10)
     marginal: Marginal = settings.choice("per_time", Marginal)
     over: OcclusionScore = settings.choice("target", OcclusionScore)
-    rows: Tensor | None = settings.fitted()
+    rows: Tensor | None = settings.learnt()
 
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer that draws from these training series."""

@@ -289,7 +289,7 @@ class GradientShap(PathMethod):
 
     n_samples: int = settings.integer(50)
     noise: float = settings.real(0.0)
-    pool: Inputs | None = settings.fitted()
+    pool: Inputs | None = settings.learnt()
 
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer with these series, or inputs like those to explain, as the pool of baselines."""

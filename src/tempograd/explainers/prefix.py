@@ -390,7 +390,7 @@ class Fit(PrefixExplainer):
     epochs: int = settings.integer(300)
     patience: int | None = settings.integer(30, optional=True)
     fit_batch_size: int = settings.integer(100, least=2)
-    generator: Generator | None = settings.fitted()
+    generator: Generator | None = settings.learnt()
 
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer that has learnt the distribution of a step given the steps before it."""
@@ -616,7 +616,7 @@ class WinIT(PrefixExplainer):
     epochs: int = settings.integer(300)
     patience: int | None = settings.integer(30, optional=True)
     fit_batch_size: int = settings.integer(100, least=2)
-    source: Tensor | WindowGenerator | None = settings.fitted()
+    source: Tensor | WindowGenerator | None = settings.learnt()
 
     @classmethod
     def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:

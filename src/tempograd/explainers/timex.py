@@ -400,7 +400,7 @@ class MaskNetwork(Explainer):
     prior: float = settings.real(0.5, high=1.0, closed=(False, False))
     sparsity: float = settings.real(2.0)
     connection: float = settings.real(4.0)
-    network: Learnt | None = settings.fitted(by_name=True)
+    network: Learnt | None = settings.learnt(by_name=True)
 
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer whose mask generator has learnt from series like those the model was trained on.
