@@ -233,7 +233,7 @@ class SegmentSampler:
 
     def of(self, lengths: Tensor) -> Self:
         """Look up the settings of each series by its length, in a table."""
-        return self.rows(torch.searchsorted(self.lengths, lengths))
+        return self.rows(torch.searchsorted(self.lengths, lengths.to(self.lengths.device)))
 
     def rows(self, rows: Tensor) -> Self:
         """Return the sampler of some of the series."""
