@@ -48,6 +48,19 @@ def explained(**settings):
     return Linear(**settings)(linear(4, 2, classes=1), series(3, 4, 2), output="raw")
 
 
+@dataclass(frozen=True)
+class Careless(Linear):
+    """One whose differences are not one number per series."""
+
+    def attribute(self, ask):
+        return [estimate._replace(delta=estimate.values) for estimate in super().attribute(ask)]
+
+
+def test_what_a_method_from_elsewhere_returns_is_verified():
+    with pytest.raises(tg.TempogradError, match=r"delta must have shape \(3,\), got \(3, 4, 2\)"):
+        Careless()(linear(4, 2, classes=1), series(3, 4, 2), output="raw")
+
+
 UNCHECKED = "no sampling error; whether the gradient is that of the prediction is not known"
 SCHEMA_1 = {
     "complete": COMPLETE,
