@@ -151,6 +151,9 @@ def test_a_method_without_error_has_no_interval():
 
 def test_top_lists_the_strongest_observed_cells(explanation):
     top = explanation.top(5)
+    assert [part is getattr(top, name) for part, name in zip(top, ("time", "channel", "values"), strict=True)] == [
+        True
+    ] * 3
     for i in range(4):
         cells = [
             (abs(float(explanation.values[i, t, d])), t, d)

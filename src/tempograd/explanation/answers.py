@@ -1,6 +1,6 @@
 """What an explanation answers with: its strongest cells, and sums over blocks of steps, which print themselves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,9 @@ class Top:
     series: Sequence[object] = ()
     times: Times | None = None
     channels: Sequence[str] | None = None
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter((self.time, self.channel, self.values))
 
     def __repr__(self) -> str:
         """Write one line per series, the first few of them, with the names that people know."""
