@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
+from torch import nn
 
 import tempograd as tg
 from tempograd.core.errors import DataError, Finding, arg
@@ -150,6 +151,20 @@ def test_the_question_comes_back_as_it_was_asked(case, tmp_path):
         assert found[[3, 1]].question.target.tolist() == [1, 0]
     if case == "an array":
         assert torch.equal(found[[3, 1]].question.baseline, X.flip(0)[[3, 1]])
+
+
+def test_the_baseline_of_several_inputs_can_be_asked_for_again(tmp_path):
+    class Two(nn.Module):
+        def forward(self, past, age):
+            return torch.stack([(past.sum((1, 2)) + age[:, 0]).square(), past[:, 0, 0] * age[:, 0]], 1)
+
+    inputs = {"past": X, "age": X[:, 0, :1]}
+    asked = {"past": X[:1] - 1, "age": 0.5}
+    found = tg.explain(Two(), inputs, "integrated_gradients", n_steps=3, baseline=asked, target=0)
+    loaded = tg.Explanation.load(found.save(tmp_path / "e"))
+    baseline = loaded.question.baseline
+    again = tg.explain(Two(), loaded.series, "integrated_gradients", n_steps=3, baseline=baseline, target=0)
+    assert torch.equal(again.values, found.values)
 
 
 def test_steps_functions_and_backgrounds(tmp_path):

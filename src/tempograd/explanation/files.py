@@ -156,7 +156,8 @@ def _argument(plain: Any, content: FieldValues) -> Any:
         case {"parts": [*parts]}:
             return tuple(parts)
         case {"own": "target" | "steps" | "baseline" as name} if isinstance(content[name], Tensor):
-            return content[name]
+            packing = content["call"].packing if name == "baseline" and "call" in content else None
+            return content[name] if packing is None else packing.unpack(content[name])
         case {"words": str(words), "spec": spec}:
             return printable(words) if spec is None else from_spec(decoded(spec, dict))
         case {}:
