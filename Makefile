@@ -10,9 +10,13 @@ endif
 BIN := .venv/$(SCRIPTS)
 LOWEST := .venv-lowest/$(SCRIPTS)/python
 AXE := axe-core@4.14.0  # the accessibility checks, a test's tool that no user gets
+UPLOT := uplot@1.6.32  # draws the lines and axes of a report
+VENDOR := src/tempograd/html_report/vendor
 MODELS := huggingface forecasters lightning tsai estimators  # libraries that can be installed together
 WORKERS ?= auto  # processes of the tests, by default one for each core
 FUZZ ?= 30000  # calls of make fuzz
+# the browser test of every change
+PAGE := $(or $(wildcard tests/browser/test_demo_page.py),tests/browser/test_opening.py -k "every_view_is_drawn and classifier and laptop")
 GPU := tests/gpu tests/metrics/test_removal.py tests/models/test_networks.py
 DRAWN := tests/core/test_rng.py tests/core/test_stats.py tests/engine tests/explainers tests/metrics tests/models
 CONSTRAINTS ?= constraints.txt
@@ -23,17 +27,23 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 PIP := $(BIN)/python $(INSTALL)
 
-.PHONY: demo test test-paper test-gpu test-lowest snapshots fuzz lock test-seed test-draws test-many-draws test-slow test-browser report-pictures
-.PHONY: models $(MODELS:%=models-%) lint docs dist wheel bench bench-pages bench-report tables missing keep clean
+.PHONY: demo test test-paper test-all test-slow test-gpu test-lowest snapshots fuzz lock test-draws test-many-draws test-page test-browser
+.PHONY: report-pictures vendor models $(MODELS:%=models-%) lint docs dist wheel bench bench-pages bench-report tables missing keep clean
 
 demo: .venv/core  # TIMING's report first, in demo/report.html; the other methods join it; Ctrl-C keeps what is there
 	$(BIN)/tempograd demo --out demo
 
-test: .venv/test  # of the library
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+test: .venv/test  # of the library, five minutes on two slow cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 test-paper: .venv/test  # of the paper's reproduction: data sets, runner, tables, the kept results
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal reproduction
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal reproduction
+
+test-all: test test-paper test-slow fuzz test-browser test-draws test-lowest  # weekly and before a release: hours
+
+test-slow: .venv/others  # other libraries' models, Ray, studies in perf, wider grids, many examples of properties
+	$(BIN)/python -m pytest -m slow src tests reproduction
+	TEMPOGRAD_EXAMPLES=many $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal tests/properties
 
 snapshots: .venv/test  # sentences and pictures that tests compare with, written anew: read and look at every difference
 	$(BIN)/python -m pytest --renew tests reproduction
@@ -42,14 +52,11 @@ test-lowest: .venv-lowest/test  # both with the lowest versions that pyproject.t
 	$(LOWEST) -m pytest --numprocesses $(WORKERS) --dist worksteal
 	$(LOWEST) -m pytest --numprocesses $(WORKERS) --dist worksteal reproduction
 
-fuzz: .venv/test  # many more calls than make test makes, over several seeds: about a quarter of an hour on two cores
+fuzz: .venv/test  # half-right calls, files and commands over several seeds: about a quarter of an hour on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.many --calls $(FUZZ)
 
 lock: .venv/test  # scores and tables of the commit before the new layout and of this tree, bit for bit
 	$(BIN)/python tests/lock/compare.py --tables
-
-test-seed: .venv/test  # one case of test-draws: another seed, other rounding, two threads
-	TEMPOGRAD_TEST_SEED=1 $(BIN)/python -m pytest tests/explainers/test_contract.py -k "ignore or beats or numbers"
 
 test-draws: .venv/test  # what is learnt or drawn, with other seeds and other rounding, with one thread and with two
 	TEMPOGRAD_TEST_SEED=2 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(DRAWN)
@@ -66,12 +73,11 @@ test-gpu: $(if $(GIVEN),,.venv/test)
 	$(ON_GPU) -c "import torch; assert torch.cuda.is_available(), 'torch finds no GPU'"
 	$(ON_GPU) -m pytest -m gpu $(GPU)
 
-test-browser: .venv/browser
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m browser tests/browser
+test-page: .venv/browser  # one report, opened and clicked through
+	$(BIN)/python -m pytest -m browser $(PAGE)
 
-test-slow: .venv/others  # models of other libraries, what else takes long, many more examples of properties; once per change
-	$(BIN)/python -m pytest -m slow src tests reproduction
-	TEMPOGRAD_EXAMPLES=many $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal tests/properties
+test-browser: .venv/browser  # every report in Chromium
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m browser tests/browser
 
 models: $(MODELS:%=models-%) .venv/core  # models of other libraries in three lines each, and docs/models.md; an environment for each group
 	$(BIN)/python -m tests.other_libraries.models_page
@@ -81,6 +87,14 @@ $(MODELS:%=models-%): models-%: .venv-models/%/installed
 
 report-pictures: demo .venv/browser  # of the demo's report, for the documentation
 	$(BIN)/python -m tests.browser.pictures demo/report.html docs/pictures
+
+vendor:  # the chart library of the report, in the version named above, with its licence
+	mkdir -p .venv
+	npm pack --silent --pack-destination .venv $(UPLOT)
+	tar -xzf .venv/uplot-*.tgz -C .venv
+	cp .venv/package/dist/uPlot.iife.min.js .venv/package/dist/uPlot.min.css $(VENDOR)
+	cp .venv/package/LICENSE $(VENDOR)/uPlot.LICENSE.txt
+	rm -r .venv/package .venv/uplot-*.tgz
 
 lint: .venv/lint
 	$(BIN)/ruff check .

@@ -25,7 +25,7 @@ from tests.helpers.models import Recurrent  # noqa: E402
 collect_ignore_glob = ["tests/plugin_package/*"]  # a package of somebody else's, which a test installs
 
 # the same examples on every machine and every day; make test-slow asks for many more of them
-for name, count in (("few", 10), ("many", 100)) if settings else ():
+for name, count in (("few", 20), ("many", 200)) if settings else ():
     settings.register_profile(
         name,
         max_examples=count,
@@ -36,7 +36,7 @@ for name, count in (("few", 10), ("many", 100)) if settings else ():
     )
 if settings:
     settings.load_profile(os.environ.get("TEMPOGRAD_EXAMPLES", "few"))
-pytest_plugins = ("pytester", "tests.helpers.snapshots")  # the first for tests of the second
+pytest_plugins = ("tests.helpers.snapshots",)
 torch.set_num_threads(1)  # the models are small, and a busy machine slows two threads down
 if other_draws.OFFSET:
     other_draws.change()

@@ -37,16 +37,15 @@ tg.plots.compare(maps, 0)
 tg.plots.removal(model, maps)
 
 # %%
-# In numbers:
+# In numbers. The best of a column has a star, and what a paired test does not tell
+# from it a dagger; ``to_latex()`` writes the table for a paper.
 
 metrics = ["cpd", "cpp", "auroc"]
 scores = {
     name: tg.evaluate(model, exp, metrics=metrics, truth=test.truth)
     for name, exp in maps.items()
 }
-for name, score in scores.items():
-    cpd, cpp, auroc = (score[metric].mean() for metric in metrics)
-    print(f"{name:21} CPD {cpd:.3f}  CPP {cpp:.4f}  AUROC {auroc:.3f}")
+tg.table(scores)
 
 # %%
 # And the differences to TIMING on the same series. An interval that holds 0 says

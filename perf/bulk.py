@@ -138,7 +138,12 @@ def files_to_files(setting: Setting, model: nn.Module, source: Path, engine: str
     with tempfile.TemporaryDirectory() as folder, clock.on_ray() if options else clock.here():
         shape = (setting.steps, setting.channels)
         run = tg.explain_dataset(
-            model, source, folder, shape=shape, fragment=GROUP, keep=["day"], n_samples=setting.points, **options
+            model,
+            tg.Source(source, shape=shape, keep=("day",)),
+            folder,
+            fragment=GROUP,
+            n_samples=setting.points,
+            **options,
         )
         if len(run) != setting.series:
             raise RuntimeError(f"{len(run)} of {setting.series} series were explained.")
@@ -190,7 +195,7 @@ def query(series: int, rounds: int) -> Figures:
         source, out = Path(folder) / "in.parquet", Path(folder) / "out"
         write_series(source, series, setting.steps, setting.channels)
         shape = (setting.steps, setting.channels)
-        run = tg.explain_dataset(model, source, out, shape=shape, keep=["day"], n_samples=10)
+        run = tg.explain_dataset(model, tg.Source(source, shape=shape, keep=("day",)), out, n_samples=10)
         size = sum(path.stat().st_size for path in run.files)
         taken = []
         for _ in range(rounds + 1):
@@ -278,9 +283,8 @@ def whole(setting: Setting, part: int, fragment: int, cells: str) -> Figures:
         with stages.measured():
             run = tg.explain_dataset(
                 model,
-                source,
+                tg.Source(source, shape=(setting.steps, setting.channels)),
                 Path(folder) / "out",
-                shape=(setting.steps, setting.channels),
                 fragment=fragment,
                 cells=cells,  # type: ignore[arg-type]
                 n_samples=setting.points,

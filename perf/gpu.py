@@ -142,7 +142,7 @@ def against_bare(name: str, x: Tensor, sizes: Sizes, explainer: tg.Timing) -> di
 
 def single(name: str, x: Tensor, repeats: int) -> dict[str, float]:
     """One series per call: the same id again and again, and one never seen before."""
-    ids, explainer = iter(range(10**6, 10**7)), tg.Timing(50, *SETTING)
+    ids, explainer = iter(range(10**6, 10**7)), tg.Timing(50, None, *SETTING)
     model = ready(tg.models.build(name, x.shape[2], 2).to(x.device))
     found = side_by_side(lambda: explainer(model, x), lambda: bare(model, x, 50, 50), 4 * repeats)
     fresh = [seconds(lambda: explainer(model, tg.Series(x, ids=[next(ids)]))) for _ in range(4 * repeats)]
@@ -151,7 +151,7 @@ def single(name: str, x: Tensor, repeats: int) -> dict[str, float]:
 
 def against_released(model: nn.Module, x: Tensor, repeats: int) -> dict[str, dict[str, float]]:
     """Compare with the released structure: batches of 30, and one series."""
-    explainer, part = tg.Timing(50, *SETTING), x[:240]
+    explainer, part = tg.Timing(50, None, *SETTING), x[:240]
 
     def theirs() -> None:
         for rows in part.split(30):
@@ -191,7 +191,10 @@ def against_captum(x: Tensor, sizes: Sizes) -> dict[str, Any]:
         trials = {internal: seconds(lambda internal=internal: theirs(internal)) for internal in sizes.internal}
         best = min(trials, key=trials.__getitem__)
         memory = peak(lambda best=best: theirs(best))
-        for name, explainer in (("ig", tg.IntegratedGradients(points)), ("timing", tg.Timing(points, *SETTING))):
+        for name, explainer in (
+            ("ig", tg.IntegratedGradients(points)),
+            ("timing", tg.Timing(points, None, *SETTING)),
+        ):
             results[f"{name}_{points}"] = {
                 "calls_of_32": side_by_side(
                     lambda explainer=explainer: [explainer(model, rows) for rows in few.split(32)],
@@ -223,7 +226,7 @@ def removal(model: nn.Module, x: Tensor, repeats: int) -> dict[str, float]:
 
 def host(model: nn.Module, x: Tensor, repeats: int) -> dict[str, float]:
     """Series that live on the host against the same on the device."""
-    explainer, there = tg.Timing(50, *SETTING), x.cpu()
+    explainer, there = tg.Timing(50, None, *SETTING), x.cpu()
     return side_by_side(lambda: explainer(model, there), lambda: explainer(model, x), repeats)
 
 
@@ -238,16 +241,16 @@ def mapped(model: nn.Module, shape: tuple[int, int], counts: tuple[int, ...]) ->
                 array[start : start + len(rows)] = rows[: count - start]
             array.flush()
             series = np.load(path, mmap_mode="r")
-            tg.Timing(50, *SETTING)(model, series[: len(rows)])
+            tg.Timing(50, None, *SETTING)(model, series[: len(rows)])
             start = time.perf_counter()
-            found[f"{count}_gb"] = peak(lambda series=series: tg.Timing(50, *SETTING)(model, series))
+            found[f"{count}_gb"] = peak(lambda series=series: tg.Timing(50, None, *SETTING)(model, series))
             found[f"{count}_s"] = time.perf_counter() - start
     return found
 
 
 def precisions(name: str, x: Tensor, repeats: int) -> dict[str, dict[str, float]]:
     """Time of the options, and the error of their maps against float64 with the same draws."""
-    explainer, results = tg.Timing(50, *SETTING), {}
+    explainer, results = tg.Timing(50, None, *SETTING), {}
     model = ready(tg.models.build(name, x.shape[2], 2).to(x.device))
     truth = explainer(tg.models.build(name, x.shape[2], 2).double().to(x.device), x.double()).values
     for precision in ("full", "tf32", "bf16"):
@@ -269,7 +272,7 @@ def main() -> None:
     model = tg.models.build("gru", 32, 2).to(device).eval()
     models = ("gru", "cnn", "transformer")
     parts: dict[str, Callable[[], Any]] = {
-        "bare": lambda: {name: against_bare(name, x, sizes, tg.Timing(50, *SETTING)) for name in models},
+        "bare": lambda: {name: against_bare(name, x, sizes, tg.Timing(50, None, *SETTING)) for name in models},
         "long_bare": lambda: {name: against_bare(name, long, sizes, tg.Timing(50)) for name in models},
         "single": lambda: {name: single(name, x[:1], sizes.repeats) for name in models},
         "released": lambda: against_released(model, x, sizes.repeats),

@@ -103,7 +103,7 @@ def main() -> None:
     rows: dict[str, list[Figures]] = {name: [] for name in WAYS}
     for held in draw(args.drawn, args.device):
         steps, channels = held.x.shape[1:]
-        law = tg.Timing(50, *(held.law or ())).segment_settings(steps, channels, steps)
+        law = tg.Timing(50, None, *(held.law or ())).segment_settings(steps, channels, steps)
         truth, noise = converged(held, (law.count, law.low, law.high), args.masks)
         for name, options in WAYS.items():
             figures = judge(explain(held, args.seeds, options), truth)

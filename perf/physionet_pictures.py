@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 import tempograd as tg
 from tempograd import plots
+from tempograd.views.channels import ChannelEffects, channel_effects
 from tempograd_paper import figures
 from tempograd_paper.runner.execute import model_quality
 from tempograd_paper.runner.reading import load_plan
@@ -40,12 +41,14 @@ def cases(risk: Tensor, y: Tensor) -> list[int]:
     return found
 
 
-def numbers(record: plots.ChannelImportanceRecord) -> list[dict[str, object]]:
-    columns = ("signed_mean", "signed_error", "absolute_mean", "absolute_error", "present")
-    values = zip(*(getattr(record, name).tolist() for name in columns), strict=True)
+def numbers(effects: ChannelEffects, by: str) -> list[dict[str, object]]:
+    """Return the effects of all parameters, the strongest first."""
+    columns = {"signed_mean": effects.push, "signed_half": effects.push_half}
+    columns |= {"absolute_mean": effects.size, "absolute_half": effects.size_half, "present": effects.present}
+    order = (-(effects.push if by == "signed" else effects.size)).argsort(kind="stable")
     return [
-        {"channel": channel} | {name: float(f"{value:.4g}") for name, value in zip(columns, row, strict=True)}
-        for channel, row in zip(record.channels, values, strict=True)
+        {"channel": effects.names[d]} | {name: float(f"{part[d]:.4g}") for name, part in columns.items()}
+        for d in order
     ]
 
 
@@ -53,10 +56,7 @@ def picture_drivers(found: tg.Explanation, rows: Tensor, what: str, out: Path) -
     """Draw the drivers per stay and per value, and return the numbers of all parameters."""
     kept: dict[str, object] = {}
     for per, by, unit in (("series", "absolute", "per stay"), ("value", "signed", "per measured value")):
-        record = plots.channel_importance_record(
-            found, 1, rows=rows, per=per, by=by, channels=len(found.channels or ())
-        )
-        kept[per] = numbers(record)
+        kept[per] = numbers(channel_effects(found, 1, rows=rows, per=per), by)
         picture = plots.channel_importance(
             found, 1, rows=rows, per=per, by=by, title=f"What drives predicted deaths, {unit}  ·  {what}"
         )

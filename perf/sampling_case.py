@@ -87,7 +87,7 @@ def case(
         ask = Ask.create(model, x, Question(**call), mask=mask)
         block = ask.with_target(ask.block(slice(0, len(x))))
         clean = ask.scores(block.x[:, None], block)[:, 0]
-        explainer = Timing(50, *setting, anchored=0.5)
+        explainer = Timing(50, None, *setting, anchored=0.5)
         time, channels = x.shape[1:]
         by_length = {
             length: explainer.segment_settings(length, channels, time)

@@ -10,9 +10,17 @@ from torch import Tensor
 from sampling_case import Case, Points
 from sampling_estimates import ratio
 from tempograd.core.rng import FAR, bits, fold_in, split
-from tempograd.sampling.segments import sample_masks
+from tempograd.sampling.segments import SegmentSampler, paint, placement_bits, sample_segments
 
 FULL = 1 << 32
+
+
+def sample_masks(
+    streams: Tensor, sampler: SegmentSampler, anchor: Tensor | None = None, *, base: Tensor | None = None
+) -> Tensor:
+    """Draw masks from the words of a design, by default independent ones of the streams."""
+    base = placement_bits(streams, sampler) if base is None else base
+    return paint(sample_segments(base, sampler, streams, anchor), sampler)
 
 
 def positions(case: Case, points: int, kind: str, use: int = 0) -> Tensor:

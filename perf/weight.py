@@ -24,7 +24,16 @@ from pathlib import Path
 FORMAT = "ruff format --isolated --quiet --line-length 115 --target-version py311"
 CORE = {"core", "engine", "sampling", "explainers", "explanation", "targets.py", "captum.py", "adapters.py"}
 CORE |= {"typing.py", "_utils", "errors.py", "data/base.py"}  # the last three: core before it was a room
-DOORS = ("plot", "show", "blocks", "_sentence", "_repr_html_")  # methods by which results are drawn and described
+DOORS = (
+    "of",
+    "plot",
+    "show",
+    "blocks",
+    "_sentence",
+    "_repr_html_",
+    "read",
+    "fragments",
+)  # methods that make, draw and describe results, or bring what they need
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 COLUMNS = ("files", "code", "statements", "not docstrings")
 Weight = tuple[int, int, int, int]

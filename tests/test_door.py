@@ -92,8 +92,6 @@ def test_help_and_version_load_little():
             "tempograd.core.progress",
             "tempograd.core.registry",
             "tempograd.cli",
-            "tempograd.cli.colour",
-            "tempograd.cli.holding",
             "tempograd.core.errors",
             "tempograd.version",
         }

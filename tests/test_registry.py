@@ -200,7 +200,7 @@ def test_programs_say_it_in_one_line_and_go_on(install, commands, monkeypatch, c
     printed = capsys.readouterr()
     assert printed.err == f"tempograd: warning: {said.format('explainer', 'flat')}\n"
     assert "\ntiming " in printed.out
-    assert main(["dance"]) == 1
+    assert main(["dance"]) == 5
     assert capsys.readouterr().err == f"tempograd: {said.format('command', 'dance')}\n"
 
 
@@ -213,7 +213,7 @@ def test_whatever_a_package_does_when_it_is_imported(end, install, tools):
 
 def test_a_command_that_cannot_say_its_arguments(install, commands, capsys):
     install("broken", "def add(commands): commands.dance()", [("tempograd.commands", "dance", "broken:add")])
-    assert main(["dance"]) == 1
+    assert main(["dance"]) == 5
     assert capsys.readouterr().err == (
         "tempograd: The command 'dance' of the package broken cannot be added: AttributeError: "
         "'_SubParsersAction' object has no attribute 'dance'\n"
@@ -248,7 +248,7 @@ def test_a_command_that_two_packages_offer(install, commands, capsys):
     for name in ("second", "other"):
         install(name, METHOD, [("tempograd.commands", "dance", f"{name}:add_dance")])
     assert lines_of_help(capsys)["dance"] == "offered by several packages: other, second"
-    assert main(["dance"]) == 1
+    assert main(["dance"]) == 5
     assert "The packages other, second each offer a command called 'dance'" in capsys.readouterr().err
 
 

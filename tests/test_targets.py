@@ -19,7 +19,7 @@ def integrated(model, target, x=X, **options):
 @pytest.mark.parametrize(
     ("target", "expected", "text"),
     [
-        (targets.mean(), HORIZON.mean((1, 2)), "the mean over the whole forecast"),
+        (targets.mean(), HORIZON.mean((1, 2)), "the mean over all outputs"),
         (targets.mean(variable=2), HORIZON[:, :, 2].mean(1), "the mean over the whole forecast of variable 2"),
         (targets.mean([0, 3]), HORIZON[:, [0, 3]].mean((1, 2)), "the mean over steps 0, 3"),
         (targets.mean(3, 1), HORIZON[:, 3, 1], "the mean over step 3 of variable 1"),

@@ -61,7 +61,7 @@ COLUMNS = 88  # of the terminal whose help is shown
 def pages() -> dict[str, str]:
     """Return the text of every generated page by its path below ``reference/generated``."""
     found = {"commands.rst": _commands(), "plots.rst": _plots()}
-    found |= {f"plots/{name}.rst": _plot(name) for name in _pictures()}
+    found |= {f"plots/{name}.rst": _plot(name) for name in tempograd.plots.__all__}
     for kind in REGISTRIES:
         found[f"{kind}.rst"] = _table(kind)
         found |= {f"{kind}/{entry['name']}.rst": _entry(kind, entry["name"]) for entry in describe(kind)}
@@ -125,39 +125,34 @@ def _path(thing: Any) -> str:
     return f"{thing.__module__}.{thing.__qualname__}"
 
 
-def _pictures() -> list[str]:
-    """Return the names of the pictures: for each there is a function that computes and one that draws."""
-    names = tempograd.plots.__all__
-    return [name for name in names if f"draw_{name}" in names]
-
-
 def _plots() -> str:
     """Return a page with one row per picture."""
-    found = {name: first_sentence(inspect.getdoc(getattr(tempograd.plots, name)) or "") for name in _pictures()}
+    found = {
+        name: first_sentence(inspect.getdoc(getattr(tempograd.plots, name)) or "")
+        for name in tempograd.plots.__all__
+    }
     rows = [
         ["name", "what it draws"],
         *([f":doc:`{name} <plots/{name}>`", about] for name, about in found.items()),
     ]
     lead = (
-        "Each picture is a small record of plain numbers and a drawing of it: ``tg.plots.series`` computes and "
-        "draws, ``tg.plots.series_record`` only computes, ``tg.plots.draw_series`` only draws. They need "
+        "Each picture is a matplotlib figure. All take ``title=``, ``width=`` (inches, ``column`` or ``text``) "
+        "and ``ax=``, a place in a figure of yours. Fonts and sizes of letters are those of "
+        "``matplotlib.rcParams`` where you changed them, and a PDF embeds them as outlines (Type 42). They need "
         "``pip install 'tempograd[plots]'``."
     )
     return _listing("Plots", lead, rows, [f"plots/{name}" for name in found])
 
 
 def _plot(name: str) -> str:
-    mine = [part for part in tempograd.plots.__all__ if part.startswith(f"{name}_") and part.islower()]
-    parts = (name, *mine, f"draw_{name}")
-    return _title(name) + "".join(f".. autofunction:: tempograd.plots.{part}\n\n" for part in parts)
+    return f"{_title(name)}.. autofunction:: tempograd.plots.{name}\n\n"
 
 
 def _commands() -> str:
     """Return a page with the help of every command."""
-    parts = [_title("Commands"), "The same texts as ``tempograd COMMAND --help-all``.\n\n"]
+    parts = [_title("Commands"), "The same texts as ``tempograd COMMAND --help``.\n\n"]
     with mock.patch.dict(os.environ, {"COLUMNS": str(COLUMNS)}):
         for name, parser in _parsers():
-            parser.everything = True  # type: ignore[attr-defined]  # of our parsers
             text = parser.format_help().replace("\n", "\n   ")
             parts.append(f"{_title(name, '-')}.. code-block:: text\n\n   {text.rstrip()}\n\n")
     return "".join(parts)

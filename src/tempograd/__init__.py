@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
     from tempograd.core.errors import TempogradError, TempogradWarning
     from tempograd.core.estimate import GradientCheck
     from tempograd.core.question import Question
-    from tempograd.data import DATASETS, Dataset, Series, load_dataset, read_series
+    from tempograd.data import DATASETS, Dataset, Series, Source, load_dataset, read_series
     from tempograd.engine import Predictor
     from tempograd.explainers import (
         EXPLAINERS,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
     )
     from tempograd.explanation import Blocks, Explanation, Explanations, InputExplanation, concat
     from tempograd.html_report import report
-    from tempograd.metrics import METRICS, Metric, compare, evaluate, removal_curve, summarise
+    from tempograd.metrics import METRICS, Metric, compare, evaluate, removal_curve, summarise, table
     from tempograd.models import MODELS, accuracy, load_model, save_model, train
     from tempograd.tuning import Ranking, Tuning, load_settings, rank, tune
     from tempograd.views.baselines import BaselineComparison, compare_baselines
@@ -81,6 +81,7 @@ __all__ = [
     "Ranking",
     "Run",
     "Series",
+    "Source",
     "TempogradError",
     "TempogradWarning",
     "TimeX",
@@ -109,6 +110,7 @@ __all__ = [
     "report",
     "save_model",
     "summarise",
+    "table",
     "targets",
     "train",
     "tune",
@@ -120,7 +122,7 @@ _HOMES = {
     for home, names in {
         "bulk": ("Run", "explain_dataset", "open_run"),
         "core.question": ("Question",),
-        "data": ("DATASETS", "Dataset", "Series", "load_dataset", "read_series"),
+        "data": ("DATASETS", "Dataset", "Series", "Source", "load_dataset", "read_series"),
         "core.errors": ("TempogradError", "TempogradWarning"),
         "core.estimate": ("GradientCheck",),
         "engine": ("Predictor",),
@@ -148,7 +150,7 @@ _HOMES = {
         ),
         "explanation": ("Blocks", "Explanation", "Explanations", "InputExplanation", "concat"),
         "html_report": ("report",),
-        "metrics": ("METRICS", "Metric", "compare", "evaluate", "removal_curve", "summarise"),
+        "metrics": ("METRICS", "Metric", "compare", "evaluate", "removal_curve", "summarise", "table"),
         "models": ("MODELS", "accuracy", "load_model", "save_model", "train"),
         "tuning": ("Ranking", "Tuning", "load_settings", "rank", "tune"),
         "views.baselines": ("BaselineComparison", "compare_baselines"),

@@ -26,7 +26,7 @@ from tempograd.core.question import Function, Question
 from tempograd.engine import Ask, Block, Call, frozen
 from tempograd.engine.ask import AskProgress
 from tempograd.engine.model import mutable_if_needed
-from tempograd.engine.predictor import Adapted, as_model, numbers_of, require_torch
+from tempograd.engine.predictor import Adapted, as_model, numbers_of
 from tempograd.explainers.timing import draw_whole
 from tempograd.sampling.integration import GradientPath, Integral
 from tempograd.sampling.segments import warn_of_rare_cells
@@ -108,12 +108,11 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
         seed: int = 0,
     ) -> None:
         validation.check_model(forward_func, "forward_func")
-        require_torch(as_model(forward_func))
-        super().__init__(forward_func)
+        super().__init__(as_model(forward_func))
         self.method = explainers.Timing(
             held=held, segments=segments, min_length=min_length, max_length=max_length, anchored=anchored
         )
-        self.seed = validation.check_seed(seed)
+        self.seed = validation.check_int(seed, "seed")
 
     @property
     def multiplies_by_inputs(self) -> bool:
@@ -176,16 +175,17 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
         method = replace(self.method, n_samples=validation.check_int(n_steps, "n_steps", 1))
         scored = _Scored(tensors, _target_of(target, len(tensors[0])), additional_forward_args)
         with frozen(self.forward_func):
+            x = _joined(tensors)
             ask = Ask.create(
                 Adapted(self.forward_func, scored),
-                _joined(tensors),
+                x,
                 Question(target=0, output="raw", baseline=_joined(starts)),
                 seed=self.seed,
                 batch_size=internal_batch_size,
                 call=Call(fixed=()),  # which says that rows matter
                 progress=AskProgress(fits=True),  # the model fails with its own words
+                where=(x.device, x.dtype),  # the inputs go to the model as they are
             )
-            ask = replace(ask, device=ask.x.device, dtype=ask.x.dtype)  # the inputs go to the model as they are
             scores = _cut(mutable_if_needed(lambda: _values(ask, method, _paths(ask, method, tensors))), tensors)
             attributions: Attributions = scores[0] if single else scores
             if not return_convergence_delta:
@@ -213,24 +213,17 @@ class _Scored:
             for part in (() if self.extra is None else more)
         ]
         outputs = numbers_of(model(*parts, *extra), parts[0])
-        return self._select(outputs[:, None] if outputs.ndim == 1 else outputs, rows)
-
-    def _select(self, outputs: Tensor, rows: Tensor) -> Tensor:
-        """Return the selected output of each row, (rows,)."""
-        shape = tuple(outputs.shape[1:])
-        if self.target is None and outputs[0].numel() == 1:
+        outputs, target = outputs[:, None] if outputs.ndim == 1 else outputs, self.target
+        if target is None and outputs[0].numel() == 1:
             return outputs.flatten()
-        if self.target is None or self.target.shape[1] != len(shape):
+        sizes = torch.tensor(outputs.shape[1:])
+        if target is None or target.shape[1] != len(sizes) or ((target < -sizes) | (target >= sizes)).any():
             raise InputError(
-                f"The model returns {shape} numbers for each row: pass target= with one index for each axis."
+                f"The model returns {tuple(sizes.tolist())} numbers for each row: pass target= with one index per "
+                "axis."
             )
-        sizes = torch.tensor(shape)
-        outside = ((self.target < -sizes) | (self.target >= sizes)).any(1)
-        if bool(outside.any()):
-            first = self.target[outside][0].tolist()
-            raise InputError(f"target {first} is out of range: the model returns {shape} numbers for each row.")
         places = torch.arange(len(outputs), device=outputs.device)
-        return outputs[(places, *self.target.to(outputs.device)[rows].unbind(1))]
+        return outputs[(places, *target.to(outputs.device)[rows].unbind(1))]
 
 
 def _paths(ask: Ask, method: explainers.Timing, inputs: tuple[Tensor, ...]) -> Paths:
@@ -244,7 +237,7 @@ def _paths(ask: Ask, method: explainers.Timing, inputs: tuple[Tensor, ...]) -> P
             by_length.setdefault(x.shape[1], []).append(place)
     depths = {time: [inputs[place].shape[2] for place in places] for time, places in by_length.items()}
     settings = {time: method.segment_settings(time, sum(depth), time) for time, depth in depths.items()}
-    warn_of_rare_cells(list(settings.values()), method.schedule.points)
+    warn_of_rare_cells(list(settings.values()), sum(method.schedule.stages))
 
     def path(block: Block, stage: int) -> GradientPath:
         shape = len(block.x), method.schedule.stages[stage]
@@ -271,7 +264,7 @@ def _values(ask: Ask, method: explainers.Timing, path: Paths) -> Tensor:
         integral.run(rows, min(size, ask.batch_size or size), ask.with_target(ask.block(rows)))
 
     # at least two per series, so that the few series that the schedule may add stay below the size
-    integral.batching.run(len(ask.x), max(2, method.schedule.together), work, f"explain with {method.name}")
+    integral.batching.run(len(ask.x), max(2, integral.together), work, f"explain with {method.name}")
     values = integral.estimates()[0].values
     ask.verify(values)
     return values
@@ -291,18 +284,15 @@ def _cut(cells: Tensor, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 def _inputs_of(inputs: Any) -> tuple[Tensor, ...]:
     """Return the inputs as a tuple of finite tensors with the same rows, a series among them."""
     given = inputs if isinstance(inputs, tuple) else (inputs,)
-    tensors = [validation.as_tensor(x, "inputs") if isinstance(x, Tensor) else x for x in given]
-    for number, x in enumerate(tensors):
-        real = isinstance(x, Tensor) and x.is_floating_point() and x.ndim > 0 and x.numel() > 0
-        if not real or len(x) != len(tensors[0]) or not bool(x.isfinite().all()):
-            raise InputError(
-                "inputs must be a tensor or a tuple of them, finite floating-point numbers for the same rows, "
-                f"input {number} is {brief(x)}: what is not to be explained goes into additional_forward_args."
-            )
-    if not any(x.ndim == 3 for x in tensors):
-        shapes = ", ".join(str(tuple(x.shape)) for x in tensors)
-        raise InputError(f"TIMING needs an input of shape (batch, time, channel), got {shapes or 'no input'}.")
-    return tuple(tensors)
+    tensors = tuple(validation.as_tensor(x, "inputs") for x in given if isinstance(x, Tensor))
+    real = [x for x in tensors if x.is_floating_point() and x.ndim and x.numel() and bool(x.isfinite().all())]
+    if len(real) < len(given) or len(set(map(len, real))) != 1 or not any(x.ndim == 3 for x in real):
+        kinds = ", ".join(brief(x) if isinstance(x, Tensor) else type(x).__name__ for x in given)
+        raise InputError(
+            "inputs must be a finite floating-point tensor or a tuple of them with the same rows, at least one of "
+            f"them (batch, time, channel), got {kinds}: other arguments go into additional_forward_args."
+        )
+    return tensors
 
 
 def _baselines_of(baselines: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -26,16 +26,7 @@ from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError, UnknownNameError, arg, brief
 from tempograd.typing import Picker
 
-__all__ = [
-    "TargetScore",
-    "difference",
-    "from_spec",
-    "in_words",
-    "mean",
-    "quantile_spread",
-    "reconstruction",
-    "total",
-]
+__all__ = ["TargetScore", "difference", "mean", "quantile_spread", "reconstruction", "total"]
 
 Address = int | tuple[int, ...]
 Span = tuple[int | None, int | None, int | None]  # of a slice
@@ -83,7 +74,7 @@ class _Mean(TargetScore):
 
     @property
     def text(self) -> str:
-        where = "the whole forecast"
+        where = "all outputs" if self.variable is None else "the whole forecast"
         if self.span is not None:
             first, stop, step = self.span[0] or 0, self.span[1], self.span[2] or 1
             where = f"the steps from {first} on" if stop is None else f"steps {first} to {stop - 1}"
@@ -294,7 +285,7 @@ def in_words(picker: Picker) -> str:
     Examples
     --------
     >>> in_words(mean()), in_words(lambda output: output[:, 0])
-    ('the mean over the whole forecast', 'a score of your own')
+    ('the mean over all outputs', 'a score of your own')
     """
     if isinstance(picker, TargetScore):
         return picker.text

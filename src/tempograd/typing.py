@@ -138,6 +138,8 @@ class SeriesPlotOptions(TypedDict, total=False):
     channels: Channels | None
     classes: Sequence[str] | None
     title: str | None
+    width: Literal["column", "text"] | float | None
+    ax: Any
 
 
 class DescribeOptions(TypedDict, total=False):

@@ -42,9 +42,9 @@ def test_the_legend_explains_the_marks_that_occur(visit, name, has, lacks):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("classifier", "the probability of one class per series"),
-        ("per_step", "The model predicts at every step."),
-        ("regression", "the only output of the model, as it is"),
+        ("classifier", "as a probability"),
+        ("per_step", "one output per step"),
+        ("regression", "the model's only output, as the model returns it"),
     ],
 )
 def test_the_question_is_told(visit, name, said):
@@ -54,4 +54,4 @@ def test_the_question_is_told(visit, name, said):
 def test_a_report_without_a_model_says_what_it_lacks(visit):
     sheet = visit("bare")
     assert not sheet.find("#removing").is_visible()
-    assert "No model was given" in sheet.view("summary").text("#view-summary")
+    assert "No model was given" in sheet.view("summary").unfold().text("#view-summary")

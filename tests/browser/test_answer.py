@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tempograd.views import palette
-from tempograd.views.drivers import describe_series
+from tempograd.views.drivers import describe_series, told_channels
 from tests.helpers.browser import BOTH_WIDTHS
 
 pytestmark = pytest.mark.browser
@@ -32,7 +32,7 @@ def test_on_a_desk_the_answer_is_in_view(visit, name):
     sheet = desk(visit(name))
     assert sheet.find("#sentence").is_visible()
     assert box(sheet, "#sentence")[3] < 300
-    top = box(sheet, "#chart-channels > svg")[1]
+    top = box(sheet, "#chart-channels > .plots")[1]
     for panel in sheet.panels("chart-channels")[:2]:
         assert top + panel["bottom"] <= 900
     rows = sheet.find("#top tr[data-time]:not(.rest)").all()
@@ -55,16 +55,8 @@ def test_on_a_desk_the_controls_are_one_row(visit, name, wide):
 @pytest.mark.parametrize("name", ["ward_round", "classifier", "stamped", "regression"])
 def test_on_a_phone_a_picture_begins_on_the_first_screen(visit, name):
     sheet = visit(name)
-    assert box(sheet, "#chart-channels > svg")[1] < 500
-    dots = sheet.page.eval_on_selector_all(
-        "#chart-channels circle", "all => all.map(e => e.getBoundingClientRect().width)"
-    )
-    assert min(dots, default=2) >= 2
-    (scale,) = {(panel["left"], panel["right"]) for panel in sheet.panels("chart-channels")}
-    ticks = sheet.page.eval_on_selector_all(
-        "#chart-channels > svg > text:has(tspan)", "all => all.map(e => Number(e.getAttribute('x')))"
-    )
-    assert len([x for x in ticks if scale[0] - 40 <= x <= scale[1] + 40]) >= 3
+    assert box(sheet, "#chart-channels > .plots")[1] < 500
+    assert len({(panel["left"], panel["right"]) for panel in sheet.panels("chart-channels")}) == 1
 
 
 @BOTH_WIDTHS
@@ -74,15 +66,20 @@ def test_a_value_alone_is_a_dot(visit):
     case = sheet.case
     sheet.choose(507)
     row = case.row(507)
-    shown = case.first.values[row].abs().sum(0).argsort(descending=True, stable=True)[:6].tolist()
+    sheet.set("channels-shown", 20)
     seen = case.observed(row)
-    alone = sum(
-        bool(seen[t, d]) and not (t and seen[t - 1, d]) and not (t < 47 and seen[t + 1, d])
-        for d in shown
-        for t in range(48)
-    )
-    assert alone > 10
-    assert sheet.page.locator("#chart-channels circle").count() >= alone
+    alone = [
+        (t, d)
+        for t, d in seen.nonzero().tolist()
+        if not (t and seen[t - 1, d]) and not (t < 47 and seen[t + 1, d])
+    ]
+    alone = [(t, d) for t, d in alone if t != int(sheet.value("cursor"))]  # where a line stands above them
+    assert len(alone) > 10
+    values = case.shown()[row]
+    places = {plot["title"]: place for place, plot in enumerate(sheet.plots("chart-channels")) if plot["title"]}
+    for t, d in alone:
+        (name,) = [each for each in places if each.split(" [")[0] == case.first.channels[d]]
+        assert sheet.painted("chart-channels", places[name], [(t, float(values[t, d]))]) == [palette.INK]
 
 
 @pytest.mark.parametrize("name", ["ward_round", "classifier", "regression", "per_step"])
@@ -111,7 +108,7 @@ def test_no_code_in_the_views_of_readers(visit, name):
 
 
 def test_what_the_metrics_mean_stands_where_they_stand(visit):
-    sheet = visit("ward_round")
+    sheet = visit("ward_round").unfold()
     head = sheet.text("#series-scores thead")
     assert "CPD ↑ how far the prediction moves" in head
     assert "CPP ↓ the same while as many of the weakest" in head
@@ -145,52 +142,56 @@ def test_the_series_with_the_most_certain_effect_comes_first(visit):
 @BOTH_WIDTHS
 def test_scores_are_as_tall_as_values_and_named(visit):
     sheet = visit("ward_round")
-    unseen = sheet.paths("chart-channels", "path.unseen")
-    heights = []
-    for path in unseen:
-        found = re.search(r"M[\d.]+ ([\d.]+)H[\d.]+V([\d.]+)", path["d"])
-        heights.append(round(float(found[2]) - float(found[1]), 1) if found else None)
-    assert len(heights) == 12
-    assert len({height for height in heights if height}) == 1
-    titles = sheet.page.eval_on_selector_all(
-        "#chart-channels text[transform]", "all => all.map(e => e.textContent)"
-    )
-    assert titles == [palette.WORDS["score"]] * 6
-    assert all(path["fill"].startswith("url(#hatch") for path in unseen)
+    plots = sheet.plots("chart-channels")
+    assert len({plot["height"] for plot in plots}) == 1
+    assert {plot["label"] for plot in plots[1::2]} == {palette.WORDS["score"]}
+    assert {plot["title"] is None for plot in plots[1::2]} == {True}
+
+
+@pytest.mark.parametrize("name", ["ward_round", "classifier", "per_step"])
+def test_the_channels_of_the_sentence_come_first_and_the_others_are_folded(visit, name):
+    sheet = visit(name)
+    case = sheet.case
+    names = case.first.channels or [f"channel {d}" for d in range(case.x.shape[2])]
+    for number in case.ids[:3]:
+        sheet.choose(number)
+        shown = [plot["title"].split(" [")[0] for plot in sheet.plots("chart-channels") if plot["title"]]
+        shown = [title for title in shown if title in names]
+        assert shown == [names[d] for d in told_channels(case.first, case.row(number))]
+    sheet.find("#other-channels").click()
+    sheet.settle()
+    drawn = [plot["title"] for plot in sheet.plots("chart-channels") if plot["title"]]
+    assert len(drawn) == len(names) + (name == "per_step")
+    sheet.find("#other-channels").click()
+    sheet.settle()
+    assert len(sheet.plots("chart-channels")) == 2 * len(shown) + (name == "per_step")
 
 
 def test_room_below_zero_only_where_something_is_negative(visit):
     """Integrated gradients of Gauges push both ways; the random control has no sign, so no room below 0."""
     sheet = visit("ward_round")
-    (lowest,) = {min(marks) for marks in score_marks(sheet)}
-    assert lowest < 0
+    lows = {plot["y"][0] / plot["y"][1] for plot in sheet.plots("chart-channels")[1::2]}
+    assert len(lows) == 1
+    assert lows.pop() < -0.1
     sheet.by("random")
-    assert min(min(marks) for marks in score_marks(sheet)) == 0
-
-
-def score_marks(sheet):
-    """Return the numbers beside the scores of each channel."""
-    texts = sheet.page.eval_on_selector_all(
-        "#chart-channels > svg text[text-anchor=end]", "all => all.map(e => [e.textContent, +e.getAttribute('y')])"
-    )
-    found = []
-    for panel in sheet.panels("chart-channels"):
-        middle = (panel["top"] + panel["bottom"]) / 2
-        inside = [float(text.replace("−", "-")) for text, y in texts if middle <= y - 3.5 <= panel["bottom"] + 1]
-        found.append(inside)
-    return found
+    assert min(plot["y"][0] / plot["y"][1] for plot in sheet.plots("chart-channels")[1::2]) > -0.1
 
 
 def test_a_channel_is_found_by_its_name(visit):
     sheet = visit("ward_round")
     names = sheet.case.first.channels
-    weakest = sheet.page.eval_on_selector_all("#chart-map text title", "all => all.map(e => e.textContent)")[19]
-    first = "#chart-channels > svg > text > title >> nth=0"
+    weakest = names[sheet.plots("chart-map")[0]["rows"][19]]
+
+    def first():
+        return sheet.plots("chart-channels")[0]["title"]
+
+    by_effect = sheet.case.first.values[sheet.case.row(sheet.value("series"))].abs().sum(0)
+    place = by_effect.argsort(descending=True, stable=True).tolist().index(names.index(weakest)) + 1
     sheet.set("find-channel", weakest.upper())
-    assert sheet.find(first).text_content() == weakest
-    assert sheet.text("#find-channel-answer") == f"{weakest}: 20 of 20 by effect"
+    assert first().startswith(weakest)
+    assert sheet.text("#find-channel-answer") == f"{weakest}: {place} of 20 by effect"
     sheet.set("find-channel", "Level 1")  # a part of several names: the strongest of them
-    assert sheet.find(first).text_content() in {name for name in names if "Level 1" in name}
+    assert first().startswith("Level 1")
     sheet.set("find-channel", "nothing")
     assert sheet.text("#find-channel-answer") == "There is no channel nothing."
     sheet.set("find-channel", "")

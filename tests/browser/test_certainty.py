@@ -3,8 +3,8 @@
 import math
 
 import pytest
-import torch
 
+from tempograd.views import palette
 from tempograd.views.reader import reader_verdict
 
 pytestmark = pytest.mark.browser
@@ -16,28 +16,6 @@ def capital(text):
 
 def percent(error):
     return f"{float(f'{100 * error:.2g}'):g} %"
-
-
-def places(sheet, chart, kind="path.curve"):
-    """Return the corners of a line of a picture."""
-    (line,) = sheet.paths(chart, kind)
-    return [tuple(map(float, part.split())) for part in line["d"].strip("Mz").split("L")]
-
-
-def expected_places(sheet, chart, points, errors, known, goal):
-    """Put errors into the picture by hand: both scales are logarithmic, with a quarter of room above and below."""
-    (box,) = sheet.panels(chart)
-    low, high = min(*known, goal) / 1.25, max(*known, goal) * 1.25
-    across = [math.log(n / points[0]) / math.log(points[-1] / points[0]) for n in points]
-    up = [math.log(error / low) / math.log(high / low) for error in errors]
-    return [
-        (box["left"] + a * (box["right"] - box["left"]), box["bottom"] - u * (box["bottom"] - box["top"]))
-        for a, u in zip(across, up, strict=False)
-    ]
-
-
-def flat(pairs):
-    return [number for pair in pairs for number in pair]
 
 
 @pytest.mark.parametrize("name", ["stopping", "classifier", "binary", "single", "bare"])
@@ -80,20 +58,21 @@ def test_the_verdict_on_each_series_and_on_all(visit, name):
 
 
 def test_the_error_of_a_series_falls_to_the_goal(visit):
-    sheet = visit("stopping")
+    sheet = visit("stopping").unfold()
     explanation = sheet.case.first
     points = explanation.curve_samples.tolist()
     goal = explanation.parameters["tolerance"]
     for row in (0, int(explanation.n_evals.argmin()), int(explanation.n_evals.argmax())):
         sheet.choose(row)
         errors = [error for error in explanation.curve_error[row].tolist() if not math.isnan(error)]
-        wanted = expected_places(sheet, "chart-convergence", points, errors, errors, goal)
-        assert flat(places(sheet, "chart-convergence")) == pytest.approx(flat(wanted), abs=0.1)
-        assert len(sheet.paths("chart-convergence", "circle")) == len(errors)
-        (box,) = sheet.panels("chart-convergence")
-        low, high = min(*errors, goal) / 1.25, max(*errors, goal) * 1.25
-        line = box["bottom"] - math.log(goal / low) / math.log(high / low) * (box["bottom"] - box["top"])
-        assert float(sheet.paths("chart-convergence", "line.goal")[0]["y1"]) == pytest.approx(line, abs=0.1)
+        (plot,) = sheet.plots("chart-convergence")
+        across, aim, curve = plot["data"]
+        assert across == points
+        assert aim == pytest.approx([goal] * len(points))
+        assert curve[: len(errors)] == pytest.approx(errors, rel=1e-5)
+        assert curve[len(errors) :] == [None] * (len(points) - len(errors))
+        assert plot["x"] == [points[0], points[-1]]
+        assert plot["y"] == pytest.approx([min(*errors, goal) / 1.25, max(*errors, goal) * 1.25], rel=1e-5)
         first = sheet.pointed("chart-convergence", 0, 0.01)
         assert first == ["8 samples", f"error {percent(errors[0])}", "goal 4.5 %"]
         last = sheet.pointed("chart-convergence", 0, 0.99)
@@ -103,7 +82,7 @@ def test_the_error_of_a_series_falls_to_the_goal(visit):
 
 def test_the_error_of_all_series(visit):
     """The middle one and the band of nine in ten, each series with its last error after it stopped."""
-    sheet = visit("stopping").view("summary")
+    sheet = visit("stopping").view("summary").unfold()
     explanation = sheet.case.first
     kept = explanation.curve_error.clone()
     for row in range(len(kept)):
@@ -111,14 +90,12 @@ def test_the_error_of_all_series(visit):
         kept[row, len(seen) :] = seen[-1]
     ordered = kept.sort(0).values
     low, middle, high = ordered[0], ordered[4], ordered[8]  # of nine
-    points, goal = explanation.curve_samples.tolist(), explanation.parameters["tolerance"]
-    known = torch.cat([low, high]).tolist()
+    points = explanation.curve_samples.tolist()
     chart = "chart-convergence-all"
-    wanted = expected_places(sheet, chart, points, middle.tolist(), known, goal)
-    assert flat(places(sheet, chart)) == pytest.approx(flat(wanted), abs=0.1)
-    above = expected_places(sheet, chart, points, high.tolist(), known, goal)
-    below = expected_places(sheet, chart, points, low.tolist(), known, goal)
-    assert flat(places(sheet, chart, "path.band")) == pytest.approx(flat([*above, *below[::-1]]), abs=0.1)
+    (plot,) = sheet.plots(chart)
+    for found, expected in zip(plot["data"][2:], (middle, low, high), strict=True):
+        assert found == pytest.approx(expected.tolist(), rel=1e-5)
+    assert palette.PALE[palette.DOWN] in sheet.colours(chart)[0]  # the band
     said = sheet.pointed(chart, 0, 0.01)
     assert said == [
         "8 samples",
@@ -126,21 +103,21 @@ def test_the_error_of_all_series(visit):
         f"nine of ten series: {percent(float(low[0]))} to {percent(float(high[0]))}",
         "goal 4.5 %",
     ]
-    label = sheet.find(f"#{chart} > svg").get_attribute("aria-label")
+    label = sheet.find(f"#{chart} > .plots").get_attribute("aria-label")
     ends = [f"{percent(float(middle[k]))} after {points[k]} samples" for k in (0, -1)]
     assert label == f"Error of the middle series: {', '.join(ends)}"
 
 
 def test_nothing_is_drawn_where_nobody_looked(visit):
-    sheet = visit("stopping")
+    sheet = visit("stopping").unfold()
     assert sheet.find("#how-sure").is_visible()
     sheet.by("integrated_gradients")
     assert not sheet.find("#how-sure").is_visible()
-    sheet.view("summary")
+    sheet.view("summary").unfold()
     assert sheet.find("#all-sure").is_visible()
     sheet.by("integrated_gradients", "summary-method")
     assert not sheet.find("#all-sure").is_visible()
-    other = visit("binary")
+    other = visit("binary").unfold()
     assert not other.find("#how-sure").is_visible()
     assert not other.view("summary").find("#all-sure").is_visible()
 

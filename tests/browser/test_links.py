@@ -2,7 +2,6 @@
 
 import csv
 import io
-import xml.etree.ElementTree as ET
 
 import pytest
 from PIL import Image
@@ -88,23 +87,17 @@ def saved(sheet, button):
 def test_pictures_are_saved(visit):
     sheet = visit("ward_round")
     sheet.choose(503)
-    name, content = saved(sheet, "[data-save=chart-channels][data-kind=svg]")
-    assert name == "503-channels.svg"
-    root = ET.fromstring(content)
-    texts = [text for each in root.iter("{http://www.w3.org/2000/svg}text") for text in each.itertext()]
-    strongest = int(sheet.case.first.values[3].abs().sum(0).argmax())
-    assert any(sheet.case.first.channels[strongest] in text for text in texts)
-    name, content = saved(sheet, "[data-save=chart-channels][data-kind=png]")
+    box = sheet.find("#chart-channels > .plots").bounding_box()
+    name, content = saved(sheet, "[data-save=chart-channels]")
     assert name == "503-channels.png"
     image = Image.open(io.BytesIO(content)).convert("RGB")
-    wide, high = (float(root.get(side)) for side in ("width", "height"))
-    assert image.size == (int(2 * wide), int(2 * high))
+    assert image.size == pytest.approx((2 * box["width"], 2 * box["height"]), abs=2)
     up = tuple(int(palette.UP[place : place + 2], 16) for place in (1, 3, 5))
     assert up in {colour for _, colour in image.getcolors(10**6)}
     sheet.view("summary")
-    name, content = saved(sheet, "[data-save=chart-blocks][data-kind=svg]")
-    assert name == "all-series-blocks.svg"
-    assert ET.fromstring(content).tag.endswith("svg")
+    name, content = saved(sheet, "[data-save=chart-blocks]")
+    assert name == "all-series-blocks.png"
+    assert content.startswith(b"\x89PNG")
 
 
 def test_tables_are_saved(visit):
@@ -125,13 +118,6 @@ def test_tables_are_saved(visit):
         assert float(line["timing"]) == pytest.approx(float(timing.values[cell]), abs=fine)
         assert float(line["timing low"]) == pytest.approx(float(low[cell]), abs=2 * fine)
         assert float(line["timing high"]) == pytest.approx(float(high[cell]), abs=2 * fine)
-    sheet.view("summary")
-    _, content = saved(sheet, "#save-blocks")
-    lines = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
-    blocks = timing.blocks()
-    for line in lines:
-        place = places[line["channel"]], blocks.edges.index(int(line["from"]))
-        assert float(line["mean"]) == pytest.approx(float(blocks.mean[place]), rel=1e-5, abs=1e-8)
 
 
 def paper(sheet):
@@ -147,7 +133,7 @@ def test_the_theme_follows_the_screen_until_the_button_says_otherwise(visit, sch
     def check(theme):
         rgb = ", ".join(str(int(colours[theme]["paper"][place : place + 2], 16)) for place in (1, 3, 5))
         assert paper(sheet) == f"rgb({rgb})"
-        fills = {path.get("fill") for path in sheet.paths("chart-channels")}
+        fills = frozenset().union(*sheet.colours("chart-channels"))
         assert colours[theme]["up"] in fills
         assert colours["light" if theme == "dark" else "dark"]["up"] not in fills
         assert sheet.find("#theme").get_attribute("aria-pressed") == str(theme == "dark").lower()
@@ -161,15 +147,12 @@ def test_the_theme_follows_the_screen_until_the_button_says_otherwise(visit, sch
     check(scheme)
 
 
-FILLS = """() => addEventListener("beforeprint", () => {
-    window.fills = [...document.querySelectorAll("#chart-channels path")].map(e => e.getAttribute("fill")); })"""
-
-
 def test_paper_is_light(visit):
     sheet = visit("binary", color_scheme="dark")
-    sheet.page.evaluate(FILLS)
-    sheet.page.pdf(format="A4")
-    fills = sheet.page.evaluate("window.fills")
+    sheet.page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    sheet.settle()
+    fills = frozenset().union(*sheet.colours("chart-channels"))
+    sheet.page.evaluate("() => dispatchEvent(new Event('afterprint'))")
     assert palette.UP in fills
     assert palette.DARK["up"] not in fills
     assert paper(sheet) != "rgb(255, 255, 255)"

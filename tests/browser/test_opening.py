@@ -9,13 +9,7 @@ pytestmark = pytest.mark.browser
 
 WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 CHARTS = """view => [...document.querySelectorAll(`#view-${view} .chart`)].filter(e => e.offsetParent)
-    .map(e => { const svg = e.querySelector(":scope > svg"), box = svg?.getBoundingClientRect();
-        return [e.id, svg?.querySelectorAll("path[d]:not([d='']), rect, image").length, box?.width, box?.height,
-            (svg?.outerHTML ?? "").match(/NaN|Infinity|undefined/g)]; })"""
-CUT = """view => [...document.querySelectorAll(`#view-${view} .chart > svg text`)].filter(e => {
-    const box = e.getBoundingClientRect(), whole = e.ownerSVGElement.getBoundingClientRect();
-    return e.checkVisibility() && (box.left < whole.left - 1 || box.right > whole.right + 1
-        || box.top < whole.top - 1 || box.bottom > whole.bottom + 1); }).map(e => e.textContent)"""
+    .map(e => [e.id, e.querySelector(".plots")?.offsetWidth, e.querySelector(".plots")?.offsetHeight])"""
 
 
 @BOTH_WIDTHS
@@ -27,12 +21,10 @@ def test_every_view_is_drawn(visit, name):
         sheet.view(view).unfold()
         assert [other for other in VIEWS if sheet.find(f"#view-{other}").is_visible()] == [view]
         assert sheet.find(f"#tab-{view}").get_attribute("aria-selected") == "true"
-        for chart, shapes, wide, high, broken in sheet.page.evaluate(CHARTS, view):
-            assert shapes > 1, chart
+        for chart, wide, high in sheet.page.evaluate(CHARTS, view):
+            assert min(map(len, sheet.colours(chart))) > 2, chart
             assert wide > 200, chart
             assert high > 60, chart
-            assert broken is None, chart
-        assert sheet.page.evaluate(CUT, view) == []
         assert sheet.page.evaluate(WIDER) <= 0, f"{view} is wider than the window"
 
 
@@ -41,8 +33,7 @@ def test_names_are_shown_as_they_are(visit):
     sheet = visit("classifier")
     sheet.choose(40)
     shown = sheet.find("body").inner_text()
-    names = sheet.page.eval_on_selector_all("#chart-map text title", "all => all.map(e => e.textContent)")
-    assert set(names) == set(HOSTILE)
+    assert sorted(sheet.plots("chart-map")[0]["rows"]) == [*range(len(HOSTILE))]
     for channel in HOSTILE:
         assert channel in shown
     assert sheet.page.eval_on_selector_all("#method option", "all => all.map(e => e.textContent)")[1] == HOSTILE[1]

@@ -46,7 +46,7 @@ def test_means_of_each_channel(visit, name):
                     assert not line.get("error")
             sizes = [float(line["size"]) for line in found]
             assert sizes == sorted(sizes, reverse=True)
-            assert sheet.find("#summary-table thead th").last.is_visible() == explanation.signed
+            assert sheet.find("#summary-table thead th").count() == 2 + explanation.signed
 
 
 def test_a_channel_that_matters_less_than_nothing_comes_last(visit):

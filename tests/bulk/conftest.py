@@ -1,12 +1,11 @@
 """What tests of runs share."""
 
-import pytest
+from dataclasses import fields
 
-from tempograd.models import specs
-from tests.bulk.killed import answer_here
+import tempograd as tg
 
 
-@pytest.fixture
-def tried_here(monkeypatch):
-    """Try models that travel in this process, not in a new one, which takes seconds: tests/models has that."""
-    monkeypatch.setattr(specs, "_outputs_elsewhere", answer_here)
+def explain_files(model, source, out, **options):
+    """Explain a source whose options are among those of the call."""
+    columns = {each.name: options.pop(each.name) for each in fields(tg.Source)[1:] if each.name in options}
+    return tg.explain_dataset(model, tg.Source(source, **columns) if columns else source, out, **options)

@@ -14,7 +14,7 @@ class Done(NamedTuple):
     seconds: float = 0.0
 
 
-def enter(_folder, _device):
+def enter(_folder, _device, _sent):
     """Start, without a model."""
 
 

@@ -25,7 +25,6 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.bulk import driver, engines
-from tempograd.models import specs
 
 ROOT = Path(__file__).parents[2]
 SERIES, TIME, CHANNELS, ROWS = 240, 6, 2, 10
@@ -88,11 +87,6 @@ def explain(folder, out=None, model=Net, **options):
     return tg.explain_dataset(
         model(), folder / "in.parquet", out or folder / "out", fragment=ROWS, **SETTINGS, **options
     )
-
-
-def answer_here(spec, folder, x, call):
-    """Try a model that travels in this process, not in a new one, which takes seconds."""
-    return specs.outputs_of(spec.build(folder), x, call)
 
 
 # What is seen of a folder
@@ -383,7 +377,6 @@ def work(folder, engine, log, env):
     os.environ |= dict(pair.split("=", 1) for pair in env)
     code = 1
     try:
-        specs._outputs_elsewhere = answer_here
         tell_workers()
         explain(Path(folder), **_options(engine))
         code = 0

@@ -12,9 +12,9 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from torch import nn
 
 import tempograd as tg
-from tempograd.bulk import sources
-from tempograd.bulk.sources import Columns, list_fragments
 from tempograd.bulk.worker import Worker
+from tempograd.data import files
+from tests.bulk.conftest import explain_files
 
 SERIES, TIME, CHANNELS = 6, 5, 2
 KINDS = ("npy", "npz", "csv", "parquet")
@@ -50,7 +50,7 @@ def write(path, x, ids=None):
 
 def explain(source, out, **options):
     known = {"method": "occlusion", "target": 0, "fragment": 3}
-    return tg.explain_dataset(Net(), source, out, **known | options)
+    return explain_files(Net(), source, out, **known | options)
 
 
 @pytest.fixture
@@ -95,12 +95,12 @@ def test_two_files_of_one_name_size_and_time_are_two(listed, kind, tmp_path):
 def test_series_without_ids_are_called_after_their_files(kind, tmp_path):
     for site in "AB":
         write(tmp_path / site / f"day.{kind}", numbers(ord(site)))
-    run = explain([tmp_path / "A", tmp_path / "B"], tmp_path / "out", id=None)
+    run = explain([tmp_path / "A", tmp_path / "B"], tmp_path / "out")
     assert ids_of(run) == [f"{site}/day.{kind}:{row}" for site in "AB" for row in range(SERIES)]
 
 
 def origins(*places):
-    return [part.origin for part in list_fragments([str(place) for place in places], Columns(), 100)]
+    return [part.origin for part in tg.Source(list(map(str, places))).fragments(100)]
 
 
 def test_names_are_as_long_as_it_takes(tmp_path):
@@ -154,12 +154,10 @@ def test_what_is_moved_as_a_whole_goes_on_where_it_was(listed, tmp_path, ran):
     assert len(run) == 2 * SERIES
 
 
-@pytest.mark.parametrize("arrays", ["batches", "arrays"])
-def test_the_same_series_twice_are_refused(arrays, tmp_path, said):
+def test_the_same_series_twice_are_refused(tmp_path):
     x, ids = numbers(0)[:3], ["a", "b", "c"]
-    source = [(ids, x), (ids, x)] if arrays == "batches" else np.concatenate([x, x])
-    options = {} if arrays == "batches" else {"id": [*ids, *ids]}
-    said.refused(tg.TempogradError, explain, source, tmp_path / "out", **options)
+    with pytest.raises(tg.TempogradError):
+        explain([(ids, x), (ids, x)], tmp_path / "out")
 
 
 # One size and time, other content
@@ -183,16 +181,13 @@ def test_what_is_rewritten_with_its_size_and_time_is_explained_anew(kind, place,
     source = {"disk": path, "file": path.as_uri(), "store": f"s3://{path.name}"}[place]
     if place == "store":  # whose clock goes by seconds
         store = SubTreeFileSystem(str(tmp_path), LocalFileSystem())
-        monkeypatch.setattr(sources, "open_uri", lambda uri: (store, uri.removeprefix("s3://")))
+        monkeypatch.setattr(files, "open_address", lambda uri: (store, uri.removeprefix("s3://")))
     write(path, numbers(0), ids)
     run = explain(source, tmp_path / "out")
     old = run.take(ids)
     x = edited(path, ids=ids)
-    if kind == "csv":  # whose series are kept with the results
-        assert torch.equal(run.take(ids).x, old.x)
-    else:
-        with pytest.warns(tg.TempogradWarning, match="has changed since it was explained: the series themselves"):
-            assert run.take(ids).x is None
+    with pytest.warns(tg.TempogradWarning, match="has changed since it was explained: the series themselves"):
+        assert run.take(ids).x is None
     ran.clear()
     with pytest.warns(tg.TempogradWarning, match="Input has changed"):
         new = explain(source, tmp_path / "out").take(ids)

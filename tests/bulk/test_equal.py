@@ -1,5 +1,7 @@
 """Files to files gives the numbers of one call, bit for bit, whatever the batches and the kind of source."""
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,7 +11,9 @@ import torch
 import tempograd as tg
 from tempograd.core.estimate import LOOKED
 from tempograd.explanation import diagnostics
+from tempograd.explanation.fields import per_series
 from tempograd.models import build
+from tests.bulk.conftest import explain_files
 
 SERIES, TIME, CHANNELS = 70, 12, 3
 SETTINGS = {"n_samples": 6, "seed": 3}
@@ -75,7 +79,7 @@ def test_any_batch_gives_the_numbers_of_one_call(model, x, ids, batch, count, tm
             pa.table({"id": ids[rows], "x": lists(x[rows])}), tmp_path / f"{k}.parquet", row_group_size=15
         )
     whole = tg.explain(model, tg.Series(x, ids=ids), **SETTINGS)
-    run = tg.explain_dataset(model, tmp_path, tmp_path / "out", batch=batch, fragment=30, **SETTINGS)
+    run = tg.explain_dataset(model, tmp_path, tmp_path / "out", batch_size=batch, fragment=30, **SETTINGS)
     assert_equal(run, whole)
     assert run.summary()["fragments"] == (2 if count < 30 else 3)
 
@@ -92,7 +96,7 @@ def test_masks_lengths_and_text_ids(model, x, tmp_path):
     padded = x.where(torch.arange(TIME)[None, :, None] < torch.from_numpy(lengths)[:, None, None], 0)
     whole = tg.explain(model, tg.Series(padded, mask=seen, ids=names), **SETTINGS)
     columns = {"id": "bed", "mask": "seen", "shape": (TIME, CHANNELS)}
-    run = tg.explain_dataset(model, tmp_path / "ward.parquet", tmp_path / "out", batch=7, **columns, **SETTINGS)
+    run = explain_files(model, tmp_path / "ward.parquet", tmp_path / "out", batch_size=7, **columns, **SETTINGS)
     assert_equal(run, whole)
     assert run.take(["bed 3"]).names == ("bed 3",)
 
@@ -111,7 +115,7 @@ def long_parquet(folder, x, ids):
     }
     table = pa.table({"id": np.repeat(ids, TIME), "hour": order.ravel(), **cells})
     pq.write_table(table, folder / "long.parquet", row_group_size=100)  # which cuts series
-    return folder / "long.parquet", {"x": ["c0", "c1", "c2"], "time": "hour"}
+    return folder / "long.parquet", {"channels": ["c0", "c1", "c2"], "time": "hour"}
 
 
 def memory_map(folder, x, ids):
@@ -127,7 +131,7 @@ def packed(folder, x, ids):
 
 def at_hand(folder, x, ids):
     np.save(folder / "x.npy", x.numpy())
-    return np.load(folder / "x.npy", mmap_mode="r"), {"id": ids}
+    return tg.Series(np.load(folder / "x.npy", mmap_mode="r"), ids=ids), {}
 
 
 def csv(folder, x, ids):
@@ -150,7 +154,7 @@ def test_every_kind_of_source_gives_the_same_numbers(make, x, ids, tmp_path):
     model = network("gru")
     source, columns = make(tmp_path, x, ids)
     whole = tg.explain(model, tg.Series(x, ids=ids), **SETTINGS)
-    run = tg.explain_dataset(model, source, tmp_path / "out", fragment=32, batch=16, **columns, **SETTINGS)
+    run = explain_files(model, source, tmp_path / "out", fragment=32, batch_size=16, **columns, **SETTINGS)
     assert_equal(run, whole)
 
 
@@ -181,7 +185,7 @@ def test_other_methods_and_options(method, options, x, ids, tmp_path):
     model = network("cnn")
     np.savez(tmp_path / "x.npz", x=x.numpy(), ids=ids)
     whole = tg.explain(model, tg.Series(x, ids=ids), method, **options)
-    run = tg.explain_dataset(model, tmp_path / "x.npz", tmp_path / "out", method=method, batch=9, **options)
+    run = tg.explain_dataset(model, tmp_path / "x.npz", tmp_path / "out", method=method, batch_size=9, **options)
     taken = run.take(ids)
     for name in ("values", "baseline", "target"):
         assert torch.equal(getattr(taken, name), getattr(whole, name))
@@ -213,10 +217,25 @@ def test_what_a_row_says_of_its_errors_does_not_depend_on_its_company(tmp_path):
     relative = whole.relative_error.tolist()  # of the draws alone, which can be less than what none of them met
     assert sum(told.error[0] > 1.1 * error for told, error in zip(expected, relative, strict=True)) > 1
     for batch in (1, 7, 40):
-        run = tg.explain_dataset(Cliff(), tmp_path / "x.npz", tmp_path / f"out{batch}", batch=batch, **options)
+        run = tg.explain_dataset(
+            Cliff(), tmp_path / "x.npz", tmp_path / f"out{batch}", batch_size=batch, **options
+        )
         rows = rows_of(run)
         assert [rows[row]["good"] for row in range(40)] == [told.good[0] for told in expected]
         assert [rows[row]["relative_error"] for row in range(40)] == pytest.approx(
             [told.error[0] for told in expected], rel=1e-6
         )
         assert run.take(ids).verdict() == whole.verdict()
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed(tg.Explanation):
+    """With one more field."""
+
+    weight: torch.Tensor | None = field(default=None, metadata=per_series())
+
+
+def test_a_new_field_of_each_series_is_not_that_of_the_example(x, tmp_path):
+    run = tg.explain_dataset(network("cnn"), x, tmp_path / "out", method="occlusion")
+    vars(run)["example"] = Weighed(**vars(run.example), weight=torch.ones(2))
+    assert run.take([3, 4]).weight is None

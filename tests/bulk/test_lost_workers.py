@@ -26,7 +26,7 @@ def through(tmp_path, monkeypatch):
             Fragment(f"f{place:02}", "array", str(tmp_path), "", number, place)
             for place, number in enumerate(deaths)
         ]
-        found = list(engines.through(engines.Processes(str(tmp_path), workers, None), fragments))
+        found = list(engines.through(engines.Processes(str(tmp_path), workers, None, None), fragments))
         done = [attempt.fragment.name for attempt in found if attempt.outcome is not None]
         lost = {attempt.fragment.name: attempt.error for attempt in found if attempt.outcome is None}
         assert sorted([*done, *lost]) == [fragment.name for fragment in fragments]

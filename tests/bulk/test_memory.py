@@ -21,7 +21,7 @@ torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48 * 8, 2))
 settings = {"method": "integrated_gradients", "n_steps": 2} if sys.argv[1] == "slow" else {"method": "random"}
 for source in sys.argv[2:]:
-    run = tg.explain_dataset(model, source, source + ".out", shape=(48, 8), **settings)
+    run = tg.explain_dataset(model, tg.Source(source, shape=(48, 8)), source + ".out", **settings)
     print(len(run), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
 

@@ -18,6 +18,7 @@ import tempograd as tg
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.worker import Worker
 from tempograd.views.channels import groups
+from tests.bulk.conftest import explain_files
 
 SERIES, TIME, CHANNELS = 60, 6, 2
 SETTINGS = {"n_samples": 10, "seed": 3}
@@ -52,7 +53,7 @@ def write(folder, x, name="a", start=0):
 
 def explain(folder, model=None, **options):
     options = {"fragment": 20, "keep": ["day"], **SETTINGS, **options}
-    return tg.explain_dataset(model or Net(), folder / "in", folder / "out", **options)
+    return explain_files(model or Net(), folder / "in", folder / "out", **options)
 
 
 def frame(run):
@@ -219,14 +220,14 @@ def test_an_id_that_occurs_twice_is_a_fault(x, tmp_path):
 def test_mistakes_fail_before_anything_starts(x, tmp_path):
     write(tmp_path / "in", x)
     for options, said in (
-        ({"x": "y"}, "has no column 'y'"),
+        ({"x": "y"}, "is called 'y'"),
         ({"model": nn.Sequential(nn.Flatten(), nn.Linear(5, 2))}, "5"),
         ({"method": tg.ExtremalMask()}, "learns one network for all series"),
         ({"target": torch.zeros(60)}, "the same for all series"),
     ):
         settings = {} if "method" in options else {"n_samples": 10}
         with pytest.raises(tg.TempogradError, match=said):
-            tg.explain_dataset(
+            explain_files(
                 **{"model": Net(), "source": tmp_path / "in", "out": tmp_path / "out", **settings, **options}
             )
         assert not RunFolder(tmp_path / "out").is_run
@@ -306,7 +307,6 @@ def test_two_drivers_at_once_break_nothing(x, tmp_path):
     np.testing.assert_array_equal(values(run), tg.explain(Net(), x, **SETTINGS).values.flatten(1))
 
 
-@pytest.mark.usefixtures("tried_here")
 def test_an_engine_of_ones_own(x, tmp_path):
     write(tmp_path / "in", x)
 

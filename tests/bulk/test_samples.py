@@ -10,6 +10,7 @@ import torch
 
 import tempograd as tg
 from tempograd.models import build
+from tests.bulk.conftest import explain_files
 
 SERIES, TIME, CHANNELS = 60, 5, 2
 
@@ -27,14 +28,16 @@ def model():
 
 
 def explain(model, source, out, **options):
-    return tg.explain_dataset(model, source, out, method="integrated_gradients", **options)
+    return explain_files(model, source, out, method="integrated_gradients", **options)
 
 
 def test_runs_over_the_same_series_have_the_same_sample(x, model, tmp_path):
     ids = torch.arange(SERIES) * 3 + 10
-    run = explain(model, x, tmp_path / "a", id=ids, fragment=7)
+    run = explain(model, tg.Series(x, ids=ids), tmp_path / "a", fragment=7)
     order = torch.randperm(SERIES, generator=torch.Generator().manual_seed(1))
-    other = tg.explain_dataset(model, x[order], tmp_path / "b", id=ids[order], fragment=25, method="random")
+    other = tg.explain_dataset(
+        model, tg.Series(x[order], ids=ids[order]), tmp_path / "b", fragment=25, method="random"
+    )
     drawn = run.sample(9)
     assert len(set(drawn)) == 9
     assert set(drawn) <= set(ids.tolist())

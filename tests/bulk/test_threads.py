@@ -48,7 +48,7 @@ def rows_of(run):
 def test_threads_give_the_rows_of_a_loop(source, tmp_path, monkeypatch, threads):
     torch.manual_seed(0)
     model = build("gru", 2, 2, hidden=4).eval()
-    options = {"n_samples": 6, "fragment": 7, "batch": 3}
+    options = {"n_samples": 6, "fragment": 7, "batch_size": 3}
     several = tg.explain_dataset(model, source, tmp_path / "threads", **options)
     monkeypatch.undo()
     one = tg.explain_dataset(model, source, tmp_path / "loop", **options)

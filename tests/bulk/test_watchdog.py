@@ -22,7 +22,6 @@ def x():
     return torch.randn(60, 6, 2, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.usefixtures("tried_here")
 def test_an_engine_that_never_returns_is_ended(x, tmp_path, monkeypatch):
     write(tmp_path / "in", x)
     end = threading.Event()
@@ -39,7 +38,6 @@ def test_an_engine_that_never_returns_is_ended(x, tmp_path, monkeypatch):
     np.testing.assert_array_equal(values(explain(tmp_path)), tg.explain(Net(), x, **SETTINGS).values.flatten(1))
 
 
-@pytest.mark.usefixtures("tried_here")
 def test_an_engine_that_is_slow_is_left_alone(x, tmp_path, monkeypatch):
     """It gives all at the end, but its workers write: every look finds something new."""
     write(tmp_path / "in", x)
@@ -70,7 +68,7 @@ def test_batches_are_signs_of_life(x, tmp_path, monkeypatch):
         "explain_each",
         lambda self, *args: (seen.append(engines._Watch(str(tmp_path / "out")).written), keep(self, *args))[1],
     )
-    explain(tmp_path, fragment=60, batch=10)
+    explain(tmp_path, fragment=60, batch_size=10)
     assert len(seen) == 6
     assert seen[5] > seen[3] > seen[1]  # writing is one batch behind
 
@@ -95,7 +93,6 @@ def test_a_worker_that_ends_during_a_look_is_no_failure(tmp_path, monkeypatch, l
     assert engines._Watch(str(tmp_path)).written == 4 * 10**18
 
 
-@pytest.mark.usefixtures("tried_here")
 def test_errors_of_an_engine_are_the_runs(x, tmp_path):
     write(tmp_path / "in", x)
     with pytest.raises(tg.TempogradError, match=r"An engine must yield what Worker\.run returned, got 5"):

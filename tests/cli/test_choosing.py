@@ -108,7 +108,7 @@ def test_where_there_is_no_truth_the_file_is_named_and_not_an_argument(words, pl
     np.savez(tmp_path / "d.npz", x=X.numpy())
     name, *more = words.split()
     model = ["--model", str(place / "m.safetensors"), "--data", str(tmp_path / "d.npz"), "--device", "cpu"]
-    assert main([name, *model, *more, "--metric", "auroc"]) == 1
+    assert main([name, *model, *more, "--metric", "auroc"]) == 5
     said(capsys.readouterr().err)
 
 
@@ -116,7 +116,7 @@ def test_settings_of_another_method_are_refused(place, capsys, tmp_path):
     path = tmp_path / "s.json"
     path.write_text('{"tempograd": "1", "method": "rand_ig", "settings": {}}')
     out = ("--out", tmp_path / "e.safetensors")
-    assert run(place, "explain", "--method", "lime", "--settings", path, *out) == 1
+    assert run(place, "explain", "--method", "lime", "--settings", path, *out) == 5
     said = capsys.readouterr().err
     assert (
         "s.json has settings of rand_ig, and --method is 'lime': leave --method out, or tune that method." in said
@@ -128,7 +128,7 @@ def test_settings_of_another_method_are_refused(place, capsys, tmp_path):
 def test_settings_never_overwrite_another_file(place, capsys, tmp_path):
     path = tmp_path / "notes.json"
     path.write_text("[]")
-    assert run(place, "tune", *TUNE, "--out", path) == 1
+    assert run(place, "tune", *TUNE, "--out", path) == 5
     assert "is no settings that tempograd wrote" in capsys.readouterr().err
     assert path.read_text() == "[]"
 
@@ -138,7 +138,7 @@ def test_settings_never_overwrite_another_file(place, capsys, tmp_path):
     ["--methods magic", "--methods occlusion --metric magic", "--methods nowhere.json", "--methods lime,lime"],
 )
 def test_a_mistake_is_one_line(words, place, capsys, said):
-    assert run(place, "rank", *words.split()) == 1
+    assert run(place, "rank", *words.split()) in {2, 3, 5}
     said(capsys.readouterr().err)
 
 
@@ -164,7 +164,7 @@ class Turned(nn.Module):
 @pytest.mark.parametrize(
     ("model", "asked"),
     [
-        ("Parts", ("--pick", "pred", "--task", "regression", "--target", "1", "--set", "batch_size=4")),
+        ("Parts", ("--pick", "pred", "--task", "regression", "--target", "1", "--batch-size", "4")),
         ("Pair", ("--pick", "1", "--target", "bad", "--classes", "good,bad,odd", "--baseline", "average")),
         ("Pair", ("--pick=-1", "--output", "raw", "--target", "2", "--channels", "pulse,sodium")),
         ("Turned", ("--model-layout", "BDT", "--task", "per_step", "--target", "1", "--steps", "3,4")),

@@ -42,13 +42,6 @@ def drawn(page):
     return list(dict.fromkeys(re.findall(r'data-method="(\w+)"', page)))
 
 
-class Unwritten(NamedTuple):
-    """What a demo prints of results, where nothing was computed."""
-
-    table: str = ""
-    report: Path = Path("report.html")
-
-
 class Run(NamedTuple):
     out: Path
     joined: list  # after each method: its name, those in the table, those in the report, the files
@@ -60,7 +53,7 @@ class Run(NamedTuple):
 def finished(tmp_path_factory):
     """A demo that ran to its end, with one method on fewer series."""
     out, joined = tmp_path_factory.mktemp("demo") / "out", []
-    join = demo.Results.join
+    join = demo.Demo.join
 
     def watched(results, method, done):
         join(results, method, done)
@@ -70,7 +63,7 @@ def finished(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, StringIO() as printed, StringIO() as errors:
         patch.setitem(demo.METHODS, "winit", demo.METHODS["winit"]._replace(most=2))
         patch.setattr(demo, "LEARNT_FROM", FEW)
-        patch.setattr(demo.Results, "join", watched)
+        patch.setattr(demo.Demo, "join", watched)
         with redirect_stdout(printed), redirect_stderr(errors):
             assert main(command(out)) == 0
         return Run(out, joined, printed.getvalue(), errors.getvalue())
@@ -101,7 +94,7 @@ def test_the_numbers_are_the_librarys(finished):
         summaries = [summarise(values) for values in scores.values()]
         assert found[method][:6] == ["3", *(with_error(s.mean, s.standard_error) for s in summaries)]
     gap = compare(second["cpd"], first["cpd"])
-    assert found["random"][6].startswith(f"{gap.mean:+.3f}".replace("-", "−"))
+    assert found["random"][6].startswith("−" if gap.mean < 0 else "+")
     for name in demo.PICTURES:
         assert (out / name).read_bytes().startswith(b"\x89PNG")
 
@@ -119,7 +112,7 @@ def test_a_method_on_fewer_series_says_so_and_is_paired_with_the_same_series(fin
     summary, gap = summarise(scores["cpd"]), compare(scores["cpd"], timing["cpd"][:2])
     assert series == "2"
     assert cpd == with_error(summary.mean, summary.standard_error)
-    assert difference.startswith(f"{gap.mean:+.3f}".replace("-", "−"))
+    assert difference.startswith("−" if gap.mean < 0 else "+")
 
 
 def test_where_nobody_looks_each_finished_step_is_one_line(finished):
@@ -148,7 +141,7 @@ def test_the_verdict_on_other_settings_is_that_of_tune_on_training_series(finish
 def test_every_method_is_there_and_others_are_refused(capsys):
     assert set(demo.METHODS) == set(EXPLAINERS)
     assert next(iter(demo.METHODS)) == "timing"
-    assert main(["demo", "--methods", "timinf"]) == 1
+    assert main(["demo", "--methods", "timinf"]) == 2
     assert "Did you mean 'timing'?" in capsys.readouterr().err
 
 
@@ -162,7 +155,8 @@ def test_every_method_is_there_and_others_are_refused(capsys):
 )
 def test_seven_quick_methods_run_unless_others_are_named(asked, expected, tmp_path, monkeypatch):
     asks = []
-    monkeypatch.setattr(demo, "_work", lambda data, split, methods, *rest: asks.append(methods) or Unwritten())
+    monkeypatch.setattr(demo.Demo, "run", lambda self, advance: asks.append(self.methods))
+    monkeypatch.setattr(demo.Demo, "table", "")
     assert main(["demo", "--out", str(tmp_path), *asked]) == 0
     assert asks == [expected]
     assert set(demo.SHOWN) <= set(demo.QUICK)  # every map of the report is there without being asked for
@@ -188,13 +182,13 @@ SLOW = """
 import sys, time
 from tempograd.core import progress
 from tempograd.cli import demo, main
-usual, progress.DELAY, progress.PERIOD = demo._explain, 0.0, 0.0
-def explain(model, data, split, method, seed):
+usual, progress.DELAY, progress.PERIOD = demo.explain, 0.0, 0.0
+def explain(model, split, method, **options):
     if method == "deep_lift":
         progress.say("waiting")
         time.sleep(60)
-    return usual(model, data, split, method, seed)
-demo._explain = explain
+    return usual(model, split, method, **options)
+demo.explain = explain
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -255,7 +249,7 @@ def test_an_interruption_before_the_first_report_says_that_nothing_is_there(tmp_
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo, "_train", interrupt)
+    monkeypatch.setattr(demo.Demo, "train", interrupt)
     assert main(command(tmp_path)) == 130
     assert capsys.readouterr().err == (
         f"tempograd: interrupted, before the first method was done: {tmp_path} has nothing of this run.\n"

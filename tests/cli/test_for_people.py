@@ -42,7 +42,7 @@ def test_a_file_of_arrays_tells_all_of_it(place, capsys):
     assert found.times == tuple(tuple(stamp(row, step) for step in range(6)) for row in range(2))
     torch.testing.assert_close(found.raw, options["raw"][:2], equal_nan=True)
     torch.testing.assert_close(found.x, x[:2])
-    assert "predicted classes: survived (" in out or "predicted classes: died (" in out
+    assert "predicted: “survived” (" in out or "predicted: “died” (" in out
     assert main(["report", "explanation.safetensors", "--model", "m.pt2", "--trust", "--device", "cpu"]) == 0
     content = Page(place / "report.html").content
     np.testing.assert_array_equal(content["values"], found.raw.float().numpy().ravel())
@@ -60,7 +60,7 @@ def test_options_tell_units_and_values(place, capsys):
     torch.testing.assert_close(found.raw, 10 * x)
     assert (found.units, found.classes) == (("bpm", "°C"), ("died", "survived"))
     np.savez("measured.npz", x=x[:2].numpy())
-    assert main([*EXPLAIN, "--raw", "measured.npz"]) == 1
+    assert main([*EXPLAIN, "--raw", "measured.npz"]) == 5
     assert "measured.npz lacks the series 2" in capsys.readouterr().err
 
 
@@ -77,7 +77,7 @@ def test_labels_that_do_not_fit_name_no_outputs(place, capsys):
     _, x, _ = ward()
     np.savez("d.npz", x=x.numpy(), y=np.array(["a", "b", "c"]))
     assert main(EXPLAIN) == 0
-    assert "The labels name 3 classes, but the model has 2 classes" in capsys.readouterr().err
+    assert "The labels name 3 classes, but the model has 2 outputs" in capsys.readouterr().err
     assert tg.Explanation.load("explanation.safetensors").classes is None
 
 
@@ -100,7 +100,7 @@ def test_rows_of_a_table_keep_their_times(place):
     rows = ["bed,when,a,b", *(f"{r},{stamp(r, t)},{r + t},{t}" for r in range(3) for t in range(6 - r))]
     (place / "d.csv").write_text("\n".join(rows))
     argv = [part if part != "d.npz" else "d.csv" for part in EXPLAIN]
-    assert main([*argv, "--id", "bed", "--time", "when", "--align", "order"]) == 0
+    assert main([*argv, "--id", "bed", "--time", "when", "--align", "order", "--lengths", "padded"]) == 0
     found = tg.Explanation.load("explanation.safetensors")
     assert found.times_of(0) == tuple(stamp(0, step) for step in range(6))
     assert found.times_of(2) == (*(stamp(2, step) for step in range(4)), "", "")

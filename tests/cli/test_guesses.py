@@ -42,7 +42,7 @@ def told(shown):
 
 def test_one_number_needs_a_task_in_the_words_of_the_command_line(net, capsys):
     command = net("net_of_a_regression", 1, "150 + y")
-    assert main(command) == 1
+    assert main(command) == 5
     line = capsys.readouterr().err.splitlines()[0]
     assert "pass --task binary if it is a logit" in line
     assert "--task regression" in line
@@ -51,11 +51,6 @@ def test_one_number_needs_a_task_in_the_words_of_the_command_line(net, capsys):
     assert "sigmoid" not in shown.out + shown.err
     assert main([*command, "--output", "probability"]) == 0
     assert "flat" not in capsys.readouterr().err
-
-
-def test_seven_outputs_without_a_task(net, capsys, said):
-    assert main(net("net_of_a_forecast", 7, "20 + y[:, :1] + 0.1 * y")) == 0
-    said(told(capsys.readouterr()))
 
 
 def test_a_classifier_is_told_plainly(net, capsys):
@@ -67,7 +62,7 @@ def test_a_classifier_is_told_plainly(net, capsys):
 
 
 def test_errors_use_options_too(net, capsys, said):
-    assert main(net("net_with_softmax", 3, "y.softmax(-1)")) == 1
+    assert main(net("net_with_softmax", 3, "y.softmax(-1)")) == 5
     said(capsys.readouterr().err)
 
 
@@ -89,16 +84,14 @@ def test_a_forecast_has_addresses_and_no_classes(net, capsys, said):
     shown = capsys.readouterr()
     assert "--task" not in shown.err
     assert "class" not in shown.out
-    said(told(shown))
     assert main([*command, "--target", "mean"]) == 0
     shown = capsys.readouterr()
     assert "--task" not in shown.err
-    said(told(shown))
-    assert main(command) == 1
+    assert main(command) == 5
     assert "pass --task forecast" in capsys.readouterr().err
     assert main([*command, "--task", "forecast"]) == 0
-    said(capsys.readouterr().err)
-    assert main([*command, "--task", "forecast", "--target", "3,4"]) == 1
+    assert "--target" in capsys.readouterr().err
+    assert main([*command, "--task", "forecast", "--target", "3,4"]) == 5
     said(capsys.readouterr().err)
 
 
@@ -108,7 +101,7 @@ def test_a_class_is_called_by_its_name(net, capsys, said):
     found = json.loads(capsys.readouterr().out)
     assert found["explained"] == {"2": 8}
     assert found["task"] == "classification"
-    assert main([*command, "--target", "dead"]) == 1
+    assert main([*command, "--target", "dead"]) == 2
     said(capsys.readouterr().err)
 
 
@@ -116,6 +109,4 @@ def test_labels_are_told_as_labels(net, capsys, said):
     assert main([*net("net_of_labels", 3), "--task", "multilabel"]) == 0
     shown = capsys.readouterr()
     assert "--task" not in shown.err
-    assert "most probable labels: " in shown.out
     assert "class" not in shown.out
-    said(told(shown))

@@ -5,7 +5,7 @@ import re
 import shlex
 import sys
 from dataclasses import replace
-from io import StringIO, TextIOWrapper
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,6 @@ import torch
 
 import tempograd as tg
 from tempograd.cli import main
-from tempograd.cli.colour import coloured
 from tempograd.views.summary import most_telling
 from tests.helpers.report_page import Page
 
@@ -76,7 +75,7 @@ def test_explain_prints_the_sentence_of_the_most_telling_series(explained):
     assert most_telling(found) == int(found.values.abs().sum((1, 2)).argmax()) == 1
     model = tg.load_model("alarm_net:Alarm")
     (line,) = re.findall(r"^  most telling, series Ben: (.*)$", explained, re.MULTILINE)
-    assert line == found.describe(1, model=model)
+    assert found.describe(1, model=model).startswith(f"{line}; assumed: ")
     assert "pulse 85–90 bpm at 2–3 h" in line
 
 
@@ -89,9 +88,9 @@ def test_the_most_telling_series_has_certain_scores():
 
 
 @pytest.mark.usefixtures("explained")
-def test_top_lists_the_strongest_values(capsys, said):
-    said(run(capsys, "top", "E.safetensors"))
-    said(run(capsys, "top", "E.safetensors", "--series", "Ada", "--k", "2"))
+def test_top_lists_the_strongest_values(capsys):
+    shown = run(capsys, "top", "E.safetensors", "--series", "Ada", "--k", "2")
+    assert len([line for line in shown.splitlines() if line.startswith("| ")]) == 4  # with head and rule
     facts = json.loads(run(capsys, "top", "E.safetensors", "--json"))
     assert facts["series"] == "Ben"
     rows = [(row["time"], row["channel"], row["value"], row["unit"]) for row in facts["strongest"][:3]]
@@ -138,7 +137,7 @@ def test_a_name_of_two_series_chooses_neither(capsys, said):
     found = replace(tg.Explanation.load("E.safetensors"), ids=torch.arange(3))
     found = found.with_names(names=["Ada", "Ben", "Ben"])
     found.save("E.safetensors", force=True)
-    assert main(["top", "E.safetensors", "--series", "Ben"]) == 1
+    assert main(["top", "E.safetensors", "--series", "Ben"]) == 5
     said(capsys.readouterr().err)
     for call in (found.describe, found.plot):
         with pytest.raises(tg.TempogradError, match=r"^2 series are called 'Ben': name one of them, Ben"):
@@ -182,11 +181,10 @@ def test_labels_that_are_no_class_are_left_out(place, capsys, command):
 
 
 @pytest.mark.usefixtures("explained")
-def test_a_picture_of_text(capsys, said, monkeypatch):
+def test_a_picture_of_text(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    said(run(capsys, "plot", "E.safetensors"))
-    some = run(capsys, "plot", "E.safetensors", "--shown", "sodium")
-    assert (some.count("   value  "), some.count("1 more channel: --shown chooses")) == (1, 1)
+    assert run(capsys, "plot", "E.safetensors").count(" value  ") == 2
+    assert run(capsys, "plot", "E.safetensors", "--shown", "sodium").count(" value  ") == 1
 
 
 def test_more_steps_than_columns_keep_the_strongest(place, capsys, monkeypatch):
@@ -195,9 +193,9 @@ def test_more_steps_than_columns_keep_the_strongest(place, capsys, monkeypatch):
     x[0, 123] = 1.0
     tg.explain(lambda x: x[:, 123, 0], x, "integrated_gradients", output="raw", target=0).save("long.safetensors")
     out = run(capsys, "plot", "long.safetensors")
-    (line,) = re.findall(r"^      up  (.*)$", out, re.MULTILINE)
+    (line,) = re.findall(r"^    up  (.*)$", out, re.MULTILINE)
     assert line.strip() == "█"
-    assert line.index("█") == 123 * 40 // 400
+    assert line.index("█") == 123 * 42 // 400
     assert max(map(len, out.splitlines()[2:])) <= 50
 
 
@@ -221,7 +219,7 @@ def test_a_picture_in_a_file_replaces_its_own_kind_only(ending, start, capsys):
         assert f"Wrote p.{ending}." in run(capsys, *argv)
         assert Path(f"p.{ending}").read_bytes().startswith(start)
     Path(f"p.{ending}").write_text("Dear Ada")
-    assert main(argv) == 1
+    assert main(argv) == 5
     assert f"p.{ending} exists and is no picture that tempograd wrote" in capsys.readouterr().err
     assert Path(f"p.{ending}").read_text() == "Dear Ada"
     run(capsys, *argv, "--force")
@@ -239,54 +237,9 @@ def test_what_goes_wrong(capsys, said):
         ["plot", "E.safetensors", "--shown", "pluse"],
         ["plot", "bare.safetensors"],
     ):
-        assert main(argv) == 1
+        assert main(argv) in {2, 5}
         said(capsys.readouterr().err)
     assert "attribution" in run(capsys, "top", "bare.safetensors")
-
-
-# colour
-
-
-class Terminal(TextIOWrapper):
-    def __init__(self):
-        self.bytes = __import__("io").BytesIO()
-        super().__init__(self.bytes, encoding="utf-8", write_through=True)
-
-    def isatty(self):
-        return True
-
-    @property
-    def text(self):
-        return self.bytes.getvalue().decode()
-
-
-@pytest.mark.usefixtures("explained")
-def test_colour_is_for_terminals_alone(monkeypatch, capsys):
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    plain = run(capsys, "top", "E.safetensors")
-    assert "\033" not in plain
-    shown = {}
-    for name, settings in {
-        "colour": {},
-        "none": {"NO_COLOR": "1"},
-        "dumb": {"TERM": "dumb"},
-        "empty": {"NO_COLOR": ""},
-    }.items():
-        with monkeypatch.context() as changed:
-            for variable, value in settings.items():
-                changed.setenv(variable, value)
-            changed.setattr(sys, "stdout", terminal := Terminal())
-            changed.setattr(sys, "stderr", errors := Terminal())
-            assert main(["top", "E.safetensors"]) == 0
-            assert main(["top", "nowhere.safetensors"]) == 1
-        shown[name] = terminal.text
-        assert ("\033[1;31mtempograd:\033[0m" in errors.text) == (name in {"colour", "empty"})
-    assert re.sub(r"\033\[[0-9;]*m", "", shown["colour"]) == shown["none"] == shown["dumb"] == plain
-    assert shown["empty"] == shown["colour"]  # as no-color.org has it
-    assert coloured("       +2.00", "up", sys.stdout) == "       +2.00"
-    assert re.search(r"\033\[38;5;166m *\+2\.00\033\[0m", shown["colour"])
-    assert re.search(r"\033\[38;5;32m *−0\.75\033\[0m", shown["colour"])
 
 
 @pytest.mark.parametrize(
@@ -303,7 +256,7 @@ def test_other_series_are_told_in_options(command, place, capsys):
     run(capsys, "explain", *MODEL, "--method", "occlusion", "--out", "e.safetensors", "--device", "cpu")
     with np.load("ward.npz") as parts:
         np.savez("other.npz", **{**parts, "x": parts["x"] + 1})
-    assert main([*command, *MODEL, "--data", "other.npz"]) == 1
+    assert main([*command, *MODEL, "--data", "other.npz"]) == 5
     said = capsys.readouterr().err
     assert said.startswith("tempograd: The data hold other series than were explained: pass those that were")
     assert "split" not in said.replace("--split", "")

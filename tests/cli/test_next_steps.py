@@ -15,13 +15,7 @@ import tempograd as tg
 from tempograd.cli import main
 from tests.helpers.models import series
 
-PRINTING = {
-    "summary.py": 1,
-    "commands.py": 1,
-    "looking.py": 1,
-    "choosing.py": 1,
-    "bulk_runs.py": 2,
-}  # how many lines of each file, which are run below
+PRINTING = {"explaining.py": 4, "commands.py": 1, "looking.py": 1}  # how many lines of each file, run below
 CODE = """
 import torch
 from torch import nn
@@ -149,7 +143,8 @@ def test_from_a_folder_of_files_to_a_report(capsys):
     Path("in").mkdir()
     for part, x in enumerate(series(COUNT, TIME, 2).split(5)):
         np.save(f"in/{part}.npy", x.numpy())
-    argv = ["explain", *ALARM, "--data", "in", "--id", "none", "--out", "the run/", "--method", "random"]
+    model = (*NET, "--weights", "the weights.pt", "--device", "cpu")
+    argv = ["explain", *model, "--data", "in", "--id", "none", "--out", "the run/", "--method", "random"]
     assert main(argv) == 0
     assert following(capsys.readouterr().out)[:2] == ["report", "the run/"]
     assert "Wrote report.html" in capsys.readouterr().out
@@ -194,15 +189,15 @@ def test_where_a_data_set_lies_is_not_forgotten(folder, capsys, monkeypatch):
     [
         (
             ("--model", "next_net:Three", *TABLE),
-            "The labels name 2 classes, but the model has 3 classes: names and",
+            "The labels name 2 classes, but the model has 3 outputs: names and",
         ),
         (
             (*ALARM, "--data", "wards.npz", "--classes", "alive,died,lost"),
-            "--classes names 3 classes, but the model has 2 classes: names and labels are left out",
+            "--classes names 3 classes, but the model has 2 outputs: names and labels are left out",
         ),
         (
             (*ALARM, *TABLE, "--output", "raw", "--classes", "alive,died"),
-            "--classes names 2 classes, but the model has 1 outputs: the names are left out",
+            "--classes names 2 classes, but the model has 1 outputs: names and labels are left out",
         ),
     ],
 )

@@ -106,9 +106,3 @@ def test_no_bars_in_a_file(command, folder, tmp_path, capsys):
     captured = capsys.readouterr()
     assert captured.err == ""
     assert "\r" not in captured.out
-
-
-def test_reading_a_file_shows_its_name(folder):
-    with terminal() as shown:
-        tg.read_series(folder / "s.csv")
-    assert shown == ["read s.csv"]

@@ -44,5 +44,5 @@ def test_a_file_that_lacks_a_series_is_refused(tmp_path, capsys, ids):
     explain(Flat().eval(), tg.Series(x, ids=torch.tensor([5, 9, 2])), "random").save(tmp_path / "e.safetensors")
     np.savez(tmp_path / "raw.npz", x=x.numpy()[: len(ids)], ids=np.array(ids))
     argv = ["report", str(tmp_path / "e.safetensors"), "--raw", str(tmp_path / "raw.npz")]
-    assert main([*argv, "--out", str(tmp_path / "r.html")]) == 1
+    assert main([*argv, "--out", str(tmp_path / "r.html")]) == 5
     assert "raw.npz lacks the series 9 of the explanation" in capsys.readouterr().err

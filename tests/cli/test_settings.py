@@ -28,32 +28,15 @@ def command(place, *more):
     return [str(part) for part in (*start, "--out", place / "e.safetensors", *more)]
 
 
-RESERVED = {
-    "x=3": "--data",
-    "model=m": "--model",
-    "method=lime": "--method",
-    "background=3": "--background",
-    "channels=1": "--channels",
-    "names=5": "--id",
-    "ids=1,2": "--id",
-    "times=1": "--time",
-    "mask=0": "--data",
-    "missing=mask": "--missing",
-    "task=regression": "--task",
-}
-
-
-@pytest.mark.parametrize("setting", RESERVED)
-def test_what_is_no_setting_has_an_option_of_its_own(setting, place, capsys):
-    assert main(command(place, "--set", setting)) == 1
-    said = capsys.readouterr().err
-    name = setting.partition("=")[0]
-    assert said.startswith(f"tempograd: --set {name} is no setting of a method: pass {RESERVED[setting]}")
-    assert said.count("\n") == 1
+@pytest.mark.parametrize("setting", ["x=3", "method=lime", "channels=1", "batch_size=4", "seed=1", "n_sample=3"])
+def test_what_is_no_setting_of_the_method_is_wrong_usage(setting, place, capsys):
+    assert main(command(place, "--set", setting)) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"'{setting.partition('=')[0]}'" in line
 
 
 WRONG = {
-    "quirks=1": "No option of timing is called 'quirks'",
+    "quirks=1": "No setting of timing is called 'quirks'",
     "control_variates=[]": "control_variates must be True or False, got []",
     "n_samples=[[[[": "n_samples must be an integer, got '[[[['",
     f"n_samples={DEEP}": "n_samples must be an integer, got '[[[",
@@ -64,21 +47,12 @@ WRONG = {
     "anchored=NaN": "anchored must lie between 0 and 0.95, got nan",
     "tolerance=-Infinity": "tolerance must be above 0 and below 1, got -inf",
     'n_samples={"a": 1}': "n_samples must be an integer, got {'a': 1}",
-    "seed=abc": "seed must be an integer, got 'abc'",
-    "seed=99999999999999999999": "seed must be at most",
-    "batch_size=0": "batch_size must be at least 1",
-    "draws=true": "draws must be an integer, got True",
-    "precision=[]": "precision must be 'full', 'tf32' or 'bf16', got []",
-    "output=1,2": "output must be 'probability' or 'raw', got [1, 2]",
-    "gradient_check=1": "gradient_check must be True or False, got 1",
-    "target=[[[[]]]]": "target must",
-    "baseline=[[1],[2,3]]": "baseline must hold numbers",
 }
 
 
 @pytest.mark.parametrize("setting", WRONG, ids=range(len(WRONG)))
 def test_a_wrong_value_is_one_sentence(setting, place, capsys):
-    assert main(command(place, "--set", setting)) == 1
+    assert main(command(place, "--set", setting)) in {2, 5}
     said = capsys.readouterr().err
     assert said.startswith(f"tempograd: {WRONG[setting]}")
     assert said.count("\n") == 1
@@ -86,11 +60,11 @@ def test_a_wrong_value_is_one_sentence(setting, place, capsys):
 
 
 def test_settings_and_arguments_of_the_call_still_work(place, capsys):
-    more = ["--set", "n_samples=20", "--set", "batch_size=2", "--set", "baseline=0.5", "--set", "seed=3"]
+    more = ["--set", "n_samples=20", "--batch-size", "2", "--baseline", "average", "--seed", "3"]
     assert main(command(place, *more)) == 0
     found = tg.Explanation.load(place / "e.safetensors")
     model = tg.load_model(place / "m.safetensors")
-    torch.testing.assert_close(found.values, tg.explain(model, X, n_samples=20, baseline=0.5, seed=3).values)
+    torch.testing.assert_close(found.values, tg.explain(model, X, n_samples=20, baseline="average", seed=3).values)
 
 
 @pytest.mark.parametrize("kind", ["npz", "npy"])
@@ -100,7 +74,7 @@ def test_nan_in_arrays_is_missing_if_one_says_so(kind, place, tmp_path, capsys):
     file = tmp_path / f"d.{kind}"
     np.savez(file, x=holes.numpy()) if kind == "npz" else np.save(file, holes.numpy())
     argv = command(place, "--data", file, "--out", tmp_path / "e.safetensors")
-    assert main(argv) == 1
+    assert main(argv) == 3
     assert "x holds NaN: pass --missing mask" in capsys.readouterr().err
     assert main([*argv, "--missing", "mask"]) == 0
     told = capsys.readouterr().out

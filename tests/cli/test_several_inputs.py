@@ -79,7 +79,6 @@ def test_the_file_holds_what_python_explains(arrays, capsys):
         "fixed forgotten": ("--inputs", "past,static", "--pick", "logits"),
         "rows that differ": ("--inputs", "past,static", "--fixed", "short"),
         "two possible outputs": CALL,
-        "lengths of their own": (*CALL, "--pick", "logits", "--lengths", "own"),
     }.items(),
 )
 @pytest.mark.usefixtures("arrays")
@@ -87,5 +86,5 @@ def test_one_line_of_what_is_wrong(said, capsys, case, extra):
     with np.load("stays.npz") as stays:
         np.savez("stays.npz", **stays, short=LENGTH[:2])
     code, told = explain(capsys, *extra)
-    assert code == 1
-    said(told.err.splitlines()[0])  # the error comes before warnings
+    assert code in {3, 5}
+    said(told.err)

@@ -89,7 +89,7 @@ def test_a_signal_during_the_work_is_one_line_and_leaves_nothing(tmp_path, numbe
 
 @NUMBERS
 def test_a_demo_says_what_is_there(tmp_path, number, capsys, monkeypatch):
-    monkeypatch.setattr("tempograd.cli.demo._train", lambda *_: signal.raise_signal(number))
+    monkeypatch.setattr("tempograd.cli.demo.Demo.train", lambda *_: signal.raise_signal(number))
     code, word = SIGNALS[number]
     assert main(["demo", "--out", str(tmp_path)]) == code
     assert f"tempograd: {word}, before the first method was done" in capsys.readouterr().err
@@ -107,11 +107,11 @@ def test_an_ignored_signal_stays_ignored(number):
         signal.signal(number, before)
 
 
-@pytest.mark.parametrize("enter", [lambda: engines._enter("", None), lambda: running._enter_worker(1)])
+@pytest.mark.parametrize("enter", [lambda: engines._enter("", None, None), lambda: running._enter_worker(1)])
 @pytest.mark.parametrize(("ignored", "code"), [(True, 0), (False, 1)])
 def test_workers_leave_an_ignored_signal_ignored_too(enter, ignored, code, monkeypatch):
     """Ctrl-C reaches them all: those of a run in the background go on with it."""
-    monkeypatch.setattr(engines.Worker, "open", lambda *_: None)
+    monkeypatch.setattr(engines.Worker, "open", lambda *_, **__: None)
     child = os.fork()
     if not child:
         signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)

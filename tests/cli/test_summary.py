@@ -83,7 +83,7 @@ def explain(capsys, model, *extra, data="pumps.npz"):
 @pytest.mark.usefixtures("labelled")
 def test_how_often_the_model_is_right_and_which_class_is_which(model, capsys):
     found = explain(capsys, model)
-    known = "(class 0 = down, 1 = up, in sorted order; --classes changes it)"
+    known = "(class 0 = down, 1 = up)"
     assert f"\n  right on 85 % of the labels {known}\n" in found.out
     assert found.err == ""
     assert json.loads(explain(capsys, model, "--json").out)["accuracy"] == 0.85
@@ -95,14 +95,48 @@ def test_how_often_the_model_is_right_and_which_class_is_which(model, capsys):
 def test_predicted_classes_have_the_names_of_the_file(capsys):
     x = series(COUNT, 5, 2)
     up = int((x.sum((1, 2)) > 0).sum())
-    assert f"  predicted classes: down ({COUNT - up} series), up ({up} series)\n" in explain(capsys, "Sign").out
+    assert f"  predicted: “down” ({COUNT - up}), “up” ({up})\n" in explain(capsys, "Sign").out
+
+
+def told_to_all(capsys, model, code, words, *extra):
+    """Explain in the shell and in Python: both warn, both explanations keep the finding, and the page shows it."""
+    told = explain(capsys, model, *extra).err
+    assert told.count(words) == told.count("warning") == 1
+    stored = tg.Explanation.load("explanation.safetensors")
+    assert [finding.code for finding in stored.findings if finding.severity == "warning"] == [code]
+    page = tg.report("page.html", None, stored).read_text(encoding="utf-8")
+    assert f'<p class="notice">{words}' in page.replace("&#x27;", "'")
+    method = extra[extra.index("--method") + 1] if "--method" in extra else "random"
+    with pytest.warns(tg.TempogradWarning, match="[^-]{2}") as caught:
+        found = tg.explain(tg.load_model(f"pump_net:{model}"), tg.read_series("pumps.npz"), method)
+    assert [each.message.finding.code for each in caught] == [code]
+    assert caught[0].message.finding in found.findings
+    assert words in str(caught[0].message)
+    assert "--" not in str(caught[0].message)
+
+
+@pytest.mark.parametrize("model", ["Sign", "Column"])
+def test_everybody_hears_of_a_model_that_is_worse_than_guessing(model, folder, capsys):
+    x = series(COUNT, 5, 2)
+    y = (x.sum((1, 2)) < 0).long()
+    y[:WRONG] = 1 - y[:WRONG]
+    np.savez("pumps.npz", x=x.numpy(), y=y.numpy())
+    words = "The model is right on 15 % of the labels, guessing on 50 %: was it trained on scaled values?"
+    told_to_all(capsys, model, "model.accuracy", words)
+
+
+def test_steps_of_the_padding_do_not_count_as_wrong():
+    x, mask, y = torch.ones(20, 10, 1), torch.ones(20, 10, 1), torch.ones(20, 10, dtype=torch.long)
+    mask[:, 1:], y[:, 1:] = 0, 0
+    model = tg.Predictor(lambda x: torch.stack([-x[..., 0], x[..., 0] + 1], -1), task="per_step")
+    found = tg.explain(model, tg.Series(x, y, mask=mask), "random")
+    assert {finding.severity for finding in found.findings} == {"assumption"}
 
 
 @pytest.mark.usefixtures("labelled")
-def test_classes_in_the_wrong_order_are_noticed(capsys, said):
+def test_classes_in_the_wrong_order_are_noticed(capsys):
     found = explain(capsys, "Sign", "--classes", "up,down")
     assert "  right on 15 % of the labels (class 0 = up, 1 = down)\n" in found.out
-    said(found.err)
     assert "is right on 15 % of the labels, guessing on 50 %" in found.err
     few = explain(capsys, "Sign", "--classes", "up,down", "--limit", str(WRONG + 1))
     assert "right on 75 % of the labels" in few.out
@@ -163,23 +197,44 @@ def natural(times=4):
     return {"x": x.numpy(), "mask": mask.numpy(), "channels": np.array(["heat", "wave", "depth", "one", "near"])}
 
 
+def test_everybody_hears_of_a_baseline_far_from_all_values(folder, capsys):
+    np.savez("pumps.npz", **natural())
+    words = "0 is far from every value of 2 of 5 channels (channel 'heat': 51 to 79), and scores compare with 0"
+    told_to_all(capsys, "Sign", "baseline.far", words, "--method", "occlusion")
+
+
+@pytest.mark.parametrize("shift", [2.0, -4.9])
+def test_one_scaled_series_may_lie_on_one_side_of_zero(shift):
+    x = shift + torch.linspace(0, 0.5, 60).view(1, 30, 2)
+    tg.explain(linear(30, 2), x, "occlusion")  # a warning would be an error
+    with pytest.warns(tg.TempogradWarning, match=r"of 2 of 2 channels \(channel 0: 52 to 52.5\)"):
+        tg.explain(linear(30, 2), x - shift + 52, "occlusion")
+    with pytest.warns(tg.TempogradWarning, match="0 is far"):  # of many not all do
+        tg.explain(linear(30, 2), x.expand(12, -1, -1), "occlusion")
+
+
+def test_a_run_says_once_that_zero_is_far(tmp_path):
+    np.save(tmp_path / "x.npy", 50 + series(12, 10, 2).numpy())
+    with pytest.warns(tg.TempogradWarning) as caught:
+        tg.explain_dataset(linear(10, 2), tmp_path / "x.npy", tmp_path / "run", method="occlusion", batch_size=3)
+    (told,) = (str(each.message) for each in caught if "0 is far" in str(each.message))
+    assert told.endswith("times)")
+
+
 @pytest.mark.parametrize(
     ("extra", "warned"),
     [
         (["--method", "occlusion"], True),
+        (["--method", "occlusion", "--baseline", "zero"], False),
         (["--method", "occlusion", "--baseline", "average"], False),
-        (["--method", "occlusion", "--set", "baseline=average"], False),
         (["--method", "random"], False),
     ],
 )
-def test_zero_far_from_the_data_is_noticed(extra, warned, folder, capsys, said):
+def test_zero_far_from_the_data_is_noticed(extra, warned, folder, capsys):
     np.savez("pumps.npz", **natural())
     found = explain(capsys, "Sign", "--output", "probability", *extra)
     assert bool(found.err) == warned
-    if warned:
-        said(found.err)
-        assert "heat, depth (heat 51 to 79)" in found.err
-    baseline = "zero" if warned else "average"
+    baseline = "zero" if warned or "zero" in extra else "average"
     assert (f" with occlusion, baseline: {baseline}.\n" in found.out) == ("occlusion" in extra)
     assert ("baseline" in found.out) == ("occlusion" in extra)
     np.savez("pumps.npz", **natural(times=1))  # too few values to tell
@@ -190,13 +245,28 @@ def test_zero_far_from_the_data_is_noticed(extra, warned, folder, capsys, said):
     ("model", "extra", "warned"),
     [("Net", [], True), ("Net", ["--weights", "w.pt"], False), ("ready", [], False), ("Sign", [], False)],
 )
-def test_weights_that_nobody_trained_are_noticed(model, extra, warned, folder, capsys, said):
+def test_weights_that_nobody_trained_are_noticed(model, extra, warned, folder, capsys):
     torch.save({"last." + name: part for name, part in nn.Linear(2, 2).state_dict().items()}, "w.pt")
     np.savez("pumps.npz", x=series(2, 5, 2).numpy())
-    found = explain(capsys, model, *extra).err
-    assert bool(found) == warned
+    assert ("seems untrained" in explain(capsys, model, *extra).err) == warned
     if warned:
-        said(found)
+        told_to_all(capsys, model, "model.fresh", "Net seems untrained (created without weights)")
+        trained = tg.load_model("pump_net:Net")
+        nn.init.zeros_(trained.last.bias)
+        tg.explain(trained, series(2, 5, 2), "random")  # a warning would be an error
+
+
+def test_assumptions_are_listed_once_in_the_shell_and_on_the_page(folder, capsys):
+    np.savez("pumps.npz", x=series(2, 5, 2).numpy())
+    out = explain(capsys, "Sign", "--method", "occlusion").out
+    words = (
+        "ssumed: the model's 2 outputs were read as scores of classes; the predicted class of each series was "
+        "explained; values were compared with 0"
+    )
+    assert out.count(f"  a{words}\n") == out.count("ssumed") == 1
+    stored = tg.Explanation.load("explanation.safetensors")
+    page = tg.report("page.html", None, [stored, replace(stored, method="other")]).read_text(encoding="utf-8")
+    assert page.replace("&#x27;", "'").count(f">A{words}.</p>") == 1
 
 
 def test_share_of_certain_signs_by_students_interval():
@@ -226,7 +296,7 @@ def test_how_good_the_scores_are_and_what_to_type(folder, capsys):
     found = explain(capsys, "Sign", "--method", "timing", "--set", "n_samples=1000").out
     stored = tg.Explanation.load("explanation.safetensors")
     assert f"\n  {sentence(stored, dialect='shell')}\n" in found
-    assert " of the ten strongest values of each series\n" in found
+    assert " of the strongest values of each series\n" in found
     argv = ["--method", "rand_ig", "--set", "n_samples=2"]
     found = explain(capsys, "Sign", *argv).out
     (line,) = (line for line in found.splitlines() if "converged" in line)
@@ -279,10 +349,10 @@ def test_gap_counts_the_explained_steps_only():
     assert gap(own, running, x) is None
 
 
-def test_a_wide_gap_comes_with_advice(folder, capsys, said):
+def test_a_wide_gap_comes_with_advice(folder, capsys):
     np.savez("pumps.npz", x=10 * series(5, 5, 2).abs().numpy())
     argv = ["--method", "integrated_gradients"]
     wide = explain(capsys, "Sign", *argv, "--set", "n_steps=2").out
-    said(next(line for line in wide.splitlines() if "complete" in line))
+    assert "pass --n-steps" in next(line for line in wide.splitlines() if "complete" in line)
     close = explain(capsys, "Sign", *argv, "--output", "raw").out
-    said(next(line for line in close.splitlines() if "complete" in line))
+    assert "pass --" not in next(line for line in close.splitlines() if "complete" in line)

@@ -99,7 +99,7 @@ def test_the_mean_and_names_among_several(capsys):
         capsys, *argv, classes, "--task", "forecast", "--targets", "mean,three", "--out", "M.safetensors"
     )
     assert code == 0, told.err
-    assert "targets: target 0 (the mean over the whole forecast), three; below" in told.out
+    assert "targets: target 0 (the mean over all outputs), three; below" in told.out
     assert list(tg.Explanations.load("M.safetensors")) == ["target 0", "three"]
     scores = ("evaluate", "M.safetensors", "--model", "ahead_net:Ahead", "--json", "--target")
     for name in ("mean", "three"):

@@ -4,7 +4,6 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -27,10 +26,6 @@ class Steps(nn.Module):
 """
 LONG = torch.tensor([[1.0, 4.0], [2.0, 0.0], [3.0, 5.0]])  # the second b is missing
 SHORT = torch.tensor([[7.0, 6.0], [8.0, 9.0]])
-NOTE = "1 of 2 series has fewer than 3 steps: shorter series end in 0, which the model reads and which is masked. "
-ADVICE = (
-    "Pass --lengths own to call it with each length by itself, or --lengths padded if it was trained on padded"
-)
 
 
 @pytest.fixture(autouse=True)
@@ -56,24 +51,21 @@ def explain(*more):
     return tg.Explanation.load("e.safetensors")
 
 
-def test_that_the_model_reads_the_padding_is_said(capsys):
-    found = explain()
-    assert found.values[1].eq(0).all()  # it reads 0 at the end of the short one
-    told = capsys.readouterr()
-    assert f"warning: {NOTE}{ADVICE} series.\n" in told.err
-    assert "(3 steps × 2 channels, 25 % missing, which the model reads as 0)" in told.out
-    assert torch.equal(explain("--lengths", "padded").values, found.values)
+def test_padding_is_read_where_one_says_so(capsys):
+    found = explain("--lengths", "padded")
+    assert found.values[1].eq(0).all()  # the model reads 0 at the end of the short one
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("command", [("tune", "--out", "s.json", "--budget", "12"), ("rank", "--methods", "lime")])
-def test_that_it_reads_the_padding_where_settings_and_methods_are_chosen(command, capsys):
-    assert main([*command, *MODEL, *DATA, "--metric", "cpd", "--k", "1"]) == 0
-    assert f"{NOTE}Pass series of one length if it was not trained on padded ones.\n" in capsys.readouterr().err
+def test_settings_and_methods_are_tried_on_either(command, capsys):
+    for lengths in ((), ("--lengths", "padded")):
+        assert main([*command, *MODEL, *DATA, "--metric", "cpd", "--k", "1", *lengths]) == 0
+        assert ("different lengths" in capsys.readouterr().err) == (lengths == ())
 
 
 def test_each_series_at_its_own_length_is_as_if_it_were_alone(capsys):
-    found = explain("--lengths", "own", "--baseline", "average")
+    found = explain("--baseline", "average")
     for place, (series, mask) in enumerate([(LONG, LONG != 0), (SHORT, SHORT != 0)]):
         steps = len(series)
         model = tg.Predictor(lambda x: 2 * x[:, -1, :1] + x[:, -1, 1:], task="regression")
@@ -85,11 +77,10 @@ def test_each_series_at_its_own_length_is_as_if_it_were_alone(capsys):
     told = capsys.readouterr()
     assert "called with each length by itself" in told.err
     assert "If it was trained on padded series, pass --lengths padded.\n" in told.err
-    assert "(3 steps × 2 channels, each at its own length, 10 % missing, which the model reads as 0)" in told.out
 
 
 def test_what_comes_after_knows_the_lengths(capsys):
-    explain("--lengths", "own")
+    explain()
     capsys.readouterr()
     assert main(["top", "e.safetensors", "--series", "short", *DATA, "--model", "last_net:Last", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["sentence"].startswith("The model's output is 25")
@@ -102,42 +93,13 @@ def test_what_comes_after_knows_the_lengths(capsys):
 
 
 def test_predictions_at_other_lengths_are_not_compared(capsys):
-    for lengths in ("own", "padded"):
-        explain("--lengths", lengths).save(f"{lengths}.safetensors")
+    explain().save("own.safetensors")
+    explain("--lengths", "padded").save("padded.safetensors")
     capsys.readouterr()
     for command in ("evaluate", "report"):
-        assert main([command, "own.safetensors", "padded.safetensors", "--model", "last_net:Last"]) == 1
+        assert main([command, "own.safetensors", "padded.safetensors", "--model", "last_net:Last"]) == 5
         said = capsys.readouterr().err
         assert "other lengths of the series for 'padded' than for 'own', so they explain different predict" in said
-
-
-def test_own_lengths_of_arrays_are_those_of_their_mask(capsys):
-    x = torch.stack([LONG, torch.cat([SHORT, torch.full((1, 2), 77.0)])])
-    mask = torch.ones_like(x)
-    mask[1, 2] = 0
-    raw = 10 * x
-    np.savez("days.npz", x=x.numpy(), mask=mask.numpy(), times=["Mon", "Tue", "Wed"])
-    np.savez("raw.npz", x=raw.numpy())
-    found = explain("--lengths", "own", "--data", "days.npz", "--raw", "raw.npz", "--units", "m,s")
-    assert found.values[1, 1].tolist() == [16, 9]
-    assert found.raw[1, :2].equal(raw[1, :2])
-    assert (found.times, found.units) == (("Mon", "Tue", "Wed"), ("m", "s"))
-    explain("--data", "days.npz")  # of arrays people know what they hold
-    told = capsys.readouterr()
-    assert "fewer than" not in told.err
-    assert "(3 steps × 2 channels, 17 % missing) with" in told.out  # and what the model reads, which is not 0
-
-
-def test_series_that_leave_steps_to_others_only_are_refused(capsys):
-    write("day,a,b", "short,5,7,6", "short,9,8,9", "long,1,1,4", "long,2,2,", "long,3,3,5")
-    argv = ["explain", *MODEL, *DATA, "--lengths", "own", "--limit", "1"]
-    assert main(argv) == 1
-    assert "end after 2 of 3 steps, and none has all of --data: pass a larger --limit" in capsys.readouterr().err
-    assert main(["explain", *MODEL, *DATA, "--lengths", "own", "--method", "dynamask"]) == 1
-    assert "dynamask explains series of one length: use one of" in (said := capsys.readouterr().err)
-    assert ", or pass --lengths padded.\n" in said
-    assert main(["explain", *MODEL, "--data", "days.csv", "--out", "run/", "--lengths", "own"]) == 1
-    assert "--lengths is not for results in a folder: shorter series are padded there" in capsys.readouterr().err
 
 
 def test_series_of_a_file_in_python():
@@ -160,33 +122,6 @@ def test_a_series_without_any_value_keeps_a_step():
     assert [seen.all().item() for seen in read.mask] == [True, False]
     alone = read.take([1])
     assert (alone.x.tolist(), alone.times, alone.y.tolist()) == ([[[0, 0]]], ("1",), [[1]])
-
-
-# Labels that change within a series.
-
-
-@pytest.mark.parametrize(
-    ("labels", "place"),
-    [
-        ("gggbg", "short, at 2"),
-        ("gbgbg", "long, at 2 and within 1 more series"),
-        ("gbggg", "long, at 2"),
-        ("ggggg", None),
-    ],
-)
-def test_labels_that_change_within_a_series_are_left_out_with_a_warning(labels, place, capsys):
-    rows = ("long,1,1,4", "long,2,2,3", "long,3,3,5", "short,1,7,6", "short,2,8,9")
-    named = (f"{row},{'good' if each == 'g' else 'bad'}" for row, each in zip(rows, labels, strict=True))
-    write("day,a,b,label", *named)
-    argv = ["explain", *MODEL, "--data", "days.csv", "--label", "label", "--time", "day", "--method", "occlusion"]
-    assert main([*argv, "--lengths", "padded"]) == 0
-    said = capsys.readouterr().err
-    if place is None:
-        assert "label" not in said
-    else:
-        assert (
-            f"The label changes within series {place}: labels are left out, as the model gives one answer" in said
-        )
 
 
 def test_labels_of_steps_suit_a_model_of_steps(capsys):

@@ -12,17 +12,27 @@ from tempograd.core import errors
 from tempograd.core.errors import SAYS, Finding, arg, said
 
 EXAMPLES = {
+    "warning": {"text": "The model draws."},
     "task.classes": {"columns": 3},
     "target.predicted": {},
     "target.label": {},
     "target.one": {},
-    "target.mean": {"outputs": 168, "shape": "(24, 7)", "example": "(3, 2)"},
+    "target.score": {
+        "score": "the mean over all outputs",
+        "outputs": 168,
+        "shape": "(24, 7)",
+        "example": "(3, 2)",
+        "name": "mean",
+    },
     "baseline.zero": {},
     "series.lengths": {"count": 3, "least": 4, "most": 9},
     "model.sigmoid": {},
     "model.stochastic": {},
     "model.mixes": {},
     "model.alone": {},
+    "model.fresh": {"name": "Net"},
+    "model.accuracy": {"right": "15 %", "chance": "50 %"},
+    "baseline.far": {"count": 2, "of": 5, "channel": "'heat'", "low": 51.04, "high": 79.0},
     "gradient.wrong": {"problem": "The gradient misses half of the change"},
     "draws.unused": {"draws": 8},
     "target.unused": {"method": "dynamask"},
@@ -120,7 +130,7 @@ def test_what_is_counted_keeps_its_arguments_marked():
     with errors.counted_warnings() as counts:
         errors.warn("draws.unused", draws=4)
         errors.warn("draws.unused", draws=5)
-    assert list(counts.plain()) == [Finding("draws.unused", "warning", {"draws": 4}).text]
+    assert list(counts.plain()) == [Finding("draws.unused", "warning", {"draws": 4}).marked]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         counts.say()

@@ -53,8 +53,10 @@ WRITERS = {
 }
 
 
-@pytest.mark.parametrize("name", WRITERS)
-@pytest.mark.parametrize("there", [True, False], ids=["replaced", "new"])
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [*((name, True) for name in WRITERS), ("explanation", False), ("model", False)],  # what is there is replaced
+)
 def test_a_fault_at_any_step_of_a_writer(tmp_path, monkeypatch, name, there):
     write, read = WRITERS[name]
     options = {"there": there, "quick": name in SLOW, "same": name == "picture"}

@@ -2,15 +2,16 @@
 
 import gzip
 import time as clock
-from contextlib import contextmanager
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 import torch
 
 import tempograd as tg
-from tempograd.data.readers import csv_file, parquet_file
-from tempograd.data.readers.parquet_file import open_duckdb
+from tempograd.data.readers import csv_file
 
 X = [  # (series, time, channel): a series of three steps with a missing pulse, one of two, one of four
     [[80.1, 140.25], [None, 139.5], [82.3, 141.0]],
@@ -78,9 +79,7 @@ def ts_lines():
 
 
 def parquet(source, path):
-    import duckdb
-
-    duckdb.sql(f"COPY (FROM read_csv('{source}')) TO '{path}' (FORMAT parquet)")
+    pq.write_table(pa_csv.read_csv(source), path)
     return path
 
 
@@ -144,12 +143,7 @@ def test_a_column_that_numbers_the_rows_is_no_channel(write, tmp_path, first):
     wide = write("w.csv", [",X1,X2,y", "p,1,2,0", "q,3,4,1"])
     named = tg.read_series(wide, id="column 1")
     assert (named.ids, named.x.flatten(1).tolist()) == (("p", "q"), [[1, 2], [3, 4]])
-    parquet(tmp_path / "f.csv", tmp_path / "f.parquet")
-    import duckdb
-
-    duckdb.sql(
-        f"COPY (SELECT 7 AS __index_level_0__, * FROM read_csv('{tmp_path}/f.csv')) TO '{tmp_path}/i.parquet'"
-    )
+    pq.write_table(pa.table({"__index_level_0__": [7, 7, 7], **frame.to_dict("list")}), tmp_path / "i.parquet")
     assert tg.read_series(tmp_path / "i.parquet", channels=["a"]).padded().x.tolist() == found.padded().x.tolist()
 
 
@@ -179,22 +173,12 @@ def test_any_other_column_without_a_name_is_refused(write, rows, tmp_path):
         )
 
 
-def test_rows_of_a_large_parquet_file_keep_their_order(tmp_path, monkeypatch):
-    import duckdb
-
-    @contextmanager
-    def many_threads(memory):
-        with open_duckdb(memory) as connection:
-            connection.execute("SET threads = 8")
-            yield connection
-
-    monkeypatch.setattr(parquet_file, "open_duckdb", many_threads)
-    path, rows = tmp_path / "large.parquet", 300_000
-    columns = f"SELECT i AS id, i % 1000 AS t0, i % 7 AS t1 FROM range({rows}) AS rows(i)"
-    duckdb.sql(f"COPY ({columns}) TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE 20000)")
+def test_rows_of_a_large_parquet_file_keep_their_order(tmp_path):
+    path, rows = tmp_path / "large.parquet", np.arange(300_000)
+    pq.write_table(pa.table({"id": rows, "t0": rows % 1000, "t1": rows % 7}), path, row_group_size=20_000)
     found = tg.read_series(path)
-    assert torch.equal(found.ids, torch.arange(rows))
-    assert torch.equal(found.x[:, 1, 0].long(), torch.arange(rows) % 7)
+    assert torch.equal(found.ids, torch.from_numpy(rows))
+    assert torch.equal(found.x[:, 1, 0].long(), torch.from_numpy(rows) % 7)
 
 
 def test_rows_may_come_in_any_order_and_blocks_of_any_size(write, monkeypatch):
@@ -252,7 +236,7 @@ GAPS = ["id,time,a", "1,0,10", "1,5,11", "1,7,12", "2,5,20", "2,0.5,21"]
 def test_gaps_are_placed_as_the_user_says(write):
     path = write("gaps.csv", GAPS)
     with pytest.raises(
-        tg.TempogradError, match=r"series '1' has no row for time 0\.5, which others have: pass align="
+        tg.TempogradError, match=r"series '1' has no row for time 0\.5, which others have .*align='time'\)\.$"
     ):
         tg.read_series(path)
     by_time = tg.read_series(path, align="time")
@@ -378,7 +362,7 @@ def test_what_is_wrong_with_a_ts_file(lines, message, write):
 def test_what_is_wrong_with_parquet(write, tmp_path):
     path = parquet(write("p.csv", ["id,time,a,ward", "1,0,5,ICU"]), tmp_path / "p.parquet")
     with pytest.raises(
-        tg.TempogradError, match="column 'ward' holds VARCHAR, not numbers: if the column names series"
+        tg.TempogradError, match=r"'ward' holds text, not numbers: write tg.read_series\(.*, channels=\('a',\)\)"
     ):
         tg.read_series(path)
     assert tg.read_series(path, channels=["a"]).x.item() == 5

@@ -1,17 +1,18 @@
 """What the pages for developers say about the repository is true: paths, names, versions, what is experimental."""
 
 import ast
+import inspect
 import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
 
 import tempograd as tg
-from tempograd.explanation.files import SCHEMA
 
 ROOT = Path(__file__).parents[2]
 LIBRARY, PAPER = ROOT / "src/tempograd", ROOT / "reproduction"
@@ -47,13 +48,6 @@ def test_every_path_that_a_page_names_exists(page):
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_paths_are_found_in_pages():
-    page = (
-        "`a/b.py` and `c.md`, `tests/lock`, `d/`, `n_samples`, `make test`, `<name>.py`\n```\n`not/this.py`\n```\n"
-    )
-    assert named(page) == ["a/b.py", "c.md", "tests/lock", "d/"]
-
-
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_every_make_target_that_a_page_names_exists(page):
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
@@ -61,17 +55,6 @@ def test_every_make_target_that_a_page_names_exists(page):
     typed = re.findall(r"`make ([a-z][^`]*)`", text)
     typed += [line for block in re.findall(r"^```\n(.*?)^```", text, FENCE) for line in LINE.findall(block)]
     assert {word for line in typed for word in line.split() if "=" not in word} <= targets
-
-
-def test_files_in_the_picture_exist():
-    drawn = (ROOT / "docs/development/architecture.svg").read_text(encoding="utf-8")
-    shown = set(re.findall(r"[a-z_]+\.py|[a-z_]+/", re.sub(r"<(?:title|desc|/)?[^>]*>", " ", drawn)))
-    there = {path.name for path in LIBRARY.rglob("*.py")}
-    folders = {
-        f"{path.name}/" for home in (LIBRARY, ROOT / "reproduction") for path in home.rglob("*") if path.is_dir()
-    }
-    assert shown - there - folders - {"reproduction/", "src/", "tempograd/"} == set()
-    assert {"by_name.py", "ask.py", "core.py", "released/"} <= shown
 
 
 def test_packages_of_the_library_are_all_in_the_picture_and_in_the_table():
@@ -89,26 +72,12 @@ def test_every_file_of_the_library_is_in_the_map_once():
     assert sorted(path for path, _ in lines) == sorted(path.relative_to(LIBRARY).as_posix() for path in files)
 
 
-def test_what_registers_itself_is_imported_with_its_room():
-    """Or a method or metric in a file of its own is one that nobody finds by its name."""
-    rooms = ("explainers", "metrics", "models")
-    code = f"import sys; from tempograd import {', '.join(rooms)}; print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    files = [path for room in rooms for path in (LIBRARY / room).glob("*.py")]
-    registers = [path for path in files if REGISTERS.search(path.read_text(encoding="utf-8"))]
-    missing = {f"tempograd.{path.parent.name}.{path.stem}" for path in registers} - set(run.stdout.split())
-    assert missing == set()
-    assert len(registers) > 9
-
-
-def test_the_steps_of_the_way_are_numbered_alike_in_the_picture():
-    drawn = (ROOT / "docs/development/architecture.svg").read_text(encoding="utf-8")
-    page = (ROOT / "docs/development/architecture.md").read_text(encoding="utf-8")
-    way = page.partition("\n## The way of one call\n")[2].partition("\n## ")[0]
-    steps = dict(re.findall(r"^(\d+)\. ((?:.|\n(?!\d|\n))+)", way, re.MULTILINE))
-    marked = re.findall(r">(\d+)</text>\n<text[^>]*>([a-z_]+\.py)", drawn)
-    assert {number for number, _ in marked} == steps.keys() == {str(n) for n in range(1, len(steps) + 1)}
-    assert [file for number, file in marked if not re.search(rf"`(\w+/)*{file}`", steps[number])] == []
+def test_every_method_of_the_library_is_registered():
+    assert set(tg.EXPLAINERS)  # which imports all of them
+    modules = [module for name, module in [*sys.modules.items()] if name.startswith("tempograd.explainers.")]
+    things = {thing for module in modules for thing in vars(module).values() if inspect.isclass(thing)}
+    methods = {thing for thing in things if issubclass(thing, tg.Explainer) and not inspect.isabstract(thing)}
+    assert {method.__name__ for method in methods - {*tg.EXPLAINERS.values()}} == {"MaskingIG", "OwnScores"}
 
 
 @pytest.mark.parametrize("page", ["glossary.md", "architecture.md", "changes.md"])
@@ -116,10 +85,15 @@ def test_names_of_code_in_a_page_occur_in_the_code(page):
     """So that a page does not keep a name that was changed."""
     text = (ROOT / "docs/development" / page).read_text(encoding="utf-8")
     names = {name for code in re.findall(r"`([\w.]+=?)`", text) for name in re.findall(r"[A-Za-z_]\w*", code)}
-    code = " ".join(path.read_text(encoding="utf-8") for path in [*LIBRARY.rglob("*.py"), *PAPER.rglob("*.py")])
     files = {part for path in names_of_files() for part in re.split(r"[./]", path)}
     tests = {name for path in (ROOT / "tests").rglob("test_*.py") for name in names_of_tests(path)}
-    assert {name for name in names - files - tests if not re.search(rf"\b{name}\b", code)} == set()
+    assert names - files - tests - words_of_the_code() == set()
+
+
+@cache
+def words_of_the_code() -> set[str]:
+    paths = [*LIBRARY.rglob("*.py"), *PAPER.rglob("*.py")]
+    return {word for path in paths for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
 
 
 def names_of_tests(path: Path) -> list[str]:
@@ -131,36 +105,6 @@ def names_of_files() -> set[str]:
     return {str(path.relative_to(ROOT)) for home in homes for path in home.rglob("*")} | {
         path.name for path in ROOT.iterdir()
     }
-
-
-def experimental() -> set[str]:
-    """Return the modules, classes and functions whose docstring has a line that begins with ``Experimental:``."""
-    found = set()
-    for path in LIBRARY.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
-        for node in ast.walk(tree):
-            if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-                continue
-            if re.search(r"^ *Experimental: ", ast.get_docstring(node) or "", re.MULTILINE):
-                name = getattr(node, "name", "")
-                found.add(f"tempograd.{name}" if name in tg.__all__ else ".".join(filter(None, (module, name))))
-    return found
-
-
-def test_what_is_experimental_is_listed_and_marked():
-    table = VERSIONS.partition("## Experimental")[2].partition("\n## ")[0]
-    listed = re.findall(
-        r"`(tempograd\.[\w.]+)`", "".join(row.split("|")[1] for row in re.findall(r"^\|.*", table, re.MULTILINE))
-    )
-    assert set(listed) == experimental()
-
-
-def test_supported_versions_are_those_of_the_package():
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    declared = re.findall(r"Python :: (3\.\d+)", project)
-    assert f"| Python | {', '.join(declared)};" in VERSIONS
-    assert f"schema {SCHEMA}, in its header" in VERSIONS
 
 
 def test_one_version_everywhere():

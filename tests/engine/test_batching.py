@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from tempograd.core.errors import ModelError
+from tempograd.core.progress import part
 from tempograd.engine import Batching
 from tempograd.engine.batching import ROOM, suits_cpu
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
@@ -25,16 +26,12 @@ def limited(model, most: int, error: Exception):
     return forward, seen
 
 
-@pytest.mark.parametrize(
-    "error",
-    [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")],
-)
 @pytest.mark.parametrize("most", [1, 7, 60])
-def test_backs_off_when_memory_runs_out(error, most):
+def test_backs_off_when_memory_runs_out(most):
     model, x = linear(6, 2), series(9, 6, 2)
-    forward, seen = limited(model, most, error)
-    expected = Timing(20)(model, x, output="raw")
-    found = Timing(20)(forward, x, output="raw")
+    forward, seen = limited(model, most, torch.OutOfMemoryError("CUDA out of memory"))
+    expected = Timing(10)(model, x, output="raw")
+    found = Timing(10)(forward, x, output="raw")
     torch.testing.assert_close(found.values, expected.values)
     assert max(seen) <= most
     if most > 1:
@@ -170,21 +167,21 @@ def test_passes_with_a_gradient_are_as_large_as_suits_the_model(method):
     assert size > 3000
 
 
-@pytest.mark.parametrize("method", [IntegratedGradients(60), Timing(60), Timing(240)])
+@pytest.mark.parametrize("method", [IntegratedGradients(40), Timing(40), Timing(160)])
 def test_scores_do_not_depend_on_the_size_of_passes_and_a_rerun_gives_the_same_bits(method):
-    model, x = Watched().double(), series(10, 12, 2, dtype=torch.float64)
+    model, x = Watched().double(), series(6, 12, 2, dtype=torch.float64)
     expected = method(model, x, output="raw")
     again = method(model, x, output="raw")
     for name in ("values", "standard_error", "ess"):
         first, second = getattr(expected, name), getattr(again, name)
         assert first is second is None or torch.equal(first, second)
-    for size in (7, 256, 1000):
+    for size in (7, 256):
         found = method(model, x, output="raw", batch_size=size)
         torch.testing.assert_close(found.values, expected.values, rtol=1e-6, atol=1e-9)
         if expected.standard_error is not None:
             torch.testing.assert_close(found.standard_error, expected.standard_error, rtol=1e-4, atol=1e-9)
-    few = method(model, x[:2], output="raw", batch_size=1)
-    torch.testing.assert_close(few.values, expected.values[:2], rtol=1e-6, atol=1e-9)
+    few = method(model, x[:1], output="raw", batch_size=1)
+    torch.testing.assert_close(few.values, expected.values[:1], rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("method", [IntegratedGradients(20), Timing(20)])
@@ -238,7 +235,14 @@ def test_a_smaller_gpu_gets_smaller_batches(monkeypatch):
     assert Batching(torch.device("cuda"), cells=10).size == 65536 * 24 // 128
 
 
-@pytest.mark.parametrize("error", [RuntimeError("cuDNN error: CUBLAS_STATUS_ALLOC_FAILED"), MemoryError()])
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("cuDNN error: CUBLAS_STATUS_ALLOC_FAILED"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+        MemoryError(),
+    ],
+)
 def test_backs_off_from_every_kind_of_lacking_memory(error):
     model, x = linear(6, 2), series(9, 6, 2)
 
@@ -247,12 +251,17 @@ def test_backs_off_from_every_kind_of_lacking_memory(error):
             raise error
         return model(z)
 
-    found = IntegratedGradients(20)(forward, x, output="raw").values
-    torch.testing.assert_close(found, IntegratedGradients(20)(model, x, output="raw").values)
+    found = IntegratedGradients(10)(forward, x, output="raw").values
+    torch.testing.assert_close(found, IntegratedGradients(10)(model, x, output="raw").values)
 
 
-@pytest.mark.parametrize("name", sorted(EXPLAINERS))
-@pytest.mark.parametrize("batch_size", [1, 4, 120, 400])
+@pytest.mark.parametrize(
+    ("name", "batch_size"),
+    [
+        *((name, size) for name in sorted(EXPLAINERS) for size in (4, 120)),
+        *((name, size) for name in ("occlusion", "timing") for size in (1, 400)),
+    ],
+)
 def test_passes_are_as_large_as_asked_and_not_much_larger(name, batch_size):
     """Clean series, baselines and three rows of the check ride along; the last block may be 5 % larger."""
     model, sizes = linear(6, 2), []
@@ -303,3 +312,11 @@ def test_backs_off_when_memory_runs_out_late(name):
     assert len(calls) > 3
     expected = explained(explainer, usable(model, explainer, 6), x).values
     torch.testing.assert_close(found.values, expected, rtol=1e-4, atol=1e-7)
+
+
+def test_each_block_moves_the_progress_of_the_whole():
+    moved = []
+    with part(lambda amount, note="": moved.append(amount), 1):
+        Batching(torch.device("cpu"), 1, 4).run(12, 1, lambda *_: None, "test")
+        assert sum(moved) == pytest.approx(0.5)  # one stretch of work takes half of what is left
+    assert len([amount for amount in moved if amount]) == 4

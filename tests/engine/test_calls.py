@@ -256,12 +256,7 @@ def test_a_horizon_before_the_batch_is_turned_round_also_when_it_is_as_long(rows
 
 
 def test_an_axis_that_nothing_tells_is_refused(said):
-    def fixed(z):  # as a program that was exported for one batch size
-        if z.shape[1] != TIME:
-            raise RuntimeError("expected 9 series")
-        return z
-
-    model = Call(model_layout="TBD").adapt(fixed)
+    model = Call(model_layout="TBD").adapt(lambda z: z[..., 0].mT @ z[..., 0])  # (batch, batch)
     said.refused(tg.TempogradError, model, series(TIME, TIME, CHANNELS))
     assert torch.equal(Call(model_layout="TBD").adapt(lambda z: z)(X), X)
 
@@ -498,7 +493,8 @@ def test_what_an_estimator_cannot_do_is_one_sentence(name, said):
 
 def test_the_captum_face_refuses_estimators_in_one_sentence(said):
     pytest.importorskip("captum")
-    said.refused(tg.TempogradError, import_module("tempograd.captum").Timing, ESTIMATORS["forest"])
+    forest = import_module("tempograd.captum").Timing(ESTIMATORS["forest"])
+    said.refused(tg.TempogradError, forest.attribute, SERIES, target=1)
 
 
 def test_names_of_classes_come_from_the_estimator():

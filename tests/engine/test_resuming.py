@@ -130,8 +130,7 @@ def observed(x):
     return torch.rand(x.shape, generator=torch.Generator().manual_seed(5)) < 0.8
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("batch_size", [None, 20])
+@pytest.mark.parametrize(("masked", "batch_size"), [(False, None), (True, 20)])
 def test_occlusion_is_that_of_the_plain_loop(model, rows, masked, batch_size):
     x = series(3, TIME, 3)
     mask = observed(x) if masked else torch.ones_like(x, dtype=torch.bool)
@@ -165,8 +164,7 @@ def test_a_channel_without_weights_scores_exactly_zero(model, rows, explainer):
     assert (found[:, -5:, [0, 2]] != 0).all()  # what came long before is forgotten
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("batch_size", [None, 20])
+@pytest.mark.parametrize(("masked", "batch_size"), [(False, None), (True, 20)])
 def test_removal_is_that_of_whole_series(model, rows, monkeypatch, masked, batch_size):
     """Both ends of both rankings, against the same pass without remembered states."""
     x = series(4, TIME, 3)

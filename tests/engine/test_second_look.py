@@ -10,7 +10,7 @@ from tempograd.engine.second_look import FEW, look_again
 from tempograd.models import build
 from tests.helpers.models import Recurrent, series, smooth
 
-SIZES = (1, 3, 64, 4096)
+SIZES = (1, 3, 64, 1024)
 KINDS = ("gru", "cnn", "transformer")
 
 

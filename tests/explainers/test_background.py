@@ -312,9 +312,8 @@ def test_methods_without_a_baseline_of_their_own_keep_the_question():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda m, x: tg.explain(m, x, baseline="background"), "which needs it: pass both"),
+        (lambda m, x: tg.explain(m, x, baseline="background"), "draws from background=: pass both"),
         (lambda m, x: against(m, x, "dynamask"), "dynamask compares with one baseline and draws none"),
-        (lambda m, x: tg.Timing()(m, x, background=POOL), "background= of a call is for baseline='background'"),
         (lambda m, x: against(m, x[:1], pool=x[:1]), "nothing but the explained series itself"),
         (lambda m, x: against(m, x, pool=POOL[:, 1:]), r"have shape \(7, 3\), x has \(8, 3\)"),
         (lambda m, x: against(m, x, pool=POOL / 0), "background must not hold NaN"),

@@ -368,7 +368,7 @@ def test_steps_that_are_always_fixed_but_never_observed_do_not_matter():
     mask = torch.zeros(3, 5, 1)
     mask[:, 0] = mask[:, 4] = 1
     with pytest.warns(TempogradWarning, match="use n_samples="):
-        found = tg.Timing(50, 1, 4, 4)(linear(5, 1), tg.Series(series(3, 5, 1), mask=mask))
+        found = tg.Timing(50, None, 1, 4, 4)(linear(5, 1), tg.Series(series(3, 5, 1), mask=mask))
     assert (found.values[:, [0, 4]] != 0).all()
 
 

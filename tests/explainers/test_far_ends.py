@@ -63,10 +63,10 @@ def test_a_gate_that_samples_miss_is_not_called_converged(shape):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_tolerance_goes_on_until_samples_hit_the_gate(shape):
-    true, x = exact(*shape), torch.ones(40, *shape)
+    true, x = exact(*shape), torch.ones(20, *shape)
     found = tg.explain(gate, x, output="raw", tolerance=0.1)
     off = (found.values - true).abs().sum((1, 2)) / true.sum()
-    assert int((off > 0.2).sum()) <= 2
+    assert int((off > 0.2).sum()) <= 1
     assert float(found.n_evals.float().mean()) < 3000  # what was hit holds nobody up
 
 
@@ -111,7 +111,7 @@ def test_batches_do_not_matter(samples):
 
     x = torch.ones(2, 8, 2)
     whole, *parts = (
-        tg.explain(model, x, output="raw", n_samples=samples, batch_size=size) for size in (10_000, 1, 3, 7, 25)
+        tg.explain(model, x, output="raw", n_samples=samples, batch_size=size) for size in (10_000, 3, 7)
     )
     unaware = tg.explain(model, x, output="raw", n_samples=samples, gradient_check=False)
     assert (whole.relative_error > unaware.relative_error + 0.02).all()  # the far ends count here

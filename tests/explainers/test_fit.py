@@ -169,7 +169,7 @@ CASES = {
     "logits": (lambda: FITTED(GRU, X, output="raw"), InputError, "compares probabilities"),
     "width": (lambda: FITTED(Recurrent(3), series(2, 6, 3)), InputError, r"shape \(2,\), x has \(3,\)"),
     "prefixes": (lambda: FITTED(linear(6, 2), X), ModelError, "rejects the first 1 of 6 steps"),
-    "NaN": (lambda: FITTED(lambda z: z.sum(1) / (z.shape[1] - 1), X), ModelError, "on some the model returned"),
+    "NaN": (lambda: FITTED(lambda z: z.sum(1) / (z.shape[1] - 1), X), ModelError, "a row of finite numbers"),
     "seed": (lambda: tg.Fit().fit(GRU, X, seed=0.5), InputError, "seed must be an integer"),
     "looks ahead": (lambda: FITTED(BACKWARDS, X), ModelError, "fit needs predictions"),
     "samples": (lambda: tg.Fit(n_samples=0), InputError, "samples must be at least 1"),
@@ -185,7 +185,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore:fit explains the whole output")
+@pytest.mark.filterwarnings("ignore:fit explains the model.s whole output")
 @pytest.mark.parametrize("case", CASES)
 def test_one_sentence_that_says_what_to_do(case):
     call, kind, text = CASES[case]

@@ -29,7 +29,7 @@ def explained(model, **options):
 
 def test_a_regression_that_cannot_be_told_is_said_in_words():
     found = tg.explain(tg.Predictor(Says(1), task="classification"), X, "random")
-    assert "output='probability' (sigmoid of 1 output)" in repr(found)
+    assert "output='probability' (a sigmoid of the one output)" in repr(found)
     assert "(softmax over 3 outputs)" in repr(tg.explain(Says(3), X, "random"))
     assert "output='raw', baseline" in repr(tg.explain(Says(3), X, "random", output="raw"))
     assert found.output == "probability"

@@ -78,12 +78,8 @@ def test_settings_of_long_series_take_as_many_operations_as_those_of_short_ones(
 
 CASES = [
     (1, 5, {}),
-    (2, 5, {}),
-    (1, 3, {}),
-    (1, 50, {}),
     (1, 5, {"held": 0.7}),
     (1, 5, {"segments": 9, "max_length": 300}),
-    (1, 5, {"max_length": 9}),
     (2, 5, {"max_length": 1, "held": 0.5}),
 ]
 

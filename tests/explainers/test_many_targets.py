@@ -79,8 +79,10 @@ def same(found, expected):
         torch.testing.assert_close(getattr(one, name), getattr(other, name), rtol=0, atol=0, equal_nan=True)
 
 
-@pytest.mark.parametrize("batch_size", [None, 8, 100])
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    ("name", "batch_size"),
+    [*((name, None) for name in METHODS), ("timing", 100), ("timing plain", 8), ("lime", 30), ("occlusion", 8)],
+)
 def test_several_targets_are_calls_one_by_one_with_a_third_of_the_rows(model, x, name, batch_size):
     options = {"batch_size": batch_size}
     explain(model, x, name, target=1, **options)  # the model is looked at twice only by the first call
@@ -93,9 +95,10 @@ def test_several_targets_are_calls_one_by_one_with_a_third_of_the_rows(model, x,
         same(together[target], expected)
 
 
-def test_the_scores_of_a_linear_forecaster_are_its_weights_times_the_series(x):
+@pytest.mark.parametrize("task", [None, "forecast", "regression"])
+def test_the_scores_of_a_linear_forecaster_are_its_weights_times_the_series(x, task):
     weight = torch.randn(TIME * CHANNELS, OUTPUTS, generator=torch.Generator().manual_seed(6))
-    found = explain(lambda z: z.flatten(1) @ weight, x, "timing", targets="all")
+    found = explain(tg.Predictor(lambda z: z.flatten(1) @ weight, task=task), x, "timing", targets="all")
     assert list(found) == list(range(OUTPUTS))
     for place in range(OUTPUTS):
         torch.testing.assert_close(found[place].values, x * weight[:, place].view(TIME, CHANNELS))
@@ -186,11 +189,11 @@ class Dropping(Counting):
 def test_draws_are_the_same_for_all_targets(x):
     torch.manual_seed(9)
     model = Dropping().eval()
-    options = {"draws": 3, "n_samples": 10}
+    options = {"draws": 2, "n_samples": 5}
     found = explain(model, x, "timing", targets=[0, 5], **options)
     for target in (0, 5):
         same(found[target], explain(model, x, "timing", target=target, **options))
-    assert found.at(0).draws == found.at(1).draws == 3
+    assert found.at(0).draws == found.at(1).draws == 2
 
 
 def test_targets_of_very_different_size(x):

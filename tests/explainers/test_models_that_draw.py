@@ -166,7 +166,7 @@ def correlation(first, second):
 
 def test_draws_find_the_map_without_noise():
     plain, shared, inside = [], [], []
-    for seed in range(6):
+    for seed in range(4):
         torch.manual_seed(seed)
         with pytest.warns(tg.TempogradWarning, match="stochastic"):
             plain.append(correlation(tg.explain(Noisy(), X, "occlusion", output="raw", seed=seed).values, exact()))
@@ -176,7 +176,7 @@ def test_draws_find_the_map_without_noise():
         inside.append(float(((low <= exact()) & (exact() <= high)).double().mean()))
     assert min(shared) > 0.96
     assert max(plain) < 0.7
-    assert sum(inside) / 6 > 0.8  # the cells of a run share its draws, so that six runs are few
+    assert sum(inside) / 4 > 0.8  # the cells of a run share its draws, so that four runs are few
     assert "(32 draws)" in found.verdict() or "with 32 draws" in found.verdict()
     assert found.draws == 32
     assert "draws=32" in repr(found)
@@ -338,6 +338,7 @@ WEIGHTED = linear(5, 2)
 BATCH = "The model's answer to a series depends on the other series of its batch"[:60]
 PLACES = series(5000, 5, 2, seed=3)
 RAW = {"output": "raw", "target": 1}
+FEW = {"integrated_gradients": {"n_steps": 8}, "lime": {"n_samples": 30}, "timing": {"n_samples": 10}}
 
 
 class StartState(nn.Module):
@@ -380,20 +381,28 @@ def one_by_one(model):
 
 def explain_mixing(model, x, method, **options):
     with pytest.warns(tg.TempogradWarning, match=BATCH) as caught:
-        found = tg.explain(model, x, method, **RAW, **options)
+        found = tg.explain(model, x, method, **RAW, **FEW.get(method, {}), **options)
     assert len(caught) == 1
     assert found.mixes_series
     return found
 
 
 @pytest.mark.parametrize("count", [1, 9])
-@pytest.mark.parametrize("kind", MIXING)
-@pytest.mark.parametrize("method", ["occlusion", "timing", "integrated_gradients", "lime"])
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [
+        *(("occlusion", kind) for kind in MIXING),
+        ("timing", "starts from a state for each place"),
+        ("timing", "divides by the spread of the batch"),
+        ("integrated_gradients", "encodes places along the batch"),
+        ("lime", "subtracts the mean of the batch"),
+    ],
+)
 def test_where_the_batch_matters_each_series_is_run_by_itself(kind, method, count, tmp_path):
     """draws= would average nothing, and was once advised; the scores are those of one call per series."""
     model, x = MIXING[kind], series(count, 5, 2)
     found = explain_mixing(model, x, method)
-    expected = tg.explain(one_by_one(model), x, method, **RAW)
+    expected = tg.explain(one_by_one(model), x, method, **RAW, **FEW.get(method, {}))
     torch.testing.assert_close(found.values, expected.values, rtol=1e-4, atol=1e-6)
     assert (found.varies, found.verdict()) == (False, expected.verdict())
     kept = tg.Explanation.load(found.save(tmp_path / "e"))
@@ -417,18 +426,17 @@ def test_a_batch_size_that_was_chosen_is_kept(kind):
         tg.evaluate(model, found, batch_size=3, of="score")
 
 
-@pytest.mark.parametrize("method", ["occlusion", "integrated_gradients", "timing", "lime"])
-@pytest.mark.parametrize("before", [None, "integrated_gradients", "timing", "occlusion"])
+@pytest.mark.parametrize("method", ["occlusion", "timing"])
+@pytest.mark.parametrize("before", ["integrated_gradients", "timing", "occlusion"])
 def test_what_ran_before_hides_nothing(before, method):
-    model, x = OfOneSize(6).eval(), X
-    if before is not None:
-        explain_mixing(model, x, before)
-        tg.explain(model, X[:3], before, **RAW)  # of which nothing can be seen
-    explain_mixing(model, x, method)
+    model = OfOneSize(6).eval()
+    explain_mixing(model, X, before)
+    tg.explain(model, X[:3], before, **RAW)  # of which nothing can be seen
+    explain_mixing(model, X, method)
 
 
 def test_explainers_are_ranked_by_series_that_run_by_themselves():
-    model, x = MIXING["encodes places along the batch"], series(20, 5, 2)
+    model, x = MIXING["encodes places along the batch"], series(8, 5, 2)
     methods = ["occlusion", "integrated_gradients", "random"]
     with pytest.warns(tg.TempogradWarning, match=BATCH):
         found = tg.rank(model, x, methods, of="score", **RAW)

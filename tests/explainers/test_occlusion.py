@@ -205,14 +205,10 @@ def means_over_the_pool(model, x, pool, marginal):
     [
         (saturating, 5, 0.93),
         pytest.param(saturating, 10, 0.93, marks=pytest.mark.slow),
-        (saturating, 30, 0.95),
-        (
-            rectified,
-            5,
-            0.83,
-        ),  # few values move it here, and draws that miss them cannot know it
+        pytest.param(saturating, 30, 0.95, marks=pytest.mark.slow),
+        (rectified, 5, 0.83),  # few values move it here, and draws that miss them cannot know it
         pytest.param(rectified, 10, 0.87, marks=pytest.mark.slow),
-        (rectified, 30, 0.9),
+        pytest.param(rectified, 30, 0.9, marks=pytest.mark.slow),
     ],
 )
 def test_intervals_hold_the_mean_over_a_skewed_pool(model, draws, least, marginal):
@@ -337,8 +333,7 @@ def test_unobserved_values_stay_where_they_are_and_score_exactly_zero_at_own_ste
         assert ((batch[:, None] == X) | mask).flatten(2).all(2).any(1).all()
 
 
-@pytest.mark.parametrize("kind", ["gru", "two layers"])
-@pytest.mark.parametrize("batch_size", [1, 9, None])
+@pytest.mark.parametrize(("kind", "batch_size"), [("gru", None), ("gru", 9), ("two layers", None)])
 def test_remembered_states_make_no_difference(kind, batch_size, monkeypatch):
     model, mask = any_length(kind, CHANNELS, per_step=True), series(5, TIME, CHANNELS, seed=8) > -1
     explainers = [e.fit(model, TRAIN) for e in (Occlusion(), AugmentedOcclusion(4))]

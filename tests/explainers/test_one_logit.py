@@ -85,9 +85,14 @@ def test_methods_about_the_whole_answer_see_both_classes(name):
     assert found.target.tolist() == [1] * 5
 
 
-@pytest.mark.parametrize("steps", [None, "own", [1, 4]], ids=["all", "own", "some"])
-@pytest.mark.parametrize("target", [None, 0, MIXED], ids=["none", "0", "mixed"])
-@pytest.mark.parametrize("name", [name for name in TARGETED if name != "deep_lift"])
+@pytest.mark.parametrize(
+    ("name", "target", "steps"),
+    [
+        *((name, MIXED, "own") for name in TARGETED if name != "deep_lift"),
+        *(("integrated_gradients", target, steps) for target in (None, 0) for steps in (None, "own", [1, 4])),
+        *(("lime", target, steps) for target, steps in ((None, None), (0, [1, 4]))),
+    ],
+)
 def test_one_logit_per_step(name, target, steps):
     model, x = Recurrent(2, 1, per_step=True).double().eval(), series(5, 6, 2, dtype=torch.float64)
     found, expected = both(name, model, x, target, steps=steps)

@@ -14,15 +14,17 @@ from tests.helpers.methods import run
 from tests.helpers.models import Recurrent, linear, series, smooth
 
 
-@pytest.mark.parametrize("architecture", ["gru", "cnn", "transformer"])
-@pytest.mark.parametrize("rule", ["gauss-legendre", "midpoint"])
+@pytest.mark.parametrize(
+    ("architecture", "rule"),
+    [("gru", "midpoint"), ("cnn", "midpoint"), ("transformer", "midpoint"), ("transformer", "gauss-legendre")],
+)
 def test_integrated_gradients_agree_with_captum(architecture, rule):
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = MODELS[architecture](3, 4).eval()
     x, target = series(3, 16, 3), torch.tensor([0, 3, 1])
-    found = IntegratedGradients(600, rule)(model, x, target=target).values
-    oracle = Captum(lambda z: model(z).softmax(-1)).attribute(x, target=target, n_steps=600)
+    found = IntegratedGradients(300, rule)(model, x, target=target).values
+    oracle = Captum(lambda z: model(z).softmax(-1)).attribute(x, target=target, n_steps=300)
     scale = oracle.abs().amax((1, 2), keepdim=True)
     assert ((found - oracle) / scale).abs().max() < 1e-2
 
@@ -75,7 +77,7 @@ def test_the_sum_of_the_series_is_explained_by_the_series(explainer):
 def test_starved_masks_of_many_series_are_resampled_too():
     x = series(1200, 60, 1)  # more masks than are remembered between calls
     with pytest.warns(UserWarning, match="is active in only"):
-        found = Timing(20, 5, 4, 60, anchored=0.05)(linear(60, 1), x)
+        found = Timing(20, None, 5, 4, 60, anchored=0.05)(linear(60, 1), x)
     assert found.n_draws.min() >= 1
 
 

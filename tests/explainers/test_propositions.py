@@ -27,7 +27,7 @@ def test_effectiveness_one_mask_per_point_is_as_good_as_a_path_per_mask():
         above, below = above + probability * exact, below + probability * moving
     expected = (above / below)[0]
     for anchored in (0.0, 0.8):
-        found = Timing(400, 1, 2, 4, anchored=anchored)(model, x.expand(60, -1, -1), target=0).values
+        found = Timing(400, None, 1, 2, 4, anchored=anchored)(model, x.expand(60, -1, -1), target=0).values
         error = found.std(0) / 60**0.5
         assert ((found.mean(0) - expected) / error).abs().max() < 4.5
         assert (error / expected.abs()).median() < 0.01
@@ -37,7 +37,7 @@ def test_sensitivity_a_single_differing_cell_that_matters_gets_its_whole_effect(
     model, x = smooth(8, 2), series(4, 8, 2, dtype=torch.float64)
     baseline = x.clone()
     baseline[:, 3, 1] = 0.7
-    explanation = Timing(400, 5, 2, 4)(model, x, target=1, baseline=baseline)
+    explanation = Timing(400, None, 5, 2, 4)(model, x, target=1, baseline=baseline)
     found, error = explanation.values, explanation.standard_error[:, 3, 1]
     effect = model(x).softmax(-1)[:, 1] - model(baseline).softmax(-1)[:, 1]
     assert ((found[:, 3, 1] - effect).abs() < 4.5 * error).all()
@@ -72,7 +72,7 @@ def test_implementation_invariance_a_rewritten_model_has_the_same_scores():
 def test_incompleteness_two_cells_that_only_work_together_are_both_credited_in_full():
     """f = x0·x1 and one held cell: the other one is always compared with its partner in place."""
     x = torch.tensor([[[3.0], [2.0]]])
-    found = Timing(50, 1, 1, 1)(lambda z: z[:, 0] * z[:, 1], x, output="raw").values
+    found = Timing(50, None, 1, 1, 1)(lambda z: z[:, 0] * z[:, 1], x, output="raw").values
     torch.testing.assert_close(found.flatten(), torch.tensor([6.0, 6.0]))
-    complete = Timing(50, 0)(lambda z: z[:, 0] * z[:, 1], x, output="raw").values
+    complete = Timing(50, None, 0)(lambda z: z[:, 0] * z[:, 1], x, output="raw").values
     torch.testing.assert_close(complete.flatten(), torch.tensor([3.0, 3.0]))

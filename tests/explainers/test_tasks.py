@@ -1,7 +1,9 @@
 """What an output is must be said where its shape does not tell: every task is right by plain forwards."""
 
+import ast
 import warnings
-from typing import get_args
+from pathlib import Path
+from typing import Literal, get_args
 
 import pytest
 import torch
@@ -9,8 +11,10 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.core.errors import InputError, ModelError
-from tempograd.engine.outputs import TASKS
+from tempograd.engine import predictor
+from tempograd.engine.outputs import LINKS, TASKS, Link, Outputs
 from tempograd.typing import Task
+from tempograd.views.summary import explained_output
 from tests.helpers.models import Recurrent, linear, series
 
 X = series(6, 9, 2)
@@ -180,24 +184,25 @@ class Steps(nn.Module):
 def test_the_mean_of_a_forecast_is_explained_and_said():
     for model in (steep(6), steep(6, shape=(2, 3))):
         with pytest.warns(
-            tg.TempogradWarning, match="No target was given, so the mean of the forecast's 6 outputs"
+            tg.TempogradWarning, match="No target was given, so the mean over all outputs was explained .6 outputs"
         ):
             found = integrated(model, task="forecast")
         assert found.target is None
-        assert found.target_text == "the mean over the whole forecast"
+        assert found.target_text == "the mean over all outputs"
         assert_sums_to(found, lambda y: y.flatten(1).mean(1), model)
-    with pytest.warns(tg.TempogradWarning, match=r"of shape \(2, 3\).*pass target=\(1, 2\) for one of them"):
+    with pytest.warns(tg.TempogradWarning, match=r"with shape \(2, 3\).*pass target=\(1, 2\) for one of them"):
         assumed = integrated(model, output="raw")
     assert torch.equal(assumed.values, found.values)
-    assert "target.mean" in [finding.code for finding in assumed.findings]
+    assert "target.score" in [finding.code for finding in assumed.findings]
     assert torch.equal(silent(model, target=tg.targets.mean()).values, found.values)
     single = silent(steep(1), task="forecast")
     assert single.target.tolist() == [0] * 6
 
 
 def test_a_forecaster_that_draws_has_no_predicted_class():
-    model = lambda z: steep(6)(z) + 0.1 * torch.randn(len(z), 6)  # noqa: E731
-    with pytest.warns(tg.TempogradWarning, match="the mean of the forecast's 6 outputs"):
+    net = steep(6)
+    model = lambda z: net(z) + 0.1 * torch.randn(len(z), 6)  # noqa: E731
+    with pytest.warns(tg.TempogradWarning, match="the mean over all outputs was explained .6 outputs"):
         found = integrated(model, task="forecast", draws=4)
     assert found.target is None
     assert_sums_to(found, lambda y: y.mean(1), steep(6))
@@ -373,3 +378,51 @@ def test_a_learnt_baseline_is_not_called_zero(method, zero):
     exp = tg.explain(model, x, method, background=series(9, 4, 2) + 3)
     assert ("baseline.zero" in {finding.code for finding in exp.findings}) == zero
     assert bool(exp.baseline.any()) != zero
+
+
+@pytest.fixture
+def new_tasks(monkeypatch):
+    """Two more rows, one of them with a link of its own."""
+    interval = {"shape": "(batch, intervals)", "place": "interval {}"}
+    monkeypatch.setitem(TASKS, "survival", Outputs("labels", "sigmoid", tg.targets.mean(), **interval))
+    monkeypatch.setitem(TASKS, "counts", Outputs("numbers", "exp", "none"))
+    monkeypatch.setitem(LINKS, "exp", Link(torch.exp, "its exponential", "exp of each of {} outputs", False))
+    monkeypatch.setattr(predictor, "Task", Literal["survival", "counts"])
+
+
+@pytest.mark.usefixtures("new_tasks")
+@pytest.mark.parametrize(
+    ("task", "target", "score", "words"),
+    [
+        ("survival", None, lambda raw: raw.sigmoid().mean(1), "the mean over all outputs, from probabilities by"),
+        ("survival", 2, lambda raw: raw.sigmoid()[:, 2], "the probability of a label by a sigmoid of each of 4"),
+        ("counts", 2, lambda raw: raw.exp()[:, 2], "output 2, exp of each of 4 outputs"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:No target was given")
+def test_a_task_and_a_link_are_a_row_each(task, target, score, words):
+    model = steep(4)
+    found = integrated(model, task=task, target=target)
+    assert_sums_to(found, score, model)
+    assert explained_output(found).startswith(words)
+    removed = tg.evaluate(model, found, metrics=["comprehensiveness"], k=X[0].numel())["comprehensiveness"]
+    torch.testing.assert_close(removed, score(model(X)) - score(model(ZERO)))
+
+
+def test_no_other_file_tells_tasks_apart_by_name():
+    """What differs between tasks is a field of their rows."""
+    source = Path(tg.__file__).parent
+    allowed = {"engine/outputs.py", "metrics/asking.py"}  # the table; one logit or two, which are the same task
+    by_name = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Compare)
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and part.value in {*TASKS}
+    }
+    assert by_name - allowed - {"explanation/files.py"} == set()  # files of earlier versions
+
+
+def test_every_link_of_a_task_is_there():
+    assert {row.link for row in TASKS.values()} <= LINKS.keys()

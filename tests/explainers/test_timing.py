@@ -26,7 +26,7 @@ from tests.helpers.models import Recurrent, linear, series, smooth
 def test_a_linear_model_is_explained_exactly_in_every_cell(setting):
     time, channels, *lengths = PAPER[setting]
     model, x = linear(time, channels), series(8 if setting == "pam" else 60, time, channels)
-    found = Timing(50, *lengths)(model, x, target=1, output="raw")
+    found = Timing(50, None, *lengths)(model, x, target=1, output="raw")
     torch.testing.assert_close(found.values, model[1].weight[1].view(time, channels) * x, rtol=1e-5, atol=0)
     assert found.n_draws.min() >= 1
 
@@ -58,7 +58,7 @@ def test_equals_a_textbook_loop_with_the_same_draws(lengths, anchored):
     model, x = smooth(time, channels), series(3, time, channels, dtype=torch.float64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TempogradWarning)
-        method = Timing(points, *lengths, anchored=anchored, control_variates=False)
+        method = Timing(points, None, *lengths, anchored=anchored, control_variates=False)
         found = method(model, tg.Series(x, ids=[7, 8, 9]), target=2, seed=5).values
     segments = replace(complete(time, channels, *lengths, time), anchored=anchored)
     free = torch.from_numpy(segments.p_active()).repeat_interleave(channels)
@@ -87,7 +87,9 @@ def test_anchors_change_the_error_but_not_the_answer(lengths):
     model, x = smooth(12, 2), series(1, 12, 2, seed=3, dtype=torch.float64)
     maps = []
     for anchored in (0.0, None, 0.3, 0.8):
-        found = Timing(500, *lengths, anchored=anchored)(model, x.expand(40, -1, -1), target=0).values.double()
+        found = Timing(500, None, *lengths, anchored=anchored)(
+            model, x.expand(40, -1, -1), target=0
+        ).values.double()
         maps.append((found.mean(0), found.std(0) / 40**0.5))
     reference, spread = maps[0]
     for mean, error in maps[1:]:
@@ -98,11 +100,11 @@ def test_every_observed_cell_is_seen_even_where_independent_masks_see_half():
     model, x = linear(152, 1), series(300, 152, 1)
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.7
     with pytest.warns(TempogradWarning, match="is active in only"):
-        found = Timing(50, 5, 10, 152)(model, tg.Series(x, mask=mask))
+        found = Timing(50, None, 5, 10, 152)(model, tg.Series(x, mask=mask))
     assert found.n_draws[mask].min() >= 1
     assert (found.n_draws[~mask] == 0).all()
     with pytest.warns(TempogradWarning, match="use n_samples="):
-        independent = Timing(50, 5, 10, 152, anchored=0.0)(model, tg.Series(x, mask=mask))
+        independent = Timing(50, None, 5, 10, 152, anchored=0.0)(model, tg.Series(x, mask=mask))
     assert (independent.n_draws[mask] == 0).float().mean() > 0.4
 
 
@@ -118,13 +120,13 @@ def test_without_segments_it_is_midpoint_integrated_gradients(model):
 @pytest.mark.parametrize(
     ("shape", "lengths", "anchored"),
     [
-        ((20, 2), (1, 1, 3), 0.0),
+        pytest.param((20, 2), (1, 1, 3), 0.0, marks=pytest.mark.slow),
         ((20, 2), (1, 1, 3), 0.8),
-        ((20, 2), (6, 2, 6), 0.8),
+        pytest.param((20, 2), (6, 2, 6), 0.8, marks=pytest.mark.slow),
         ((20, 2), (6, 2, 6), None),
         ((20, 2), (12, 3, 10), 0.0),
-        ((20, 2), (12, 3, 10), 0.8),
-        ((60, 1), (5, 4, 60), None),
+        pytest.param((20, 2), (12, 3, 10), 0.8, marks=pytest.mark.slow),
+        pytest.param((60, 1), (5, 4, 60), None, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.filterwarnings("ignore::tempograd.core.errors.TempogradWarning")
@@ -133,10 +135,10 @@ def test_intervals_cover_the_converged_value(shape, lengths, anchored):
     call, inside = {"target": 0, "batch_size": 4000}, {False: [], True: []}
     for seed in (1, 11, 21):
         model, x = smooth(*shape, seed=seed), series(1, *shape, seed=seed, dtype=torch.float64)
-        many = Timing(1500, *lengths)(model, tg.Series(x.expand(15, -1, -1), ids=range(1000, 1015)), **call)
+        many = Timing(1500, None, *lengths)(model, tg.Series(x.expand(15, -1, -1), ids=range(1000, 1015)), **call)
         converged, x = many.values.mean(0), x.expand(100, -1, -1)
         for controls, hits in inside.items():
-            found = Timing(50, *lengths, anchored=anchored, control_variates=controls)(model, x, **call)
+            found = Timing(50, None, *lengths, anchored=anchored, control_variates=controls)(model, x, **call)
             low, high = found.interval(0.95)
             hits.append(((low <= converged) & (converged <= high))[found.n_draws >= 2].float().mean())
     assert 0.92 <= sum(inside[False]) / 3 <= 0.97
@@ -160,7 +162,7 @@ def test_masks_are_anchored_by_default_only_where_cells_are_starved():
     found = Timing(60)(model, x)
     torch.testing.assert_close(found.ess, found.n_draws.float())
     with pytest.warns(TempogradWarning, match="use n_samples="):
-        starved = Timing(20, 20, 2, 6)(model, x)
+        starved = Timing(20, None, 20, 2, 6)(model, x)
     assert (starved.ess < starved.n_draws - 0.01).any()
 
 
@@ -169,7 +171,7 @@ def test_whether_masks_are_anchored_depends_on_the_series_alone():
     model, x, mask = linear(40, 1), series(2, 40, 1), torch.ones(2, 40, 1)
     mask[0, 9:] = 0
     with pytest.warns(TempogradWarning, match="use n_samples="):
-        together, alone = (Timing(30, 3, 2, 7)(model, tg.Series(x[:n], mask=mask[:n])) for n in (2, 1))
+        together, alone = (Timing(30, None, 3, 2, 7)(model, tg.Series(x[:n], mask=mask[:n])) for n in (2, 1))
     torch.testing.assert_close(together.values[:1], alone.values)
     torch.testing.assert_close(together.ess[:1], alone.ess)
     assert (alone.ess[0, :9] < alone.n_draws[0, :9] - 0.01).any()

@@ -10,7 +10,7 @@ from scipy import stats
 
 import tempograd as tg
 from tempograd.core.errors import DataError, InputError
-from tempograd.explanation.core import Top
+from tempograd.explanation.answers import Top
 from tempograd.explanation.files import checksum
 from tests.helpers.models import Recurrent, linear, series, smooth
 

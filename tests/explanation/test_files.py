@@ -344,6 +344,7 @@ def test_what_people_call_things_comes_back(explanation, tmp_path):
     assert plain.times == tuple("abcdef")
 
 
+@pytest.mark.slow
 def test_time_stamps_of_more_series_than_a_header_holds(explanation, tmp_path):
     """A header ends at 100 MB; eight stamps of 13 MB are beyond."""
     long = [["x" * 13_000_000 if step % 3 == 0 else "" for step in range(6)] for _ in range(4)]

@@ -1,5 +1,6 @@
 """Explanations of batches joined into one, and those of several inputs in files and metrics."""
 
+import re
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 import tempograd as tg
+from tempograd.explainers import base
 from tempograd.explanation.fields import ALIKE
 from tests.helpers.models import smooth
 
@@ -81,9 +83,10 @@ def test_names_times_and_masks_of_parts():
     assert joined.times_of(5) == ("20", "21", "22", "23", "24")
 
 
-def test_ids_that_repeat_need_new_ones(said):
+def test_ids_that_repeat_need_new_ones():
     parts = [explained(slice(i, i + 1), series={"ids": [0]}) for i in range(3)]
-    said.refused(tg.TempogradError, tg.concat, parts)
+    with pytest.raises(tg.TempogradError):
+        tg.concat(parts)
     assert tg.concat(parts, ids=[7, 8, 9]).ids.tolist() == [7, 8, 9]
 
 
@@ -101,8 +104,9 @@ OTHERS = {
 
 @pytest.mark.parametrize("case", OTHERS)
 @pytest.mark.filterwarnings("ignore:.*is active in only")
-def test_parts_that_do_not_belong_together(said, case):
-    said.refused(tg.TempogradError, tg.concat, [explained(slice(0, 1)), OTHERS[case]()])
+def test_parts_that_do_not_belong_together(case):
+    with pytest.raises(tg.TempogradError):
+        tg.concat([explained(slice(0, 1)), OTHERS[case]()])
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +119,16 @@ class Floored(tg.Explanation):
 def test_every_field_says_what_it_is():
     kinds = {"cell", "series", "alike", "call"}
     assert [each.name for each in fields(tg.Explanation) if each.metadata.get("per") not in kinds] == []
+    heads = re.findall(r"^    (\w[\w, ]*) : ", tg.Explanation.__doc__, re.MULTILINE)
+    told = {name for head in heads for name in head.split(", ")}
+    assert {each.name for each in fields(tg.Explanation)} - told == set()
+
+
+def test_every_field_is_filled_by_a_call(monkeypatch):
+    filled = []
+    monkeypatch.setattr(base, "Explanation", lambda **content: filled.extend(content) or tg.Explanation(**content))
+    explained(slice(None), "timing")
+    assert {each.name for each in fields(tg.Explanation)} - {*filled} == {"version"}
 
 
 def test_a_new_field_is_joined_and_written_as_it_says(tmp_path):
@@ -127,8 +141,9 @@ def test_a_new_field_is_joined_and_written_as_it_says(tmp_path):
     assert Floored.load(high.save(tmp_path / "e")).floor == 0.2
 
 
-def test_nothing_to_join(said):
-    said.refused(tg.TempogradError, tg.concat, [])
+def test_nothing_to_join():
+    with pytest.raises(tg.TempogradError):
+        tg.concat([])
 
 
 def test_several_inputs_survive_a_file(tmp_path):

@@ -327,7 +327,7 @@ def _lines(err: io.StringIO) -> list[str]:
 def _line(code: Any, err: io.StringIO) -> str:
     """Return the one line of a command that was refused; anything else is a fault."""
     lines, said = _lines(err), ""
-    if code == 1 and len(lines) == 1 and lines[0].startswith("tempograd: "):
+    if code in {2, 3, 4, 5} and len(lines) == 1 and lines[0].startswith("tempograd: "):
         said = lines[0].removeprefix("tempograd: ")
     elif code == 2 and lines and ": error: " in lines[-1] and lines[0].startswith("usage: "):
         said = f"Wrong usage ({len(lines[-1])} characters)."  # argparse writes no sentences

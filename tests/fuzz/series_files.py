@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import torch
 from numpy.lib import format as npy
 
 import tempograd as tg
-from tempograd.data.readers.parquet_file import open_duckdb
 from tests.fuzz.trials import sentence
 
 SERIES, STEPS = 3, 4
@@ -109,9 +110,12 @@ def zip_bytes(members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> by
 def parquet_bytes(folder: Path, packed: str) -> bytes:
     source, target = folder / "source.csv", folder / "target.parquet"
     source.write_bytes(long_csv())
-    with open_duckdb("1GB") as connection:
-        form = f"FORMAT parquet, COMPRESSION {packed}, ROW_GROUP_SIZE 5"
-        connection.execute(f"COPY (FROM read_csv('{source}')) TO '{target}' ({form})")
+    pq.write_table(
+        pa_csv.read_csv(source),
+        target,
+        compression="none" if packed == "uncompressed" else packed,
+        row_group_size=5,
+    )
     return target.read_bytes()
 
 

@@ -9,6 +9,8 @@ from tests.fuzz.judging import CHANNELS, MODEL, STEPS, linear_scores, near, outc
 from tests.fuzz.odd_arrays import Odd, numbers, of_floats, of_integers, of_nothing
 from tests.helpers.models import Recurrent
 
+pytestmark = pytest.mark.slow
+
 METHODS = ("integrated_gradients", "timing", "deep_lift")
 SHAPE = (3, STEPS, CHANNELS)
 RNG = np.random.default_rng(14)

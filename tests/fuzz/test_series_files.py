@@ -18,6 +18,8 @@ from tests.fuzz.series_files import (
     sound_files,
 )
 
+pytestmark = pytest.mark.slow
+
 COUNT = int(os.environ.get("TEMPOGRAD_FUZZ_FILES", "300"))  # of those that are drawn
 CHECKED = ("packed.csv.gz", "plain.npz", "packed.npz")
 """Files with a checksum of their content, whose numbers are those that were written or none."""

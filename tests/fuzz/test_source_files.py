@@ -17,6 +17,8 @@ from tempograd_paper.datasets.text_tables import numbers, read_csv
 from tempograd_paper.datasets.ucr import _read
 from tests.fuzz.series_files import DAMAGES, X, npy_bytes, one_sentence, zip_bytes
 
+pytestmark = pytest.mark.slow
+
 RECORD = b"Time,Parameter,Value\n00:00,RecordID,132539\n00:07,GCS,15\n01:07,HR,73\n"
 SERIES = b"1\t0.5\t0.25\n-1\t0.1\t0.2\n"
 

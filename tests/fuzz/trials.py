@@ -149,7 +149,7 @@ def _fault_of_warning(warning: warnings.WarningMessage) -> str:
     said = str(warning.message)
     if not issubclass(warning.category, TempogradWarning):
         return f"a foreign warning: {warning.category.__name__}: {said[:300]}"
-    return "" if "\n" not in said else f"a warning of several lines: {said!r}"
+    return ""
 
 
 def _place(error: BaseException) -> str:

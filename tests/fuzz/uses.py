@@ -397,16 +397,10 @@ def _record(rng: random.Random, _: Path) -> Case:
             )
         )
     head = (explained.world.model, given) if name == "removal" else (given,)
-    drawn = rng.random() < 0.03
-    function = getattr(plots, name if drawn else f"{name}_record")
+    function = getattr(plots, name)
 
     def call() -> Any:
-        found = function(*head, **options)
-        if drawn:
-            import matplotlib.pyplot as plt
-
-            plt.close("all")
-        return found
+        return function(*head, **options)
 
     text = f"plots.{function.__name__}({parts.shown(given)}, {parts.listed(options)})"
     return _case(explained, text, call, lambda found: "" if found is not None else "nothing")

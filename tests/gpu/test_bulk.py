@@ -27,7 +27,12 @@ def test_files_give_the_numbers_of_one_call(kind, unequal, tmp_path):
     padded = pytest.warns(tg.TempogradWarning, match="series end before the last step: the model reads 0 there")
     with padded if unequal else nullcontext():
         run = tg.explain_dataset(
-            model, tmp_path / "in.parquet", tmp_path / "out", shape=(12, 3), fragment=40, batch=16, **SETTINGS
+            model,
+            tg.Source(tmp_path / "in.parquet", shape=(12, 3)),
+            tmp_path / "out",
+            fragment=40,
+            batch_size=16,
+            **SETTINGS,
         )
     taken = run.take(list(range(150)))
     x = torch.zeros(150, 12, 3)

@@ -18,17 +18,29 @@ WIDTHS = {"laptop": (1280, 800), "phone": (390, 844)}
 BOTH_WIDTHS = pytest.mark.parametrize("width", WIDTHS, indirect=True)  # numbers do not depend on the width
 VIEWS = ("series", "summary", "about")
 READY = "body[data-ready=true]"  # once the first view is drawn
-PIXELS = """async all => Promise.all(all.map(async shape => {
-    const image = new Image();
-    image.src = shape.getAttribute("href");
-    await image.decode();
-    const canvas = new OffscreenCanvas(image.width, image.height), pen = canvas.getContext("2d");
-    pen.drawImage(image, 0, 0);
-    const {data} = pen.getImageData(0, 0, image.width, image.height);
-    return Array.from({length: image.height}, (_, r) => Array.from({length: image.width}, (_, c) => {
+PLOTS = """e => (e.plots ?? []).map(plot => ({title: plot.spec.title ?? null, rows: plot.spec.rows ?? null,
+    height: plot.spec.height, names: plot.spec.yAxis?.values?.length === 0 ? plot.spec.yAxis.values() : null,
+    label: plot.spec.yAxis?.label ?? null, x: [plot.scales.x.min, plot.scales.x.max],
+    y: [plot.scales.y.min, plot.scales.y.max], data: [...plot.data].map(part => [...part])}))"""
+PANELS = """e => e.plots.map(plot => { const box = plot.over.getBoundingClientRect(),
+    from = e.querySelector(".plots").getBoundingClientRect(); return {left: box.left - from.left,
+    right: box.right - from.left, top: box.top - from.top, bottom: box.bottom - from.top}; })"""
+COPIED = """const copied = canvas => { const copy = new OffscreenCanvas(canvas.width, canvas.height);
+    const pen = copy.getContext("2d", {willReadFrequently: true}); pen.drawImage(canvas, 0, 0); return pen; };
+const all = canvas => copied(canvas).getImageData(0, 0, canvas.width, canvas.height).data;"""
+IMAGES = f"""e => {{ {COPIED} return e.plots.map(plot => plot.spec.image).filter(Boolean).map(image => {{
+    const data = all(image);
+    return Array.from({{length: image.height}}, (_, r) => Array.from({{length: image.width}}, (_, c) => {{
         const at = 4 * (r * image.width + c);
-        return data[at + 3] ? Array.from(data.slice(at, at + 3)) : [-1, -1, -1]; }));
-}))"""
+        return data[at + 3] ? Array.from(data.slice(at, at + 3)) : [-1, -1, -1]; }})); }}); }}"""
+COLOURS = f"""(e, [place, points]) => {{ {COPIED} const plot = e.plots[place], pen = copied(plot.ctx.canvas);
+    const colour = (x, y) => pen.getImageData(plot.valToPos(x, "x", true), plot.valToPos(y, "y", true), 1, 1).data;
+    return points.map(([x, y]) => [...colour(x, y)].slice(0, 3)); }}"""
+ALL_COLOURS = f"""e => {{ {COPIED} return e.plots.map(({{ctx: {{canvas}}}}) => {{
+    const data = all(canvas), found = new Set();
+    for (let at = 0; at < data.length; at += 4)
+        if (data[at + 3]) found.add((data[at] << 16) | (data[at + 1] << 8) | data[at + 2]);
+    return [...found].map(colour => `#${{colour.toString(16).padStart(6, "0")}}`); }}); }}"""
 RUNNING = "window.hacked === undefined"
 
 
@@ -177,28 +189,35 @@ class Sheet:
     def number(self, selector: str, name: str) -> float:
         return float(self.find(selector).get_attribute(f"data-{name}"))
 
+    def plots(self, chart: str) -> list[dict[str, Any]]:
+        """Return title, rows, limits and lines of each plot of a picture; no line where a number is null."""
+        found: list[dict[str, Any]] = self.find(f"#{chart}").evaluate(PLOTS)
+        return found
+
     def panels(self, chart: str) -> list[dict[str, float]]:
         """Return the boxes of a picture in which places mean steps and values."""
-        return self.find(f"#{chart}").evaluate(
-            "e => e.panels.map(({left, right, top, bottom}) => ({left, right, top, bottom}))"
-        )
-
-    def paths(self, chart: str, selector: str = "path") -> list[dict[str, str]]:
-        """Return the attributes of shapes of a picture, in the order in which they were drawn."""
-        return self.page.eval_on_selector_all(
-            f"#{chart} > svg {selector}",
-            "all => all.map(e => Object.fromEntries([...e.attributes].map(a => [a.name, a.value])))",
-        )
+        found: list[dict[str, float]] = self.find(f"#{chart}").evaluate(PANELS)
+        return found
 
     def pixels(self, chart: str) -> list[list[list[list[int]]]]:
         """Return the colours of the maps of a picture, (row, column, RGB) each; -1 where one sees through."""
-        return self.page.eval_on_selector_all(f"#{chart} > svg image", PIXELS)
+        found: list[list[list[list[int]]]] = self.find(f"#{chart}").evaluate(IMAGES)
+        return found
+
+    def colours(self, chart: str) -> list[frozenset[str]]:
+        """Return all colours of each plot of a picture."""
+        return [frozenset(found) for found in self.find(f"#{chart}").evaluate(ALL_COLOURS)]
+
+    def painted(self, chart: str, plot: int, points: list[tuple[float, float]]) -> list[str]:
+        """Return the colours that stand at places of a plot, given on its scales."""
+        found = self.find(f"#{chart}").evaluate(COLOURS, [plot, [[float(x), float(y)] for x, y in points]])
+        return ["#" + "".join(f"{part:02x}" for part in colour) for colour in found]
 
     def pointed(self, chart: str, panel: int, across: float, down: float = 0.5) -> list[str]:
         """Return what the picture says at a place of one of its panels, given as shares of its size."""
         # an unfolded badge lies above the pictures
         self.page.evaluate("() => { for (const fold of document.querySelectorAll('.badge')) fold.open = false; }")
-        place = self.find(f"#{chart} > svg")
+        place = self.find(f"#{chart} > .plots")
         place.scroll_into_view_if_needed()
         box, inner = place.bounding_box(), self.panels(chart)[panel]
         x = inner["left"] + across * (inner["right"] - inner["left"])

@@ -16,16 +16,19 @@ from tests.helpers.models import series
 # few epochs or draws, where a method's defaults would make the contract tests slow
 QUICK: dict[str, dict[str, object]] = {
     "augmented_occlusion": {"n_samples": 4},
-    "contralsp": {"epochs": 10, "lr": 0.1},
-    "dynamask": {"epochs": 20, "lr": 0.1, "areas": (0.2, 0.4), "time_weight": 0.0},
+    "contralsp": {"epochs": 4, "lr": 0.1},
+    "dynamask": {"epochs": 8, "lr": 0.1, "areas": (0.2, 0.4), "time_weight": 0.0},
     "fit": {"n_samples": 4, "epochs": 2},
-    "extremal_mask": {"epochs": 9, "lr": 0.05},
+    "extremal_mask": {"epochs": 4, "lr": 0.05},
     "timex": {"epochs": 1, "fit_batch_size": 8},
     "timexpp": {"epochs": 1, "fit_batch_size": 8},
     "winit": {"window": 4, "n_samples": 2, "epochs": 1},
 }
 # as many as a method needs to find out something, for the tests that look at what it found
 THOROUGH: dict[str, dict[str, object]] = {
+    "contralsp": {"epochs": 10},
+    "dynamask": {"epochs": 20},
+    "extremal_mask": {"epochs": 9},
     "fit": {"n_samples": 20, "epochs": 60},
     "timex": {"epochs": 6, "learning_rate": 0.003},
 }

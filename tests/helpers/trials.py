@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import torch
 
-from tempograd.core import settings
+from tempograd.core import validation
 from tempograd.core.estimate import Estimate
 from tempograd.core.rng import Stream, keys, uniform
 from tempograd.engine import Ask
@@ -30,8 +30,8 @@ class Mixed(Explainer):
 
     needs_gradient: ClassVar[bool] = False
 
-    quality: float = settings.real(0.0, high=1.0)
-    stream: int = settings.integer(0, least=0)
+    quality: float = validation.real(0.0, high=1.0)
+    stream: int = validation.integer(0, least=0)
 
     @one_by_one
     def attribute(self, ask: Ask) -> Estimate:

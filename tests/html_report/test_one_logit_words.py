@@ -19,7 +19,10 @@ from tempograd.core.errors import InputError
 from tempograd.core.formatting import probability
 from tempograd.data import Series
 from tempograd.html_report import notebook
+from tempograd.views.channels import channel_effects
+from tempograd.views.one_series import series_views
 from tempograd_paper import figures
+from tests.helpers.pictures import texts, view
 from tests.helpers.report_page import Page, flags
 
 CLASSES = ["survived", "died"]
@@ -94,15 +97,15 @@ TITLES = {
 
 
 @pytest.mark.parametrize("target", TITLES)
-@pytest.mark.parametrize("record", [plots.series_record, plots.compare_record])
-def test_the_title_names_the_explained_class(record, target):
-    found = explained(target)
+@pytest.mark.parametrize("several", [False, True])
+def test_the_title_names_the_explained_class(several, target):
+    found = [explained(target)] if several else explained(target)
     for i, title in enumerate(TITLES[target]):
-        assert record(found, i, model=Risk(), y=LABELS, classes=CLASSES).said.text == title
-        alone = record(found, i, classes=CLASSES).said.text  # without a model, as in exp.plot(0, classes=…)
+        assert view(found, i, model=Risk(), y=LABELS, classes=CLASSES).said.text == title
+        alone = view(found, i, classes=CLASSES).said.text  # without a model, as in exp.plot(0, classes=…)
         assert alone == title.split(" (")[0]
-    named = plots.heatmap_record(found, [0, 1], model=Risk(), y=LABELS, classes=CLASSES)
-    assert [case.said.text for case in named.cases] == TITLES[target]
+    named = series_views(explained(target), [0, 1], model=Risk(), y=LABELS, classes=CLASSES)
+    assert [case.said.text for case in named] == TITLES[target]
 
 
 def test_the_drawn_title_is_that_sentence():
@@ -115,7 +118,7 @@ def test_the_drawn_title_is_that_sentence():
 
 def test_each_series_has_its_own_class():
     found = explained(torch.tensor([0, 1, 1, 0]))
-    texts = [plots.series_record(found, i, classes=CLASSES).said.text for i in range(4)]
+    texts = [view(found, i, classes=CLASSES).said.text for i in range(4)]
     chances = [probability(float(each), 2) for each in found.prediction]
     expected = [f"“{CLASSES[k]}”, probability {chance}" for k, chance in zip((0, 1, 1, 0), chances, strict=True)]
     assert texts == [f"explained: {each}" for each in expected]
@@ -123,19 +126,19 @@ def test_each_series_has_its_own_class():
 
 def test_the_logit_itself_is_no_class():
     found = explained(output="raw")
-    assert plots.series_record(found, 0, model=Risk()).said.text == "explained: the model's output, 2.5"
-    assert plots.series_record(found, 0).said.text == "explained: the model's output, 2.5"
-    assert plots.series_record(replace(found, prediction=None), 0).said.text == "explained: the model's output"
+    assert view(found, 0, model=Risk()).said.text == "explained: the model's output, 2.5"
+    assert view(found, 0).said.text == "explained: the model's output, 2.5"
+    assert view(replace(found, prediction=None), 0).said.text == "explained: the model's output"
     with pytest.raises(InputError, match=r"classes must hold one name per output of the model, 1, got 2"):
-        plots.series_record(found, 0, classes=CLASSES)
+        view(found, 0, classes=CLASSES)
 
 
 def test_a_wrong_number_of_names_is_refused():
     for names in (["died"], ["a", "b", "c"]):
         with pytest.raises(InputError, match=rf"one name per output of the model, 2, got {len(names)}"):
-            plots.series_record(explained(), 0, classes=names)
+            view(explained(), 0, classes=names)
         with pytest.raises(InputError, match=rf"one name per output of the model, 2, got {len(names)}"):
-            plots.channel_importance_record(explained(), classes=names)
+            plots.channel_importance(explained(), classes=names)
 
 
 def test_an_older_file_is_understood_with_its_model_and_not_guessed_without(tmp_path):
@@ -143,8 +146,8 @@ def test_an_older_file_is_understood_with_its_model_and_not_guessed_without(tmp_
     now = explained()
     older = replace(now, target=torch.zeros(4, dtype=torch.int64), columns=None, prediction=None)
     older = tg.Explanation.load(older.save(tmp_path / "older.safetensors"))
-    assert plots.series_record(older, 0, classes=CLASSES).said.text == "explained: output 0"
-    assert plots.series_record(older, 0, model=Risk(), classes=CLASSES).said.text == TITLES[None][0].split(" (")[0]
+    assert view(older, 0, classes=CLASSES).said.text == "explained: output 0"
+    assert view(older, 0, model=Risk(), classes=CLASSES).said.text == TITLES[None][0].split(" (")[0]
     pages = [Page(tg.report(tmp_path / "r.html", Risk(), each, classes=CLASSES)).content for each in (older, now)]
     assert pages[0]["target"] == pages[1]["target"] == [1, 1, 1, 1]
     np.testing.assert_array_equal(*(page["maps"][0]["removal"]["score"] for page in pages))
@@ -171,33 +174,35 @@ def test_how_many_outputs_there_are_is_kept_in_files_and_parts(tmp_path):
 
 def test_drivers_are_found_by_the_explained_class():
     found = explained()
-    record = plots.channel_importance_record(found, 1, classes=CLASSES)
-    assert record.text == "“died”, 4 series"
-    signs = dict(zip(record.channels, record.signed_mean, strict=True))
+    effects = channel_effects(found, 1)
+    assert "“died”, 4 series" in " ".join(texts(plots.channel_importance(found, 1, classes=CLASSES)))
+    signs = dict(zip(effects.names, effects.push, strict=True))
     assert signs["channel 0"] > 0 > signs["channel 1"]
     with pytest.raises(InputError, match=r"none of those given was explained for class 0.*target=.*rows="):
-        plots.channel_importance_record(found, 0)
+        channel_effects(found, 0)
     with pytest.raises(InputError, match=r"target 2 is out of range: the model has 2 outputs"):
-        plots.channel_importance_record(found, 2)
+        channel_effects(found, 2)
     mixed = explained(torch.tensor([0, 1, 1, 0]))
-    assert plots.channel_importance_record(mixed, 0, classes=CLASSES).text == "“survived”, 2 series"
+    assert any(
+        "“survived”, 2 series" in text for text in texts(plots.channel_importance(mixed, 0, classes=CLASSES))
+    )
 
 
 def test_steps_name_the_class():
     x = torch.randn(2, 5, 2, generator=torch.Generator().manual_seed(0))
     labels = torch.tensor([[0, 1, 1, 0, 1], [1, 1, 0, 0, 0]])
     found = tg.explain(Running(), x, "integrated_gradients")
-    record = plots.series_record(found, 0, model=Running(), y=labels, classes=CLASSES)
+    record = view(found, 0, model=Running(), y=labels, classes=CLASSES)
     mean = float(Running()(x)[0, :, 0].sigmoid().mean())
     assert record.said.text == f"explained: “died” over all 5 steps, mean probability {mean:.2f}"
     assert record.said.steps.title == "probability of “died”"
     np.testing.assert_allclose(record.said.steps.values, Running()(x)[0, :, 0].sigmoid(), rtol=1e-5)
     assert record.said.steps.labels.tolist() == labels[0].bool().tolist()
     own = tg.explain(Running(), x, "integrated_gradients", target=0, steps="own")
-    told = plots.series_record(own, 0, model=Running(), classes=CLASSES).said
+    told = view(own, 0, model=Running(), classes=CLASSES).said
     assert told.text == f"explained: “survived” over all 5 steps, mean probability {1 - mean:.2f}"
     raw = tg.explain(Running(), x, "integrated_gradients", output="raw")
-    assert plots.series_record(raw, 0, model=Running()).said.steps.title == "the model's output"
+    assert view(raw, 0, model=Running()).said.steps.title == "the model's output"
 
 
 def test_the_notebook_says_which_class():
@@ -233,7 +238,7 @@ def test_the_report_is_that_of_the_twin(target, tmp_path):
     assert (values[:, 2, 0] > 0).all()
     assert (values[:, 5, 1] < 0).all()
     named = "died" if target is None else "survived"
-    assert f"What is explained is the probability of {named}, whatever the model predicted." in Page(one).text
+    assert f"Explained: “{named}”, as a probability." in Page(one).text
 
 
 def test_without_a_model_the_report_still_knows_two_classes(tmp_path):
@@ -284,8 +289,8 @@ def test_the_command_line_counts_and_names_both_classes(target, capsys):
     )
     found = command(capsys, *argv)
     name = CLASSES[0 if target == "0" else 1]
-    assert "  predicted classes: survived (2 series), died (2 series)\n" in found.out
-    assert f"  explained class: {name} (4 series)\n" in found.out
+    assert "  predicted: “survived” (2), “died” (2)\n" in found.out
+    assert f"  explained: “{name}” (4)\n" in found.out
     assert "  right on 50 % of the labels (class 0 = survived, 1 = died)\n" in found.out
     assert found.err == ""
     facts = json.loads(command(capsys, *argv, "--json").out)

@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "kills", [pytest.param(16, id="few"), pytest.param(500, id="many", marks=pytest.mark.slow)]
+    "kills", [pytest.param(8, id="few"), pytest.param(500, id="many", marks=pytest.mark.slow)]
 )
 def test_kills_at_random_moments(tmp_path, kills, capsys):
     program = Path(__file__).with_name("killing.py")

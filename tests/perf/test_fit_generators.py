@@ -8,6 +8,8 @@ from tempograd.data import Series
 from tempograd.models import GRUClassifier
 from tests.helpers.models import series
 
+pytestmark = pytest.mark.slow  # weekly
+
 
 @pytest.mark.parametrize("changed", ["nothing", "last step", "first step"])
 @torch.no_grad()

@@ -11,7 +11,10 @@ from tempograd.core.estimate import Found
 STEEP = ("patches, max", "cnn, max pool", "lstm, gain 6, mean", "gated, gain 15", "relu, gain 5, confident")
 SHAPE = (24, 3)
 
-pytestmark = pytest.mark.filterwarnings("ignore:The gradient is not that")  # the alarms themselves are counted
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:The gradient is not that"),  # the alarms themselves are counted
+]
 
 
 def counted(zoo, name, method):

@@ -7,6 +7,8 @@ import samplers
 from sampling_case import case
 from tests.helpers.models import series
 
+pytestmark = pytest.mark.slow  # weekly
+
 POINTS = 12
 
 

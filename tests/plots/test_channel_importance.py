@@ -10,6 +10,7 @@ from scipy import stats
 
 import tempograd as tg
 from tempograd import plots
+from tempograd.views.channels import channel_effects
 from tests.helpers.explanations import made
 
 VALUES = torch.tensor(
@@ -38,45 +39,44 @@ def slow(rows, d, size, per):
 
 @pytest.mark.parametrize("per", ["series", "value"])
 @pytest.mark.parametrize(("target", "rows"), [(1, (0, 1)), (None, (0, 1, 2)), (0, (2,))])
-def test_means_and_errors_over_the_series_of_a_class(target, rows, per):
-    record = plots.channel_importance_record(explanation(), target, per=per, channels=["a", "b", "c"])
-    assert record.series == len(rows)
+def test_means_and_intervals_over_the_series_of_a_class(target, rows, per):
+    found = channel_effects(explanation(), target, per=per)
+    assert (found.series, found.names) == (len(rows), ("a", "b", "c"))
+    present = MASK[list(rows)].any(1).double()
+    assert found.present.tolist() == present.mean(0).tolist()
     for d in range(3):
-        mean, error = slow(rows, d, False, per)
-        size, spread = slow(rows, d, True, per)
-        found = (record.signed_mean[d], record.signed_error[d], record.absolute_mean[d], record.absolute_error[d])
-        np.testing.assert_allclose(found, (mean, error, size, spread), rtol=1e-6, equal_nan=True)
-    assert record.present.tolist() == [float(MASK[list(rows), :, d].any(1).double().mean()) for d in range(3)]
+        freedom = (int(present[:, d].sum()) if per == "value" else len(rows)) - 1
+        for size, mean, half in ((False, found.push, found.push_half), (True, found.size, found.size_half)):
+            expected, error = slow(rows, d, size, per)
+            width = error * stats.t.ppf(0.975, freedom) if freedom > 0 else math.inf
+            np.testing.assert_allclose((mean[d], half[d]), (expected, width), rtol=1e-3, equal_nan=True)
+
+
+def channels(*arguments, **options):
+    axes = plots.channel_importance(*arguments, **options).axes[0]
+    return [label.get_text() for label in axes.get_yticklabels()]
 
 
 def test_order_is_by_size_or_by_push():
-    assert plots.channel_importance_record(explanation(), 1).channels == ("a", "b", "c")  # sizes 3.5, 1.75, 0
     pushes = made([[[1.0, -5.0, 2.0]]], channels=("a", "b", "c"))
-    assert plots.channel_importance_record(pushes).channels == ("b", "c", "a")
-    assert plots.channel_importance_record(pushes, by="signed").channels == ("c", "a", "b")
-    assert plots.channel_importance_record(pushes, by="signed", channels=1).signed_mean.tolist() == [2]
+    assert channels(pushes) == ["b", "c", "a"]
+    assert channels(pushes, by="signed") == ["c", "a", "b"]
+    assert channels(pushes, by="signed", channels=1) == ["c"]
+    assert channels(explanation(), 1) == ["a 100 %", "b 100 %", "c 0 %"]
+    assert channels(made([[[-2.0, 1.0]]], signed=False)) == ["channel 1", "channel 0"]
 
 
 def test_rows_choose_series_before_the_class_does():
-    assert plots.channel_importance_record(explanation(), rows=torch.tensor([False, True, True])).series == 2
-    assert plots.channel_importance_record(explanation(), 1, rows=[1, 2]).signed_mean.tolist() == [1, 0.5, 0]
+    assert channel_effects(explanation(), rows=torch.tensor([False, True, True])).series == 2
+    assert channel_effects(explanation(), 1, rows=[1, 2]).push.tolist() == [1, 0.5, 0]
 
 
-def test_intervals_are_students_over_the_series_that_count():
-    record = plots.channel_importance_record(explanation(), per="value", channels=["a", "c"])
-    assert record.factor[0] == pytest.approx(stats.t.ppf(0.975, 2), rel=1e-3)  # three series
-    assert record.factor[1] == math.inf  # one series: no interval
-    lines = plots.draw_channel_importance(record).axes[0].collections[0].get_segments()
-    half = record.signed_error[0] * stats.t.ppf(0.975, 2)
-    assert len(lines) == 1
-    assert lines[0][:, 0].tolist() == pytest.approx(
-        [record.signed_mean[0] - half, record.signed_mean[0] + half], 1e-3
-    )
-
-
-def test_sizes_without_direction_are_not_signed():
-    record = plots.channel_importance_record(made([[[-2.0, 1.0]]], signed=False))
-    assert (record.channels, record.absolute_mean.tolist()) == (("channel 1", "channel 0"), [1, 0])
+def test_lines_are_the_intervals_of_the_channels_that_have_one():
+    found = channel_effects(explanation(), per="value")
+    axes = plots.channel_importance(explanation(), per="value", channels=["a", "c"]).axes[0]
+    (line,) = [segment for lines in axes.collections for segment in lines.get_segments()]
+    ends = [found.push[0] - found.push_half[0], found.push[0] + found.push_half[0]]
+    assert line[:, 0].tolist() == pytest.approx(ends)
 
 
 def test_questions_without_an_answer_are_refused():

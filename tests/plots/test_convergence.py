@@ -5,6 +5,7 @@ import pytest
 
 import tempograd as tg
 from tempograd import plots
+from tempograd.explanation.diagnostics import error_curve
 from tests.helpers.explanations import looked_at, made
 from tests.helpers.pictures import texts
 
@@ -12,9 +13,8 @@ from tests.helpers.pictures import texts
 def test_the_middle_series_and_the_limits_of_nine_in_ten():
     """Of three series the second stops after the first look and keeps its error."""
     found = looked_at([[0.4, 0.2, 0.1], [0.05, None, None], [0.8, 0.6, 0.3]], [50, 100, 200])
-    record = plots.convergence_record(found)
-    ((method, course),) = record.courses.items()
-    assert (method, course.points.tolist(), record.series) == ("timing", [50, 100, 200], 3)
+    course = error_curve(found)
+    assert course.points.tolist() == [50, 100, 200]
     np.testing.assert_allclose(course.middle, [0.4, 0.2, 0.1], rtol=1e-6)
     np.testing.assert_allclose(course.low, [0.05] * 3, rtol=1e-6)
     np.testing.assert_allclose(course.high, [0.8, 0.6, 0.3], rtol=1e-6)
@@ -23,9 +23,7 @@ def test_the_middle_series_and_the_limits_of_nine_in_ten():
 def test_goals_are_the_tolerances_that_were_asked_for():
     errors, points = [[0.4, 0.2]], [50, 100]
     strict = looked_at(errors, points, parameters={"tolerance": 0.02})
-    record = plots.convergence_record({"a": looked_at(errors, points), "b": strict, "c": strict})
-    assert record.goals == (0.02, 0.1)
-    picture = plots.draw_convergence(record)
+    picture = plots.convergence({"a": looked_at(errors, points), "b": strict, "c": strict})
     (axes,) = picture.axes
     assert {"goal 2 %", "goal 10 %"} <= set(texts(picture))
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")

@@ -7,6 +7,7 @@ import torch
 import tempograd as tg
 from tempograd import plots
 from tempograd.core.errors import InputError
+from tempograd.views.forecast import horizon_view
 from tests.helpers.pictures import linear_forecast, texts
 
 TIME, CHANNELS, HORIZON = 8, 2, 5
@@ -33,7 +34,7 @@ def explained(targets="all", of=model, mask=None, **options):
 
 
 def test_rows_are_steps_ahead_and_columns_are_the_past():
-    record = plots.horizon_record(explained(), 1, model=model)
+    record = horizon_view(explained(), 1, model=model)
     by_hand = (WEIGHT * X[1]).sum(2)  # (horizon, time)
     np.testing.assert_allclose(record.scores.values, by_hand.T, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(record.totals, by_hand.sum(1), rtol=1e-4, atol=1e-5)
@@ -45,7 +46,7 @@ def test_rows_are_steps_ahead_and_columns_are_the_past():
 
 def test_one_channel_and_some_steps_in_their_order():
     found = explained([4, 0]).with_names(channels=["load", "wind"])
-    record = plots.horizon_record(found, channel="wind")
+    record = horizon_view(found, channel="wind")
     np.testing.assert_allclose(record.scores.values, (WEIGHT[[0, 4], :, 1] * X[0, :, 1]).T, rtol=1e-4, atol=1e-5)
     assert record.steps == (0, 4)
     assert (record.channels, record.left_out, record.pushed_by) == (("wind",), 1, "wind")
@@ -54,11 +55,11 @@ def test_one_channel_and_some_steps_in_their_order():
 
 def test_the_forecast_of_a_variable_continues_its_channel():
     found = explained(of=FORECASTER)
-    record = plots.horizon_record(found, 2, model=grid, variable=1)
+    record = horizon_view(found, 2, model=grid, variable=1)
     np.testing.assert_allclose(record.forecast, grid(X[2:3])[0, :, 1], rtol=1e-5)
     np.testing.assert_allclose(record.scores.values, (WEIGHT[..., 1] * X[2, :, 1]).T, rtol=1e-4, atol=1e-5)
     assert (record.forecast_of, record.variable, record.steps) == (1, 1, (0, 1, 2, 3, 4))
-    one = plots.horizon_record(explained([(2, 0), (1, 0)], of=FORECASTER))
+    one = horizon_view(explained([(2, 0), (1, 0)], of=FORECASTER))
     assert (one.steps, one.variable) == ((1, 2), 0)
 
 
@@ -81,28 +82,26 @@ def test_what_is_no_horizon_is_refused(targets, options, message):
 def test_cells_that_were_not_observed_are_hatched_where_no_channel_was():
     mask = torch.ones_like(X, dtype=torch.bool)
     mask[0, 3], mask[0, 5, 0] = False, False
-    record = plots.horizon_record(explained(mask=mask))
+    record = horizon_view(explained(mask=mask))
     assert np.flatnonzero(~record.seen).tolist() == [3]
     assert not record.scores.values[3].any()
-    assert "hatched: not observed" in texts(plots.draw_horizon(record))[-1] or any(
-        "hatched: not observed" in text for text in texts(plots.draw_horizon(record))
-    )
+    assert any("hatched: not observed" in text for text in texts(plots.horizon(explained(mask=mask))))
 
 
 def test_raw_values_units_and_names_are_shown():
     found = explained().with_names(channels=["load", "wind"], raw=100 + X, units=["MW", ""])
-    record = plots.horizon_record(found, model=model)
+    record = horizon_view(found, model=model)
     assert record.channels == ("load [MW]", "wind")
     np.testing.assert_array_equal(record.x, 100 + X[0])
     assert record.forecast_of is None  # it is on the model's scale
-    written = texts(plots.draw_horizon(record))
+    written = texts(plots.horizon(found, model=model))
     assert {"load [MW]", "wind", "forecast", "sum of each row"} <= set(written)
 
 
 def test_bars_and_dots_are_those_of_the_record():
     found, forecast = linear_forecast()
-    record = plots.horizon_record(found, model=forecast)
-    picture = plots.draw_horizon(record)
+    record = horizon_view(found, model=forecast)
+    picture = plots.horizon(found, model=forecast)
     heads = {axes.get_title("left"): axes for axes in picture.axes}
     bars = sorted(heads["sum of each row"].patches, key=lambda bar: bar.get_y())
     np.testing.assert_allclose([bar.get_width() for bar in bars], record.totals, rtol=1e-6)

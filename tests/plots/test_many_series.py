@@ -9,40 +9,45 @@ import torch
 import tempograd as tg
 from tempograd import plots
 from tempograd.core.errors import InputError
+from tempograd.views.series import color_limit
+from tempograd.views.value_effects import value_effects
 from tests.helpers.explanations import made, waves, with_gaps
 from tests.helpers.pictures import texts
 
 
 def test_blocks_hold_the_strongest_channels_and_their_totals():
     found = with_gaps(waves(series=5, channels=20))
-    record = plots.blocks_record(found, [0, 1, 3], steps=10)
+    left, right = plots.blocks(found, [0, 1, 3], steps=10).axes[:2]
     blocks = found.blocks([0, 1, 3], steps=10)
     order = blocks.order[:16]
-    assert record.channels == tuple(f"channel {d}" for d in order)
-    assert record.left_out == 4
-    np.testing.assert_array_equal(record.mean, blocks.mean[order])
-    np.testing.assert_array_equal(record.low, blocks.low[order])
+    assert [label.get_text() for label in left.get_yticklabels()] == [f"channel {d}" for d in order]
+    shades = left.images[0].get_array()
+    mean = blocks.mean[order]
+    limit = color_limit(mean, blocks.present[order] > 0)
+    np.testing.assert_allclose(shades.filled(0), np.where(shades.mask, 0, np.clip(mean / limit, -1, 1)), atol=1e-6)
     sums = found.values[[0, 1, 3]].double().sum(1)[:, order]
-    np.testing.assert_allclose(record.total, sums.mean(0), rtol=1e-5)
+    dots = [float(line.get_xdata()[0]) for line in right.lines if line.get_marker() == "o"]
+    np.testing.assert_allclose(dots, sums.mean(0), rtol=1e-5)
     half = 4.302653 * sums.std(0) / 3**0.5  # Student's t for 2 degrees of freedom
-    np.testing.assert_allclose(record.total_high - record.total, half, rtol=1e-4)
+    lines = np.array([part.get_segments()[0][:, 0] for part in right.collections])
+    np.testing.assert_allclose((lines[:, 1] - lines[:, 0]) / 2, half, rtol=1e-4)
 
 
 def test_one_extreme_block_does_not_take_all_colour():
     values = np.ones((2, 100, 1)) * 0.1
     values[:, 7] = 0.3
     values[:, 50] = 9.0
-    record = plots.blocks_record(made(values), steps=1)
-    assert record.limit == pytest.approx(9 / 4)  # a quarter of the largest, and not the largest
-    written = texts(plots.draw_blocks(record))
-    assert any("and more" in text for text in written)
+    picture = plots.blocks(made(values), steps=1)
+    assert picture.axes[0].images[0].get_array().max() == 1
+    assert picture.axes[0].images[0].get_array()[0, 7] == pytest.approx(0.3 * 4 / 9)  # a quarter of the largest
+    assert any("and more" in text for text in texts(picture))
 
 
 def test_the_title_counts_channels_that_are_not_shown():
     wide = waves(channels=30)
     assert any("24 of 30 channels" in text for text in texts(plots.heatmap(wide, 0)))
     assert any("16 of 30 channels" in text for text in texts(plots.blocks(wide)))
-    assert any("20 of 30 channels" in text for text in texts(plots.channel_importance(wide)))
+    assert any("16 of 30 channels" in text for text in texts(plots.channel_importance(wide)))
     assert any("24 of 30 channels" in text for text in texts(plots.compare(wide, 0)))
     assert any("6 of 30 channels" in text for text in texts(plots.dependence(wide)))
     assert not any(" of 3 channels" in text for text in texts(plots.heatmap(waves(), 0)))
@@ -50,8 +55,17 @@ def test_the_title_counts_channels_that_are_not_shown():
 
 def test_numbers_in_blocks_are_pale_where_the_sign_is_not_certain():
     values = np.array([[[1.0, 1.0]], [[1.1, -2.0]], [[0.9, 3.0]]])
-    record = plots.blocks_record(made(values), steps=1)
-    assert record.uncertain.tolist() == [[True], [False]]  # the channel with the larger size is the first
+    written = plots.blocks(made(values), steps=1).axes[0].texts
+    assert [text.get_alpha() for text in written] == [0.55, 1]  # the channel with the larger size is the first
+
+
+def test_numbers_stand_in_the_cells_of_their_blocks():
+    found = waves(series=5, channels=3)
+    blocks = found.blocks(steps=15)
+    order = blocks.order
+    for text in plots.blocks(found, steps=15).axes[0].texts:
+        block, row = map(int, text.get_position())
+        assert float(text.get_text().replace("−", "-")) == pytest.approx(blocks.mean[order[row], block], abs=0.01)
 
 
 # Values against scores
@@ -64,65 +78,28 @@ def linear(slope, count=12, time=10, **parts):
     return made(values, x=x, **parts)
 
 
-@pytest.mark.parametrize(("slope", "words"), [(2.0, "high values push up"), (-0.5, "high values push down")])
-def test_a_known_slope_is_named(slope, words):
-    record = plots.dependence_record(linear(slope))
-    first = record.effects[0]
-    assert first.words == words
-    assert first.direction == np.sign(slope)
-    np.testing.assert_allclose(first.scores, slope * first.values, rtol=1e-5)
-    inside = (first.low <= slope * first.centre) & (slope * first.centre <= first.high)
-    assert inside[1:-1].all()  # the groups at the ends are skew
-    assert record.effects[1].words == "no clear direction"
-
-
-def test_a_channel_that_pushes_ten_times_less_pushes_a_little():
-    found = linear(1.0)
-    values = torch.stack([found.x[..., 0], -0.05 * found.x[..., 1]], -1)
-    written = texts(plots.dependence(replace(found, values=values)))
-    assert "channel 0\nhigh values push up" in written
-    assert "channel 1\nhigh values push down a little" in written
-
-
-def test_groups_of_values_are_averaged_over_series():
-    """Eight groups of equally many values; in each the mean of the series' own means, by a slow loop."""
-    found = with_gaps(waves(series=6, channels=2))
-    (effect,) = plots.dependence_record(found, channels=["channel 0"]).effects
-    rows = [
-        (float(found.x[n, t, 0]), float(found.values[n, t, 0]), n)
-        for n in range(6)
-        for t in range(30)
-        if found.mask[n, t, 0]
-    ]
-    assert len(effect.values) == len(rows)
-    ordered = sorted(value for value, _, _ in rows)
-    groups = {}
-    for value, score, n in rows:
-        place = sum(other < value for other in ordered) * 8 // len(rows)
-        groups.setdefault(place, {}).setdefault(n, []).append(score)
-    expected = [np.mean([np.mean(scores) for scores in groups[g].values()]) for g in sorted(groups)]
-    np.testing.assert_allclose(effect.mean, expected, rtol=1e-5)
-    means = [[np.mean(scores) for scores in groups[g].values()] for g in sorted(groups)]
-    error = np.array([np.std(each, ddof=1) / len(each) ** 0.5 for each in means])
-    factor = [float(tg.core.stats.t_quantile(0.95, torch.tensor(len(each) - 1.0))) for each in means]
-    np.testing.assert_allclose(effect.high - effect.mean, factor * error, rtol=1e-4)
-
-
 def test_raw_values_are_shown_and_methods_without_a_sign_say_so():
     found = linear(1.0)
     known = found.with_names(raw=10 * found.x + 37, units=["°C", ""])
-    record = plots.dependence_record(known, channels=[0])
-    np.testing.assert_allclose(record.effects[0].values.min(), float(10 * found.x[..., 0].min() + 37), rtol=1e-5)
-    assert "channel 0 [°C]\nhigh values push up" in texts(plots.draw_dependence(record))
+    (effect,) = value_effects(known, channels=[0])
+    np.testing.assert_allclose(effect.values.min(), float(10 * found.x[..., 0].min() + 37), rtol=1e-5)
+    written = texts(plots.dependence(known, channels=[0]))
+    assert "channel 0 [°C]\nhigh values push up, low values down" in written
     unsigned = replace(found, values=found.x.abs(), signed=False)
-    assert plots.dependence_record(unsigned, channels=[0]).effects[0].words == "no clear direction"
+    assert value_effects(unsigned)[0].words == "no clear direction"
     assert any("Which values matter?" in text for text in texts(plots.dependence(unsigned)))
+
+
+def test_channels_that_push_for_certain_come_first():
+    draws = torch.Generator().manual_seed(1)
+    x = torch.randn(40, 30, 2, generator=draws)
+    loud = 3 * torch.randn(40, 30, generator=draws)
+    found = made(torch.stack([loud, 2.0 * (x[..., 1] > 2)], -1), x=x)
+    assert plots.dependence(found).axes[0].get_title("left").startswith("channel 1\n")
 
 
 def test_a_channel_without_values_is_drawn_empty():
     found = with_gaps(waves(series=3, channels=3))
-    effect = plots.dependence_record(found, channels=[2]).effects[0]
-    assert effect.words == "no value observed"
     assert any("no value observed" in text for text in texts(plots.dependence(found, channels=[2, 0])))
 
 
@@ -131,13 +108,13 @@ def test_a_channel_without_values_is_drawn_empty():
 
 def test_the_picture_of_two_groups_has_the_numbers_of_the_comparison():
     groups = tg.compare_groups(waves(series=8, channels=20), range(3), range(3, 8), names=("ill", "well"))
-    record = plots.group_difference_record(groups, channels=5)
-    order = groups.order[:5]
-    np.testing.assert_array_equal(record.difference, groups.difference[order])
-    np.testing.assert_array_equal(record.certain, groups.certain[order])
-    assert (record.left_out, record.counts) == (15, (3, 5))
-    written = texts(plots.draw_group_difference(record))
-    assert {"ill (3 series)", "well (5 series)", "ill minus well"} <= set(written)
+    picture, order = plots.group_difference(groups, channels=5), groups.order[:5]
+    left, right = picture.axes
+    dots = [line for line in right.lines if line.get_marker() == "o"]
+    assert [float(dot.get_xdata()[0]) for dot in dots] == groups.difference[order].tolist()
+    assert [dot.get_markerfacecolor() != "white" for dot in dots] == groups.certain[order].tolist()
+    assert left.lines[1].get_xdata().tolist() == groups.first[order].tolist()
+    assert {"ill (3 series)", "well (5 series)", "ill minus well"} <= set(texts(picture))
     with pytest.raises(InputError, match=r"What tempograd.compare_groups returns was expected"):
         plots.group_difference(waves())
 
@@ -150,22 +127,28 @@ SCORES = {
 
 
 def test_methods_are_compared_with_timing_on_the_same_series():
-    record = plots.methods_record(SCORES)
-    assert record.methods == ("lime", "timing", "random")  # by the mean of the first metric
-    assert record.reference == "timing"
-    assert record.control.tolist() == [False, False, True]
-    for row, name in enumerate(record.methods):
-        for column, metric in enumerate(("cpd", "cpp")):
-            gap = tg.compare(SCORES[name][metric], SCORES["timing"][metric])
-            found = (record.difference[row, column], record.low[row, column], record.high[row, column])
-            assert found == pytest.approx((0, 0, 0) if name == "timing" else (gap.mean, gap.low, gap.high))
-    written = texts(plots.draw_methods(record))
-    assert {"random (control)", "CPD, right is better", "CPP, left is better"} <= set(written)
+    picture = plots.methods(SCORES)
+    names = ("lime", "timing", "random")  # by the mean of the first metric
+    assert [label.get_text() for label in picture.axes[0].get_yticklabels()] == [
+        "lime",
+        "timing",
+        "random (control)",
+    ]
+    for column, metric in enumerate(("cpd", "cpp")):
+        axes, beside = picture.axes[column], picture.axes[2 + column]
+        gaps = [tg.compare(SCORES[name][metric], SCORES["timing"][metric]) for name in names]
+        dots = [float(line.get_xdata()[0]) for line in axes.lines if line.get_marker() == "o"]
+        assert dots == pytest.approx([gap.mean for gap in gaps])
+        numbers = [float(label.get_text()) for label in beside.get_yticklabels()]
+        assert numbers == pytest.approx([float(SCORES[name][metric].mean()) for name in names], abs=0.005)
+        assert axes.get_ylim() == beside.get_ylim()
+    assert {"CPD, right is better", "CPP, left is better"} <= set(texts(picture))
 
 
 def test_another_reference_and_scores_that_are_none():
-    assert plots.methods_record(SCORES, reference="lime").difference[0].tolist() == [0, 0]
-    with pytest.raises(InputError, match=r"There is no method 'ig' among the scores: random, timing, lime"):
-        plots.methods_record(SCORES, reference="ig")
-    with pytest.raises(InputError, match=r"scores must be a mapping of methods"):
-        plots.methods_record(SCORES["timing"])
+    dots = [line for line in plots.methods(SCORES, reference="lime").axes[0].lines if line.get_marker() == "o"]
+    assert float(dots[0].get_xdata()[0]) == 0
+    with pytest.raises(InputError):
+        plots.methods(SCORES, reference="ig")
+    with pytest.raises(InputError):
+        plots.methods(SCORES["timing"])

@@ -6,43 +6,43 @@ import torch
 
 import tempograd as tg
 from tempograd import plots
+from tempograd.views.one_series import series_views, shaded
 from tests.helpers.explanations import gaps, made, waves
-from tests.helpers.pictures import texts
+from tests.helpers.pictures import texts, view
 
 
 def test_inputs_are_shaded_from_the_lowest_to_the_highest_of_their_channel_over_all_cases():
     x = torch.tensor([[[1.0, 5.0], [3.0, 5.0]], [[9.0, 5.0], [2.0, 5.0]], [[100.0, 0.0], [0.0, 0.0]]])
     mask = torch.tensor([[[1, 1], [1, 1]], [[0, 1], [1, 1]], [[1, 1], [1, 1]]]).bool()
-    record = plots.heatmap_record(made(np.zeros((3, 2, 2)), x=x, mask=mask), [0, 1], order="given")
-    assert [case.id for case in record.cases] == [10, 11]
-    assert record.cases[0].shade.tolist() == [[0, 0.5], [1, 0.5]]  # channel 1 is constant in both
-    assert record.cases[1].shade.tolist() == [[0.5, 0.5], [0.5, 0.5]]  # 9 is missing; 2 lies half-way from 1 to 3
+    views = series_views(made(np.zeros((3, 2, 2)), x=x, mask=mask), [0, 1], order="given")
+    assert [view.id for view in views] == [10, 11]
+    first, second = shaded(np.stack([view.x for view in views]), np.stack([view.observed for view in views]))
+    assert first.tolist() == [[0, 0.5], [1, 0.5]]  # channel 1 is constant in both
+    assert second.tolist() == [[0.5, 0.5], [0.5, 0.5]]  # 9 is missing; 2 lies half-way from 1 to 3
 
 
 def test_values_that_were_not_observed_do_not_shade_others():
     x, mask = torch.tensor([[[1.0], [3.0], [-7.0], [9.0]]]), torch.tensor([[[1], [1], [0], [0]]]).bool()
-    record = plots.heatmap_record(made(np.zeros((1, 4, 1)), x=x, mask=mask))
-    assert record.cases[0].shade.tolist() == [[0], [1], [0.5], [0.5]]
+    assert shaded(x.numpy(), mask.numpy())[0].tolist() == [[0], [1], [0.5], [0.5]]
 
 
 def test_channels_are_ordered_by_their_effect_in_all_cases_together():
     values = [[[1.0, -2.0, 0.0]], [[4.0, 0.5, 0.0]], [[0.0, 0.0, 99.0]]]
     explanation = made(values, channels=("a", "b", "c"))
-    record = plots.heatmap_record(explanation, [0, 1])
-    assert record.channels == ("a", "b", "c")
-    assert plots.heatmap_record(explanation, 0).channels == ("b", "a", "c")
-    assert plots.heatmap_record(explanation, 2, channels=2).channels == ("c", "a")
-    assert plots.heatmap_record(explanation, 2, channels=2, order="given").channels == ("a", "c")
-    assert plots.heatmap_record(explanation, 2, channels=["b", "a"]).cases[0].scores.values.tolist() == [[0, 0]]
+    assert series_views(explanation, [0, 1], order="effect")[1].channels == ("a", "b", "c")
+    assert view(explanation, 0, order="effect").channels == ("b", "a", "c")
+    assert view(explanation, 2, order="effect", channels=2).channels == ("c", "a")
+    assert view(explanation, 2, channels=2, order="given").channels == ("a", "c")
+    assert view(explanation, 2, order="effect", channels=["b", "a"]).scores[0].values.tolist() == [[0, 0]]
 
 
 def test_the_full_colour_is_for_the_largest_but_two_of_a_hundred():
     values = np.arange(100.0).reshape(1, 100, 1)
     mask = torch.ones(1, 100, 1, dtype=torch.bool)
-    assert plots.heatmap_record(made(values), 0).cases[0].limit == 98  # 98 of 0 … 99 are below it
+    assert view(made(values), 0).limits[0] == 98  # 98 of 0 … 99 are below it
     mask[0, 50:] = False
-    assert plots.heatmap_record(made(-values, mask=mask), 0).cases[0].limit == 49
-    assert plots.heatmap_record(made(values, mask=torch.zeros_like(mask)), 0).cases[0].limit == 0
+    assert view(made(-values, mask=mask), 0).limits[0] == 49
+    assert view(made(values, mask=torch.zeros_like(mask)), 0).limits[0] == 0
 
 
 def test_colours_are_centred_at_0_and_cells_that_push_down_have_a_dash():
@@ -68,11 +68,11 @@ def test_missing_cells_of_a_heat_map_are_left_to_the_hatching():
 def test_methods_have_scales_of_their_own():
     signed = made([[[1.0, -4.0], [0.0, 0.0]]], method="timing")
     size = made([[[-1.0, 0.2], [0.1, 0.0]]], method="fit", signed=False)
-    record = plots.compare_record([signed, size, signed])
+    record = view([signed, size, signed])
     assert [found.method for found in record.scores] == ["timing", "fit", "timing 2"]
     assert record.limits == (4, pytest.approx(0.2), 4)
     assert record.scores[1].values.tolist() == [[0, pytest.approx(0.2)], [pytest.approx(0.1), 0]]
-    picture = plots.draw_compare(record)
+    picture = plots.compare([signed, size, signed])
     scales = [(axes.images[0].norm.vmin, axes.images[0].norm.vmax) for axes in picture.axes if axes.images]
     assert scales == [(0, 1), (-1, 1), (0, 1), (-1, 1)]  # the input, then the methods
     assert "fit (no direction)" in texts(picture)
@@ -80,7 +80,7 @@ def test_methods_have_scales_of_their_own():
 
 def test_methods_take_the_series_from_whichever_explanation_kept_it():
     x = torch.tensor([[[3.0], [5.0]]])
-    record = plots.compare_record({"a": made([[[1.0], [2.0]]], x=None), "b": made([[[1.0], [2.0]]], x=x)})
+    record = view({"a": made([[[1.0], [2.0]]], x=None), "b": made([[[1.0], [2.0]]], x=x)})
     assert record.x.tolist() == [[3], [5]]
     assert [found.method for found in record.scores] == ["a", "b"]
 

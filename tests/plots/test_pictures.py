@@ -14,7 +14,7 @@ from tests.helpers.explanations import HOSTILE, looked_at, waves, with_gaps
 from tests.helpers.models import RunningDifference
 from tests.helpers.pictures import check_picture, linear_forecast, quadratic, stored, three_methods
 
-pytestmark = pytest.mark.exact_draws
+pytestmark = [pytest.mark.exact_draws, pytest.mark.slow]
 STORED = stored(__file__)
 
 

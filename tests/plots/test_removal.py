@@ -42,35 +42,31 @@ def test_curves_are_the_mean_over_series_of_what_a_loop_adds_up(name):
         slow = [slow_curve(model, explanation, i, name == "cpp") for i in range(4)]
     longest = max(len(curve) for curve in slow)
     slow = np.array([curve + [curve[-1]] * (longest - len(curve)) for curve in slow])  # flat once nothing is left
-    record = plots.removal_record(model, explanation, k=0.5)
-    (curve,) = getattr(record, name)
-    assert record.removed.tolist() == list(range(longest))
-    np.testing.assert_allclose(curve.mean, slow.mean(0), atol=1e-6)
-    np.testing.assert_allclose(curve.error, slow.std(0, ddof=1) / 2, atol=1e-6)
-    assert record.factor == pytest.approx(stats.t.ppf(0.975, 3), rel=1e-3)
+    axes = plots.removal(model, explanation, k=0.5).axes[("cpd", "cpp").index(name)]
+    (line,), (band,) = axes.lines, axes.collections
+    assert line.get_xdata().tolist() == list(range(longest))
+    np.testing.assert_allclose(line.get_ydata(), slow.mean(0), atol=1e-6)
+    half = slow.std(0, ddof=1) / 2 * stats.t.ppf(0.975, 3)
+    top = dict(sorted(band.get_paths()[0].vertices.tolist()))
+    np.testing.assert_allclose([top[x] for x in range(1, longest)], (slow.mean(0) + half)[1:], rtol=1e-3)
 
 
 @pytest.mark.parametrize("per_step", [False, True])
 def test_curves_end_exactly_at_the_mean_that_evaluate_gives(per_step):
     model, x = (RunningDifference(), series(9, 30, 2)) if per_step else (linear(30, 2), series(9, 30, 2))
     found = {method: tg.explain(model, x, method) for method in ("timing", "occlusion", "random")}
-    record = plots.removal_record(model, found, k=0.3)
-    for place, (method, explanation) in enumerate(found.items()):
+    panels = plots.removal(model, found, k=0.3).axes
+    for place, explanation in enumerate(found.values()):
         scores = tg.evaluate(model, explanation, metrics=["cpd", "cpp"], k=0.3)
-        for name, curves in (("cpd", record.cpd), ("cpp", record.cpp)):
-            summary = tg.summarise(scores[name])
-            assert curves[place].method == method
-            assert curves[place].mean[-1] == summary.mean
-            assert curves[place].error[-1] == summary.standard_error
+        for name, axes in zip(("cpd", "cpp"), panels, strict=True):
+            assert axes.lines[place].get_ydata()[-1] == tg.summarise(scores[name]).mean
 
 
 def test_one_series_has_a_curve_and_no_band():
     model, explanation = masked()
-    record = plots.removal_record(model, explanation[:1], k=2)
-    assert np.isinf(record.cpd[0].error).all()
-    picture = plots.draw_removal(record)
+    picture = plots.removal(model, explanation[:1], k=2)
     assert [len(axes.collections) for axes in picture.axes] == [0, 0]
-    np.testing.assert_array_equal(picture.axes[0].lines[0].get_ydata(), record.cpd[0].mean)
+    assert len(picture.axes[0].lines[0].get_ydata()) == 3
 
 
 def test_in_the_example_removing_all_at_once_prefers_the_wrong_method():

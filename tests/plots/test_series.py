@@ -10,16 +10,17 @@ from scipy import stats
 import tempograd as tg
 from tempograd import plots
 from tempograd.views import palette
+from tempograd.views.one_series import series_views
 from tests.helpers.explanations import HOSTILE, gaps, made, waves
 from tests.helpers.models import RunningDifference, linear
-from tests.helpers.pictures import texts
+from tests.helpers.pictures import texts, view
 
 VALUES = [[[0.0, 2.0], [-3.0, 0.5]], [[1.0, 0.0], [0.0, -4.0]]]  # 2 series, 2 steps, 2 channels
 
 
 def rows(picture):
-    """Return the drawn rows as pairs of values and bars, without the row of outputs."""
-    axes = picture.axes[-2 * (len(picture.axes) // 2) :]
+    """Return the drawn rows as pairs of values and bars; a row of outputs is the last of the axes."""
+    axes = picture.axes[: 2 * (len(picture.axes) // 2)]
     return list(zip(axes[::2], axes[1::2], strict=True))
 
 
@@ -41,20 +42,19 @@ def heights(axes):
 def test_record_holds_the_series_that_was_asked_for():
     x = torch.tensor([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]])
     mask = torch.tensor([[[1, 1], [1, 1]], [[1, 0], [1, 1]]]).bool()
-    record = plots.series_record(made(VALUES, x=x, mask=mask, channels=("a", "b"), times=("t0", "t1")), 1)
+    record = view(made(VALUES, x=x, mask=mask, channels=("a", "b"), times=("t0", "t1")), 1)
     assert (record.id, record.channels, record.times, record.left_out) == (11, ("a", "b"), ("t0", "t1"), 0)
     assert record.x.tolist() == [[5, 6], [7, 8]]
-    assert record.scores.values.tolist() == [[1, 0], [0, -4]]
+    assert record.scores[0].values.tolist() == [[1, 0], [0, -4]]
     assert record.observed.tolist() == [[True, False], [True, True]]
-    assert record.span == (-4, 1)
-    assert record.scores.low is None
-    assert not record.scores.uncertain.any()
+    assert record.scores[0].low is None
+    assert not record.scores[0].uncertain.any()
 
 
 def test_interval_is_students_and_cells_whose_interval_includes_0_are_uncertain():
     error, points = [[[0.5, 0.1], [1.0, torch.inf]]] * 2, [[[4.0, 10.0], [30.0, 1.0]]] * 2
     parts = {"standard_error": torch.tensor(error), "ess": torch.tensor(points)}
-    found = plots.series_record(made(VALUES, **parts), 0).scores
+    (found,) = view(made(VALUES, **parts), 0).scores
     half = [[0.5 * stats.t.ppf(0.975, 3), 0.1 * stats.t.ppf(0.975, 9)], [stats.t.ppf(0.975, 29), np.inf]]
     np.testing.assert_allclose(found.low, np.array(VALUES[0]) - half, rtol=1e-3)
     np.testing.assert_allclose(found.high, np.array(VALUES[0]) + half, rtol=1e-3)
@@ -63,33 +63,32 @@ def test_interval_is_students_and_cells_whose_interval_includes_0_are_uncertain(
 
 def test_channels_by_count_are_the_strongest_and_by_name_as_asked_for():
     explanation = made([[[1.0, -5.0, 2.0], [1.0, 0.0, 2.0]]], channels=("a", "b", "c"))
-    by_count = plots.series_record(explanation, channels=2)
+    by_count = view(explanation, channels=2)
     assert (by_count.channels, by_count.left_out) == (("b", "c"), 1)
-    assert by_count.scores.values.tolist() == [[-5, 2], [0, 2]]
-    assert plots.series_record(explanation, channels=["c", "a"]).scores.values.tolist() == [[2, 1], [2, 1]]
-    assert plots.series_record(explanation).channels == ("a", "b", "c")
+    assert by_count.scores[0].values.tolist() == [[-5, 2], [0, 2]]
+    assert view(explanation, channels=["c", "a"]).scores[0].values.tolist() == [[2, 1], [2, 1]]
+    assert view(explanation).channels == ("a", "b", "c")
     many = made([[list(range(12))]])
-    assert plots.series_record(many).channels == tuple(f"channel {d}" for d in range(11, 3, -1))
+    assert view(many).channels == tuple(f"channel {d}" for d in range(11, 3, -1))
 
 
 def test_scores_without_direction_are_shown_from_0():
-    record = plots.series_record(made([[[-1.0], [2.0]]], signed=False))
-    assert record.scores.values.tolist() == [[0], [2]]
-    assert record.span == (0, 2)
+    record = view(made([[[-1.0], [2.0]]], signed=False))
+    assert record.scores[0].values.tolist() == [[0], [2]]
 
 
 def test_the_sentence_names_class_probability_and_label():
     model, x = linear(4, 2), torch.ones(2, 4, 2)
     explanation = tg.explain(model, x, target=2, n_samples=20)
     chance = model(x[:1]).softmax(-1)[0, 2].item()
-    said = plots.series_record(explanation, model=model, y=torch.tensor([0, 1])).said
+    said = view(explanation, model=model, y=torch.tensor([0, 1])).said
     assert said.text == f"explained: class 2, probability {chance:.2f} (true: class 0)"
     assert said.output == pytest.approx(chance, rel=1e-6)
-    named = plots.series_record(explanation, 1, model=model, y=[0, 1], classes=list("xyz")).said.text
+    named = view(explanation, 1, model=model, y=[0, 1], classes=list("xyz")).said.text
     assert named == f"explained: “z”, probability {chance:.2f} (true: “y”)"
-    assert plots.series_record(explanation).said.text == f"explained: class 2, probability {chance:.2f}"
+    assert view(explanation).said.text == f"explained: class 2, probability {chance:.2f}"
     older = replace(explanation, prediction=None)
-    assert plots.series_record(older).said.text == "explained: class 2"
+    assert view(older).said.text == "explained: class 2"
 
 
 def test_the_sentence_of_a_regression_and_of_a_single_column():
@@ -97,11 +96,9 @@ def test_the_sentence_of_a_regression_and_of_a_single_column():
         return x.sum((1, 2))[:, None]
 
     x = torch.full((1, 3, 1), 0.25)
-    value = plots.series_record(
-        tg.explain(total, x, output="raw", n_samples=20), model=total, y=torch.tensor([2.5])
-    )
+    value = view(tg.explain(total, x, output="raw", n_samples=20), model=total, y=torch.tensor([2.5]))
     assert value.said.text == "explained: the model's output, 0.75 (true: 2.5)"
-    chance = plots.series_record(
+    chance = view(
         tg.explain(tg.Predictor(total, task="classification"), x, n_samples=20), model=total, y=[1]
     ).said.text
     assert chance == "explained: class 1, probability 0.68 (true: class 1)"  # sigmoid of 0.75
@@ -111,7 +108,7 @@ def test_outputs_per_step_have_a_row_of_their_own():
     x = torch.tensor([[[1.0, 0.0], [2.0, 3.0], [0.5, 1.0]]])
     explanation = tg.explain(RunningDifference(), x, n_samples=20, steps=[1, 2])
     labels = torch.tensor([[0, 1, 1]])
-    record = plots.series_record(explanation, model=RunningDifference(), y=labels)
+    record = view(explanation, model=RunningDifference(), y=labels)
     steps = record.said.steps
     expected = 1 / (1 + np.exp(-np.array([1.0, 4.0, 0.25 - 3.0])))
     np.testing.assert_allclose(steps.values, expected, rtol=1e-5)
@@ -119,9 +116,9 @@ def test_outputs_per_step_have_a_row_of_their_own():
     assert steps.labels.tolist() == [False, True, True]
     mean = (expected[1] + 1 - expected[2]) / 2  # class 1, then class 0
     assert record.said.text == f"explained: each step's class over 2 of 3 steps, mean probability {mean:.2f}"
-    picture = plots.draw_series(record)
+    picture = plots.series(explanation, model=RunningDifference(), y=labels)
     assert len(picture.axes) == 1 + 2 * 2
-    np.testing.assert_allclose(picture.axes[0].lines[0].get_ydata(), expected, rtol=1e-5)
+    np.testing.assert_allclose(picture.axes[-1].lines[0].get_ydata(), expected, rtol=1e-5)
 
 
 def test_bars_have_the_sign_the_height_and_the_colour_of_the_attribution():
@@ -244,18 +241,17 @@ def test_series_are_called_by_their_names():
     explanation = tg.explain(
         lambda z: z.sum((1, 2))[:, None], tg.Series(x, ids=["ward 3", "$7"]), "random", output="raw"
     )
-    assert [plots.series_record(explanation, i).id for i in (0, 1)] == ["ward 3", "$7"]
-    assert plots.heatmap_record(explanation, [1]).cases[0].id == "$7"
-    assert plots.compare_record(explanation, 1).id == "$7"
+    assert [view(explanation, i).id for i in (0, 1)] == ["ward 3", "$7"]
+    assert view(explanation, 1).id == "$7"
+    assert view([explanation], 1).id == "$7"
     assert explanation[1:].label(0) == "$7"
 
 
 def test_series_are_asked_for_by_their_names():
     explanation = waves(names=("ward 3", "$7"))
     assert explanation.plot("$7")._repr_png_() == explanation.plot(1)._repr_png_()
-    assert plots.compare_record(explanation, "$7").id == "$7"
-    assert [case.id for case in plots.heatmap_record(explanation, ["$7", 0]).cases] == ["$7", "ward 3"]
-    assert [case.id for case in plots.heatmap_record(explanation, "$7").cases] == ["$7"]
+    assert view([explanation], "$7").id == "$7"
+    assert [case.id for case in series_views(explanation, ["$7", 0])] == ["$7", "ward 3"]
     with pytest.raises(
         tg.TempogradError,
         match=r"no series called 'ward': expected a name such as 'ward 3', or a position in 0 … 1",

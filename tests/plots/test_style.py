@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 import tempograd as tg
 from tempograd import plots
@@ -16,14 +18,11 @@ from tempograd.views import palette
 from tests.helpers.explanations import made, waves, with_gaps
 
 STRANGE = {
-    "font.family": "monospace",
     "axes.facecolor": "black",
     "lines.linewidth": 9,
     "text.usetex": True,
-    "savefig.transparent": True,
     "axes.unicode_minus": False,
-    "savefig.dpi": 33,
-    "svg.fonttype": "none",
+    "hatch.linewidth": 9,
 }
 
 
@@ -44,7 +43,7 @@ def deuteranope(colour):
     return np.clip(np.array(matrix) @ linear_light(colour), 0, 1)
 
 
-def test_the_users_settings_change_nothing_and_ours_stay_inside(tmp_path):
+def test_the_users_colours_change_nothing_and_our_settings_stay_inside(tmp_path):
     explanation = waves()
     plots.series(explanation).savefig(tmp_path / "plain.svg")
     with matplotlib.rc_context(STRANGE):
@@ -59,14 +58,64 @@ def test_the_users_settings_change_nothing_and_ours_stay_inside(tmp_path):
     assert b"<dc:date>" not in plain
 
 
-def test_drawing_on_a_canvas_of_ones_own_is_in_our_style_too():
-    def pixels(settings):
-        canvas = FigureCanvasAgg(plots.series(with_gaps(waves())))
-        with matplotlib.rc_context(settings):
-            canvas.draw()
-        return np.asarray(canvas.buffer_rgba())
+def test_fonts_and_sizes_are_the_users():
+    with matplotlib.rc_context({"font.family": "serif", "font.size": 11, "axes.titlesize": 20}):
+        picture = plots.channel_importance(waves(), width=5)
+    sizes = {text.get_text(): text.get_fontsize() for text in picture.findobj(Text)}
+    assert sizes["mean size, whatever the sign"] == 20
+    assert sizes["channel 0"] == 11
+    assert {text.get_fontfamily()[0] for text in picture.findobj(Text)} == {"serif"}
+    assert picture.get_figwidth() == 5
+    assert picture.get_figheight() > plots.channel_importance(waves(), width=5).get_figheight()
 
-    np.testing.assert_array_equal(pixels({}), pixels(STRANGE | {"text.hinting": "none", "hatch.linewidth": 9}))
+
+def test_a_pdf_embeds_its_fonts_as_outlines(tmp_path):
+    plots.series(waves(), width="column").savefig(tmp_path / "picture.pdf")
+    written = (tmp_path / "picture.pdf").read_bytes()
+    assert b"/Type3" not in written
+    assert b"/FontFile2" in written
+
+
+PICTURES = {
+    "series": lambda **where: plots.series(with_gaps(waves()), **where),
+    "heatmap": lambda **where: plots.heatmap(waves(), [0, 1], **where),
+    "compare": lambda **where: plots.compare([waves(), waves()], **where),
+    "channel_importance": lambda **where: plots.channel_importance(waves(), **where),
+    "blocks": lambda **where: plots.blocks(waves(), **where),
+    "dependence": lambda **where: plots.dependence(waves(), **where),
+    "cost": lambda **where: plots.cost([("a", 1.0, 1.0, 0.1), ("b", 2.0, 2.0, 0.1)], **where),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_is_as_wide_as_a_column_and_nothing_is_cut_off(name):
+    picture = PICTURES[name](width="column", title="")
+    FigureCanvasAgg(picture).draw()
+    box = picture.get_tightbbox()
+    assert picture.get_figwidth() == 3.25
+    assert -0.05 <= box.x0 < box.x1 <= 3.3
+    assert -0.05 <= box.y0 < box.y1 <= picture.get_figheight() + 0.05
+    assert picture.get_suptitle() == ""
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_takes_its_place_in_the_users_figure(name):
+    figure = Figure(figsize=(10, 6), layout="constrained")
+    axes = figure.subplots(1, 2)
+    drawn = PICTURES[name](ax=axes[1])
+    FigureCanvasAgg(figure).draw()
+    assert drawn.figure is figure
+    assert drawn.axes
+    for inner in drawn.axes:
+        assert inner.get_window_extent().x0 > 0.45 * figure.bbox.x1
+    assert PICTURES[name](ax=figure.add_subfigure(figure.add_gridspec(1, 1)[0])).figure is figure
+
+
+def test_widths_and_places_that_are_none_are_refused():
+    with pytest.raises(tg.TempogradError):
+        plots.series(waves(), width="page")
+    with pytest.raises(tg.TempogradError):
+        plots.series(waves(), ax=Figure().add_axes((0, 0, 1, 1)))
 
 
 def test_a_notebook_shows_the_picture_itself():
@@ -80,17 +129,15 @@ def test_a_notebook_shows_the_picture_itself():
 
 
 def test_without_matplotlib_the_library_works_and_the_error_says_what_to_install(monkeypatch):
-    code = "import sys, tempograd as tg; tg.plots.series_record; print('matplotlib' in sys.modules)"
+    code = "import sys, tempograd as tg; tg.plots.series; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
     monkeypatch.delitem(sys.modules, "tempograd.plots.picture", raising=False)
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    record = plots.series_record(waves())
     with pytest.raises(tg.TempogradError, match=r"needs matplotlib: pip install 'tempograd\[plots\]'"):
-        plots.draw_series(record)
-    assert record.scores.values.shape == (30, 3)
+        plots.series(waves())
 
 
 def test_pale_and_full_bars_differ_in_grey():
@@ -112,6 +159,11 @@ def test_colours_of_maps_darken_steadily_to_both_sides_and_are_white_at_0():
         assert grey[0] > 99
         assert grey[-1] < 45
         assert max(np.diff(grey)) <= 0.5  # a table of 256 colours has a rounding step
+
+
+def test_large_values_of_the_input_are_dark():
+    grey = [lightness(style.input_colours()(share)[:3]) for share in (0.0, 0.5, 1.0)]
+    assert grey[0] > grey[1] > grey[2]
 
 
 def test_the_first_eight_methods_have_dashes_of_their_own():

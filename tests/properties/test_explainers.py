@@ -48,7 +48,7 @@ def alike(found, expected, rows):
 
 
 @METHODS
-@examples(0.5)
+@examples(0.2)
 @given(st.data(), batches(most=4, time=5), st.integers(1, 3), SEEDS)
 def test_scores_of_a_series_do_not_depend_on_its_company(name, data, batch, classes, seed):
     """Neither on the order of the series, nor on which others there are, nor on how many run at once."""
@@ -106,7 +106,7 @@ def same(one, other):
 
 
 @METHODS
-@examples(0.4)
+@examples(0.15)
 @given(st.data(), batches(), st.one_of(st.none(), st.integers(0, 9)), st.booleans())
 def test_model_and_series_are_left_as_they_were_found(name, data, batch, most, strided):
     """In training mode, with frozen weights, with series that want a gradient; also if the model fails midway."""
@@ -142,7 +142,7 @@ class Watched(Filled):
 
 
 @METHODS
-@examples(0.4)
+@examples(0.15)
 @given(batches(masked=True), st.sampled_from([0.0, 7.0, "average"]), SEEDS)
 def test_unobserved_cells_score_zero_and_are_never_replaced(name, batch, baseline, seed):
     time, channels = batch.x.shape[1:]
@@ -175,7 +175,7 @@ class Beginning(nn.Module):
 
 
 @METHODS
-@examples(0.4)
+@examples(0.15)
 @given(batches(masked=True), st.integers(1, 5), SEEDS, st.booleans())
 def test_appended_padding_changes_nothing(name, batch, more, seed, per_step):
     count, time, channels = batch.x.shape

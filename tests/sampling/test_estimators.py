@@ -228,14 +228,14 @@ def drawn(steepness, number):
     weights = torch.randn(20, 2, generator=generator)
     x = weights[None] * (0.5 + torch.rand(1, 20, 2, generator=generator)) * 0.25
     model = Sum(weights, steepness, float((x * weights).sum()) / 2)
-    converged = tg.Timing(40_000, *SEGMENTS)(model, x, batch_size=20_000, output="probability").values
+    converged = tg.Timing(40_000, None, *SEGMENTS)(model, x, batch_size=20_000, output="probability").values
     return model, x, converged
 
 
 def runs(steepness, seeds, number=0, **options):
     """Explanations by all seeds, as series of one call, and the converged map."""
     model, x, converged = drawn(steepness, number)
-    found = tg.Timing(50, *SEGMENTS, **options)(model, x.repeat(seeds, 1, 1), output="probability")
+    found = tg.Timing(50, None, *SEGMENTS, **options)(model, x.repeat(seeds, 1, 1), output="probability")
     return found, converged
 
 

@@ -44,7 +44,7 @@ def test_stages_double_and_a_short_rest_joins_the_last(first, points, stages):
 def test_the_first_points_are_the_same_whatever_comes_after(setting):
     """Also where 50 points starve some cells and 200 would not."""
     model, x = steep(), series(6, 20, 2, dtype=torch.float64)
-    few, many = (Timing(points, *setting)(model, x) for points in (50, 200))
+    few, many = (Timing(points, None, *setting)(model, x) for points in (50, 200))
     assert many.curve_samples.tolist() == [50, 100, 200]
     torch.testing.assert_close(many.curve_error[:, 0], few.relative_error)
     torch.testing.assert_close(many.curve_error[:, 2], many.relative_error)
@@ -54,18 +54,18 @@ def test_the_first_points_are_the_same_whatever_comes_after(setting):
 def test_later_stages_have_masks_of_their_own():
     """Were they those of the first stage, the cells would be free exactly twice as often."""
     model, x = steep(), series(4, 20, 2, dtype=torch.float64)
-    first, both = (Timing(points, *SETTING)(model, x).n_draws for points in (50, 100))
+    first, both = (Timing(points, None, *SETTING)(model, x).n_draws for points in (50, 100))
     assert (both != 2 * first).float().mean() > 0.5
 
 
 @pytest.mark.parametrize("batch_size", [None, 7, 64])
 def test_a_series_that_stops_has_the_map_of_as_many_points(batch_size):
     model, x = steep(), series(12, 20, 2, dtype=torch.float64)
-    found = Timing(50, *SETTING, tolerance=0.06, max_samples=400)(model, x, batch_size=batch_size)
+    found = Timing(50, None, *SETTING, tolerance=0.06, max_samples=400)(model, x, batch_size=batch_size)
     assert len(set(found.n_evals.tolist())) > 2
     for points in set(found.n_evals.tolist()):
         here = found.n_evals == points
-        whole = Timing(points, *SETTING)(model, x)
+        whole = Timing(points, None, *SETTING)(model, x)
         torch.testing.assert_close(found.values[here], whole.values[here])
         torch.testing.assert_close(found.standard_error[here], whole.standard_error[here])
         assert torch.equal(found.n_draws[here], whole.n_draws[here])
@@ -80,7 +80,7 @@ def test_a_series_that_stops_has_the_map_of_as_many_points(batch_size):
 def test_stopping_depends_on_the_series_alone():
     model, x = steep(), series(40, 20, 2, dtype=torch.float64)
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.8
-    method = Timing(50, *SETTING, tolerance=0.06, max_samples=400)
+    method = Timing(50, None, *SETTING, tolerance=0.06, max_samples=400)
     together = method(model, tg.Series(x, mask=mask))
     for i in (0, 5, 11):
         alone = method(model, tg.Series(x[i : i + 1], mask=mask[i : i + 1], ids=[i]))
@@ -90,13 +90,13 @@ def test_stopping_depends_on_the_series_alone():
 
 def test_a_run_that_stops_looks_first_at_its_points():
     model, x = steep(), series(6, 20, 2, dtype=torch.float64)
-    found = Timing(80, *SETTING, tolerance=0.02, max_samples=320)(model, x)
+    found = Timing(80, None, *SETTING, tolerance=0.02, max_samples=320)(model, x)
     assert found.curve_samples.tolist() == [80, 160, 320]
 
 
 def test_looks_end_where_the_last_series_stopped():
     model, x = smooth(20, 2), series(3, 20, 2, dtype=torch.float64)
-    found = Timing(50, *SETTING, tolerance=0.5)(model, x)
+    found = Timing(50, None, *SETTING, tolerance=0.5)(model, x)
     assert found.n_evals.tolist() == [50, 50, 50]
     assert found.curve_samples.tolist() == [50]
 
@@ -105,9 +105,12 @@ def test_the_top_tenth_is_stable_when_few_of_its_cells_changed():
     model, x = steep(), series(40, 20, 2, dtype=torch.float64)
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) < 0.7
     x = torch.where(mask, x, 100.0)  # what was not observed must not count, however large
-    found = Timing(50, *SETTING, tolerance=0.2, stop_when="top", max_samples=400)(model, tg.Series(x, mask=mask))
+    found = Timing(50, None, *SETTING, tolerance=0.2, stop_when="top", max_samples=400)(
+        model, tg.Series(x, mask=mask)
+    )
     maps = {
-        points: Timing(points, *SETTING)(model, tg.Series(x, mask=mask)).values for points in (50, 100, 200, 400)
+        points: Timing(points, None, *SETTING)(model, tg.Series(x, mask=mask)).values
+        for points in (50, 100, 200, 400)
     }
     for i, points in enumerate(found.n_evals.tolist()):
         count = -(-int(mask[i].sum()) // 10)

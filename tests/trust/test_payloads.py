@@ -85,8 +85,8 @@ def test_an_exported_program_runs_only_if_trusted(marker, program, tmp_path, cap
     evil = evaluating(marker, program, tmp_path / "evil.pt2")
     runs(marker, lambda: torch.export.load(evil))
     message = refused(lambda: tg.load_model(evil))
-    assert message == (
-        f"{evil} is a program of torch.export, which can run any code as soon as it is opened, so it was not "
+    assert message.endswith(
+        "evil.pt2 is a program of torch.export, which can run any code as soon as it is opened, so it was not "
         "loaded: pass trust=True if you trust whoever made it."
     )
     assert not marker.exists()
@@ -94,7 +94,7 @@ def test_an_exported_program_runs_only_if_trusted(marker, program, tmp_path, cap
         _stored(tmp_path)
         argv = [*command, "--model", str(evil), "--data", "state"]
         argv = [str(tmp_path / word) if word == "e.safetensors" else word for word in argv]
-        assert main(argv) == 1
+        assert main(argv) == 3
         assert "so it was not loaded: pass --trust if you trust whoever made it." in capsys.readouterr().err
     assert not marker.exists()
 
@@ -154,22 +154,6 @@ def test_weights_among_pickled_objects_are_refused(marker, tmp_path):
     runs(marker, lambda: torch.load(path, weights_only=False))
     refused(lambda: tg.load_model("torch.nn:Flatten", weights=path), "holds no weights that can be read without")
     assert not marker.exists()
-
-
-def test_weights_need_trust_where_torch_opens_them_unsafely(tmp_path, monkeypatch):
-    """Before 2.6, weights_only=True could be led astray (CVE-2025-32434)."""
-    torch.save({}, tmp_path / "w.pt")
-    safetensors.torch.save_file({}, tmp_path / "w.safetensors")
-    monkeypatch.setattr(torch, "__version__", "2.5.1+cpu")
-    refused(
-        lambda: tg.load_model("torch.nn:Flatten", weights=tmp_path / "w.pt"),
-        "can run code when torch 2.5.1+cpu opens it",
-    )
-    assert isinstance(tg.load_model("torch.nn:Flatten", weights=tmp_path / "w.pt", trust=True), nn.Flatten)
-    assert isinstance(tg.load_model("torch.nn:Flatten", weights=tmp_path / "w.safetensors"), nn.Flatten)
-    for version in ("2.6.0", "2.13.0+cpu", "3.0"):
-        monkeypatch.setattr(torch, "__version__", version)
-        assert isinstance(tg.load_model("torch.nn:Flatten", weights=tmp_path / "w.pt"), nn.Flatten)
 
 
 @pytest.mark.parametrize("ending", [".npy", ".npz"])
@@ -337,12 +321,8 @@ LIBRARIES = tuple(
     name for name in LIBRARIES if find_spec(name)
 )  # one that is not installed is looked for there too
 STANDARD = ("multiprocessing", "pickle", "socket", "selectors", "random", "concurrent", "csv", "zipfile")
-DEEP_LIFT = ["--method", "deep_lift", "--baseline", "zero"]
-COMMANDS = {
-    "a method": ["--data", "x.npy", *DEEP_LIFT],
-    "a reader": ["--data", "x.parquet", "--x", "x", "--shape", "3,2", "--out", "out/"],
-    "workers": ["--data", "x.npy", "--workers", "2", "--out", "out/"],
-}
+DEEP_LIFT = ["--data", "x.npy", "--method", "deep_lift", "--baseline", "zero"]
+READER_AND_WORKERS = ["--data", "x.parquet", "--x", "x", "--shape", "3,2", "--workers", "2", "--out", "out/"]
 START = {
     "tempograd": ["-c", "import sys; from tempograd.__main__ import run_from_shell; sys.exit(run_from_shell())"],
     "python -m tempograd": ["-m", "tempograd"],
@@ -377,10 +357,9 @@ def shell(folder, start, *words):
     )
 
 
-@pytest.mark.parametrize("kind", COMMANDS)
-def test_files_beside_a_named_model_are_no_libraries(kind, beside):
+def test_files_beside_a_named_model_are_no_libraries(beside):
     """The model is found there, and nothing else."""
-    done = shell(beside, "tempograd", "explain", "--model", "net:Net", *COMMANDS[kind])
+    done = shell(beside, "tempograd", "explain", "--model", "net:Net", *READER_AND_WORKERS)
     assert sorted(path.stem for path in beside.glob("*.ran")) == []
     assert done.returncode == 0, done.stderr
 
@@ -389,7 +368,7 @@ def test_neither_are_they_where_python_is_told_to_run_the_package(beside):
     """Which puts the current folder first: what Python needs to start is loaded from there, and nothing later."""
     for name in STANDARD:
         (beside / f"{name}.py").unlink()
-    done = shell(beside, "python -m tempograd", "explain", "--model", "net:Net", *COMMANDS["a method"])
+    done = shell(beside, "python -m tempograd", "explain", "--model", "net:Net", *DEEP_LIFT)
     assert sorted(path.stem for path in beside.glob("*.ran")) == []
     assert done.returncode == 0, done.stderr
 
@@ -400,7 +379,7 @@ def test_a_model_that_is_called_like_a_library_gets_a_sentence(name, tmp_path, m
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / f"{name.partition('.')[0]}.py").write_text(NET)
     np.save(tmp_path / "x.npy", np.zeros((2, 3, 2)))
-    assert main(["explain", "--model", f"{name}:Net", "--data", "x.npy"]) == 1
+    assert main(["explain", "--model", f"{name}:Net", "--data", "x.npy"]) == 5
     top = name.partition(".")[0]
     sentence = rf"tempograd: .*{top}\.py is not the '{top}' that Python finds first \(.+\): give your file another"
     assert re.match(sentence, capsys.readouterr().err)

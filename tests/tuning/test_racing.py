@@ -24,16 +24,17 @@ def noise(count, seed=0):
 # Known answers
 
 
+@pytest.mark.filterwarnings("ignore:0 is far from every value")
 @pytest.mark.parametrize("model", [Gated(), Saturated()], ids=["held", "free"])
 def test_the_right_end_of_the_family_is_found(model):
     x, other = positive_series(24), positive_series(24, seed=1)
-    found = tg.tune(model, x, n_samples=80, k=3, **RAW)
+    found = tg.tune(model, x, n_samples=40, k=3, **RAW)
     shares = [row.setting.get("held", 0.0) for row in found.table if row.chosen]
     assert shares[0] >= 0.75 if isinstance(model, Gated) else shares[0] <= 0.25
     assert "segments" in found.settings or "held" in found.settings
     scores = [
         tg.evaluate(model, each(model, other, **RAW), metrics=["cpd", "auroc"], k=3, truth=truth_of(other))
-        for each in (found.explainer, tg.Timing(n_samples=80))
+        for each in (found.explainer, tg.Timing(n_samples=40))
     ]
     assert scores[0]["auroc"].mean() >= max(0.9, float(scores[1]["auroc"].mean()) + 0.1)
     assert tg.compare(scores[0]["cpd"], scores[1]["cpd"]).low > 0
@@ -93,27 +94,27 @@ def test_noise_keeps_the_default_nearly_always(draw, budget, monkeypatch):
     grid = [{"stream": number} for number in range(1, 25)]
     kept = sum(
         not tg.tune(weighted, noise(30), Mixed(), budget=budget, grid=grid, seed=seed, **RAW).settings
-        for seed in range(100)
+        for seed in range(30)
     )
-    assert kept >= 90
+    assert kept >= 25  # 28.5 are expected, and three standard errors are 3.6
 
 
 def test_how_often_noise_may_change_the_default_is_a_choice(monkeypatch):
     drawn(monkeypatch, torch.Tensor.clone)
     grid, changed = [{"stream": number} for number in range(1, 9)], {}
     for level in (0.0, 0.5, 1.0):
-        found = [tg.tune(weighted, noise(30), Mixed(), grid=grid, seed=s, level=level, **RAW) for s in range(40)]
+        found = [tg.tune(weighted, noise(30), Mixed(), grid=grid, seed=s, level=level, **RAW) for s in range(20)]
         changed[level] = sum(bool(each.settings) for each in found)
         assert all(each.chosen.difference > 0 for each in found if each.settings)
     assert changed[0.0] == 0
-    assert 8 <= changed[0.5] <= 30  # 20 are expected, and four standard errors are 12
+    assert 1 < changed[0.5] < 19  # 10 are expected, and four standard errors are 9
     ahead = [any(row.finished and row.difference > 0 for row in each.table if row.setting) for each in found]
     assert changed[1.0] == sum(ahead)
-    assert 20 < sum(ahead) < 40
+    assert 8 < sum(ahead) < 20
 
 
 def test_a_level_beyond_its_limits_is_refused():
-    with pytest.raises(tg.core.errors.SettingError, match=r"level=5 is how often noise may change the default"):
+    with pytest.raises(tg.core.errors.SettingError):
         tg.tune(weighted, noise(10), Mixed(), grid=[{"stream": 1}], level=5, **RAW)
 
 
@@ -138,7 +139,6 @@ def test_settings_that_make_no_difference_leave_the_default():
     found = tg.tune(weighted, noise(10), Mixed(quality=1.0), grid=[{"stream": 1}, {"stream": 2}], **RAW)
     assert found.settings == {}
     assert all(row.difference == 0 == row.difference_error for row in found.table)
-    assert "no other of 2 settings is better by more than noise" in found.verdict()
 
 
 def test_only_who_ran_on_all_series_can_win(monkeypatch):
@@ -169,9 +169,8 @@ def test_only_who_ran_on_all_series_can_win(monkeypatch):
 # What it costs
 
 
-@pytest.mark.parametrize("budget", [6, pytest.param(12, marks=pytest.mark.slow), 30])
-@pytest.mark.parametrize("method", ["rand_ig", "lime", "augmented_occlusion"])
-def test_the_budget_is_never_exceeded(budget, method):
+@pytest.mark.parametrize(("method", "budget"), [("rand_ig", 6), ("lime", 12), ("augmented_occlusion", 30)])
+def test_the_budget_is_never_exceeded(method, budget):
     shown = 0
 
     def model(x):
@@ -191,7 +190,7 @@ def test_the_budget_is_never_exceeded(budget, method):
 
 
 PLANS = [
-    (25, 150, 16, 20_000),
+    (25, 150, 16, 60_000),
     (25, 150, 16, 250_000),
     (3, 40, 16, 9000),
     (8, 10, 16, 30_000),
@@ -205,19 +204,15 @@ def test_a_plan_costs_what_it_says_and_uses_what_there_is(settings, count, score
     rounds = plan(settings, count, 50, scored, left, count if ran else 0)
     top = rounds[-1].series
     assert rounds[0].settings == settings
-    assert rounds[-1].samples == 1
     assert top == count or not ran or scored > 16  # those of the default, but where scores cost too much
-    done: dict[float, int] = {}
-    spent = 0.0 if ran else top * (50.0 + scored)
-    for each in rounds:  # a slow count: every setting, every series, once for each number of samples
-        new = each.series - done.get(each.samples, 0)
-        running = each.settings + (each.samples < 1)  # the default once more, with as few samples
-        spent += sum(50 * each.samples + scored for _ in range(running) for _ in range(new))
-        done = {each.samples: each.series}
+    done, spent = 0, 0.0 if ran else top * (50.0 + scored)
+    for each in rounds:  # a slow count: every setting, every series
+        spent += sum(50 + scored for _ in range(each.settings) for _ in range(each.series - done))
+        done = each.series
     assert spent <= left
     if rounds[0].series < top:
         first = rounds[0]._replace(series=rounds[0].series + 1)
-        assert spent + first.settings * (50 * first.samples + scored) > 0.9 * left
+        assert spent + first.settings * (50 + scored) > 0.9 * left
 
 
 def test_all_series_are_used_where_that_can_be_paid_for():
@@ -232,7 +227,6 @@ def test_a_plan_that_cannot_be_paid_is_none():
 def test_a_short_budget_drops_half_of_the_settings_each_round():
     rounds = plan(24, 100, 50, 10, 46_000)
     assert [each.settings for each in rounds] == [24, 12, 6, 3]
-    assert all(each.samples == 1 for each in rounds)
     assert all(a.series < b.series for a, b in pairwise(rounds))
 
 
@@ -254,28 +248,6 @@ def test_the_best_of_many_survives_a_short_budget():
     assert len(dropped) > 10
     assert all(row.series < 64 for row in dropped)
     assert found.passes <= 60 * found.unit
-
-
-@pytest.mark.filterwarnings("ignore:With p=.* a cell is active in only")
-def test_fewer_samples_in_early_rounds_are_compared_with_as_few_and_forgotten_in_the_last():
-    def model(x):
-        return torch.tanh(x).sum((1, 2))
-
-    x = noise(16)
-    found = tg.tune(model, x, "rand_ig", n_samples=40, budget=3.2, k=2, **RAW)
-    assert found.passes <= 3.2 * found.unit
-    order = torch.randperm(16, generator=torch.Generator().manual_seed(0))
-
-    def scores(rows, samples, **setting):
-        exp = tg.explain(model, tg.Series(x[rows], ids=rows), "rand_ig", n_samples=samples, **setting, **RAW)
-        return tg.evaluate(model, exp, metrics="cpd", k=2)["cpd"].double()
-
-    for row in found.table:
-        rows, samples = order[: row.series], 40 if row.finished else 20
-        own, usual = scores(rows, samples, **row.setting), scores(rows, samples)
-        assert row.score == pytest.approx(float(own.mean()), rel=1e-6)
-        assert row.difference == pytest.approx(float((own - usual).mean()), abs=1e-6)
-    assert 2 <= sum(row.finished for row in found.table) < len(found.table)
 
 
 # Any task, and whatever has a row for each series
@@ -391,6 +363,7 @@ REFUSED = {
     "nothing to spend": (("rand_ig",), {"budget": -1}),
     "no list": (("rand_ig",), {"grid": {"p": 0.5}}),
     "empty": (("rand_ig",), {"grid": []}),
+    "an empty setting": (("rand_ig",), {"grid": [{}, {"p": 0.5}]}),
     "unknown setting": (("rand_ig",), {"grid": [{"q": 0.5}]}),
     "wrong setting": (("rand_ig",), {"grid": [{"p": 3}]}),
     "twice": (("rand_ig",), {"grid": [{"p": 0.4}], "p": 0.3}),
@@ -399,13 +372,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_tuned_is_refused(name, said):
+def test_what_cannot_be_tuned_is_refused(name):
     (method,), options = REFUSED[name]
     options = dict(options)
     x = options.pop("x", noise(6))
     with pytest.raises(tg.TempogradError) as caught:
         tg.tune(weighted, x, method, **options, **RAW)
-    said(str(caught.value))
+    assert "\n" not in str(caught.value)
 
 
 def test_where_scores_cost_more_than_they_seemed_fewer_series_race(monkeypatch):

@@ -3,10 +3,6 @@
 Each has one fault; ``right_uses.py`` has the calls without. ``mypy --strict`` reports a mark that hides nothing.
 """
 
-from pathlib import Path
-
-import numpy as np
-
 import tempograd as tg
 from tests.typing.right_uses import MODEL, TIMING, X
 
@@ -121,11 +117,6 @@ def unknown_setting_of_a_training() -> None:
 
 def text_in_a_training() -> None:
     tg.train("gru", tg.load_dataset("state"), epochs="one")  # type: ignore[arg-type]
-
-
-def format_of_a_file(folder: Path) -> None:
-    np.save(folder / "x.npy", X.numpy())
-    tg.read_series(folder / "x.npy", format="tall")  # type: ignore[arg-type]
 
 
 def unknown_name() -> None:

@@ -6,7 +6,6 @@ import torch
 from scipy import stats
 
 import tempograd as tg
-from tempograd import plots
 from tempograd.views.baselines import BaselineAgreement, BaselineComparison, _agree
 from tests.helpers.models import linear, series, smooth
 
@@ -158,30 +157,30 @@ def test_a_map_is_best_where_its_own_question_is_asked():
     found = tg.compare_baselines(model, x, "occlusion", levels, output="raw", target=0, of="score")
     assert found.verdict().startswith("the choice matters: low and zero share")
     assert "removed to low or zero, the map against it is the best of these" in found.verdict()
-    record = plots.baselines_record(found)
-    assert record.best.tolist() == [[True, False], [False, True]]
-    assert record.shared[0, 1] == record.shared[1, 0] == pytest.approx(float(found.agreement[0].shared.mean()))
+    assert found.best.tolist() == [[True, False], [False, True]]
+    shared, _ = found.tables()
+    assert shared[0, 1] == shared[1, 0] == pytest.approx(float(found.agreement[0].shared.mean()))
     worse = tg.compare_baselines(
         model, x, "occlusion", levels, metric="cpp", k=0.6, output="raw", target=0, of="score"
     )
-    assert plots.baselines_record(worse).best.tolist() == record.best.tolist()  # where lower is better
+    assert worse.best.tolist() == found.best.tolist()  # where lower is better
 
 
 def test_the_diagonal_of_the_picture_is_what_another_seed_changes():
     model, x = smooth(TIME, CHANNELS), series(40, TIME, CHANNELS)
     options = {"output": "raw", "target": 0, "n_samples": 3, "segments": 4}
     found = tg.compare_baselines(model, x, "timing", {"zero": 0.0, "low": -3.0}, of="score", **options)
-    record = plots.baselines_record(found)
+    shared, correlation = found.tables()
     for place, name in enumerate(("zero", "low")):
         other = tg.explain(model, x, baseline={"zero": 0.0, "low": -3.0}[name], seed=1, **options)
         first = found.explanations[name]
         top = [each.importance.flatten(1).topk(COUNT).indices.tolist() for each in (first, other)]
         alike = [len(set(one) & set(two)) / COUNT for one, two in zip(*top, strict=True)]
-        assert record.shared[place, place] == pytest.approx(sum(alike) / len(alike), abs=1e-6)
-        assert record.correlation[place, place] < 1
+        assert shared[place, place] == pytest.approx(sum(alike) / len(alike), abs=1e-6)
+        assert correlation[place, place] < 1
     exact = tg.compare_baselines(model, x, "occlusion", output="raw", target=0, of="score")
-    assert not plots.baselines_record(exact).redrawn
-    assert plots.baselines_record(exact).shared.diagonal().tolist() == [1, 1]
+    assert not exact.redrawn
+    assert exact.tables()[0].diagonal().tolist() == [1, 1]
 
 
 def test_the_default_has_a_background_where_there_is_one():
@@ -198,7 +197,7 @@ def test_the_default_has_a_background_where_there_is_one():
         ({"baselines": ["zero", "zero"]}, "at least two, each once"),
         ({"baselines": ["zero", "mean"]}, "each of baselines must be"),
         ({"metric": "auroc"}, "metric must be one that removes cells"),
-        ({"baselines": ["zero", "background"]}, "background= of a call is for"),
+        ({"baselines": ["zero", "background"]}, "draws from background="),
         ({"baseline": "zero"}, "baseline= is what this function varies"),
         ({"targets": [0, 1]}, "pass target= instead of targets="),
     ],

@@ -15,8 +15,9 @@ from tempograd import plots
 from tempograd.data import Series
 from tempograd.html_report import report
 from tempograd.views import series
-from tempograd.views.channels import groups
+from tempograd.views.channels import channel_effects, groups
 from tempograd.views.summary import explanation_summary
+from tests.helpers.pictures import view
 from tests.helpers.report_page import Page
 
 COUNT, TIME = 5, 6
@@ -87,21 +88,19 @@ def test_series_that_differ_are_chosen_by_what_matters(scores):
 
 @pytest.mark.parametrize("per", ["series", "value"])
 def test_the_picture_of_drivers(scores, per):
-    record = plots.channel_importance_record(unsigned(scores), per=per)
-    assert record.channels == RANKED
     share = TIME if per == "value" else 1
-    np.testing.assert_allclose(
-        record.absolute_mean, np.array(expected(scores)).mean(0)[[2, 1, 0]] / share, rtol=1e-5
-    )
-    signed = plots.channel_importance_record(unsigned(scores, signed=True), per=per)
-    assert signed.channels[0] == "less"
+    found = channel_effects(unsigned(scores), per=per)
+    np.testing.assert_allclose(found.size, np.array(expected(scores)).mean(0) / share, rtol=1e-5)
+    axes = plots.channel_importance(unsigned(scores), per=per).axes[0]
+    assert tuple(label.get_text() for label in axes.get_yticklabels()) == RANKED
+    signed = channel_effects(unsigned(scores, signed=True), per=per)
+    assert signed.names[int(signed.size.argmax())] == "less"
 
 
 def test_pictures_of_a_series_show_the_strongest_channels(scores):
     found = unsigned(scores)
-    assert plots.series_record(found, channels=1).channels == ("much",)
-    assert plots.heatmap_record(found, 0, channels=1).channels == ("much",)
-    assert plots.compare_record([found], channels=1).channels == ("much",)
+    assert view(found, channels=1).channels == ("much",)
+    assert view([found], channels=1, order="effect").channels == ("much",)
 
 
 def test_the_command_line(scores):

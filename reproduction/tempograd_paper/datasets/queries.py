@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,21 +12,39 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.core.errors import DataError, one_line, quote, short_path
+from tempograd.core.errors import DataError, InputError, MissingExtraError, one_line, quote, short_path
 from tempograd.core.progress import PERIOD, progress_bar
-from tempograd.data.readers import parquet_file
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+OLDEST = 2  # earlier versions take the readable half of a truncated gzip file for the whole
 NOUNS = {"DOUBLE": "number", "BIGINT": "whole number", "INTEGER": "whole number", "TIMESTAMP": "date and time"}
 
 
 @contextmanager
 def connect(memory: str, spill: Path | None = None) -> "Iterator[DuckDBPyConnection]":
     """Open a database that holds at most ``memory`` in memory and the rest in the folder ``spill``, if given."""
-    with parquet_file.open_duckdb(memory, spill) as connection, _in_one_sentence(memory):
-        yield connection
+    try:
+        import duckdb  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise MissingExtraError("duckdb", "data") from error
+    if int(duckdb.__version__.split(".")[0]) < OLDEST:
+        raise MissingExtraError(f"duckdb {OLDEST} or later, not {duckdb.__version__}", "data")
+    with closing(duckdb.connect()) as connection:
+        for setting, value in (
+            ("temp_directory", "" if spill is None else str(spill)),
+            ("autoinstall_known_extensions", False),  # what is not built in must not be fetched
+            ("autoload_known_extensions", False),
+            ("preserve_insertion_order", False),
+        ):
+            connection.execute(f"SET {setting} = ?", [value])
+        try:
+            connection.execute("SET memory_limit = ?", [memory])
+        except duckdb.Error as error:
+            raise InputError(f"memory must be a size such as '4GB', got {memory!r}.") from error
+        with _in_one_sentence(memory):
+            yield connection
 
 
 def show_csv(connection: "DuckDBPyConnection", name: str, path: Path, columns: Mapping[str, str]) -> None:

@@ -1,6 +1,6 @@
 """How TIMING works, from the real masks, path points and gradients of one series."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,6 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.core.errors import InputError, brief
 from tempograd.core.question import Question
-from tempograd.core.settings import rules
 from tempograd.engine import Ask, Model, compute_gradients, frozen, slices
 from tempograd.explainers import Timing
 from tempograd.explanation import Explanation
@@ -142,12 +141,12 @@ def timing_steps_record(
         ask = _question(model, explanation, i, whole)
         block = ask.block(slice(0, 1))
         paths, mean, drawn, done = timing.paths(ask), WeightedMean(), [], 0
-        used = timing.schedule.points if explanation.n_evals is None else int(explanation.n_evals[i])
+        used = sum(timing.schedule.stages) if explanation.n_evals is None else int(explanation.n_evals[i])
         for stage, points in enumerate(timing.schedule.stages):
             if done == used:  # good enough before the last stage
                 break
             path = paths(block, stage)
-            path = path.resample() or path
+            path = path if path.resample is None else path.resample()
             for batch in slices(points, BATCH):
                 at = path.at(batch)
                 ((gradient, _, _, block),) = compute_gradients([ask], at.z, [block])
@@ -179,7 +178,8 @@ def _explainer(explanation: Explanation) -> Timing:
             f"timing_steps shows TIMING without quirks, with a class as target, but the explanation is by "
             f"{explanation.method} with {brief(explanation.parameters)}: explain with method='timing'."
         )
-    return Timing(**{name: value for name, value in explanation.parameters.items() if name in rules(Timing)})
+    known = {setting.name for setting in fields(Timing)}
+    return Timing(**{name: value for name, value in explanation.parameters.items() if name in known})
 
 
 def _question(model: Model, explanation: Explanation, i: int, x: Tensor) -> Ask:
@@ -190,7 +190,7 @@ def _question(model: Model, explanation: Explanation, i: int, x: Tensor) -> Ask:
         x[i : i + 1],
         Question(
             target=None if target is None else target[i : i + 1],
-            output=explanation.output,
+            output="raw" if explanation.output == "raw" else "probability",
             steps=steps[i].nonzero().flatten().tolist() if isinstance(steps, Tensor) else steps,
             baseline=explanation.baseline[i : i + 1],
         ),

@@ -112,7 +112,7 @@ class Released(Explainer):
     def _explanation(self, ask: Ask, estimate: Estimate, shown: dict[str, Any]) -> Explanation:
         """A6 reads a single logit as it is, as output 0; it is still that of class 1 of two."""
         explanation, resolved = super()._explanation(ask, estimate, shown), ask.resolved
-        same = resolved.output == explanation.output or not one_logit(resolved.columns, explanation.output)
+        same = ask.output == explanation.output or not one_logit(resolved.columns, explanation.output)
         if explanation.target is None or same:
             return explanation
         if ask.question.target is not None:

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from tempograd.core import settings
+from tempograd.core import validation
 from tempograd.core.estimate import Estimate
 from tempograd.engine import Ask
 from tempograd.explainers import Fit
@@ -67,7 +67,7 @@ class ReleasedFit(Scrambled, Fit):
         order every epoch, and densities are computed in double precision.
     """
 
-    recipe: _Recipe = settings.choice("validated", _Recipe)
+    recipe: _Recipe = validation.choice("validated", _Recipe)
 
     @classmethod
     def of(cls, dataset: str) -> Self:

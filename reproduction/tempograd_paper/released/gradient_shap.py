@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd.core import settings
+from tempograd.core import validation
 from tempograd.core.rng import FAR, randint, uniform
 from tempograd.engine import Ask, Block
 from tempograd.explainers import GradientShap
@@ -35,7 +35,7 @@ class ReleasedGradientShap(Released, GradientShap):
         **OWN_STEPS,
     }
 
-    batch: int | None = settings.integer(None)
+    batch: int | None = validation.integer(None)
 
     @classmethod
     def of(cls, dataset: str) -> Self:

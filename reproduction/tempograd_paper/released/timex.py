@@ -7,10 +7,9 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from tempograd.core import settings
+from tempograd.core import validation
 from tempograd.engine import Ask, Batching, Block, Model, frozen, owner
 from tempograd.explainers import TimeX
-from tempograd.explainers.embeddings import copied
 from tempograd.explainers.timex import (
     TINY,
     Batch,
@@ -20,6 +19,7 @@ from tempograd.explainers.timex import (
     Read,
     Training,
     TrainingSet,
+    copied,
     label_geometry,
     require_gradient,
 )
@@ -182,7 +182,7 @@ class ReleasedTimeX(ReleasedMaskNetwork, TimeX):
         "embedding": None,
     }
 
-    label: _Label = settings.choice("pairs", _Label)
+    label: _Label = validation.choice("pairs", _Label)
 
     @classmethod
     def of(cls, dataset: str) -> Self:

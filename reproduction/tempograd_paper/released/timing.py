@@ -62,8 +62,8 @@ class ReleasedTiming(Released, Timing):
         """
         cls._check(dataset)
         quirks = frozenset(cls.faults if dataset in SYNTHETIC else {"A3", "A4", "A5", "A7"})
-        idle = dict.fromkeys(("held", "tolerance", "max_samples", "stop_when"))
-        return cls(50, *SEGMENTS[dataset], **idle, anchored=0.0, control_variates=False, quirks=quirks)
+        idle = dict.fromkeys(("tolerance", "max_samples", "stop_when"))
+        return cls(50, None, *SEGMENTS[dataset], **idle, anchored=0.0, control_variates=False, quirks=quirks)
 
     @property
     def controlled(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args
 
 import torch
 
-from tempograd.core.errors import LONGEST, DataError, TempogradError, UnknownNameError, listed
+from tempograd.core.errors import DataError, TempogradError, UnknownNameError, listed
 from tempograd.data import DATASETS
 from tempograd.data.base import FOLDS
 from tempograd.explainers import EXPLAINERS
@@ -248,8 +248,7 @@ def _path(source: str | Path) -> Path:
     if isinstance(source, Path) or source.endswith(".toml"):
         return Path(source)
     if source not in packaged_plans():
-        own = " A plan of your own is a file that ends in .toml."
-        raise DataError(f"{UnknownNameError('plan', source, packaged_plans(), LONGEST - len(own))}{own}")
+        raise DataError(UnknownNameError("plan, or file that ends in .toml,", source, packaged_plans()))
     return PLANS / f"{source}.toml"
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from tempograd.bulk.sources import arrow
 from tempograd.core.errors import LONGEST, DataError, short_path
 from tempograd.core.io import START, Kind, check_output, made, write_atomically
+from tempograd.data.files import arrow
 from tempograd.models.files import exists
 from tempograd_paper.cell import Cell, cell_from
 from tempograd_paper.labels import PROGRAM

@@ -48,7 +48,7 @@ def test_released_grid_starts_at_the_baseline_and_epsilon_shrinks_the_mean():
     """f = sum x²/2: the gradient at αx is αx, and with one length of zero effect nothing else happens."""
     x = torch.full((1, 4, 1), 2.0)
     left, shrunk = (
-        ReleasedTiming(10, 0, quirks={key})(lambda z: (z**2).sum((1, 2)) / 2, x, output="raw").values
+        ReleasedTiming(10, None, 0, quirks={key})(lambda z: (z**2).sum((1, 2)) / 2, x, output="raw").values
         for key in ("A7", "A5")
     )
     torch.testing.assert_close(left, torch.full_like(x, 4 * 0.45))
@@ -58,12 +58,12 @@ def test_released_grid_starts_at_the_baseline_and_epsilon_shrinks_the_mean():
 def test_released_synthetic_variant_sums_magnitudes_over_prefixes():
     """Protocol 1.4, literally: every prefix explains its own last logit, magnitudes add up."""
     model, x = Recurrent(classes=2, per_step=True).double().eval(), series(3, 6, 3, dtype=torch.float64)
-    preset = ReleasedTiming(20, 2, 1, 3, anchored=0.0, quirks=frozenset({"A6", "1.4"}))
+    preset = ReleasedTiming(20, None, 2, 1, 3, anchored=0.0, quirks=frozenset({"A6", "1.4"}))
     found = preset(model, x, seed=4)
     expected = torch.zeros_like(x)
     for end in range(1, 7):
         part = x[:, :end]
-        short = Timing(20, 2, 1, min(3, end), anchored=0.0, control_variates=False)
+        short = Timing(20, None, 2, 1, min(3, end), anchored=0.0, control_variates=False)
         target = model(part)[:, -1].argmax(-1)
         step = short(model, part, target=target, steps=end - 1, output="raw", seed=4 + (end << 32)).values
         expected[:, :end] += step.abs()
@@ -85,14 +85,14 @@ def test_prefixes_keep_mask_baseline_ids_and_their_own_predictions():
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(1)) < 0.8
     mask[:, 0] = True
     ids, call = [5, 3, 8, 1], {"baseline": torch.full((3,), 0.4)}
-    preset = ReleasedTiming(20, 2, 1, 3, anchored=0.0, quirks=frozenset({"1.4", "A6"}))
+    preset = ReleasedTiming(20, None, 2, 1, 3, anchored=0.0, quirks=frozenset({"1.4", "A6"}))
     found = preset(model, tg.Series(x, mask=mask, ids=ids), seed=4, **call)
     expected = torch.zeros_like(x)
     for end in range(1, 7):
         part = x[:, :end]
         target = model(part)[:, -1].argmax(-1)
         # no warnings with quirks
-        short = ReleasedTiming(20, 2, 1, min(3, end), anchored=0.0, quirks=frozenset({"A6"}))
+        short = ReleasedTiming(20, None, 2, 1, min(3, end), anchored=0.0, quirks=frozenset({"A6"}))
         seen = tg.Series(part, mask=mask[:, :end], ids=ids)
         question = call | {"target": target, "steps": end - 1, "output": "raw"}
         step = short(model, seen, seed=4 + (end << 32), **question).values
@@ -103,7 +103,9 @@ def test_prefixes_keep_mask_baseline_ids_and_their_own_predictions():
 
 def test_the_faults_of_the_sampler_reach_the_masks_of_timing():
     """A3: a segment of 4 steps on a series of 5 always starts at 0. Without quirks that would be refused."""
-    found = ReleasedTiming(50, 1, 4, 4, anchored=0.0, quirks=frozenset({"A3"}))(linear(5, 1), series(3, 5, 1))
+    found = ReleasedTiming(50, None, 1, 4, 4, anchored=0.0, quirks=frozenset({"A3"}))(
+        linear(5, 1), series(3, 5, 1)
+    )
     assert found.n_draws[0].flatten().tolist() == [0, 0, 0, 0, 50]
 
 

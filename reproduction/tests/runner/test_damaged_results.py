@@ -159,7 +159,7 @@ def test_the_command_says_that_a_record_is_damaged(tmp_path, capsys, monkeypatch
     whole = record.read_bytes()
     emptied(record)
     capsys.readouterr()
-    assert main(["table", str(path), "--results", str(out)]) == 1
+    assert main(["table", str(path), "--results", str(out)]) == 3
     assert f"{record.name} is no record of a benchmark" in capsys.readouterr().err
     assert main(run) == 0
     printed = capsys.readouterr()

@@ -59,7 +59,7 @@ def test_a_plan_runs_and_goes_on_where_it_was(plan, tmp_path, capsys):
 def test_the_run_that_a_table_without_results_asks_for(plan, tmp_path, capsys):
     empty = tmp_path / "no results"
     empty.mkdir()
-    assert main(["table", str(plan), "--results", str(empty)]) == 1
+    assert main(["table", str(plan), "--results", str(empty)]) == 3
     (line,) = re.findall(r": run python -m tempograd_paper (.*) first\.", capsys.readouterr().err)
     assert main([*shlex.split(line), "--methods", "random", "--folds", "0", "--device", "cpu"]) == 0
     assert main(["table", str(plan), "--results", str(empty)]) == 0
@@ -85,14 +85,14 @@ def test_a_missing_data_set_is_named_with_its_line(plan, tmp_path, monkeypatch, 
     monkeypatch.delenv("TEMPOGRAD_DATA", raising=False)
     monkeypatch.setattr("tempograd_paper.runner.reading.DATASET_LABELS", {"toy": "Toy", "wafer": "Wafer"})
     plan.write_text(PLAN.replace('["toy"]', '[\n  "toy",\n  "wafer",\n]'))
-    assert main(["run", str(plan), "--out", str(tmp_path / "out"), "--device", "cpu"]) == 1
+    assert main(["run", str(plan), "--out", str(tmp_path / "out"), "--device", "cpu"]) == 3
     assert f"{short_path(plan)}, line 4: wafer is read from files" in capsys.readouterr().err
     assert not (tmp_path / "out" / "models").exists()
 
 
 def test_a_misspelt_method_stops_everything_before_it_starts(plan, tmp_path, capsys):
     plan.write_text(PLAN.replace("occlusion", "oclusion"))
-    assert main(["run", str(plan), "--out", str(tmp_path / "out"), "--device", "cpu"]) == 1
+    assert main(["run", str(plan), "--out", str(tmp_path / "out"), "--device", "cpu"]) == 3
     error = capsys.readouterr().err
     assert f"{short_path(plan)}, line 7:" in error
     assert "Did you mean 'occlusion'?" in error
@@ -108,13 +108,13 @@ def test_a_misspelt_method_stops_everything_before_it_starts(plan, tmp_path, cap
     ],
 )
 def test_a_name_that_the_plan_does_not_have_is_an_error(plan, tmp_path, capsys, option, name, complaint):
-    assert main(["run", str(plan), "--out", str(tmp_path / "out"), option, name, "--device", "cpu"]) == 1
+    assert main(["run", str(plan), "--out", str(tmp_path / "out"), option, name, "--device", "cpu"]) == 2
     assert complaint.format(plan=plan) in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
 def test_an_out_that_is_no_folder_is_one_sentence(plan, capsys):
-    assert main(["run", str(plan), "--out", str(plan), "--device", "cpu"]) == 1
+    assert main(["run", str(plan), "--out", str(plan), "--device", "cpu"]) == 5
     assert f"{short_path(plan)} is no folder that can be written to: File exists." in capsys.readouterr().err
 
 
@@ -124,7 +124,7 @@ def test_failed_cells_are_listed_and_the_exit_code_says_so(plan, tmp_path, capsy
 
     monkeypatch.setattr("tempograd.explainers.Occlusion.attribute", broken)
     out = tmp_path / "out"
-    assert main(["run", str(plan), "--out", str(out), "--folds", "0", "--device", "cpu"]) == 1
+    assert main(["run", str(plan), "--out", str(out), "--folds", "0", "--device", "cpu"]) == 5
     printed = capsys.readouterr()
     assert "3 cells: 0 there before, 2 done, 1 failed." in printed.out
     assert "occlusion on toy/only, gru, fold 0: ZeroDivisionError: made for the test" in printed.out
@@ -189,6 +189,6 @@ def test_folds_that_an_archive_has_whole_are_not_run_again(plan, asked, tmp_path
     ],
 )
 def test_impossible_options_start_nothing(plan, asked, capsys, options, sentence):
-    assert main(["run", str(plan), "--out", "here", *options]) == 1
+    assert main(["run", str(plan), "--out", "here", *options]) == 5
     assert sentence in capsys.readouterr().err
     assert "run" not in asked

@@ -67,7 +67,7 @@ def test_results_must_be_named_and_be_there(plans, tmp_path, capsys):
         "python -m tempograd_paper table: error: tell where the results are: --results DIR"
         in capsys.readouterr().err
     )
-    assert main(["table", "toy", "--results", str(tmp_path)]) == 1
+    assert main(["table", "toy", "--results", str(tmp_path)]) == 3
     assert capsys.readouterr().err.startswith(f"tempograd: {tmp_path} holds no results, neither records/ of a run")
 
 

@@ -13,9 +13,9 @@ from tempograd.bulk.folder import kept_reason
 from tempograd.bulk.repeats import keys_of, refusal, refuse_repeats, refuse_two_kinds
 from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
-from tempograd.bulk.sources import Fragment
 from tempograd.core.errors import LONGEST, DataError, WarningCounts, arg, one_line
 from tempograd.core.progress import Advance, progress_bar
+from tempograd.data.fragments import Fragment
 
 Attempts = Callable[[Iterable[Fragment], Callable[[int], None]], Iterator[Attempt]]  # and who hears of progress
 FEWEST = 10_000  # series before which a share of faults says nothing, where nobody knows how many will come
@@ -131,7 +131,8 @@ class Driving:
         )
         raise DataError(
             f"{faults:,} of {rows:,} series could not be explained, more than "
-            f"{arg:run.max_faults={self.max_faults:g}} allows; what is done stays. {told}"
+            f"{arg:run.max_faults={self.max_faults:g}} allows; what is done stays. {told}",
+            code="run.faults",
         )
 
     def _finish(self) -> Run:
@@ -143,7 +144,8 @@ class Driving:
                 f"{len(self.failed)} of {len(self.fragments)} fragments failed three times, and the others are "
                 f"done; {arg:run.failures} tells more. The first: "
             )
-            raise DataError(told + one_line(kept_reason(self.failed[0].error), LONGEST - len(told)))
+            said = one_line(kept_reason(self.failed[0].error), LONGEST - len(told))
+            raise DataError(told + said, code="run.faults")
         summary = run.summary()
         if summary["faults"] > self.max_faults * summary["series"]:
             self._stop(summary["series"], summary["faults"])

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from functools import cache
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -20,11 +21,12 @@ from typing import Any, NamedTuple
 import torch
 
 from tempograd.bulk.folder import DATA
-from tempograd.bulk.sources import Fragment
+from tempograd.bulk.travel import not_sent, read_job
 from tempograd.bulk.worker import Outcome, Worker
 from tempograd.core.errors import OutputError, TempogradError, arg
 from tempograd.core.io import PREFIX
 from tempograd.core.progress import leave_quietly
+from tempograd.data.fragments import Fragment
 
 TRIES = 3  # of a fragment
 KILLS = 20  # of workers, in a row without a result, after which somebody has to look
@@ -257,23 +259,32 @@ class Threads(Hands):
 
 # Several processes on this machine
 
-_worker: list[Worker] = []  # the one of a process
+_found: list[Any] = []  # what a process opens its worker with
 
 
 class Processes(Hands):
-    """Processes that each open the run's folder and load the model from it.
+    """Processes that each open the run's folder, and load the model from it or get a copy of a module.
+
+    With a module the first one is started at once: one that cannot be sent is refused before the run.
 
     Each is the only one of its pool: a pool that loses one ends all, and does not tell whose work it was.
     """
 
-    def __init__(self, folder: str, workers: int, device: str | None) -> None:
-        self.folder, self.capacity, self.device = folder, workers, device
+    def __init__(self, folder: str, workers: int, device: str | None, sent: bytes | None) -> None:
+        self.folder, self.capacity, self.opening = folder, workers, (folder, device, sent)
         self.others = set(multiprocessing.active_children())
         self.idle, self.busy = list[ProcessPoolExecutor](), dict[Future[Outcome], ProcessPoolExecutor]()
+        if sent is not None:
+            first = self._new()
+            try:
+                first.submit(_open_worker).result()
+            except Exception as error:  # whatever a module's code does in another process
+                raise not_sent(error) from error
+            self.idle.append(first)
 
     def _new(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-        return ProcessPoolExecutor(1, context, _enter, (self.folder, self.device))
+        return ProcessPoolExecutor(1, context, _enter, self.opening)
 
     def submit(self, fragment: Fragment) -> "Future[Outcome]":
         pool = self.idle.pop() if self.idle else self._new()
@@ -304,15 +315,24 @@ class Processes(Hands):
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _enter(folder: str, device: str | None) -> None:
+def _enter(folder: str, device: str | None, sent: bytes | None) -> None:
     torch.set_num_threads(1)
     leave_quietly()
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _worker.append(Worker.open(folder, device))
+    _found.extend((folder, device, sent))
+
+
+@cache
+def _worker_of_this_process() -> Worker:
+    return Worker(*read_job(*_found))
+
+
+def _open_worker() -> None:
+    _worker_of_this_process()
 
 
 def _run(plain: dict[str, Any]) -> Outcome:
-    return _worker[0].run(plain)
+    return _worker_of_this_process().run(plain)
 
 
 def _end_with_parent() -> None:

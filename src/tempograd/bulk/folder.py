@@ -12,10 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tempograd.bulk.sources import OWN, REMOTE, Fragment, digest
 from tempograd.bulk.table import read_footer
 from tempograd.core.errors import DataError, OutputError, brief, short_path, warn
 from tempograd.core.io import as_path, made, reason, scratch, write_atomically
+from tempograd.data.files import OWN, REMOTE
+from tempograd.data.fragments import Fragment, digest
 from tempograd.models.files import exists
 
 DATA, STALE, FAILED = "data", "stale", "failed"
@@ -90,7 +91,8 @@ class RunFolder:
         if known["key"] != key:
             raise DataError(
                 f"{short_path(self.root)} holds results of another run, which differs in "
-                f"{_differences(known['facts'], json.loads(json.dumps(facts)))}: name another folder."
+                f"{_differences(known['facts'], json.loads(json.dumps(facts)))}: name another folder.",
+                code="run.other",
             )
         return key
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tempograd.bulk.engines import Hands, WorkerLostError
-from tempograd.bulk.sources import Fragment
 from tempograd.bulk.worker import Outcome, Worker
 from tempograd.core.errors import DataError, InputError, MissingExtraError, TempogradError, arg, one_line
+from tempograd.data.fragments import Fragment
 
 QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # Ray 2.50 and later warn where an actor asks for no GPU
 ADDRESS = re.compile(r"([^/]+):(\d+)")  # not those of Ray's client, ray://…

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.bulk.sources import AT_HAND, Fragment, arrow
+from tempograd.bulk.sources import AT_HAND
 from tempograd.bulk.table import read_footer
 from tempograd.core.errors import DataError, brief, listed, short_path
+from tempograd.data.files import arrow
+from tempograd.data.fragments import Fragment
 
 AT_ONCE = 1 << 22  # keys that are held at a time: beyond, files are read several times
 ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads ids that have a common divisor evenly

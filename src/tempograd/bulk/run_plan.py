@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from tempograd.bulk.csv_source import with_table_channels
 from tempograd.bulk.folder import RunFolder
-from tempograd.bulk.readers import ReadRows, read_batches, rows_of_both, with_long_shape
+from tempograd.bulk.readers import ReadRows, read_batches, rows_of_both
 from tempograd.bulk.repeats import refuse_kinds
-from tempograd.bulk.runs import with_shape
-from tempograd.bulk.sources import Columns, Fragment, is_streamed, list_fragments
-from tempograd.bulk.step_times import check_align
+from tempograd.bulk.sources import columns_of, fragments_of, is_streamed
 from tempograd.bulk.travel import EXAMPLE, Job, plain_options
 from tempograd.bulk.worker import asked
 from tempograd.core import validation
 from tempograd.core.errors import DataError, TempogradError, WarningCounts, counted_warnings, short_path
+from tempograd.core.question import Question
 from tempograd.core.series import Series
+from tempograd.data import Source
+from tempograd.data.fragments import Fragment
+from tempograd.data.reading import with_channels
 from tempograd.engine import fingerprint
-from tempograd.engine.background import is_background
 from tempograd.engine.code_marks import code_mark
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import Explainer
-from tempograd.explainers.by_name import fitted
+from tempograd.explainers.base import fitted
 from tempograd.explanation import Explanation
 from tempograd.typing import Model
 from tempograd.version import __version__
@@ -46,14 +46,14 @@ class RunPlan:
         model: Model,
         explainer: Explainer,
         options: dict[str, Any],
-        columns: Columns,
         source: Any,
         fragment: int,
     ) -> None:
-        self.folder, self.model, self.columns, self.size = folder, model, columns, fragment
+        self.folder, self.model, self.size = folder, model, fragment
         self.explainer, self.options = explainer, options
+        self.source: Source = columns_of(source)
         self.streamed = is_streamed(source)
-        listing = _distinct(list_fragments(source, columns, fragment))
+        listing = _distinct(fragments_of(source, fragment))
         self.fragments: Iterable[Fragment] = listing if self.streamed else list(listing)
         self.example: Explanation
         self.warned = WarningCounts()
@@ -66,39 +66,44 @@ class RunPlan:
         counts = [fragment.rows for fragment in self.fragments]
         return None if None in counts else sum(count for count in counts if count is not None)
 
-    def look(self) -> None:
+    def look(self, batch_size: int | None) -> None:
         """Explain two series, so that mistakes are found before anything starts."""
         fragments = iter(self.fragments)
         first = next(fragments, None)
         if first is None:
             raise DataError("There is no series to explain: the source is empty.")
+        files: dict[str, Any] = {}
         if self.streamed:
             self.fragments = itertools.chain([first], fragments)
         else:
             refuse_kinds(self.fragments)
-            check_align(self.fragments, self.columns)
-            self.columns = with_table_channels(list(self.fragments), self.columns)
-            self.columns = with_long_shape(list(self.fragments), self.columns)
-        self._name_channels(first)
-        batch = next(read_batches(first, self.columns, LOOKED_AT), None)
+            files = {each.path: each.file for each in self.fragments if each.kind != "memory"}
+            self.source = with_channels(list(files.values()), self.source)
+        if self.source.shape is None:  # that of the longest series of the first fragment
+            shapes = [batch.x.shape[1:] for batch in read_batches(first, self.source, self.size)]
+            self.source = replace(self.source, shape=max(shapes, default=None))
+        batch = next(read_batches(first, self.source, LOOKED_AT), None)
         if batch is None:
             raise DataError(f"There is no series to explain: {first.origin} is empty.")
-        self.columns = with_shape(self.columns, batch)
+        if len(files) == 1:  # could be read, and others may join it
+            self.source = with_channels(list(files.values()), self.source, 1)
+        if self.options["channels"] is None:
+            self.options["channels"] = batch.channels
         batch = self._with_company(batch)
         rows = _first_rows(batch)
         background, baseline = self.options["background"], self.options["baseline"]
         if background is not None:
-            told = {"pick": self.options["pick"], "layout": self.options["model_layout"]}
-            predictor = replace(Predictor.of(self.model), **told)
-            layout, seed = self.options["layout"], self.options["seed"]
-            series, pool = Series(batch.x[rows], layout=layout), Series(background, layout=layout)
-            self.explainer = fitted(self.explainer, predictor, series, pool, baseline, seed)
-        if not is_background(baseline):
+            predictor = Predictor(self.model, pick=self.options["pick"], layout=self.options["model_layout"])
+            series, pool = Series(batch.x[rows]), Series.of(background)
+            question = Question(baseline=baseline, background=pool)
+            self.explainer = fitted(self.explainer, predictor, series, question, self.options["seed"])
+        if not validation.is_background(baseline):
             self.options["background"] = None
         with counted_warnings() as self.warned:
             mask = None if batch.mask is None else torch.from_numpy(batch.mask[rows])
             x, ids = torch.from_numpy(batch.x[rows]), torch.from_numpy(batch.keys[rows])
-            self.example = asked(self.explainer, self.model, x, mask, ids, self.options)
+            together = {} if batch_size is None else {"batch_size": batch_size}
+            self.example = asked(self.explainer, self.model, x, mask, ids, self.options | together)
 
     def _with_company(self, batch: ReadRows) -> ReadRows:
         """Add series of the second fragment to a single one, which could not show that a model mixes series."""
@@ -106,19 +111,13 @@ class RunPlan:
             return batch
         with suppress(TempogradError, OSError, ValueError):  # who explains it says what is wrong there
             for fragment in itertools.islice(self.fragments, 1, 2):
-                more = next(read_batches(fragment, self.columns, LOOKED_AT), None)
+                more = next(read_batches(fragment, self.source, LOOKED_AT), None)
                 return batch if more is None else rows_of_both(batch, more)
         return batch
 
-    def _name_channels(self, first: Fragment) -> None:
-        """Call channels what their columns are called, unless somebody gave them names."""
-        if self.options["channels"] is None:
-            self.options["channels"] = self.columns.x if first.kind == "long" else self.columns.channels
-
-    def begin(self, *, cells: str, ess: bool, batch: int | None) -> Job:
+    def begin(self, *, cells: str, batch: int | None) -> Job:
         """Begin the run, or go on with it, and return what workers do."""
-        ess = validation.check_flag(ess, "ess")
-        told = {name: value for name, value in self.options.items() if name not in (*NAMES, "batch_size")}
+        told = {name: value for name, value in self.options.items() if name not in NAMES}
         facts = {
             "model": fingerprint(self.model)(),
             "code": code_mark(self.model),
@@ -126,24 +125,21 @@ class RunPlan:
             "settings": plain_options(self.explainer.parameters),
             "learnt": getattr(self.explainer, "fingerprint", "") if self.explainer.learnt is not None else "",
             "options": plain_options(told),
-            "shape": list(self.columns.shape or ()),
-            "columns": {name: part for name, part in self.columns.plain.items() if name != "shape"},
+            "shape": list(self.source.shape or ()),
+            "columns": {name: part for name, part in self.source.plain.items() if name not in ("shape", "units")},
             "cells": cells,
-            "ess": ess,
             "fragment": self.size,
             "version": __version__,
         }
-        kept = not self.streamed and self.total is not None and _can_be_read_again(self.fragments)
-        more = {"columns": self.columns.plain, "cells": cells, "ess": ess, "series": not kept, "batch": batch}
+        kept = not self.streamed and _can_be_read_again(self.fragments)
+        more = {"columns": self.source.plain, "cells": cells, "series": not kept, "batch": batch}
         if not self.folder.is_run:
             self.example.save(self.folder.own / EXAMPLE)
         key = self.folder.begin(facts, more)
         if not self.folder.begun_here:
             self._refuse_another_model()
         options = {name: value for name, value in self.options.items() if value is not None}
-        return Job(
-            self.folder, key, self.columns, self.explainer, self.example, options, cells, ess, not kept, batch
-        )
+        return Job(self.folder, key, self.source, self.explainer, self.example, options, cells, not kept, batch)
 
     def _refuse_another_model(self) -> None:
         """Refuse a model that answers otherwise than the run's: of a library nothing else is known."""

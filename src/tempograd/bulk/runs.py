@@ -1,7 +1,7 @@
 """A run that was made, read from the footers of its files: how good it is, which channels matter."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -14,13 +14,16 @@ from torch import Tensor
 from tempograd.bulk import repeats, table
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches
-from tempograd.bulk.sources import Columns, Fragment, arrow, versions
 from tempograd.bulk.travel import EXAMPLE
 from tempograd.core import rng, validation
 from tempograd.core.errors import DataError, InputError, MissingExtraError, brief, listed, short_path, warn
-from tempograd.core.series import text_key
+from tempograd.core.estimate import MANY
+from tempograd.core.validation import text_key
+from tempograd.data import Source
+from tempograd.data.files import arrow
+from tempograd.data.fragments import Fragment, version_of
 from tempograd.explanation import Explanation
-from tempograd.explanation.diagnostics import AGAINST, MANY, MOST, SAYS, about_error, in_few, without_error
+from tempograd.explanation.diagnostics import AGAINST, MOST, SAYS, about_error, in_few, without_error
 from tempograd.typing import ArrayLike
 
 if TYPE_CHECKING:
@@ -348,10 +351,7 @@ class Run:
             As the source calls them.
         """
         wanted: list[Any] = np.asarray(ids).tolist()
-        keys = [
-            text_key(each) if isinstance(each, str) else validation.check_int(each, "ids", -(2**63))
-            for each in wanted
-        ]
+        keys = [text_key(each) if isinstance(each, str) else validation.check_int(each, "ids") for each in wanted]
         if not keys or len(set(keys)) < len(keys):
             raise InputError(f"ids must be distinct and at least one, got {brief(wanted)}.")
         if self._told["cells"] != "all":
@@ -389,8 +389,8 @@ class Run:
 
     def _series(self, rows: Any, names: list[str], keys: NDArray[np.int64]) -> tuple[Any, Any]:
         """Return the series and their masks: from the rows if they have them, else from the source."""
-        columns = Columns.from_plain(self._told["columns"])
-        shape = (len(keys), *(columns.shape or ()))
+        source = Source.from_plain(self._told["columns"])
+        shape = (len(keys), *(source.shape or ()))
         if self._told["series"]:
             kept, seen = (table.column_numbers(rows.column(name)).reshape(shape) for name in ("x", "mask"))
             return kept, None if seen.all() else seen
@@ -401,9 +401,9 @@ class Run:
         try:
             for name in dict.fromkeys(names):
                 fragment = Fragment.from_plain(footers[name])
-                if versions(fragment.path, columns) != fragment.version:
+                if version_of(fragment.file, source) != fragment.version:
                     raise DataError(f"{short_path(fragment.path)} has changed since it was explained.")
-                for batch in read_batches(fragment, columns, READ_AT_ONCE):
+                for batch in read_batches(fragment, source, READ_AT_ONCE):
                     x = np.zeros(shape, dtype=batch.x.dtype) if x is None else x
                     _copy(batch, places, x, mask)
         except DataError as error:
@@ -462,11 +462,3 @@ def _field(name: str) -> Any:
     import pyarrow.compute as pc  # noqa: PLC0415  # an extra
 
     return pc.field(name)
-
-
-def with_shape(columns: Columns, found: Explanation | ReadRows) -> Columns:
-    """Return the columns with the shape that the series of a run have."""
-    x = found.x
-    if columns.shape is not None or x is None:
-        return columns
-    return replace(columns, shape=(int(x.shape[1]), int(x.shape[2])))

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.bulk.readers import ReadRows
-from tempograd.bulk.sources import arrow
 from tempograd.core.errors import said
 from tempograd.core.estimate import GradientCheck
+from tempograd.data.files import arrow
 from tempograd.explanation import Explanation, diagnostics
 from tempograd.views.series import sizes
 
@@ -47,21 +47,20 @@ def as_rows(
     example: Explanation,
     cells: str,
     *,
-    ess: bool,
     series: bool,
 ) -> Any:
     """Return the rows of a batch, in its order, as an Arrow table.
 
     ``judged`` tells how good each of the explanations is, ``example`` which columns there are, ``cells`` what is
-    kept of each cell, ``ess`` whether the effective sample sizes are too, ``series`` whether the series are, which
+    kept of each cell, ``series`` whether the series are, which
     nobody could read again.
     """
     pa = arrow()
     explained = zip(done.explained, judged, strict=True)
-    parts = [_columns(found, quality, cells, ess=ess) for (_, found), quality in explained]
+    parts = [_columns(found, quality, cells) for (_, found), quality in explained]
     places = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in done.explained)])
     columns: dict[str, Any] = {"id": batch.ids, "key": pa.array(batch.keys), **batch.kept}
-    for name, like in _columns(example[:1], quality_of(example[:1]), cells, ess=ess).items():
+    for name, like in _columns(example[:1], quality_of(example[:1]), cells).items():
         whole = np.concatenate([like[:0], *(part[name] for part in parts)])
         columns[name] = _spread(whole, places, len(batch))
     if series:
@@ -89,7 +88,7 @@ def _spread(part: NDArray[Any], places: NDArray[np.int64], count: int) -> Any:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(part.reshape(-1)), mask=pa.array(~there))
 
 
-def _columns(found: Explanation, quality: "Quality", cells: str, *, ess: bool) -> dict[str, NDArray[Any]]:
+def _columns(found: Explanation, quality: "Quality", cells: str) -> dict[str, NDArray[Any]]:
     """Return the columns of some series: numbers, (series,), and lists of them, (series, n)."""
     count, size = len(found), sizes(found)
     push = found.values if found.signed else size
@@ -109,7 +108,7 @@ def _columns(found: Explanation, quality: "Quality", cells: str, *, ess: bool) -
     if cells != "none":
         columns |= _strongest(found, size)
     if cells == "all":
-        kept = {"values": found.values, "standard_error": found.standard_error, "ess": found.ess if ess else None}
+        kept = {"values": found.values, "standard_error": found.standard_error, "ess": found.ess}
         columns |= {name: part.cpu().flatten(1).numpy() for name, part in kept.items() if part is not None}
     check = found.gradient_check
     if check is not None:
@@ -359,27 +358,27 @@ def as_explanation(
             torch.from_numpy(column_numbers(table.column("gradient_check")).reshape(count, -1)), example
         )
     names = table.column("id").to_pylist()
-    return replace(
-        example,
-        values=values,
-        standard_error=cells("standard_error"),
-        ess=cells("ess"),
-        n_draws=None,
-        n_evals=None if example.n_evals is None else numbers("samples").to(example.n_evals),
-        delta=None if example.delta is None else numbers("delta").to(example.delta),
-        prediction=None if example.prediction is None else numbers("score").to(example.prediction),
-        curve_samples=None,
-        curve_error=None,
-        target=target,
-        steps=example.steps[:1].expand(count, -1) if isinstance(example.steps, Tensor) else example.steps,
-        baseline=baseline,
-        mask=None if mask is None else torch.from_numpy(mask),
-        x=None if x is None else torch.from_numpy(x),
-        ids=numbers("key"),
-        names=tuple(map(str, names)) if isinstance(names[0], str) else None,
-        gradient_check=check,
-        call=example.call,
-    )
+    shared = {"call", "question", "times"}  # by all series of a run; what else is of each is a column, or lost
+    of_each = {f.name: None for f in fields(example) if f.metadata["per"] in {"cell", "series"}}
+    known: dict[str, Any] = {name: value for name, value in of_each.items() if name not in shared}
+    known |= {
+        "values": values,
+        "standard_error": cells("standard_error"),
+        "ess": cells("ess"),
+        "n_evals": None if example.n_evals is None else numbers("samples").to(example.n_evals),
+        "delta": None if example.delta is None else numbers("delta").to(example.delta),
+        "prediction": None if example.prediction is None else numbers("score").to(example.prediction),
+        "curve_samples": None,
+        "target": target,
+        "steps": example.steps[:1].expand(count, -1) if isinstance(example.steps, Tensor) else example.steps,
+        "baseline": baseline,
+        "mask": None if mask is None else torch.from_numpy(mask),
+        "x": None if x is None else torch.from_numpy(x),
+        "ids": numbers("key"),
+        "names": tuple(map(str, names)) if isinstance(names[0], str) else None,
+        "gradient_check": check,
+    }
+    return replace(example, **known)
 
 
 def _check(numbers: Tensor, example: Explanation) -> GradientCheck:

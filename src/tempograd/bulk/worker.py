@@ -17,7 +17,6 @@ from torch import Tensor
 
 from tempograd.bulk import table
 from tempograd.bulk.readers import ReadRows, read_batches
-from tempograd.bulk.sources import Fragment, arrow
 from tempograd.bulk.travel import Job, read_job
 from tempograd.core.errors import (
     LONGEST,
@@ -33,8 +32,9 @@ from tempograd.core.errors import (
 from tempograd.core.io import write_atomically
 from tempograd.core.progress import muted
 from tempograd.core.series import Series
+from tempograd.data.files import arrow
+from tempograd.data.fragments import Fragment
 from tempograd.engine import place
-from tempograd.engine.background import baseline_in_time_order
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import Explainer
 from tempograd.explanation import Explanation
@@ -64,11 +64,9 @@ def asked(
     if told.pop("missing", "error") == "mask":
         mask = ~x.isnan() if mask is None else mask.bool() & ~x.isnan()
     names = {name: told.pop(name, None) for name in ("channels", "times", "units")}
-    layout = told.pop("layout", "BTD")
-    told["baseline"] = baseline_in_time_order(told.get("baseline"), layout)
     if told.get("background") is not None:
-        told["background"] = Series(told["background"], layout=layout)
-    return explainer(predictor, Series(x, mask=mask, ids=ids, layout=layout, **names), **told)
+        told["background"] = Series.of(told["background"])
+    return explainer(predictor, Series(x, mask=mask, ids=ids, **names), **told)
 
 
 class Outcome(NamedTuple):
@@ -100,13 +98,13 @@ class Worker:
         self.job, self.model = job, model
         self.tell: Callable[[int], None] = lambda rows: None  # of every batch, to whoever shows progress
         self.lock = threading.Lock()  # of the model, which several threads may feed
-        time_, depth = job.columns.shape or (1, 1)
+        time_, depth = job.source.shape or (1, 1)
         self.place = place(model, torch.zeros(1, 1, 1))[0]
         self.device = self.place.type
         size = job.batch or (CPU_BATCH if self.device == "cpu" else GPU_BATCH)
         self.most = max(1, MOST_CELLS // (time_ * depth))
         self.size = min(size, self.most)
-        self.alone = {"batch_size": 1} if job.example.mixes_series else {}
+        self.alone = {"batch_size": job.batch or 1} if job.example.mixes_series else {}
 
     @classmethod
     def open(cls, folder: str | Path, device: str | None = None) -> "Worker":
@@ -260,7 +258,7 @@ class _Writing:
             footer = {
                 "key": job.key,
                 "fragment": self.fragment.plain,
-                "shape": list(job.columns.shape or ()),
+                "shape": list(job.source.shape or ()),
                 "totals": table.plain_totals(self.totals),
                 "warnings": self.warnings,
                 "device": worker.device,
@@ -274,7 +272,7 @@ class _Writing:
 
     def _batches(self) -> Generator[ReadRows, None, None]:
         """Read one batch ahead."""
-        batches = read_batches(self.fragment, self.worker.job.columns, self.worker.size)
+        batches = read_batches(self.fragment, self.worker.job.source, self.worker.size)
 
         def read() -> ReadRows | None:
             try:
@@ -315,9 +313,9 @@ class _Writing:
         if done.faults and not self.first_fault:
             row = min(done.faults)
             self.first_fault = f"series {batch.ids[row].as_py()}: {done.faults[row]}"
-        rows = table.as_rows(batch, done, judged, job.example, job.cells, ess=job.ess, series=job.series)
+        rows = table.as_rows(batch, done, judged, job.example, job.cells, series=job.series)
         if self.writer is None:
-            self.writer = table.open_writer(str(path), rows.schema, job.columns.keep)
+            self.writer = table.open_writer(str(path), rows.schema, job.source.keep)
         path.touch()  # the sign that this worker lives
         self.waiting.append(rows)
         if sum(each.nbytes for each in self.waiting) >= table.GROUP_BYTES:

@@ -8,14 +8,24 @@ import io
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from errno import ENOSPC, EPIPE
 from importlib import import_module
 from typing import Any, NoReturn
 
-from tempograd.cli.colour import coloured
-from tempograd.cli.holding import holding_warnings, release
-from tempograd.core.errors import LONGEST, OutputError, TempogradError, closest, listed, one_line, quote, warn
+from tempograd.core.errors import (
+    LONGEST,
+    OutputError,
+    TempogradError,
+    TempogradWarning,
+    closest,
+    listed,
+    one_line,
+    quote,
+    warn,
+)
 from tempograd.core.progress import last_words, stoppable
 from tempograd.core.registry import Registry, about, package
 from tempograd.version import __version__
@@ -36,6 +46,14 @@ OWN = {
     "plot": "look at one series: a picture in a file, or in the terminal",
 }
 COMMANDS: Registry[Callable[[Any], None]] = Registry("command", "tempograd.commands", callable, "a function")
+USAGE, UNREAD, SOME_FAILED, REFUSED = 2, 3, 4, 5  # exit codes
+EXITS = {
+    "run.faults": SOME_FAILED,
+    "run.other": REFUSED,
+    "name": USAGE,
+    "setting": USAGE,
+    "data": UNREAD,
+}  # others are refused
 ABOUT = "Which values of a series, at which moments, pushed a model's prediction up or down."
 PATH = """the usual path:
   see all of it  tempograd demo
@@ -51,7 +69,7 @@ PATH = """the usual path:
 
 def _own(name: str, line: str) -> Callable[[Any], None]:
     """Return what adds one of our commands, whose arguments are loaded when they are needed."""
-    return lambda parts: getattr(import_module("tempograd.cli.parsers"), f"add_{name}")(parts, line)
+    return lambda parts: import_module("tempograd.cli.parsers").add(parts, name, line)
 
 
 for _name, _line in OWN.items():
@@ -61,17 +79,16 @@ for _name, _line in OWN.items():
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    It is 0, 1 for an error with one clear line, 130 when interrupted, 143 when terminated. Wrong usage
-    ends the program with exit code 2.
+    It is 0; 2 for wrong usage, 3 for input that cannot be read, 4 where some series failed, 5 for what is refused,
+    each with one clear line; 130 when interrupted, 143 when terminated.
     """
     _open_closed()
     words = sys.argv[1:] if argv is None else argv
     try:
-        with holding_warnings():
+        with _warnings_of_the_shell():
             parser = make_parser(words)
     except TempogradError as error:  # a command of another package
         return _failed(error)
-    release()
     return run_command(parser, words)
 
 
@@ -79,31 +96,31 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
     """Run what a parser was made for; the command lines of other packages behave alike.
 
     ``run``, which a command sets as a default, is a function of the parsed arguments or, where importing it takes
-    long, its place as ``"module:function"``.
+    long, its place as ``"module:function"``. It may return an exit code.
     """
     _open_closed()
-    if not (sys.argv[1:] if argv is None else argv):
+    argv = sys.argv[1:] if argv is None else argv
+    if not argv:
         parser.print_help(sys.stderr)
-        parser.exit(2)
-    args = parser.parse_args(argv)
+        parser.exit(USAGE)
+    args, left = parser.parse_known_args(argv)
+    if left:
+        of_command = getattr(args, "parser", parser)
+        of_command.error(f"unrecognized arguments: {' '.join(left)}")
     if isinstance(args.run, str):  # imported while a signal still ends the program at once, where it is one
         module, _, function = args.run.partition(":")
         args.run = getattr(import_module(module), function)
     else:
         import_module("torch")  # which such a function may need
-
     try:
-        with stoppable(), holding_warnings(), _one_core_left(), _printing(args.run.__module__):
-            args.run(args)
+        with stoppable(), _warnings_of_the_shell(), _one_core_left(), _printing():
+            return args.run(args) or 0
     except TempogradError as error:
         return _failed(error)
     except KeyboardInterrupt as error:
         line, code = last_words(error)
         print(line, file=sys.stderr)
         return code
-    finally:
-        release()
-    return 0
 
 
 def _open_closed() -> None:
@@ -114,34 +131,44 @@ def _open_closed() -> None:
 
 
 def _failed(error: TempogradError) -> int:
-    print(coloured("tempograd:", "error", sys.stderr), error.finding.say("shell"), file=sys.stderr)
-    release()
-    return 1
+    print("tempograd:", error.finding.say("shell"), file=sys.stderr)
+    return EXITS.get(error.code) or EXITS.get(error.default_code, REFUSED)
 
 
 @contextmanager
-def _printing(command: str) -> Iterator[None]:
+def _warnings_of_the_shell() -> Iterator[None]:
+    """Write the library's own warnings like its errors; all others are as Python has them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", TempogradWarning)
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
+            if isinstance(message, TempogradWarning):
+                over = "\r" if sys.stderr.isatty() else ""  # a line that shows how far it is
+                print(f"{over}tempograd: warning: {message.finding.say('shell')}", file=sys.stderr)
+            else:
+                usual(message, category, *rest, **named)
+
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def _printing() -> Iterator[None]:
     """Print what can be printed; a reader that has seen enough, such as head, is no error, a full disk is one."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")  # names of files can be any bytes
+    worked = False
     try:
         yield
+        worked = True
         sys.stdout.flush()
     except OSError as error:
-        if isinstance(error, TempogradError) or not _was_printing(error, command):
+        if not worked and error.errno not in (EPIPE, ENOSPC):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python would try again when it ends
         if not isinstance(error, BrokenPipeError):
             raise OutputError(f"What was to be printed could not be written: {error.strerror}.") from error
-
-
-def _was_printing(error: OSError, command: str) -> bool:
-    """Tell whether an error comes from a line that prints, which only lines of these modules do."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    printing = (command, "tempograd.cli", "tempograd.core.progress")
-    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith(printing)
 
 
 @contextmanager
@@ -165,70 +192,22 @@ def _one_core_left() -> Iterator[None]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that says which command or option was probably meant, and whose help fits a screen.
-
-    Options in ``rare``, by their names in the parsed arguments, and ``notes`` are in that of ``--help-all`` only.
-    """
-
-    def __init__(self, *given: Any, **options: Any) -> None:
-        super().__init__(*given, **options)
-        self.rare: frozenset[str] = frozenset()
-        self.notes = ""
-        self.everything = False
-
-    def format_help(self) -> str:
-        """Return the help, without what few people need."""
-        if self.everything or not self.rare:
-            return super().format_help() + (f"\n{self.notes}" if self.notes else "")
-        kept = {action: action.help for action in self._actions if action.dest in self.rare}
-        for action in kept:
-            action.help = argparse.SUPPRESS
-        try:
-            return super().format_help()
-        finally:
-            for action, words in kept.items():
-                action.help = words
-
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse all of the words; what is left over is a mistake in the command that they name."""
-        found, left = self.parse_known_args(args, namespace)
-        if left:
-            parser = self.of_command(args)
-            parser.error(f"unrecognized arguments: {' '.join(left)}{parser.meant(left[0])}")
-        return found
-
-    def meant(self, word: str) -> str:
-        """Say which option was probably meant, or how settings are passed."""
-        options = self._option_string_actions.items()  # of rare ones, a slip has the first letter right
-        known = [option[2:] for option, it in options if it.dest not in self.rare or option[:3] == word[:3]]
-        close = closest(word[2:].partition("=")[0], known) if word.startswith("--") else None
-        if close is not None:
-            return f"; did you mean --{close}?"
-        return (
-            "; settings of a method are passed as --set NAME=VALUE"
-            if "--set" in self._option_string_actions
-            else ""
-        )
-
-    def of_command(self, words: Sequence[str] | None) -> "_Parser":
-        """Return the parser of the command that some words name."""
-        given = sys.argv[1:] if words is None else words
-        name = next((word for word in given if word in self.commands), None)
-        parts = (action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction))
-        return self if name is None else next(names[name] for names in parts if name in names)
+    """A parser that says which command or option was probably meant."""
 
     def error(self, message: str) -> NoReturn:
-        wrong = re.match(r"argument command: invalid choice: '([^']*)'", message)
-        close = closest(wrong[1], self.commands) if wrong else None
-        message = f"{message}; did you mean {close}?" if close is not None else message
+        wrong = re.search(
+            r"argument command: invalid choice: '([^']*)'|unrecognized arguments: --([^ =]*)", message
+        )
+        if wrong is not None:
+            commands = [name for action in self._actions for name in action.choices or ()] if wrong[1] else []
+            options = [option[2:] for option in self._option_string_actions if option.startswith("--")]
+            close = closest(wrong[1] or wrong[2], commands or options)
+            if close is not None:
+                message += f"; did you mean {'' if wrong[1] else '--'}{close}?"
+            elif "set" in options:
+                message += "; settings of a method are passed as --set NAME=VALUE"
         # a word of a user's can be as long as a book
         super().error(one_line(message, LONGEST - len(self.prog) - 9))
-
-    @property
-    def commands(self) -> list[str]:
-        """Return the names of all commands."""
-        parts = (action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction))
-        return [name for names in parts for name in names]
 
 
 def make_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""What ``list``, ``train``, ``explain``, ``evaluate`` and ``report`` do; ``parsers.py`` has their arguments."""
+"""What ``list``, ``train``, ``evaluate`` and ``report`` do; ``parsers.py`` has their arguments."""
 
 import argparse
 import inspect
@@ -6,48 +6,26 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Sequence
-from dataclasses import fields, replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from tempograd.cli.arguments import command
-from tempograd.cli.holding import release
-from tempograd.cli.inputs import claim, device, load_explanations, read_data, read_model, sample_note, sampling
+from tempograd.cli.inputs import ReadArguments, claim, device, natural_values, read, sample_note, with_classes
 from tempograd.cli.parsers import KINDS
-from tempograd.cli.pool import others_of, pool_of
-from tempograd.cli.summary import (
-    compares,
-    fitting_classes,
-    print_summary,
-    refuse_several_targets,
-    warn_of_far_zero,
-    warn_of_fresh_weights,
-    warn_of_other_circumstances,
-    warn_of_padding,
-    warn_of_several_baselines,
-)
-from tempograd.core.errors import SETTINGS, InputError, TempogradError, brief, quote, short_path, warn
+from tempograd.core.errors import InputError, warn
 from tempograd.core.formatting import alike, table, with_error
-from tempograd.core.io import EXPLANATION, MODEL, REPORT
+from tempograd.core.io import MODEL, REPORT
 from tempograd.core.registry import Registry
-from tempograd.core.series import is_nested
-from tempograd.core.validation import check_int, lengths
-from tempograd.data import DATASETS, Series, load_dataset
-from tempograd.engine.predictor import Predictor
-from tempograd.explainers import EXPLAINERS, explain
-from tempograd.explanation import Explanation, Explanations
+from tempograd.data import DATASETS, load_dataset
+from tempograd.explainers import EXPLAINERS
+from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import poor, sentence
+from tempograd.explanation.targets import other_targets
 from tempograd.html_report import report
 from tempograd.metrics import METRICS, Difference, Summary, evaluate
 from tempograd.models import MODELS, accuracy, save_model, train
-from tempograd.targets import mean
-from tempograd.tuning import load_settings
-from tempograd.tuning.outcome import changed_settings
-from tempograd.views.comparison import Cell, MetricScores, ScoreTable, score_table
-from tempograd.views.series import aligned
+from tempograd.views.comparison import ScoreTable, score_table
 
 # ``tempograd list``: what there is, with one line each.
 
@@ -144,7 +122,6 @@ def run_train(args: argparse.Namespace) -> None:
     if data.validation is not None:
         facts["validation_accuracy"] = accuracy(model, data.validation)
     save_model(model, args.out, facts=facts, force=args.force)
-    release()
     if args.json:
         about = {"out": str(args.out), "dataset": args.dataset, "model": args.model, "seed": args.seed}
         print(json.dumps(about | facts, indent=2))
@@ -154,194 +131,78 @@ def run_train(args: argparse.Namespace) -> None:
         print("Next:", command("explain", model=args.out, data=args.dataset, **place))
 
 
-# ``tempograd explain``: what moved a model's predictions.
-
-RESERVED = {  # what is no setting of a method, and where it comes from
-    "model": "--model",
-    "x": "--data",
-    "method": "--method",
-    "background": "--background",
-    "mask": "--data, whose missing values are masked",
-    "missing": "--missing",
-    "fixed": "--fixed",
-    "ids": "--id",
-    "names": "--id",
-    "times": "--time",
-    "channels": "--channels",
-    "task": "--task",
-    "pick": "--pick",
-    "model_layout": "--model-layout",
-    "classes": "--classes",
-    "units": "--units",
-    "raw": "--raw",
-}
-
-
-def run_explain(args: argparse.Namespace) -> None:
-    chosen = method_settings(args)  # a mistake there is told before anything is read
-    claim(args, EXPLANATION)
-    model, (series, faulty) = read_model(args), labelled(args)
-    warn_of_fresh_weights(args, model)
-    shown = {"units": args.units, "raw": _raw_of(series.keys, series.ids, args)}
-    series = replace(series, **{name: part for name, part in shown.items() if part is not None})
-    if compares(args) and chosen.get("baseline", args.baseline) in (None, "zero") and isinstance(series.x, Tensor):
-        warn_of_far_zero(series)
-    pool = pool_of(args, [args.method], series.channels)
-    predictor, asked, options = question_of(args, model, series)
-    if args.lengths == "own":
-        asked = at_own_lengths(asked)
-    result = explain(predictor, asked, args.method, background=pool, **(options | chosen))
-    named, given = args.classes or series.classes, args.classes is not None
-    first = result.at(0) if isinstance(result, Explanations) else result
-    classes = fitting_classes(named, first.n_outputs, first.output, given=given)
-    result = result.with_names(classes=classes or None)
-    result.save(args.out, force=args.force)
-    print_summary(result, model, series, args, faulty=faulty)
-
-
-def question_of(
-    args: argparse.Namespace, model: nn.Module, series: Series
-) -> tuple[Predictor, Series, dict[str, Any]]:
-    """Return the model and the series with all that was said of them, and the arguments of the question."""
-    question = target_options(args, series.classes)
-    told = {
-        "task": args.task,
-        "pick": args.pick,
-        "layout": args.model_layout,
-        "classes": question.pop("classes", None),
-    }
-    question |= {name: getattr(args, name) for name in ("baseline", "steps", "seed", "output")}
-    return Predictor(model, **told), series, question
-
-
-def at_own_lengths(series: Series) -> Series:
-    """Return the series as a list, each without its padding."""
-    if not isinstance(series.x, Tensor):
-        raise InputError("Several inputs cannot be shown at lengths of their own: leave --lengths out.")
-    ends = lengths(series.mask, series.x).clamp(min=1).tolist()
-    if max(ends) < series.x.shape[1]:  # an explanation of fewer steps than --data has would fit no later command
-        raise InputError(
-            f"The series that are explained end after {max(ends)} of {series.x.shape[1]} steps, and none has all "
-            "of --data: pass a larger --limit, or take steps without values out of the file."
-        )
-    names = ("x", "mask", "truth", "raw", *(["times"] if is_nested(series.times) else []))
-    whole = {name: getattr(series, name) for name in names}
-    parts: dict[str, Any] = {
-        name: [one[:end] for one, end in zip(part, ends, strict=True)]
-        for name, part in whole.items()
-        if part is not None
-    }
-    return replace(series, **parts)
-
-
-def target_options(args: argparse.Namespace, known_classes: Sequence[str] | None) -> dict[str, Any]:
-    """Return what is explained, one target or several, and the names of the classes where one of them is told."""
-    classes, several = args.classes or known_classes or None, getattr(args, "targets", None)
-    words = [args.target, *(several if isinstance(several, list) else [])]
-    known = {"mean": mean()} if "mean" not in (classes or ()) else {}
-    target, *targets = [known.get(word, word) if isinstance(word, str) else word for word in words]
-    named = any(isinstance(word, str) and word not in known for word in words)
-    return {
-        "target": target,
-        "targets": targets if isinstance(several, list) else several,
-        **({"classes": classes} if named else {}),
-    }
-
-
-def method_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Complete the method, and return what a file of settings and options, which come first, say of it.
-
-    A method or a value that there is not is told before anything is read.
-    """
-    chosen = {name: getattr(args, name) for name in (*SETTINGS, "draws") if getattr(args, name, None) is not None}
-    for name, value in args.settings:
-        if name in RESERVED:
-            raise InputError(f"--set {name} is no setting of a method: pass {RESERVED[name]}.")
-        if name in chosen and chosen[name] != value:
-            raise InputError(
-                f"{name} is given twice, as {chosen[name]} and as {brief(value)}: leave one of them out."
-            )
-        chosen[name] = value
-    found: dict[str, Any] = {}
-    if getattr(args, "settings_file", None) is not None:
-        explainer = load_settings(args.settings_file)
-        if args.method not in (None, explainer.name):
-            raise InputError(
-                f"{short_path(args.settings_file)} has settings of {explainer.name}, and --method is "
-                f"{quote(args.method)}: leave --method out, or tune that method."
-            )
-        args.method, found = explainer.name, changed_settings(explainer)
-        warn_of_other_circumstances(args.settings_file, args.baseline)
-    args.method = args.method or "timing"
-    found |= chosen
-    kind = EXPLAINERS[args.method]
-    kind(**{field.name: found[field.name] for field in fields(kind) if field.name in found})
-    return found
-
-
-def labelled(args: argparse.Namespace) -> tuple[Series, bool]:
-    """Read the series with their labels, padded, as many as are wanted, and tell whether the labels are faulty.
-
-    They only tell how good the model is: faults in them are warnings.
-    """
-    try:
-        series, faulty = read_data(args.data, args), False
-    except TempogradError as error:
-        series, faulty = read_data(args.data, args, labels=False), True  # fails again if labels are not the reason
-        warn(f"The labels are left out. {error.finding.text}")
-    warn_of_padding(args, series)
-    series = series.padded()
-    if args.limit is not None:
-        series = series.take(slice(check_int(args.limit, "--limit", 1)))
-    return series, faulty
-
-
 # ``tempograd evaluate``: how well explanations stand up to tests.
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
     for metric in args.metrics:
         METRICS[metric]  # a mistake there is told before anything is read
-    named = load_explanations(args.explanations, args.target, *sampling(args))
-    refuse_several_targets(named)
-    model, first = read_model(args), next(iter(named.values()))
-    split = None if args.data is None else aligned(first, read_data(args.data, args).padded())
-    x, truth = (None, None) if split is None else (split.x, split.truth)
+    found = read(args)
+    _refuse_several_targets(found)
     if args.baseline is None:
-        warn_of_several_baselines(named)
-    options = {"metrics": args.metrics, "baseline": args.baseline, "k": args.k, "truth": truth, "of": args.of}
-    pool, drawn = others_of(args, named), [label for label, found in named.items() if found.background is not None]
+        _warn_of_several_baselines(found)
+    drawn = [label for label, one in found.explanations.items() if one.background is not None]
     scores = {}
-    for label, explanation in named.items():
-        used = label in drawn or not drawn or args.baseline is not None  # else it compares with something else
-        scores[label] = evaluate(model, explanation, x, background=pool if used else None, **options)
-    found = score_table(scores)
-    release()
+    for label, explanation in found.explanations.items():
+        compares = label in drawn or not drawn or args.baseline is not None  # else with something else
+        scores[label] = evaluate(
+            found.model,
+            explanation,
+            None if found.series is None else found.series.x,
+            args.metrics,
+            args.baseline,
+            args.k,
+            None if found.series is None else found.series.truth,
+            of=args.of,
+            background=found.question["background"] if compares else None,
+        )
+    results = score_table(scores)
+    verdicts = {label: verdict(one) for label, one in found.explanations.items()}
     if args.json:
-        about = [
-            {"name": label, "file": str(path), "verdict": _verdict(explanation)}
-            for path, (label, explanation) in zip(args.explanations, named.items(), strict=True)
-        ]
-        facts = _plain(found, scores, about, first.ids.tolist())
-        facts |= {} if first.names is None else {"names": list(first.names)}
+        entries = [_entry(results, scores, label) for label in results.methods]
+        for entry, path in zip(entries, args.explanations, strict=True):
+            entry |= {"file": str(path), "verdict": verdicts[entry["name"]]}
+        facts = {"ids": found.first.ids.tolist(), "names": found.first.names, "explanations": entries}
+        facts["differences"] = [_gaps(results, label) for label in results.methods[1:]]
         print(json.dumps(facts, indent=2, ensure_ascii=False))
         return
-    taken = sample_note(args, first)
-    print(f"{taken}\n\n" if taken else "", end="")
-    print(table(score_rows(found)))
-    for label, explanation in named.items():
+    taken = sample_note(args, found.first)
+    print(f"{taken}\n\n" if taken else "", table(score_rows(results)), sep="")
+    for label, explanation in found.explanations.items():
         if poor(explanation):
-            print(f"\n{label}: {_verdict(explanation)}")
-    if len(found.methods) > 1:
-        base, *others = found.methods
-        print(f"\nPaired differences to {base} on the same series, with 95 % intervals:\n")
-        rows = [[label, *(_interval(found.cells[label, metric]) for metric in found.metrics)] for label in others]
-        print(table([[f"minus {base}", *(metric.upper() for metric in found.metrics)], *rows]))
-        print("", *(_decision(found, label) for label in others), sep="\n")
+            print(f"\n{label}: {verdicts[label]}")
+    if len(results.methods) > 1:
+        _print_differences(results)
 
 
-def _verdict(explanation: Explanation) -> str:
-    return sentence(explanation, dialect="shell").replace("pass --", "explain again with --")
+def verdict(explanation: Explanation, i: int | None = None) -> str:
+    """Say how good the scores are, and what to type to make them better."""
+    return sentence(explanation, i, dialect="shell").replace("pass --", "explain again with --")
+
+
+def _refuse_several_targets(found: ReadArguments) -> None:
+    """Refuse to say which explanation is better where they explain different outputs."""
+    (base, first), *others = found.explanations.items()
+    for label, other in others:
+        if unlike := other_targets(first, other):
+            raise InputError(
+                f"{label} explains other outputs than {base} in {len(unlike)} of {len(first)} series, so neither "
+                "can be better: explain the same --target with both, or evaluate them one by one."
+            )
+
+
+def _warn_of_several_baselines(found: ReadArguments) -> None:
+    """Warn where explanations compare with different baselines, which then replace removed values."""
+    first = found.first
+    if not all(
+        torch.equal(first.baseline, other.baseline) and first.background == other.background
+        for other in found.explanations.values()
+    ):
+        kinds = ", ".join(f"{label}: {other.baseline_kind}" for label, other in found.explanations.items())
+        warn(
+            f"Removed values become what each explanation compares with, and these differ ({kinds}), so their "
+            "scores are not about the same removals: pass --baseline zero or --baseline average."
+        )
 
 
 def score_rows(found: ScoreTable) -> list[list[str]]:
@@ -353,47 +214,50 @@ def score_rows(found: ScoreTable) -> list[list[str]]:
     return [["method", *found.heads], *body]
 
 
-def _decision(found: ScoreTable, method: str) -> str:
-    """Say whether the first metric tells a method and the first one apart, and which is better."""
-    base, metric = found.methods[0], found.metrics[0]
-    gap = _difference(found.cells[method, metric])
-    if not (gap.low > 0 or gap.high < 0):
-        told = f"these series do not tell them apart by {metric.upper()}"
-        return f"{base} and {method}: {told} (the interval holds 0)."
-    wins = (gap.mean > 0) == found.higher_is_better[0]
-    better, worse = (method, base) if wins else (base, method)
-    return f"{better} is better than {worse} by {metric.upper()}."
+def _print_differences(found: ScoreTable) -> None:
+    """Print paired differences to the first method, and which is better by the first metric."""
+    base, *others = found.methods
+    print(f"\nPaired differences to {base} on the same series, with 95 % intervals:\n")
+    gaps = {label: [_difference(found, label, metric) for metric in found.metrics] for label in others}
+    heads = [f"minus {base}", *(metric.upper() for metric in found.metrics)]
+    print(table([heads, *([label, *map(interval, parts)] for label, parts in gaps.items())]), end="\n\n")
+    by = found.metrics[0].upper()
+    for label, (gap, *_) in gaps.items():
+        if gap.low <= 0 <= gap.high:
+            print(f"{base} and {label}: these series do not tell them apart by {by} (the interval holds 0).")
+            continue
+        better, worse = (label, base) if (gap.mean > 0) == found.higher_is_better[0] else (base, label)
+        print(f"{better} is better than {worse} by {by}.")
 
 
-def _difference(cell: Cell) -> Difference:
-    assert cell.difference is not None  # noqa: S101  # only the first method has none
-    return cell.difference
+def _difference(found: ScoreTable, method: str, metric: str) -> Difference:
+    gap = found.cells[method, metric].difference
+    assert gap is not None  # noqa: S101  # only the first method has none
+    return gap
 
 
-def _interval(cell: Cell) -> str:
-    gap = _difference(cell)
+def interval(gap: Difference) -> str:
+    """Write a difference with its interval."""
     values = (gap.mean, gap.low, gap.high)
     signed = [f"+{text}" if value > 0 else text for text, value in zip(alike(*values), values, strict=True)]
     return f"{signed[0]} [{signed[1]}, {signed[2]}]"
 
 
-def _plain(found: ScoreTable, scores: MetricScores, about: list[dict[str, Any]], ids: list[int]) -> dict[str, Any]:
-    """Return everything as JSON values; what is not defined or not finite is null."""
-    base, *others = found.methods
-    for entry in about:
-        method = entry["name"]
-        entry["metrics"] = {
-            metric: _finite(found.cells[method, metric].summary) | {"scores": list(map(_number, values.tolist()))}
-            for metric, values in scores[method].items()
-        }
-    differences = []
-    for method in others:
-        gaps = {metric: _finite(_difference(found.cells[method, metric])) for metric in found.metrics}
-        differences.append({"name": method, "minus": base, "metrics": gaps})
-    return {"ids": ids, "explanations": about, "differences": differences}
+def _entry(found: ScoreTable, scores: Any, label: str) -> dict[str, Any]:
+    metrics = {
+        metric: _finite(found.cells[label, metric].summary) | {"scores": list(map(_number, values.tolist()))}
+        for metric, values in scores[label].items()
+    }
+    return {"name": label, "metrics": metrics}
+
+
+def _gaps(found: ScoreTable, label: str) -> dict[str, Any]:
+    gaps = {metric: _finite(_difference(found, label, metric)) for metric in found.metrics}
+    return {"name": label, "minus": found.methods[0], "metrics": gaps}
 
 
 def _finite(record: Summary | Difference) -> dict[str, Any]:
+    """Return numbers as JSON has them: what is not defined or not finite is null."""
     return {name: _number(value) for name, value in vars(record).items()}
 
 
@@ -406,47 +270,20 @@ def _number(value: float) -> float | None:
 
 def run_report(args: argparse.Namespace) -> None:
     claim(args, REPORT)
-    explanations = load_explanations(args.explanations, args.target, *sampling(args))
-    model = None if args.model is None else read_model(args)
-    found = None if args.data is None else read_data(args.data, args).padded()
-    first = next(iter(explanations.values()))
-    named = args.classes or first.classes or (None if found is None else found.classes)
-    classes = fitting_classes(named, first.n_outputs, first.output, given=args.classes is not None)
-    unknown = bool(named) and not classes and first.output == "probability"  # which class a label is
+    found = read(args)
+    classes, series = with_classes(found.first, found.series, args)
+    raw = None if series is None else series.raw
     report(
         args.out,
-        model,
-        explanations,
-        found if found is not None and found.y is not None and not unknown else None,
+        found.model,
+        found.explanations,
+        series if series is not None and series.y is not None else None,
         series=args.series,
-        raw=_measured(first, found, args),
-        units=args.units or first.units or (None if found is None else found.units),
-        classes=classes or None,
+        raw=raw if args.raw is None else natural_values(args, found.first.ids),
+        units=args.units or found.first.units or (None if series is None else series.units),
+        classes=classes,
         force=args.force,
         **({} if args.title is None else {"title": args.title}),
     )
-    release()
-    taken = sample_note(args, first)
+    taken = sample_note(args, found.first)
     print(f"Wrote {args.out}{f' about {taken}' if taken else ''}: open it in a browser.")
-
-
-def _measured(explanation: Explanation, found: Series | None, args: argparse.Namespace) -> Tensor | None:
-    """Return the explained series in the user's own units: from a file, found by their ids, or the data's own."""
-    if args.raw is None and found is not None and found.raw is not None:
-        own: Tensor = aligned(explanation, found).raw
-        return own
-    return _raw_of(explanation.ids, explanation.names or explanation.ids.tolist(), args)
-
-
-def _raw_of(keys: Tensor, ids: Sequence[Any] | Tensor, args: argparse.Namespace) -> Tensor | None:
-    """Return the series with these keys from the file of values in the user's own units; None without one."""
-    if args.raw is None:
-        return None
-    series = read_data(args.raw, args, labels=False).padded()
-    place = {key: row for row, key in enumerate(series.keys.tolist())}
-    gone = next((name for key, name in zip(keys.tolist(), ids, strict=True) if key not in place), None)
-    if gone is not None:
-        raise InputError(f"{args.raw} lacks the series {gone} of the explanation: it must hold all of them.")
-    part = series.take([place[key] for key in keys.tolist()])
-    x: Tensor = part.x
-    return x if part.mask is None else x.masked_fill(~part.mask, torch.nan)

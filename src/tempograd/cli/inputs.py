@@ -1,4 +1,4 @@
-"""What commands read, a model in any of its forms, series of a data set or a file, explanations, and may write."""
+"""What commands read, in one step: a model, series, explanations, other series; and whether they may write."""
 
 import argparse
 import sys
@@ -7,35 +7,74 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tempograd.bulk import open_run
 from tempograd.bulk.repeats import has_numbers
-from tempograd.core.errors import DataError, InputError, quote, short_path
+from tempograd.cli.fields import given, options_of
+from tempograd.core.errors import DataError, InputError, TempogradError, quote, short_path, warn
 from tempograd.core.io import Kind, check_output
 from tempograd.core.validation import check_int
-from tempograd.data import DATASETS, Series, load_dataset, read_series
-from tempograd.data.readers import ENDINGS
+from tempograd.data import DATASETS, Series, Source, load_dataset
+from tempograd.data.files import ENDINGS
+from tempograd.engine.predictor import Predictor
+from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation, Explanations
 from tempograd.models import find_device, load_model
 from tempograd.models.files import exists, is_code
 from tempograd.targets import mean
 from tempograd.views.labels import as_mapping
+from tempograd.views.series import aligned, renumbered
 
-COLUMNS = ("format", "id", "time", "label", "variable", "value", "channels", "classes", "align", "missing")
-ARRAYS = ("inputs", "fixed")
 OUTPUTS = {"out", "archive"}  # arguments that name no input
-SOURCE = ("data", "root", "variant", *COLUMNS, *ARRAYS)  # where series are, and how they are read
-QUESTION = ("task", "target", "steps", "output", "baseline", "background", "pick", "model_layout", "draws")
-USUAL = {"split": "test", "baseline": "zero", "model_layout": "BTD"}  # what need not be said
 
 
-def repeated(args: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Return options that the next command needs as well, without those that are as usual."""
-    return {name: getattr(args, name) for name in names if getattr(args, name) != USUAL.get(name)}
+class ReadArguments(NamedTuple):
+    """What a command was given."""
+
+    model: Any  # as it was loaded
+    predictor: Any  # with all that was said of it
+    series: Any
+    explanations: dict[str, Explanation]
+    question: dict[str, Any]  # the arguments of tg.explain, those of the effort and the background among them
+
+    @property
+    def first(self) -> Explanation:
+        return next(iter(self.explanations.values()))
+
+
+def read(args: argparse.Namespace, methods: Sequence[str] = ()) -> ReadArguments:
+    """Read all that the arguments name; series that were explained come in the order of their explanations."""
+    explanations = load_explanations(args) if "explanations" in args else {}
+    first = next(iter(explanations.values()), None)
+    model = None if args.model is None else read_model(args)
+    series = None
+    if args.data is not None:
+        series = _to_explain(args) if first is None else aligned(first, read_data(args.data, args))
+    named = series if first is None else first
+    question = given(args, "question") | given(args, "effort")
+    drawn = [label for label, found in explanations.items() if found.background is not None]
+    question["background"] = background_of(args, methods, drawn, None if named is None else named.channels)
+    predictor = None if model is None else predictor_of(args, model, question, series)
+    return ReadArguments(model, predictor, series, explanations, question)
+
+
+def predictor_of(
+    args: argparse.Namespace, model: nn.Module, question: dict[str, Any], series: Series | None
+) -> Predictor:
+    """Return the model with all that was said of it; names of classes where a target of the question is one."""
+    said, several = given(args, "predictor"), question.get("targets")
+    classes = said.pop("classes", None) or getattr(series, "classes", None)
+    several = several if isinstance(several, list) else []
+    words = [word for word in (question.get("target"), *several) if isinstance(word, str)]
+    if "mean" in words and "mean" not in (classes or ()):
+        words.remove("mean")
+        question |= {"target": mean() if question.get("target") == "mean" else question.get("target")}
+        question |= {"targets": [mean() if word == "mean" else word for word in several]} if several else {}
+    return Predictor(model, **said, classes=classes if words else None)
 
 
 def device(name: str | None) -> str:
@@ -81,13 +120,12 @@ def is_dataset(source: str) -> bool:
     return source in DATASETS or not (Path(source).suffix or "/" in source or exists(Path(source)))
 
 
-def read_data(source: str, args: argparse.Namespace, part: str | None = None, *, labels: bool = True) -> Series:
+def read_data(source: str, args: argparse.Namespace, part: str | None = None, **options: Any) -> Series:
     """Read a data set by name, or a file by its ending; ``labels=False`` leaves labels and truth alone."""
     path = Path(source)
     if is_dataset(source):
         explained, part = part is None, part or args.split
-        fold = 0 if part == "validation" else None
-        data = load_dataset(source, root=args.root, variant=args.variant, fold=fold)
+        data = load_dataset(source, root=args.root, variant=args.variant, fold=0 if part == "validation" else None)
         split: Series = getattr(data, part)
         raw = data.raw(split) if explained and data.centre is not None else None  # else nobody is shown it
         return replace(split, raw=raw)
@@ -96,21 +134,102 @@ def read_data(source: str, args: argparse.Namespace, part: str | None = None, *,
             f"{short_path(path)} cannot be read: files of series end in {', '.join(ENDINGS)}, and {quote(source)} "
             f"is no data set ({', '.join(sorted(DATASETS))})."
         )
-    return read_series(path, **{name: getattr(args, name) for name in (*COLUMNS, *ARRAYS)}, labels=labels)
+    return source_of(source, args, **options).read()
+
+
+def source_of(path: str, args: argparse.Namespace, **options: Any) -> Source:
+    """Return where series are, with all that was said of the columns."""
+    asked = given(args, "source") | options
+    if asked.get("id") == "none":
+        del asked["id"]
+    if isinstance(asked.get("x"), list):  # of which each is a channel
+        asked["channels"] = asked.pop("x")
+    return Source(path, **asked)
+
+
+def _to_explain(args: argparse.Namespace) -> Series:
+    """Read the series to explain, as many as are wanted, in people's units; faulty labels are left out."""
+    try:
+        series = read_data(args.data, args)
+    except TempogradError as error:
+        series, args.faulty = read_data(args.data, args, labels=False), True  # or it fails again
+        warn(f"The labels are left out. {error.finding.text}")
+    series = series.padded() if args.lengths == "padded" else series
+    if args.limit is not None:
+        series = series.take(slice(check_int(args.limit, "--limit", 1)))
+    raw = {} if getattr(args, "raw", None) is None else {"raw": natural_values(args, series.keys)}
+    return replace(series, **raw, **({} if args.units is None else {"units": args.units}))
+
+
+def natural_values(args: argparse.Namespace, keys: Tensor) -> Any:
+    """Return the series with these keys from ``--raw``, NaN where nothing was observed."""
+    series = read_data(args.raw, args, labels=False).padded()
+    place = {key: row for row, key in enumerate(series.keys.tolist())}
+    gone = next((key for key in keys.tolist() if key not in place), None)
+    if gone is not None:
+        raise InputError(f"{args.raw} lacks the series {gone} of the explanation: it must hold all of them.")
+    part = series.take([place[key] for key in keys.tolist()])
+    return part.x if part.mask is None else part.x.masked_fill(~part.mask, torch.nan)
+
+
+def background_of(
+    args: argparse.Namespace, methods: Sequence[str], drawn: Sequence[str], channels: Sequence[str] | None
+) -> Series | None:
+    """Read other series, to learn from or to compare with: those given, or those of the data set if needed.
+
+    Their channels come in the order of those that are explained.
+    """
+    if "background" not in args:
+        return None
+    learning = [name for name in methods if EXPLAINERS[name].needs_fit]
+    drawn = drawn if args.baseline is None else []
+    source = args.background
+    if source is None and (learning or drawn or args.baseline == "background"):
+        source = args.data if args.data in DATASETS and not drawn else None
+        if source is None:
+            who = next(iter([*learning, *drawn]), "--baseline background")
+            raise InputError(f"{who} needs other series: pass them with --background.")
+    if source is None:
+        return None
+    chosen = {} if channels is None or is_dataset(source) else {"channels": list(channels)}
+    return read_data(source, args, "train", labels=False, **chosen)
+
+
+# Names of classes.
+
+
+def with_classes(
+    found: Explanation, series: Series | None, args: argparse.Namespace
+) -> tuple[tuple[str, ...] | None, Series | None]:
+    """Return the names of the model's outputs, and the series with labels in their order; none where unknown."""
+    named = args.classes or found.classes or (None if series is None else series.classes)
+    if not named:
+        return None, series
+    if found.n_outputs in (None, len(named)):
+        return tuple(named), None if series is None else renumbered(series, tuple(named))
+    if args.classes or found.output == "probability":
+        who = "--classes names" if args.classes else "The labels name"
+        count = f"{who} {len(named)} classes, but the model has {found.n_outputs} outputs"
+        warn(f"{count}: names and labels are left out.")
+    values = series is not None and series.y is not None and series.y.is_floating_point()
+    return None, series if series is None or values else replace(series, y=None)
 
 
 # Explanations that were written to files.
 
 
-def load_explanations(
-    paths: Sequence[Path], target: Any = None, sample: int | None = None, seed: int = 0
-) -> dict[str, Explanation]:
+def load_explanations(args: argparse.Namespace) -> dict[str, Explanation]:
     """Read explanations of the same series, named by their methods, or by their files where methods repeat.
 
-    Of those with several targets, ``target`` is the one that is meant; of runs, ``sample`` series are taken.
+    Of those with several targets, ``--target`` is the one that is meant; of runs, some series are taken.
     """
-    taken = {} if sample is None else sample_runs([path for path in paths if is_folder(path)], sample, seed)
-    found = [taken[path] if path in taken else _of_target(Explanations.load(path), target, path) for path in paths]
+    paths: list[Path] = args.explanations
+    runs = [path for path in paths if is_folder(path)]
+    if not runs and (args.sample, args.seed) != (None, None):
+        raise InputError("--sample and --seed are for the folder of a run: name one, or leave them out.")
+    count = args.most if args.sample is None else check_int(args.sample, "--sample", 1)
+    taken = _of_runs(runs, count, args.seed or 0, getattr(args, "series", None))
+    found = [taken[path] if path in taken else _of_target(path, args.target) for path in paths]
     methods = [explanation.method for explanation in found]
     stems = [path.stem for path in paths]
     labels = [method if methods.count(method) == 1 else stem for method, stem in zip(methods, stems, strict=True)]
@@ -119,49 +238,27 @@ def load_explanations(
     return as_mapping(dict(zip(labels, found, strict=True)))
 
 
-def sampling(args: argparse.Namespace) -> tuple[int, int]:
-    """Return how many series are taken out of runs, and the seed of that draw."""
-    if not any(is_folder(path) for path in args.explanations) and (args.sample, args.seed) != (None, None):
-        raise InputError("--sample and --seed are for the folder of a run: name one, or leave them out.")
-    count = args.most if args.sample is None else check_int(args.sample, "--sample", 1)
-    return count, args.seed or 0
-
-
-def sample_runs(folders: Sequence[Path], count: int, seed: int) -> dict[Path, Explanation]:
-    """Take some series out of runs, from all of them the same ones, which all of them could explain."""
+def _of_runs(folders: Sequence[Path], count: int, seed: int, called: Any) -> dict[Path, Explanation]:
+    """Take some series out of runs, from all of them the same ones, or the one that is ``called`` so."""
     runs = {folder: open_run(folder) for folder in folders}
-    common: set[int | str] | None = None
-    for run in runs.values():
-        drawn = set(run.sample(count, seed))
-        common = drawn if common is None else common & drawn
-    if common is not None and not common:
+    if isinstance(called, str):
+        return {folder: run.take([_named(run, called)]) for folder, run in runs.items()}
+    samples = [set(run.sample(count, seed)) for run in runs.values()]
+    common = sorted(set.intersection(*samples)) if samples else []
+    if samples and not common:
         raise InputError("These runs have no series in common: name runs over the same series.")
-    return {folder: run.take(sorted(common or ())) for folder, run in runs.items()}
+    return {folder: run.take(common) for folder, run in runs.items()}
 
 
-def sample_note(args: argparse.Namespace, explanation: Explanation) -> str:
-    """Say how many series of a run were taken; nothing where there is no run."""
-    runs = [path for path in args.explanations if is_folder(path)]
-    if not runs:
-        return ""
-    most = max(len(open_run(path)) for path in runs)
-    if len(explanation) == most:
-        return f"all {most:,} series of {short_path(runs[0])}"
-    return f"{len(explanation):,} of {most:,} series of {short_path(runs[0])}, drawn with seed {args.seed or 0}"
-
-
-def take_series(folder: Path, called: str | None, count: int) -> Explanation:
-    """Take the series that people call so out of a run, or a sample of it."""
-    run = open_run(folder)
-    if called is None:
-        return run.take(run.sample(count))
+def _named(run: Any, called: str) -> int | str:
     whole = bool(run.files) and has_numbers(run.files[0])
     if whole and not called.lstrip("-").isdecimal():
-        raise InputError(f"{short_path(folder)} has no series {quote(called)}: its series have numbers.")
-    return run.take([int(called) if whole else called])
+        raise InputError(f"{short_path(run.folder)} has no series {quote(called)}: its series have numbers.")
+    return int(called) if whole else called
 
 
-def _of_target(explanations: Explanations, target: Any, path: Path) -> Explanation:
+def _of_target(path: Path, target: Any) -> Explanation:
+    explanations = Explanations.load(path)
     if target is not None:
         return explanations[mean() if target == "mean" and target not in explanations else target]
     if len(explanations) > 1:
@@ -171,7 +268,24 @@ def _of_target(explanations: Explanations, target: Any, path: Path) -> Explanati
     return explanations.at(0)
 
 
-# Where a command writes: known to be possible before the work starts, and never one of its inputs.
+def sample_note(args: argparse.Namespace, explanation: Explanation) -> str:
+    """Say how many series of a run were taken; nothing where there is no run."""
+    runs = [path for path in args.explanations if is_folder(path)]
+    if not runs:
+        return ""
+    most = max(len(open_run(path)) for path in runs)
+    return f"{len(explanation):,} of {most:,} series of {short_path(runs[0])}"
+
+
+# What comes next, and where a command writes: never over one of its inputs.
+
+
+def repeated(args: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return options that the next command needs too: model, series, and those named, unless they are as usual."""
+    data = () if "faulty" in args else ("data", "root", "variant", "split", *options_of("source"))
+    names = ("model", "weights", "trust", *data, *names)
+    values = {name: getattr(args, name, None) for name in names}
+    return {name: value for name, value in values.items() if value != args.parser.get_default(name)}
 
 
 def claim(args: argparse.Namespace, kind: Kind) -> None:

@@ -4,45 +4,31 @@ import argparse
 import json
 import shutil
 import sys
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from torch import Tensor, nn
 
 from tempograd.cli.arguments import command
-from tempograd.cli.colour import coloured
-from tempograd.cli.holding import release
-from tempograd.cli.inputs import (
-    SOURCE,
-    claim,
-    is_folder,
-    load_explanations,
-    read_data,
-    read_model,
-    repeated,
-    take_series,
-)
-from tempograd.cli.summary import fitting_classes
-from tempograd.cli.text_picture import draw_text
+from tempograd.cli.commands import verdict
+from tempograd.cli.inputs import claim, read, repeated, with_classes
 from tempograd.core.errors import InputError, OutputError, UnknownNameError, short_path
-from tempograd.core.formatting import alike, short_number
+from tempograd.core.formatting import alike, short_number, table
 from tempograd.core.io import DRAWN, PICTURE
 from tempograd.core.validation import check_int
 from tempograd.explanation import Explanation
-from tempograd.explanation.diagnostics import sentence
+from tempograd.views.channels import chosen_channels
 from tempograd.views.drivers import spread_note
 from tempograd.views.labels import channel_names, name
-from tempograd.views.series import aligned, position, renumbered
+from tempograd.views.series import Floats, observed_cells, position, scores, to_numpy
 from tempograd.views.summary import most_telling
 
-ENDINGS = {
-    ".png": "Software",
-    ".svg": "Creator",
-    ".pdf": "Creator",
-}  # of pictures, and where notes have room
-WIDE = 100  # columns that a picture of text takes at most
-LOOKED_THROUGH = 200  # series of a run, for the most telling one
+ENDINGS = {".png": "Software", ".svg": "Creator", ".pdf": "Creator"}  # of pictures, and where notes have room
+WIDE, MARGIN = 100, 8  # columns that a picture of text takes at most, and those before a line
 CHANNELS = 6  # that it shows, unless somebody says which
+BARS, PLAIN = "▁▂▃▄▅▆▇█", ".:-=+*#@"  # from low to high, and for terminals that have no such letters
+SMALL = 0.05  # of the largest score: below that, a step has no bar
 
 
 class Chosen(NamedTuple):
@@ -66,29 +52,16 @@ class Chosen(NamedTuple):
 
 def choose(args: argparse.Namespace) -> Chosen:
     """Read what a command was given, and find its series."""
-    if is_folder(args.explanation):
-        explanation = take_series(args.explanation, args.series, LOOKED_THROUGH)
-    else:
-        (explanation,) = load_explanations([args.explanation], args.target).values()
-    if not len(explanation):
-        raise InputError(f"{short_path(args.explanation)} holds no series.")
-    place = most_telling(explanation) if args.series is None else find_series(explanation, args.series)
-    model = None if args.model is None else read_model(args)
-    y = None
-    if args.data is not None:
-        found = read_data(args.data, args).padded()
-        named = args.classes or explanation.classes or found.classes
-        given = args.classes is not None
-        classes = fitting_classes(named, explanation.n_outputs, explanation.output, given=given)
-        explanation = explanation.with_names(classes=classes or None)
-        unknown = bool(named) and not classes and explanation.output == "probability"  # which class a label is
-        found = renumbered(found, classes or None)
-        y = aligned(explanation, found).y if found.y is not None and not unknown else None
-    return Chosen(explanation, place, model, y)
+    found = read(args)
+    if not len(found.first):
+        raise InputError(f"{short_path(args.explanations[0])} holds no series.")
+    classes, series = with_classes(found.first, found.series, args)
+    explanation = found.first if classes is None else found.first.with_names(classes=classes)
+    place = most_telling(explanation) if args.series is None else _place(explanation, args.series)
+    return Chosen(explanation, place, found.model, None if series is None else series.y)
 
 
-def find_series(explanation: Explanation, called: str) -> int:
-    """Return the position of the series that people call so."""
+def _place(explanation: Explanation, called: str) -> int:
     labels = explanation.labels
     if called in (explanation.names or ()):  # which several series may have
         return position(explanation, called)
@@ -101,67 +74,56 @@ def find_series(explanation: Explanation, called: str) -> int:
 
 
 def run_top(args: argparse.Namespace) -> None:
+    count = check_int(args.k, "--k", 1)
     chosen = choose(args)
-    rows = strongest(chosen.explanation, chosen.place, check_int(args.k, "--k", 1))
-    verdict = sentence(chosen.explanation, chosen.place, "shell").replace("pass --", "explain again with --")
-    same = repeated(args, "target", "model", "weights", "trust", "device", *SOURCE, "split")
-    following = command("plot", str(args.explanation), **same, series=chosen.label)
-    release()
+    rows, told = strongest(chosen.explanation, chosen.place, count), verdict(chosen.explanation, chosen.place)
+    same = repeated(args, "target", "device")
+    following = command("plot", str(args.explanations[0]), **same, series=chosen.label)
     if args.json:
-        facts = {"series": chosen.label, "sentence": chosen.sentence, "strongest": rows, "verdict": verdict}
+        facts = {"series": chosen.label, "sentence": chosen.sentence, "strongest": rows, "verdict": told}
         print(json.dumps(facts | {"next": following}, indent=2, ensure_ascii=False))
         return
-    print(f"{coloured(f'Series {chosen.label}:', 'bold', sys.stdout)} {chosen.sentence}")
-    if spread_note(chosen.sentence):
-        print(coloured(spread_note(chosen.sentence), "faint", sys.stdout))
+    print(f"Series {chosen.label}: {chosen.sentence}", *filter(None, [spread_note(chosen.sentence)]), sep="\n")
     print("\nThe strongest single values:")
-    print(_table(rows, "step" if chosen.explanation.times is None else "time", signed=chosen.explanation.signed))
-    print(f"\n{verdict[:1].upper()}{verdict[1:]}.")
-    print("Next:", coloured(following, "command", sys.stdout))
+    print(_table(rows, signed=chosen.explanation.signed))
+    print(f"\n{told[:1].upper()}{told[1:]}.\nNext: {following}")
 
 
 def strongest(explanation: Explanation, place: int, count: int) -> list[dict[str, Any]]:
     """Return the strongest observed values of a series, as plain data; those whose score is 0 are left out."""
-    one = explanation[place]
+    one, found = explanation[place], scores(explanation, place)
     top = one.top(min(count, one.values[0].numel()))
-    times, names = one.times_of(0), channel_names(one)
-    limits = None if one.standard_error is None or one.ess is None else one.interval(0.95)
-    rows = []
+    times, names, rows = one.times_of(0), channel_names(one), []
     for t, d in zip(top.time[0].tolist(), top.channel[0].tolist(), strict=True):
         if t < 0 or not one.values[0, t, d]:  # the series has fewer
             break
-        unit = "" if one.units is None else one.units[d]
-        row: dict[str, Any] = {"time": times[t], "channel": names[d]}
-        row["value"] = None if one.shown is None else float(one.shown[0, t, d])
-        row |= {"unit": unit or None, "attribution": float(one.values[0, t, d])}
-        sides = (None, None) if limits is None else [float(side[0, t, d]) for side in limits]
-        rows.append(row | dict(zip(("low", "high"), sides, strict=True)))
+        rows.append(
+            {
+                "time": times[t],
+                "channel": names[d],
+                "value": None if one.shown is None else float(one.shown[0, t, d]),
+                "unit": (one.units[d] or None) if one.units else None,
+                "attribution": float(one.values[0, t, d]),
+                "low": None if found.low is None else float(found.low[t, d]),
+                "high": None if found.high is None else float(found.high[t, d]),
+            }
+        )
     return rows
 
 
-def _table(rows: list[dict[str, Any]], when: str, *, signed: bool) -> str:
+def _table(rows: list[dict[str, Any]], *, signed: bool) -> str:
     """Write the strongest values for people, in columns."""
     if not rows:
         return "No observed value has a score other than 0."
-    cells = [[when, "channel", "value", "attribution", "95 % interval"]]
-    sides = ("attribution",) if rows[0]["low"] is None else ("attribution", "low", "high")
-    numbers = iter(alike(*(row[side] for row in rows for side in sides)))
-    for row in rows:
+    sides = [side for side in ("attribution", "low", "high") if rows[0][side] is not None]
+    numbers = alike(*(row[side] for row in rows for side in sides))
+    lines = [["time", "channel", "value", "attribution", *(["95 % interval"] if len(sides) > 1 else [])]]
+    for number, row in enumerate(rows):
         value = "" if row["value"] is None else f"{short_number(row['value'])} {name(row['unit'] or '')}".strip()
-        texts = [text if text[0] in "−∞" or not signed else f"+{text}" for text in islice(numbers, len(sides))]
-        cells.append([name(row["time"]), name(row["channel"]), value, texts[0], " to ".join(texts[1:])])
-    kept = [column for column in zip(*cells, strict=True) if any(column[1:])]
-    columns = []
-    for column in kept:
-        width, left = max(map(len, column)), column[0] in {when, "channel"}
-        columns.append([cell.ljust(width) if left else cell.rjust(width) for cell in column])
-    lines = [list(line) for line in zip(*columns, strict=True)]
-    lines[0] = [coloured(cell, "faint", sys.stdout) for cell in lines[0]]
-    where = [column[0] for column in kept].index("attribution")
-    for line, row in zip(lines[1:], rows, strict=True):
-        style = "size" if not signed else "up" if row["attribution"] > 0 else "down"
-        line[where] = coloured(line[where], style, sys.stdout)
-    return "\n".join("  ".join(line).rstrip() for line in lines)
+        texts = [text if text[0] in "−∞" or not signed else f"+{text}" for text in numbers[number * len(sides) :]]
+        interval = [" to ".join(texts[1:3])] if len(sides) > 1 else []
+        lines.append([name(row["time"]), name(row["channel"]), value, texts[0], *interval])
+    return table(lines)
 
 
 # ``tempograd plot``: a picture of a series, in a file or in the terminal.
@@ -174,15 +136,56 @@ def run_plot(args: argparse.Namespace) -> None:
         claim(args, PICTURE)
     chosen = choose(args)
     if chosen.explanation.shown is None:
-        raise InputError(f"{short_path(args.explanation)} was saved without its series, so there is none to draw.")
+        raise InputError(
+            f"{short_path(args.explanations[0])} was saved without its series: there is none to draw."
+        )
     if args.out is None:
         width = min(WIDE, shutil.get_terminal_size().columns)
-        picture = draw_text(chosen.explanation, chosen.place, args.shown or CHANNELS, width, sys.stdout)
-        release()
-        print(f"{coloured(f'Series {chosen.label}:', 'bold', sys.stdout)} {chosen.sentence}\n\n{picture}")
+        picture = draw_text(chosen.explanation, chosen.place, args.shown or CHANNELS, width)
+        print(f"Series {chosen.label}: {chosen.sentence}\n\n{picture}")
         return
     figure = chosen.explanation.plot(chosen.place, model=chosen.model, y=chosen.y, channels=args.shown)
     note = {ENDINGS[args.out.suffix.lower()]: DRAWN.decode()}
     figure.savefig(args.out, metadata=note, dpi=160, format=args.out.suffix[1:].lower())
-    release()
     print(f"{chosen.sentence}\nWrote {args.out}.")
+
+
+def draw_text(explanation: Explanation, place: int, channels: Sequence[str] | int, width: int) -> str:
+    """Return one series as lines of text: for each channel its values, and its scores that push up and down.
+
+    Values go from the lowest to the highest of their channel, scores have one scale. Where there are more steps
+    than columns, a column shows the mean of its values and the strongest of its scores.
+    """
+    names, found, units = channel_names(explanation), scores(explanation, place), explanation.units
+    shown = to_numpy(explanation.shown[place])  # type: ignore[index]  # it was looked at before
+    values = np.where(observed_cells(explanation)[place], shown, np.nan)
+    groups = np.array_split(np.arange(len(values)), min(len(values), max(8, width - MARGIN)))
+    bars = BARS if (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf") else PLAIN
+    most, lines = float(np.abs(found.values).max(initial=0)), []
+    for d in chosen_channels(channels, names, found.effect, len(names), ordered=True):
+        seen = values[np.isfinite(values[:, d]), d]
+        low, high = (float(seen.min()), float(seen.max())) if len(seen) else (0.0, 0.0)
+        lines.append(
+            f"{name(names[d])} {' to '.join(dict.fromkeys(alike(low, high)))} {units[d] if units else ''}"
+        )
+        means = np.array(
+            [np.nanmean(part) if np.isfinite(part).any() else np.nan for part in _cut(values[:, d], groups)]
+        )
+        lines.append(f"{'value':>6}  {_bars((means - low) / ((high - low) or 1), bars, gap='·')}")
+        strong = np.array([part[np.abs(part).argmax()] for part in _cut(found.values[:, d], groups)])
+        for side, sign in (("up", 1), ("down", -1)) if found.signed else (("score", 1),):
+            sizes = np.where(sign * strong > SMALL * most, sign * strong / (most or 1), np.nan)
+            lines += [f"{side:>6}  {_bars(sizes, bars, gap=' ')}"] if np.isfinite(sizes).any() else []
+    times = explanation.times_of(place)
+    lines.append(f"{name(times[0])} to {name(times[-1])}; a full bar is a score of {short_number(most)}")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _cut(values: Floats, groups: Sequence[Any]) -> list[Floats]:
+    return [values[steps] for steps in groups]
+
+
+def _bars(shares: Floats, bars: str, *, gap: str) -> str:
+    """Draw shares from 0 to 1; NaN has no bar."""
+    last = len(bars) - 1
+    return "".join(bars[round(float(share) * last)] if np.isfinite(share) else gap for share in shares)

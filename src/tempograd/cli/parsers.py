@@ -1,486 +1,311 @@
-"""The arguments of the commands, and where the work of each is done, which is loaded when it is asked for."""
+"""The arguments of the commands, as tables, and where the work of each is done, loaded when it is asked for.
+
+Groups stand in one order: the model, the series, the question, the method, the output. Most options are fields of
+the library's nouns (``fields.py``): a noun stands for all of its options, ``noun.field`` for one.
+"""
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from tempograd.cli.arguments import (
-    MODELS,
-    MORE,
-    NOTES,
-    TABLES,
     Commands,
     add_command,
-    add_device,
-    add_files,
-    add_force,
-    add_json,
-    add_model,
-    add_out,
-    add_run,
-    add_source,
     parse_amount,
     parse_names,
     parse_one_target,
-    parse_pick,
     parse_real_number,
     parse_setting,
-    parse_steps,
-    parse_targets,
     parse_whole_number,
-    show_only,
 )
-
-# The demo.
-
-DEMO_EXAMPLES = (
-    "--out demo",
-    "--methods all",
-    "--series 20 --methods timing,integrated_gradients,occlusion --seed 1",
-)
-EPOCHS = 8  # that its model is trained for, unless somebody says otherwise
-
-
-def add_demo(commands: Commands, about: str) -> None:
-    parser = add_command(commands, "demo", about, DEMO_EXAMPLES)
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results (default: demo)")
-    parser.add_argument("--seed", type=parse_whole_number, default=0, help="(default: 0)")
-    parser.add_argument(
-        "--series", type=parse_whole_number, default=50, help="test series to explain, up to 200 (default: 50)"
-    )
-    parser.add_argument(
-        "--methods",
-        type=parse_names,
-        help="comma-separated, TIMING is always there; or all, in minutes (default: seven that take seconds)",
-    )
-    parser.add_argument("--epochs", type=parse_whole_number, help=f"train at most this long (default: {EPOCHS})")
-    add_force(parser)
-    add_device(parser)
-    parser.set_defaults(run="tempograd.cli.demo:run_demo")
-
-
-# What there is.
+from tempograd.cli.fields import add_fields
 
 KINDS = ("explainers", "metrics", "datasets", "models")
-LIST_EXAMPLES = ("", "explainers", "metrics --json")
+FORMS = """Models are
+  model.safetensors  by 'tempograd train' or tempograd.save_model
+  module:callable    your own code: an nn.Module, or what returns one when called without arguments; it is
+                     imported from the current folder and run, --weights FILE loads its state_dict
+  model.pt2          by torch.export.save, best exported with a dynamic batch dimension; needs --trust
+  model.pt           TorchScript, by torch.jit.save; needs --trust
+The last two can run code as soon as they are opened: pass --trust for files of people you trust.
+
+Files of series end in
+  .csv .tsv .parquet  tables: one row per series and step (long), per series, step and channel (melted), or per
+                      series (wide); empty cells are missing values; columns with obvious names need no option
+  .ts                 the text format of the UEA and UCR archives
+  .npy                the series x alone
+  .npz                arrays by name, of which only x is needed:
+    x         the series (series, time, channel), floating point, a number in every cell or --missing mask
+    mask      like x: 1 where a value was observed, 0 where it is missing
+    y         labels (series,) or (series, time): classes (integers or text) or real values
+    truth     like x: 1 where a value truly decided the label
+    ids       distinct integers or names, one per series
+    channels  one name per channel
+    times     one name per time step, or (series, time) where series have time stamps of their own
+    units     one unit per channel
+    raw       like x: the values before they were scaled for the model, which people are shown
+
+"""
+SEE = "'tempograd explain --help' lists the kinds of models and of files.\n\n"
+ArgumentKind = Mapping[str, Any]  # what argparse wants to know of an argument
 
 
-def add_list(commands: Commands, about: str) -> None:
-    parser = add_command(commands, "list", about, LIST_EXAMPLES)
-    parser.add_argument("kind", nargs="?", choices=KINDS, help="what to list (default: everything)")
-    add_json(parser)
-    parser.set_defaults(run="tempograd.cli.commands:run_list")
-
-
-# A model for a data set.
-
-TRAIN_EXAMPLES = (
-    "state --out model.safetensors",
-    "state --model gru --fold 0 --seed 1 --out fold0.safetensors",
-    "switch_feature --model cnn --epochs 5 --json",
-)
-
-
-def add_train(commands: Commands, about: str) -> None:
-    parser = add_command(commands, "train", about, TRAIN_EXAMPLES)
-    parser.add_argument("dataset", metavar="DATASET", help="see 'tempograd list datasets'")
-    parser.add_argument(
-        "--model", default="gru", metavar="NAME", help="see 'tempograd list models' (default: gru)"
-    )
-    add_out(parser, "model.safetensors")
-    add_json(parser)
-    group = parser.add_argument_group("training")
-    group.add_argument(
-        "--fold", type=parse_whole_number, help="0 to 4: validate on this fifth of the training series"
-    )
-    group.add_argument("--epochs", type=parse_whole_number, help="at most this many passes over the series")
-    group.add_argument("--seed", type=parse_whole_number, default=0, help="(default: 0)")
-    add_device(group)
-    add_source(parser.add_argument_group("data sets"))
-    parser.set_defaults(run="tempograd.cli.commands:run_train")
-
-
-# What moved a model's predictions.
-
-EXPLAIN_USAGE = "--model MODEL --data DATA [options]"
-EXPLAIN_EXAMPLES = (
-    "--model model.safetensors --data state --limit 50 --out E.safetensors",
-    "--model my_net:Net --weights weights.pt --data patients.csv --id patient --time hour",
-    "--model my.pt2 --trust --data 'lake/*.parquet' --keep day,site --workers 4 --out explained/",
-)
-RUN = "many files, from --data FOLDER or 'PATTERN' to --out FOLDER/"
-
-
-def add_explain(commands: Commands, about: str) -> None:
-    parser = add_command(commands, "explain", about, EXPLAIN_EXAMPLES, usage=EXPLAIN_USAGE)
-    parser.add_argument(
-        "--data", required=True, metavar="DATA", help="a data set, or a file, folder or pattern of series"
-    )
-    parser.add_argument("--limit", type=parse_whole_number, metavar="N", help="explain the first N series only")
-    parser.add_argument(
-        "--out",
-        default="explanation.safetensors",
-        metavar="FILE",
-        help="(default: explanation.safetensors), or FOLDER/ for any number of series: started again, it goes on",
-    )
-    add_force(parser)
-    add_json(parser, "print the summary as JSON, for programs; with FOLDER/, how far it is on standard error")
-    group = add_model(parser)
-    _add_convention(group)
-    group.add_argument(
-        "--lengths",
-        choices=("padded", "own"),
-        help="what it is called with where series have unequal lengths: all at once, shorter ones padded with 0, "
-        "or each length by itself (default: padded, with a warning)",
-    )
-    group = parser.add_argument_group("method")
-    _add_method(group)
-    group.add_argument(
-        "--settings",
-        type=Path,
-        metavar="FILE",
-        dest="settings_file",
-        help="method and settings, by 'tempograd tune'",
-    )
-    _add_question(group, several=True)
-    _add_shown(parser.add_argument_group("what people are shown, kept with the explanation"))
-    add_files(parser)
-    add_run(parser.add_argument_group(RUN))
-    method = {"method", "n_samples", "tolerance", "settings", "target", "baseline"}
-    show_only(parser, {"data", "limit", "out", "json", *MODELS, *method, *TABLES}, NOTES, MORE)
-    parser.set_defaults(run="tempograd.cli.bulk_runs:run_explain_any")
-
-
-# How far a run is.
-
-RUNS_EXAMPLES = ("explained/", "explained/ --json")
-
-
-def add_runs(commands: Commands, about: str) -> None:
-    parser = add_command(commands, "runs", about, RUNS_EXAMPLES)
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="by 'tempograd explain --out FOLDER/'")
-    add_json(parser)
-    parser.set_defaults(run="tempograd.cli.bulk_runs:run_runs")
-
-
-def _add_convention(group: Any) -> None:
-    """Add how the model is called; explanations remember it, for the other commands."""
-    group.add_argument(
-        "--pick",
-        type=parse_pick,
-        metavar="NAME",
-        help="the part of a dict or a tuple (by place) that is its output",
-    )
-    group.add_argument(
-        "--model-layout",
-        default="BTD",
-        choices=("BTD", "BDT", "TBD", "BT"),
-        help="order of batch, time and channel (D) that it takes (default: BTD)",
-    )
-
-
-def _add_shown(group: Any) -> None:
-    group.add_argument("--raw", metavar="FILE", help="the same series in your own units, which are shown instead")
-    group.add_argument("--units", type=parse_names, metavar="A,B,…", help="the unit of each channel")
-
-
-def _add_method(group: Any) -> None:
-    group.add_argument("--method", metavar="NAME", help="see 'tempograd list explainers' (default: timing)")
-    group.add_argument(
-        "--n-samples", type=parse_whole_number, metavar="N", help="samples per series: more are more exact"
-    )
-    group.add_argument(
-        "--n-steps", type=parse_whole_number, metavar="N", help="points on a path, of methods with a rule"
-    )
-    group.add_argument(
-        "--tolerance",
-        type=parse_real_number,
-        metavar="SHARE",
-        help="stop a series at this error, as 0.1 for 10 %%",
-    )
-    group.add_argument(
-        "--draws", type=parse_whole_number, metavar="N", help="average a model that draws, over N times it runs"
-    )
-    group.add_argument(
-        "--set",
-        type=parse_setting,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        dest="settings",
-        help="another setting of the method, as segments=5 or areas=0.1,0.2; may be repeated",
-    )
-
-
-def _add_question(group: Any, *, several: bool = False) -> None:
-    """Add what is explained, for one target or several, and compared with what."""
-    group.add_argument(
-        "--background",
-        metavar="DATA",
-        help="other series, for --baseline background and for methods that learn from some (default: the training "
-        "series, where --data is a data set)",
-    )
-    group.add_argument(
-        "--target",
-        type=parse_one_target,
-        help="a class by name or number, an output, an address such as 3,1 into a forecast, or mean of one "
-        "(default: the predicted class; class 1 of one logit)",
-    )
-    group.add_argument(
-        "--task",
-        choices=("classification", "binary", "multilabel", "regression", "forecast", "per_step"),
-        help="what the model's output is (default: found from the output, with a warning where that may be wrong)",
-    )
-    if several:
-        group.add_argument(
-            "--targets",
-            type=parse_targets,
-            metavar="A,B,…",
-            help="several of them, which share the model's passes: 0,5,11, or all, or addresses such as 3,1;4,1",
+def kind(about: str, metavar: str | None = None, parse: Any = None, **more: Any) -> ArgumentKind:
+    """Return an argument; its default stands in the help, unless that is None."""
+    if more.get("default") is not None:
+        about += (
+            f" (default: {','.join(more['default']) if isinstance(more['default'], list) else more['default']})"
         )
-    group.add_argument(
-        "--baseline",
-        choices=("zero", "average", "background"),
-        help="what scores compare with: 0, for standardised data; each channel's mean, for natural units; or "
-        "other series, of --background (default: zero)",
-    )
-    group.add_argument(
-        "--output",
-        choices=("probability", "raw"),
-        help="raw: the model's output as it is, as for probabilities (default: what the task means)",
-    )
-    group.add_argument("--steps", type=parse_steps, help="own, or steps such as 3,4, for one prediction per step")
-    group.add_argument("--seed", type=parse_whole_number, default=0, help="(default: 0)")
+    return {"help": about, "metavar": metavar, "type": parse, **more}
 
 
-# How well explanations stand up to tests.
-
-EVALUATE_USAGE = "E.safetensors [E.safetensors …] --model MODEL [options]"
-EVALUATE_EXAMPLES = (
-    "E.safetensors --model model.safetensors",
-    "timing.safetensors ig.safetensors --model model.safetensors --metrics cpd,cpp,accuracy",
-    "E.safetensors --model model.safetensors --metrics auroc,auprc --data state --json",
-)
+def flag(about: str) -> ArgumentKind:
+    return {"help": about, "action": "store_true"}
 
 
-def _add_explanations(parser: Any, most: int) -> None:
-    """Add explanations, and how many series are taken from runs."""
-    parser.add_argument(
-        "explanations", type=Path, nargs="+", metavar="E.safetensors", help="or the folder of a run"
-    )
-    group = parser.add_argument_group("runs")
-    group.add_argument(
-        "--sample",
-        type=parse_whole_number,
-        metavar="N",
-        help=f"take N of the series in a run's folder (default: {most})",
-    )
-    group.add_argument("--seed", type=parse_whole_number, metavar="N", help="which ones (default: 0)")
-    parser.set_defaults(most=most)
+WHOLE, REAL, NAMES = parse_whole_number, parse_real_number, parse_names
+TABLE: dict[str, ArgumentKind] = {  # what is no field of a noun
+    "dataset": kind("see 'tempograd list datasets'", "DATASET"),
+    "explanations": kind("by 'tempograd explain', or the folder of a run", "E.safetensors", Path, nargs="+"),
+    "folder": kind("by 'tempograd explain --out FOLDER/'", "FOLDER", Path),
+    "kind": {"help": "what to list (default: everything)", "nargs": "?", "choices": KINDS},
+    "--model": kind("a file, or module:callable", "MODEL"),
+    "--weights": kind(".safetensors or .pt, for module:callable", "FILE", Path),
+    "--trust": flag("open a .pt2 or TorchScript file (can run code)"),
+    "--device": kind("for instance cpu or cuda:0 (default: a GPU if there is one)"),
+    "--epochs": kind("at most this many passes over the series", "N", WHOLE),
+    "--data": kind("a data set, or a file of series", "DATA"),
+    "--limit": kind("the first N series only", "N", WHOLE),
+    "--lengths": {
+        "help": "pad series of unequal length with 0, masked (default: each is shown at its own length)",
+        "choices": ("padded",),
+    },
+    "--split": {"help": "of a data set", "default": "test", "choices": ("train", "validation", "test")},
+    "--fold": kind("0 to 4: validate on this fifth of the training series", "N", WHOLE),
+    "--root": kind("folder with the data sets' files (default: $TEMPOGRAD_DATA)", None, Path),
+    "--variant": kind("which version of a data set, for those that have several"),
+    "--raw": kind("the same series in units that people know, which they are shown", "FILE"),
+    "--sample": kind("take N of the series in a run's folder", "N", WHOLE),
+    "--seed": kind("of all random draws", "N", WHOLE, default=0),
+    "--series": kind("its name or number (default: the most telling one)", "NAME"),
+    "--target": kind("which one, of explanations with several targets (--targets)", None, parse_one_target),
+    "--method": kind("see 'tempograd list explainers' (default: timing)", "NAME"),
+    "--methods": kind("see 'tempograd list explainers', or files of settings", "A,B,…", NAMES, required=True),
+    "--n-samples": kind("samples per series: more are more exact", "N", WHOLE),
+    "--n-steps": kind("points on a path, of methods with a rule", "N", WHOLE),
+    "--tolerance": kind("stop a series at this error, as 0.1 for 10 %%", "SHARE", REAL),
+    "--set": {
+        **kind("another setting, as segments=5 or areas=0.1,0.2; may be repeated", "NAME=VALUE", parse_setting),
+        **{"action": "append", "default": [], "dest": "settings"},
+    },
+    "--settings": kind("method and settings, by 'tempograd tune'", "FILE", Path, dest="settings_file"),
+    "--metric": kind("see 'tempograd list metrics'", "NAME", default="cpd"),
+    "--metrics": kind("see 'tempograd list metrics'", "A,B,…", NAMES, default=["cpd", "cpp"]),
+    "--k": kind("cells to remove: a count, or a share", "K", parse_amount, default=0.1),
+    "--of": {"help": "whose changes cpd and cpp sum (default: all of classes)", "choices": ("score", "output")},
+    "--baseline": {
+        "help": "what replaces removed cells (default: what each explanation compares with)",
+        "choices": ("zero", "average", "background"),
+    },
+    "--background": kind("other series, whose values replace them in turn", "DATA"),
+    "--budget": kind("at most N times the passes of explaining once, scoring included", "N", REAL, default=30.0),
+    "--out": kind("what to write", "FILE", Path),
+    "--force": flag("overwrite files that tempograd did not write"),
+    "--json": flag("print JSON, for programs"),
+    "--title": kind("the heading of the page"),
+    "--shown": kind("which channels (default: the strongest)", "A,B,…", NAMES),
+}
+MODEL = "--model --weights --trust --device"
+DATA = "--data --split --root --variant source"
+KEPT = "run.cells run.engine run.workers run.fragment run.max_faults"
+METHOD = "--method --n-samples --n-steps --tolerance --set"
+ASKED = {
+    "the model": f"{MODEL} predictor",
+    "the series": "--data --limit --lengths --split --root --variant source",
+    "the question": "question",
+}
 
 
-def _add_one_target(parser: Any) -> None:
-    parser.add_argument(
-        "--target", type=parse_one_target, help="which one, of explanations with several targets (--targets)"
-    )
+class Command(NamedTuple):
+    """A command: its groups of arguments, where its work is done, and what its help shows."""
+
+    run: str
+    examples: tuple[str, ...]
+    groups: Mapping[str, str]  # names of arguments, nouns, and fields of nouns
+    changes: Mapping[str, ArgumentKind] = MappingProxyType({})  # of what the table tells
+    notes: str = SEE
+    defaults: Mapping[str, Any] = MappingProxyType({})
+    without: tuple[str, ...] = ()  # fields
 
 
-def add_evaluate(commands: Commands, about: str) -> None:
-    parser = add_command(commands, "evaluate", about, EVALUATE_EXAMPLES, usage=EVALUATE_USAGE)
-    _add_explanations(parser, 10_000)
-    parser.add_argument("--data", metavar="DATA", help="where series and truth are, if not in E")
-    _add_one_target(parser)
-    add_json(parser, "print JSON, for programs: one score per series too")
-    group = parser.add_argument_group("metrics")
-    group.add_argument(
-        "--metrics",
-        type=parse_names,
-        default=["cpd", "cpp"],
-        help="see 'tempograd list metrics' (default: cpd,cpp)",
-    )
-    group.add_argument(
-        "--k", type=parse_amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)"
-    )
-    group.add_argument(
-        "--of",
-        choices=("score", "output"),
-        help="whose changes cpd and cpp sum: the explained score's, or all outputs' (default: all of classes)",
-    )
-    group.add_argument(
-        "--baseline",
-        choices=("zero", "average", "background"),
-        help="what replaces them (default: what each explanation compares with)",
-    )
-    group.add_argument("--background", metavar="DATA", help="other series, whose values replace them in turn")
-    add_model(parser)
-    add_files(parser)
-    measured = {"metrics", "k", "of", "baseline", "background"}
-    show_only(
-        parser, {"explanations", "sample", "data", "target", "json", *measured, *MODELS, "id", "time"}, NOTES, MORE
-    )
-    parser.set_defaults(run="tempograd.cli.commands:run_evaluate")
+NEEDED = {"required": True}
+ONE = {"explanations": {"nargs": 1}}
+PAGE = {"the model": MODEL, "the series": DATA, "the question": "--target"}
+COMMANDS = {
+    "demo": Command(
+        "demo:run_demo",
+        ("--out demo", "--methods all", "--series 20 --methods timing,integrated_gradients,occlusion --seed 1"),
+        {"": "--epochs --device --series --methods --seed --out --force"},
+        {
+            "--out": kind("folder for the results", "DIR", Path, default=Path("demo")),
+            "--series": kind("test series to explain, up to 200", "N", WHOLE, default=50),
+            "--methods": kind(
+                "TIMING is always there; or all, in minutes (default: seven)", "A,B,…", NAMES, required=False
+            ),
+            "--epochs": kind("train at most this long", "N", WHOLE, default=8),
+        },
+        notes="",
+    ),
+    "list": Command("commands:run_list", ("", "explainers", "metrics --json"), {"": "kind --json"}, notes=""),
+    "train": Command(
+        "commands:run_train",
+        (
+            "state --out model.safetensors",
+            "state --model gru --fold 0 --seed 1 --out fold0.safetensors",
+            "switch_feature --model cnn --epochs 5 --json",
+        ),
+        {
+            "": "dataset",
+            "the model": "--model --epochs --seed --device",
+            "the series": "--fold --root --variant",
+            "the output": "--out --force --json",
+        },
+        {
+            "--model": kind("see 'tempograd list models'", "NAME", default="gru"),
+            "--out": kind("the model", "FILE", Path, default=Path("model.safetensors")),
+        },
+        notes="",
+    ),
+    "explain": Command(
+        "explaining:run_explain",
+        (
+            "--model model.safetensors --data state --limit 50 --out E.safetensors",
+            "--model my_net:Net --weights weights.pt --data patients.csv --id patient --time hour",
+            "--model my.pt2 --trust --data 'lake/*.parquet' --keep day,site --workers 4 --out explained/",
+        ),
+        {
+            **ASKED,
+            "the series": f"{ASKED['the series']} --raw",
+            "the method": f"{METHOD} --settings effort",
+            "the output": f"--out --force --json {KEPT}",
+        },
+        {
+            "--model": NEEDED,
+            "--data": {**kind("a data set, or a file, folder or pattern of series", "DATA"), **NEEDED},
+            "--out": kind("or FOLDER/ for any number of series", "FILE", default="explanation.safetensors"),
+        },
+        FORMS,
+    ),
+    "runs": Command("explaining:run_runs", ("explained/", "explained/ --json"), {"": "folder --json"}, notes=""),
+    "evaluate": Command(
+        "commands:run_evaluate",
+        (
+            "E.safetensors --model model.safetensors",
+            "timing.safetensors ig.safetensors --model model.safetensors --metrics cpd,cpp,accuracy",
+            "E.safetensors --model model.safetensors --metrics auroc,auprc --data state --json",
+        ),
+        {
+            "": "explanations",
+            **PAGE,
+            "the series": f"{DATA} --sample --seed",
+            "the metrics": "--metrics --k --of --baseline --background",
+            "the output": "--json",
+        },
+        {"--model": NEEDED, "--seed": {"default": None}},
+        defaults={"most": 10_000},
+    ),
+    "tune": Command(
+        "explaining:run_tune",
+        (
+            "--model model.safetensors --data state --limit 150 --out settings.json",
+            "--model my_net:Net --weights w.pt --data patients.csv --method lime --metric cpp --budget 20",
+        ),
+        {
+            **ASKED,
+            "the method": f"{METHOD} --metric --k --of --budget effort",
+            "the output": "--out --force --json",
+        },
+        {
+            "--model": NEEDED,
+            "--data": NEEDED,
+            "--split": {"default": "validation"},
+            "--out": kind("the settings", "FILE", Path, default=Path("settings.json")),
+        },
+        without=("targets",),
+    ),
+    "rank": Command(
+        "explaining:run_rank",
+        (
+            "--model model.safetensors --data state --limit 100 --methods timing,integrated_gradients,occlusion",
+            "--model my.pt2 --trust --data test.npz --methods timing,lime --baseline average --json",
+        ),
+        {**ASKED, "the methods": "--methods --metric --k --of effort", "the output": "--json"},
+        {"--model": NEEDED, "--data": NEEDED},
+        without=("targets",),
+    ),
+    "report": Command(
+        "commands:run_report",
+        (
+            "E.safetensors --model model.safetensors --data state",
+            "timing.safetensors ig.safetensors --model my_net:Net --weights w.pt --data patients.csv --id patient",
+            "E.safetensors --data scaled.npz --raw measured.npz --units mmol/L,bpm --out report.html",
+        ),
+        {
+            "": "explanations",
+            **PAGE,
+            "the series": f"{DATA} --raw series.units --sample --seed --series",
+            "the output": "--out --force --title",
+        },
+        {
+            "--seed": {"default": None},
+            "--series": kind("positions of the series to show", "I", WHOLE, nargs="+"),
+            "--out": kind("the page", "FILE", Path, default=Path("report.html")),
+        },
+        defaults={"most": 200},
+    ),
+    "top": Command(
+        "looking:run_top",
+        (
+            "E.safetensors",
+            "E.safetensors --series 17 --k 5",
+            "E.safetensors --model model.safetensors --data state --json",
+        ),
+        {"": "explanations", **PAGE, "the series": f"{DATA} --series", "the output": "--k --json"},
+        {"--k": kind("so many values", "N", WHOLE, default=10), **ONE},
+        defaults={"most": 200, "sample": None, "seed": None},
+    ),
+    "plot": Command(
+        "looking:run_plot",
+        (
+            "E.safetensors",
+            "E.safetensors --series 17 --shown pulse,sodium --out patient17.png",
+            "E.safetensors --model model.safetensors --data state --out series.svg",
+        ),
+        {"": "explanations", **PAGE, "the series": f"{DATA} --series", "the output": "--out --force --shown"},
+        {"--out": kind(".png, .svg or .pdf (default: a picture of text, printed)", "PICTURE", Path), **ONE},
+        defaults={"most": 200, "sample": None, "seed": None},
+    ),
+}
 
 
-# Settings and methods that suit a model.
-
-TUNE_USAGE = "--model MODEL --data DATA [--method NAME] [--metric NAME] [--budget N] [options]"
-TUNE_EXAMPLES = (
-    "--model model.safetensors --data state --limit 150 --out settings.json",
-    "--model my_net:Net --weights weights.pt --data patients.csv --method lime --metric cpp --budget 20",
-)
-RANK_USAGE = "--model MODEL --data DATA --methods A,B,… [--metric NAME] [options]"
-RANK_EXAMPLES = (
-    "--model model.safetensors --data state --limit 100 --methods timing,integrated_gradients,occlusion",
-    "--model my.pt2 --trust --data test.npz --methods timing,lime --baseline average --json",
-)
-TRIED = {"data", "limit", "out", "json", "method", "settings", "methods", "metric", "k", "budget"}
-
-
-def add_tune(commands: Commands, about: str) -> None:
-    parser = add_command(commands, "tune", about, TUNE_EXAMPLES, usage=TUNE_USAGE)
-    _add_tried(parser, "to tune on; of a data set, its validation series")
-    add_out(parser, "settings.json")
-    add_json(parser)
-    group = parser.add_argument_group("tuning")
-    _add_method(group)
-    _add_metric(group, "tuned for")
-    group.add_argument(
-        "--budget",
-        type=parse_real_number,
-        default=30.0,
-        metavar="N",
-        help="at most N times the passes that explaining the series once takes, scoring included (default: 30)",
-    )
-    _add_rest(parser)
-    parser.set_defaults(run="tempograd.cli.choosing:run_tune", split="validation")
-
-
-def add_rank(commands: Commands, about: str) -> None:
-    parser = add_command(commands, "rank", about, RANK_EXAMPLES, usage=RANK_USAGE)
-    _add_tried(parser, "to compare on; of a data set, its test series")
-    add_json(parser)
-    group = parser.add_argument_group("ranking")
-    group.add_argument(
-        "--methods",
-        type=parse_names,
-        required=True,
-        metavar="A,B,…",
-        help="see 'tempograd list explainers', or files of settings; random scores run along",
-    )
-    _add_metric(group, "compared by")
-    _add_rest(parser)
-    parser.set_defaults(run="tempograd.cli.choosing:run_rank", settings=[], method=None)
-
-
-def _add_tried(parser: Any, what: str) -> None:
-    parser.add_argument("--data", required=True, metavar="DATA", help=f"a data set, or a file of series, {what}")
-    parser.add_argument("--limit", type=parse_whole_number, metavar="N", help="the first N series only")
-
-
-def _add_metric(group: Any, use: str) -> None:
-    group.add_argument(
-        "--metric",
-        default="cpd",
-        metavar="NAME",
-        help=f"what explanations are {use}, see 'tempograd list metrics' (default: cpd)",
-    )
-    group.add_argument(
-        "--k", type=parse_amount, default=0.1, help="cells to remove: a count, or a share (default: 0.1)"
-    )
-    group.add_argument("--of", choices=("score", "output"), help="whose changes cpd and cpp sum")
-
-
-def _add_rest(parser: argparse.ArgumentParser) -> None:
-    """Add what else ``explain`` takes."""
-    _add_convention(add_model(parser))
-    _add_question(parser.add_argument_group("what is explained"))
-    add_files(parser)
-    show_only(parser, {*TRIED, *MODELS, "target", "baseline", "id", "time", "label"}, NOTES, MORE)
-
-
-# Explanations as one HTML file.
-
-REPORT_USAGE = "E.safetensors [E.safetensors …] [--model MODEL] [--data DATA] [options]"
-REPORT_EXAMPLES = (
-    "E.safetensors --model model.safetensors --data state",
-    "timing.safetensors ig.safetensors --model my_net:Net --weights weights.pt --data patients.csv --id patient",
-    "E.safetensors --data scaled.npz --raw measured.npz --units mmol/L,bpm --out report.html",
-)
-
-
-def add_report(commands: Commands, about: str) -> None:
-    parser = add_command(commands, "report", about, REPORT_EXAMPLES, usage=REPORT_USAGE)
-    _add_explanations(parser, 200)
-    parser.add_argument("--data", metavar="DATA", help="adds labels and the truth")
-    _add_one_target(parser)
-    add_out(parser, "report.html")
-    group = parser.add_argument_group("page")
-    group.add_argument(
-        "--series", type=parse_whole_number, nargs="+", metavar="I", help="positions of the series to show"
-    )
-    _add_shown(group)
-    group.add_argument("--title", help="the heading of the page")
-    add_model(parser, needed=False)
-    add_files(parser)
-    page = {"series", "raw", "units", "title"}
-    show_only(parser, {"explanations", "sample", "data", "target", "out", *page, *MODELS, *TABLES}, NOTES, MORE)
-    parser.set_defaults(run="tempograd.cli.commands:run_report")
-
-
-# One series.
-
-TOP_USAGE = "E.safetensors [--series NAME] [--k N] [options]"
-TOP_EXAMPLES = (
-    "E.safetensors",
-    "E.safetensors --series 17 --k 5",
-    "E.safetensors --model model.safetensors --data state --json",
-)
-PLOT_USAGE = "E.safetensors [--series NAME] [--out PICTURE] [options]"
-PLOT_EXAMPLES = (
-    "E.safetensors",
-    "E.safetensors --series 17 --shown pulse,sodium --out patient17.png",
-    "E.safetensors --model model.safetensors --data state --out series.svg",
-)
-
-
-def add_top(commands: Commands, about: str) -> None:
-    parser = add_command(commands, "top", about, TOP_EXAMPLES, usage=TOP_USAGE)
-    _add_one_series(parser)
-    parser.add_argument(
-        "--k", type=parse_whole_number, default=10, metavar="N", help="so many values (default: 10)"
-    )
-    add_json(parser)
-    _add_known(parser, {"k", "json"})
-    parser.set_defaults(run="tempograd.cli.looking:run_top")
-
-
-def add_plot(commands: Commands, about: str) -> None:
-    parser = add_command(commands, "plot", about, PLOT_EXAMPLES, usage=PLOT_USAGE)
-    _add_one_series(parser)
-    parser.add_argument(
-        "--out", type=Path, metavar="PICTURE", help=".png, .svg or .pdf (default: a picture of text, printed)"
-    )
-    add_force(parser)
-    parser.add_argument(
-        "--shown", type=parse_names, metavar="A,B,…", help="which channels (default: the strongest)"
-    )
-    _add_known(parser, {"out", "force", "shown"})
-    parser.set_defaults(run="tempograd.cli.looking:run_plot")
-
-
-def _add_one_series(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "explanation", type=Path, metavar="E.safetensors", help="by 'tempograd explain', or the folder of a run"
-    )
-    parser.add_argument(
-        "--series", metavar="NAME", help="its name or number, as reports show it (default: the most telling one)"
-    )
-    _add_one_target(parser)
-
-
-def _add_known(parser: argparse.ArgumentParser, shown: set[str]) -> None:
-    """Add model and labels, which tell what was predicted and what is true."""
-    add_model(parser, needed=False)
-    parser.add_argument("--data", metavar="DATA", help="adds the label")
-    add_files(parser)
-    show_only(parser, {"explanation", "series", "target", "data", *shown, *MODELS}, NOTES, MORE)
+def add(commands: Commands, name: str, about: str) -> None:
+    """Add a command with its arguments."""
+    row = COMMANDS[name]
+    parser: argparse.ArgumentParser = add_command(commands, name, about, row.examples, row.notes)
+    for title, words in row.groups.items():
+        group: Any = parser.add_argument_group(title) if title else parser
+        for word in words.split():
+            if word in TABLE:
+                known = {**TABLE[word], **row.changes.get(word, {})}
+                group.add_argument(word, **{key: part for key, part in known.items() if part is not None})
+            else:
+                noun, _, field = word.partition(".")
+                add_fields(group, noun, *filter(None, [field]), without=row.without)
+    needed = [
+        " ".join([*action.option_strings, str(action.metavar)]) for action in parser._actions if action.required
+    ]
+    if needed:
+        parser.usage = f"{parser.prog} {' '.join(needed)} [options]"
+    parser.set_defaults(run=f"tempograd.cli.{row.run}", **row.defaults)

@@ -8,7 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from os import PathLike, fspath
 from reprlib import Repr
@@ -25,7 +25,7 @@ Dialect = Literal["python", "shell"]
 MARKED = re.compile(r"\{arg:(\w+)\.(\w+)(?:=([^}]*))?\}")  # an argument, until it is known who reads it
 NOUNS = {"series": "tg.Series(x, {})", "predictor": "tg.Predictor(model, {})"}
 SETTINGS = ("n_samples", "n_steps", "tolerance")  # of methods, that have options of their own
-OPTIONS = {"predictor.layout": "--model-layout", "question.batch_size": "--batch"}
+OPTIONS = {"predictor.layout": "--model-layout", "run.batch": "--batch-size"}
 OPTION_VALUES = {"tg.targets.mean()": "mean", "None": "none"}
 # Arguments whose two spellings have nothing in common: Python's, the command line's.
 SPELLINGS = {
@@ -43,6 +43,9 @@ SPELLINGS = {
     "series.truth": ("truth=", "--data with an array truth"),
     "series.truth=…": ("tg.Series(x, truth=…)", "--data with an array truth"),
     "series.x": ("x=", "--data"),
+    "source.call=…": ("tg.read_series(…", "--data …"),
+    "source.and": (", ", " "),
+    "source.end": (")", ""),
     "tune.grid": (", or pass grid= with settings of your own", ""),
     "series.lengths=padded": ("series.padded()", "--lengths padded"),
     "series.mask=nan": ("tg.Series(x, mask='nan')", "--missing mask"),
@@ -51,20 +54,17 @@ LITERAL = re.compile(r"-?[\d.]+(e-?\d+)?|None|True|False|[\[({\"'].*|.*[(….].*
 
 # What is said of each code: what is the matter, and what to do.
 SAYS = {
+    "warning": "{text}",
     # assumptions
     "task.classes": "The model's {columns} outputs were read as scores of classes: pass "
     "{arg:predictor.task=classification} if they are, {arg:predictor.task=multilabel} for one logit per label, or "
     "{arg:predictor.task=forecast} or {arg:predictor.task=regression} for numbers as they are.",
-    "target.predicted": "The predicted class of each series was explained: pass {arg:question.target} for "
-    "another.",
-    "target.label": "The most probable label of each series was explained: pass {arg:question.target} for "
-    "another.",
+    "target.predicted": "The predicted class of each series was explained: pass {arg:question.target} to choose.",
+    "target.label": "The most probable label of each series was explained: pass {arg:question.target} to choose.",
     "target.one": "The probability of class 1 was explained: pass {arg:question.target=0} for its complement.",
-    "target.mean": "No target was given, so the mean of the forecast's {outputs} outputs, of shape {shape} for a "
-    "series, was explained: pass {arg:question.target={example}} for one of them, or "
-    "{arg:question.target=tg.targets.mean()} to confirm the mean.",
-    "baseline.zero": "Values were compared with 0: pass {arg:question.baseline=average} for each channel's mean, "
-    "or a baseline of your own.",
+    "target.score": "No target was given, so {score} was explained ({outputs} outputs with shape {shape}): "
+    "pass {arg:question.target={example}} for one of them, or {arg:question.target=tg.targets.{name}()} for all.",
+    "baseline.zero": "Values were compared with 0: pass {arg:question.baseline=average} or one of your own.",
     "series.lengths": "The series have {count} different lengths, {least} to {most} steps: the model was called "
     "with each length by itself, and steps after the end of a series were masked. If it was trained on padded "
     "series, pass {arg:series.lengths=padded}.",
@@ -78,12 +78,15 @@ SAYS = {
     "model.alone": "The model's answer to a series depends on the other series of its batch or on its place "
     "among them, so each was run by itself, which takes longer: look for statistics over the batch or a "
     "positional encoding along it. With {arg:question.batch_size} batches are run all the same.",
+    "model.fresh": "{name} seems untrained (created without weights): pass {arg:load.weights=FILE} if it is not.",
+    "model.accuracy": "The model is right on {right} of the labels, guessing on {chance}: was it trained on "
+    "scaled values? Check {arg:load.weights}, and the order of {arg:predictor.classes} and {arg:series.channels}.",
     "gradient.wrong": "{problem}.",
+    "baseline.far": "0 is far from every value of {count} of {of} channels (channel {channel}: {low:.3g} to "
+    "{high:.3g}), and scores compare with 0: for data in natural units pass {arg:question.baseline=average}.",
     # what makes no difference, or too little
-    "draws.unused": "{arg:question.draws={draws}} makes no difference: the model's outputs for the same series do "
-    "not vary.",
-    "target.unused": "{method} explains the whole output of the model: {arg:question.target} makes no difference "
-    "to its scores.",
+    "draws.unused": "{arg:question.draws={draws}} makes no difference: the model draws no random numbers.",
+    "target.unused": "{method} explains the model's whole output: {arg:question.target} makes no difference.",
     "cells.rare": "With {setting} {cell} is active in only {active} of {samples} samples on average: expect large "
     "errors there; use {arg:method.n_samples={enough}} or {instead}.",
     "pool.missing": "{caveat}, so its scores are those of integrated_gradients: pass {arg:question.background} "
@@ -167,7 +170,7 @@ class Finding:
     data : mapping
         The numbers and names in it.
     text : str
-        The sentence, its arguments marked; by default that of the row of :data:`SAYS`.
+        The sentence of a refusal, its arguments marked, or of a code that has no row in :data:`SAYS`.
     """
 
     code: str
@@ -178,22 +181,25 @@ class Finding:
     def __init__(
         self, code: str, severity: Severity, data: Mapping[str, Any] = MappingProxyType({}), text: str = ""
     ) -> None:
-        if not text and severity != "refusal":  # which is written where it is raised
-            text = SAYS[code].format(arg=arg, **data)
-        vars(self).update(code=code, severity=severity, data=dict(data), text=text)
+        self.code, self.severity, self.data, self.text = code, severity, dict(data), text
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Finding) and vars(self) == vars(other)
+        return isinstance(other, Finding) and (self.code, self.data) == (other.code, other.data)
 
     def __hash__(self) -> int:
-        return hash(self.text)
+        return hash(self.code)
 
     def __repr__(self) -> str:
-        return f"Finding({', '.join(map(repr, vars(self).values()))})"
+        return f"Finding({self.code!r}, {self.severity!r}, {self.data!r}, {self.text!r})"
+
+    @property
+    def marked(self) -> str:
+        """The sentence, its arguments marked."""
+        return self.text or SAYS.get(self.code, "").format(arg=arg, **self.data)
 
     def say(self, dialect: Dialect = "python") -> str:
         """Return the sentence in the words of a reader."""
-        return said(self.text, dialect)
+        return said(self.marked, dialect)
 
     def __str__(self) -> str:
         return self.say()
@@ -276,12 +282,7 @@ class UnknownNameError(TempogradError, KeyError):
     default_code = "name"
 
     def __init__(
-        self,
-        kind: str,
-        name: object,
-        known: Iterable[str],
-        longest: int = LONGEST,
-        short: Mapping[str, str] = MappingProxyType({}),
+        self, kind: str, name: object, known: Iterable[str], short: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         known = sorted(known)
         plain = name[:LONGEST].lower().replace("-", "_").replace(" ", "_") if isinstance(name, str) else ""
@@ -289,7 +290,7 @@ class UnknownNameError(TempogradError, KeyError):
         meant = short[plain] if short.get(plain) in known else lowered.get(closest(plain, list(lowered)) or "")
         hint = "" if meant is None else f" Did you mean {quote(meant)}?"
         start = f"No {kind} is called {quote(name) if isinstance(name, str) else brief(name)}.{hint}"
-        names = f"Known names: {listed(known, longest - len(start) - 30)}." if known else "There is none."
+        names = f"Known names: {listed(known, LONGEST - len(start) - 30)}." if known else "There is none."
         super().__init__(f"{start} {names}")
 
     def __str__(self) -> str:  # KeyError would print the repr of the message
@@ -306,7 +307,9 @@ class TempogradWarning(UserWarning):
     """
 
     def __init__(self, finding: Finding | str = "") -> None:
-        self.finding = finding if isinstance(finding, Finding) else Finding("warning", "warning", text=finding)
+        if isinstance(finding, str):
+            finding = Finding("warning", "warning", {"text": one_line(finding, None)})
+        self.finding = finding
         super().__init__(self.finding.say())
 
 
@@ -320,9 +323,8 @@ class WarningCounts:
     --------
     >>> counts = WarningCounts({"12 cells are rarely free.": 3})
     >>> counts.update({"7 cells are rarely free.": 1, "The model draws.": 2})
-    >>> print(*counts.lines(), sep="\n")
-    12 cells are rarely free. (4 times)
-    The model draws. (2 times)
+    >>> counts.plain()
+    {'12 cells are rarely free.': 4, 'The model draws.': 2}
     """
 
     def __init__(self, counts: Mapping[str, int] = MappingProxyType({})) -> None:
@@ -340,14 +342,10 @@ class WarningCounts:
         """Return how often each was said, in the order in which they came first."""
         return dict(self._kinds.values())
 
-    def lines(self) -> list[str]:
-        """Return one line for each."""
-        return [text if times == 1 else f"{text} ({times:,} times)" for text, times in self.plain().items()]
-
     def say(self) -> None:
         """Warn of each once."""
-        for line in self.lines():
-            warn(line)
+        for text, times in self.plain().items():
+            warn(text if times == 1 else f"{text} ({times:,} times)")
 
 
 @contextmanager
@@ -360,7 +358,8 @@ def held(variable: ContextVar[T], value: T) -> Iterator[None]:
         variable.reset(token)
 
 
-_counting: ContextVar[WarningCounts | None] = ContextVar("tempograd_warnings", default=None)
+warning_counts: ContextVar[WarningCounts | None] = ContextVar("tempograd_warnings", default=None)
+"""Where warnings of this thread are counted, to be said later."""
 
 
 @contextmanager
@@ -378,24 +377,12 @@ def counted_warnings() -> Iterator[WarningCounts]:
     {'3 cells are rarely free.': 2}
     """
     counts = WarningCounts()
-    with held(_counting, counts):
+    with held(warning_counts, counts):
         yield counts
-
-
-def are_counted() -> bool:
-    """Tell whether warnings are counted here, and said later."""
-    return _counting.get() is not None
 
 
 collecting: ContextVar[list[Finding] | None] = ContextVar("tempograd_findings", default=None)
 """The list that what is noted in this thread goes to."""
-
-
-def note(finding: Finding) -> None:
-    """Put a finding on the list of the explanation that is being made, once."""
-    findings = collecting.get()
-    if findings is not None and finding not in findings:
-        findings.append(finding)
 
 
 def warn(message: str | Finding, **data: object) -> None:
@@ -404,26 +391,20 @@ def warn(message: str | Finding, **data: object) -> None:
     ``message`` is a finding, the code of a row of :data:`SAYS` with its ``data``, or a
     sentence.
     """
-    if isinstance(message, Finding):
-        finding = message
-    elif message in SAYS:
-        finding = Finding(message, "warning", data)
-    else:
-        finding = Finding("warning", "warning", data, one_line(message, None))
-    note(finding)
-    counts = _counting.get()
+    if isinstance(message, str) and message in SAYS:
+        message = Finding(message, "warning", data)
+    warning = TempogradWarning(message)
+    findings = collecting.get()
+    if findings is not None and warning.finding not in findings:
+        findings.append(warning.finding)
+    counts = warning_counts.get()
     if counts is not None:
-        counts.update({one_line(finding.text, None): 1})
+        counts.update({one_line(warning.finding.marked, None): 1})
         return
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("tempograd."):
         level, frame = level + 1, frame.f_back
-    warnings.warn(TempogradWarning(finding), stacklevel=level)
-
-
-def silenced() -> AbstractContextManager[object]:
-    """Let the block warn of nothing, since what there is to say was said."""
-    return warnings.catch_warnings(action="ignore", category=TempogradWarning)
+    warnings.warn(warning, stacklevel=level)
 
 
 def closest(word: str, known: Sequence[str]) -> str | None:
@@ -593,12 +574,6 @@ class Check(NamedTuple):
     example: Mapping[str, Any]
     error: type[TempogradError] = InputError
 
-    def refusal(self, facts: Mapping[str, Any]) -> TempogradError:
-        """Return the error for values that are refused; texts are shown as they are, other values briefly."""
-        shown = {name: facts[name] for name in self.fields}
-        words = {name: value if name == "method" else brief(value) for name, value in shown.items()}
-        return self.error(f"{self.says}: {self.fix}.".format(arg=arg, **words), code=self.code)
-
 
 def run_checks(checks: Iterable[Check], facts: Mapping[str, Any]) -> None:
     """Refuse the first row that does not hold of the facts.
@@ -614,4 +589,5 @@ def run_checks(checks: Iterable[Check], facts: Mapping[str, Any]) -> None:
     """
     for check in checks:
         if not check.holds(*(facts[name] for name in check.fields)):
-            raise check.refusal(facts)
+            words = {name: facts[name] if name == "method" else brief(facts[name]) for name in check.fields}
+            raise check.error(f"{check.says}: {check.fix}.".format(arg=arg, **words), code=check.code)

@@ -11,6 +11,8 @@ from torch import Tensor
 from tempograd.core.errors import InputError, brief
 
 CURVED = 0.5  # share of the difference of two slopes that counts as curvature, not as a gap
+MANY = 0.05  # share of the series beyond which what speaks against them is said of all
+TYPICAL, SEVERAL = 0.15, 5  # gap of the middle series that is none of chance, and how many series it takes
 LOOKED = 25  # points below which a path was hardly looked at: then more of them come first
 MEAN_SIZE = math.sqrt(2 / math.pi)  # mean of |z| for a standard normal z
 TINY = 1e-30
@@ -97,6 +99,14 @@ class GradientCheck:
         ahead, back = self.nearby.unbind(1)
         outside = torch.minimum(ahead.abs(), back.abs()) - CURVED * (ahead - back).abs()
         return torch.where(ahead * back > 0, outside, 0).clamp(min=0)
+
+    @property
+    def mostly_wrong(self) -> bool:
+        """Whether gradients of more than a few series are wrong, or all together show what one may by chance."""
+        known = self.found != Found.UNKNOWN
+        shares = (self.gap, self.beyond) if int(known.sum()) >= SEVERAL else ()
+        typical = any(float(share[known].median()) > TYPICAL for share in shares)
+        return typical or int((self.found >= Found.JUMPS).sum()) > MANY * len(known)
 
 
 class Estimate(NamedTuple):

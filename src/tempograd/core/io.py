@@ -15,16 +15,7 @@ import safetensors
 from safetensors import SafetensorError
 from torch import Tensor
 
-from tempograd.core.errors import (
-    DataError,
-    InputError,
-    OutputError,
-    TempogradError,
-    arg,
-    brief,
-    one_line,
-    short_path,
-)
+from tempograd.core.errors import DataError, InputError, OutputError, TempogradError, arg, one_line, short_path
 from tempograd.core.progress import uninterrupted
 
 try:
@@ -85,11 +76,12 @@ def as_path(value: Any, name: str = "path") -> Path:
     >>> as_path(5)
     Traceback (most recent call last):
     ...
-    tempograd.core.errors.InputError: path must be the name of a file, as a text or a pathlib.Path, got 5.
+    tempograd.core.errors.InputError: path must be the name of a file, as a text or a pathlib.Path, got type int.
     """
     if isinstance(value, (str, PathLike)) and isinstance(text := fspath(value), str):
         return Path(text)
-    raise InputError(f"{name} must be the name of a file, as a text or a pathlib.Path, got {brief(value)}.")
+    kind = type(value).__name__
+    raise InputError(f"{name} must be the name of a file, as a text or a pathlib.Path, got type {kind}.")
 
 
 def write_atomically(
@@ -228,7 +220,7 @@ def read_tensors(path: str | Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     except FileNotFoundError:
         raise DataError(f"{short_path(path)} does not exist.") from None
     except (safetensors.SafetensorError, OSError, ValueError) as error:
-        raise DataError(f"{short_path(path)} is not a readable safetensors file: {brief(error)}.") from error
+        raise DataError(f"{short_path(path)} is not a readable safetensors file: {reason(error)}.") from error
 
 
 @contextmanager

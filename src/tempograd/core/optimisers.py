@@ -6,17 +6,10 @@ from typing import Any
 import torch
 
 
-class Adam(torch.optim.Adam):
-    """``torch.optim.Adam``, step for step, without what torch wraps around its methods for its compiler."""
-
-    step: Any = torch.no_grad()(unwrap(torch.optim.Adam.step))
-    zero_grad: Any = unwrap(torch.optim.Adam.zero_grad)
-    add_param_group: Any = unwrap(torch.optim.Adam.add_param_group)
+def _uncompiled(kind: type[torch.optim.Optimizer]) -> Any:
+    """Return an optimiser of torch, step for step, without what is wrapped around its methods for the compiler."""
+    methods = {name: unwrap(getattr(kind, name)) for name in ("step", "zero_grad", "add_param_group")}
+    return type(kind.__name__, (kind,), methods | {"step": torch.no_grad()(methods["step"])})
 
 
-class AdamW(torch.optim.AdamW):
-    """The same of ``torch.optim.AdamW``."""
-
-    step: Any = torch.no_grad()(unwrap(torch.optim.AdamW.step))
-    zero_grad: Any = unwrap(torch.optim.AdamW.zero_grad)
-    add_param_group: Any = unwrap(torch.optim.AdamW.add_param_group)
+Adam, AdamW = _uncompiled(torch.optim.Adam), _uncompiled(torch.optim.AdamW)

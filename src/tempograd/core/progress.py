@@ -5,11 +5,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import FrameType
-from typing import NoReturn, Protocol, TextIO
+from typing import Any, NoReturn, Protocol, TextIO
 
 from tempograd.core.errors import held
 
@@ -19,7 +19,7 @@ PERIOD = 0.1
 
 _whole: ContextVar["_Part | None"] = ContextVar("whole", default=None)
 _drawn: ContextVar["_Line | None"] = ContextVar("drawn", default=None)
-_before: ContextVar[Callable[[], None] | None] = ContextVar("before", default=None)
+LISTENERS: tuple[ContextVar[Any], ...] = (_whole,)  # who wants progress that no terminal shows
 
 
 class Advance(Protocol):
@@ -40,7 +40,7 @@ def progress_bar(total: float | None, label: str, stream: TextIO | None = None) 
         yield whole.stretch(total)
         return
     stream = sys.stderr if stream is None else stream
-    if not stream.isatty() and _before.get() is None:
+    if not stream.isatty():
         yield _nothing
         return
     line = _Line(total, label, stream)
@@ -76,11 +76,6 @@ def say(text: str) -> None:
         line.draw(shown)
 
 
-def before_drawing(call: Callable[[], None]) -> AbstractContextManager[None]:
-    """Call a function when work inside the block turns out to take long, before a line shows how far it is."""
-    return held(_before, call)
-
-
 def muted() -> AbstractContextManager[None]:
     """Show no progress of what runs inside the block, which is part of work that shows its own."""
     return part(_nothing, 0)
@@ -96,7 +91,6 @@ class _Line:
         self.done, self.note, self.text = 0.0, "", ""
         self.start = time.monotonic()
         self.next = self.start + DELAY
-        self.visible = stream.isatty()
 
     def advance(self, amount: float = 1, note: str = "") -> None:
         self.done += amount
@@ -105,11 +99,7 @@ class _Line:
         if now < self.next:
             return
         self.next = now + PERIOD
-        before = _before.get()
-        if before is not None and not self.text:  # nor in the midst of the line
-            before()
-        if self.visible:
-            self.draw(render(self.label, self.done, self.total, now - self.start, self.note))
+        self.draw(render(self.label, self.done, self.total, now - self.start, self.note))
 
     def draw(self, text: str) -> None:
         """Put a text in the place of the line; an empty one takes it away."""

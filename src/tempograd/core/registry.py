@@ -5,16 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tempograd.core.errors import (
-    InputError,
-    TempogradError,
-    UnknownNameError,
-    brief,
-    listed,
-    one_line,
-    quote,
-    warn,
-)
+from tempograd.core.errors import InputError, TempogradError, UnknownNameError, listed, one_line, quote, warn
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -71,7 +62,7 @@ class Registry(Mapping[str, T]):
                 if other is not None:
                     raise ValueError(f"Two {self.kind}s called {name!r}: {other} and {entry}.")
             if self._accepts is not None and not self._accepts(entry):
-                given = getattr(entry, "__name__", brief(entry))
+                given = getattr(entry, "__name__", quote(entry))
                 raise InputError(f"{given} cannot be the {self.kind} {quote(name)}: it is not {self._wanted}.")
             self._entries[name] = entry
             self.short |= dict.fromkeys(short, name)

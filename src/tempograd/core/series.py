@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from datetime import date
 from functools import reduce
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self, TypeGuard, get_args
 
 import numpy as np
@@ -23,7 +22,7 @@ CONSTANTS = (str, bytes, bool, int, float, complex, type(None), torch.dtype, tor
 CELLS = ("mask", "truth", "raw")  # fields shaped like x
 NAMES = ("channels", "units", "times")
 NAN = "nan"
-MIDNIGHT = "00:00:00"
+MIDNIGHT = "00:00:00.000000000"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,7 +120,8 @@ class Series:
                 checked[name] = _observed(self.x, cells)
             elif cells is not None:
                 checked[name] = _cells(cells, self.x, name, layout)
-        checked["ids"] = series_ids(self.ids, len(self))
+        count = len(self)
+        checked["ids"] = torch.arange(count) if self.ids is None else validation.check_ids(self.ids, count)
         if self.y is not None:
             checked["y"], checked["classes"] = _labels(self.y, self.classes, self.shape)
         if self.classes is not None:
@@ -129,7 +129,7 @@ class Series:
         if not isinstance(self.x, (dict, tuple)) and any(getattr(self, name) is not None for name in NAMES):
             self._check_names()  # those of several inputs are checked where inputs are laid out
         if self.fixed is not None:
-            checked["fixed"] = _companions(self.fixed, len(self))
+            checked["fixed"] = _companions(self.fixed, count)
 
     def _check_names(self) -> None:
         """Bring what people call channels and steps into form."""
@@ -162,7 +162,7 @@ class Series:
     @property
     def keys(self) -> Tensor:
         """The numbers that random draws depend on, (batch,): the ids, or hashes of texts."""
-        return self.ids if isinstance(self.ids, Tensor) else torch.tensor([text_key(text) for text in self.ids])
+        return self.ids if isinstance(self.ids, Tensor) else torch.tensor([*map(validation.text_key, self.ids)])
 
     def __repr__(self) -> str:
         count, steps, channels = self.shape
@@ -181,8 +181,8 @@ class Series:
         return f"Series({', '.join(parts)})"
 
     def take(self, rows: "Tensor | NDArray[Any] | Sequence[int] | slice") -> Self:
-        """Return the series at ``rows`` (positions, a slice or a bool mask), which keep their ids."""
-        index = torch.arange(len(self))[rows].reshape(-1)
+        """Return the series at ``rows`` (distinct positions, a slice or a bool mask), which keep their ids."""
+        index = validation.check_distinct(torch.arange(len(self))[rows].reshape(-1))
         parts = {name: rows_at(getattr(self, name), index) for name in ("x", "y", "ids", *CELLS)}
         parts["fixed"] = companions_at(self.fixed, index)
         if is_nested(self.times):
@@ -197,6 +197,33 @@ class Series:
         taken = object.__new__(type(self))  # what was checked stays right
         vars(taken).update(vars(self) | parts)
         return taken
+
+    def scaled(self, z: Any) -> Self:
+        """Return the series as a model was trained on them, ``z``; all else stays, and ``raw`` is what they were.
+
+        Parameters
+        ----------
+        z : array like ``x``, or function
+            The scaled values, or what makes them of ``x`` (of each series, where they are of unequal length).
+
+        Examples
+        --------
+        >>> series = Series(torch.tensor([[[36.0], [38.0]]]), ids=["ward 3"], units=["°C"])
+        >>> scaled = series.scaled(lambda x: (x - 37) / 0.5)
+        >>> scaled.x.flatten().tolist(), scaled.raw.flatten().tolist(), scaled.ids, scaled.units
+        ([-2.0, 2.0], [36.0, 38.0], ('ward 3',), ('°C',))
+        """
+        z = _each(self.x, z) if callable(z) and not isinstance(z, Tensor) else _arrays(z, "z", "BTD")
+        if type(z) is not type(self.x) or [part.shape for part in _parts(z)] != [
+            part.shape for part in _parts(self.x)
+        ]:
+            raise InputError(f"z must have the shape of x, got {brief(z)}.")
+        raw = self.x if self.raw is None else self.raw
+        if self.raw is None and self.mask is not None:
+            hidden = [(part, seen) for part, seen in zip(_parts(raw), _parts(self.mask), strict=True)]
+            shown = iter([part if seen is None else part.masked_fill(~seen, torch.nan) for part, seen in hidden])
+            raw = _each(raw, lambda _: next(shown))
+        return replace(self, x=z, raw=raw)
 
     @property
     def filled(self) -> Any:
@@ -222,25 +249,6 @@ class Series:
         return replace(self, **padded)
 
 
-def text_key(text: str) -> int:
-    """Return the number, of 63 bits, that draws of a series with this id depend on."""
-    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little") >> 1
-
-
-def series_ids(ids: Any, count: int) -> Tensor | tuple[str, ...]:
-    """Return distinct whole numbers as a tensor, distinct texts as a tuple; 0 … count-1 by default."""
-    if ids is None:
-        return torch.arange(count)
-    texts = ids if isinstance(ids, (list, tuple)) else ids.tolist() if isinstance(ids, np.ndarray) else ()
-    if not texts or not any(isinstance(text, str) for text in texts):
-        return validation.check_ids(ids, count)
-    texts = tuple(map(str, texts))
-    validation.check_distinct(texts, count)
-    if len({text_key(text) for text in texts}) < count:
-        raise InputError("Two of the ids have the same hash, on which draws depend: change one of them.")
-    return texts
-
-
 def _items(parts: Any) -> list[tuple[Any, Any]]:
     return list(parts.items()) if isinstance(parts, Mapping) else list(enumerate(parts))
 
@@ -262,23 +270,21 @@ def _arrays(given: Any, name: str, layout: str) -> Any:
     if isinstance(given, list):
         return _listed(given, name, layout)
     if not isinstance(given, Mapping) and (not isinstance(given, tuple) or hasattr(given, "__array__")):
-        return _array(given, name, layout)
-    if not given:
+        arrays: Any = validation.as_tensor(given, name)
+    elif not given:
         raise InputError(f"{name} is empty: pass at least one input.")
-    if isinstance(given, Mapping) and not all(isinstance(key, str) for key in given):
+    elif isinstance(given, Mapping) and not all(isinstance(key, str) for key in given):
         raise InputError(f"The names of the inputs must be text, got {listed(given)}.")
-    arrays = {
-        key: None if part is None and name != "x" else _array(part, f"{name}[{key!r}]", layout)
-        for key, part in _items(given)
-    }
-    return arrays if isinstance(given, Mapping) else tuple(arrays.values())
-
-
-def _array(given: Any, name: str, layout: str) -> Tensor:
-    tensor = validation.as_tensor(given, name)
-    if name.startswith("x["):
-        validation.check_form(tensor, name, several=True)
-    return tensor.transpose(1, 2) if layout == "BDT" and tensor.ndim == 3 else tensor
+    else:
+        parts: dict[Any, Any] = {}
+        for key, part in _items(given):
+            absent = part is None and name != "x"
+            parts[key] = None if absent else validation.as_tensor(part, f"{name}[{key!r}]")
+            if name == "x":
+                validation.check_form(parts[key], f"x[{key!r}]", several=True)
+        arrays = parts if isinstance(given, Mapping) else tuple(parts.values())
+    turned = layout == "BDT"
+    return _each(arrays, lambda part: part.transpose(1, 2) if part.ndim == 3 else part) if turned else arrays
 
 
 def _listed(given: list[Any], name: str, layout: str) -> Any:
@@ -485,11 +491,7 @@ def _written(moments: Sequence[str]) -> list[str]:
     (['2026-03-01', '2026-03-02'], ['2026-03-01 08:00:00.00', '2026-03-01 08:00:07.25'])
     """
     parts = [moment.partition("T") for moment in moments]
-    days, clocks = [day for day, _, _ in parts], [clock + MIDNIGHT[len(clock) :] for _, _, clock in parts]
-    digits = max(len(clock[9:].rstrip("0")) for clock in clocks)
-    if digits:
-        clocks = [f"{clock[:8]}.{clock[9:].ljust(digits, '0')[:digits]}" for clock in clocks]
-    else:
-        length = next(end for end in (0, 5, 8) if not any(clock[end:].strip("0:.") for clock in clocks))
-        clocks = [clock[:length] for clock in clocks]
-    return [f"{day} {clock}".strip() for day, clock in zip(days, clocks, strict=True)]
+    clocks = [clock + MIDNIGHT[len(clock) :] for _, _, clock in parts]
+    longest = max(len(clock.rstrip("0:.")) for clock in clocks)
+    length = next((end for end in (0, 5, 8) if longest <= end), longest)
+    return [f"{day} {clock[:length]}".strip() for (day, _, _), clock in zip(parts, clocks, strict=True)]

@@ -1,26 +1,32 @@
 """Input checks at the door, one function each: what came, what was expected, what to do.
 
 :func:`as_tensor` is the one door for arrays, and :func:`check_numbers` the same for numbers and lists too: all
-that has cells passes through one of them, and what comes out is an ordinary tensor of real numbers. Settings have
-their door in :mod:`tempograd.core.settings`.
+that has cells passes through one of them, and what comes out is an ordinary tensor of real numbers. A setting, a
+field of an explainer or a metric, is declared with its bounds, ``n_samples: int = integer(50, least=1)``, and
+:func:`check_settings` is the door for all of them.
 """
 
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import field, fields
+from functools import partial
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.core.errors import InputError, SettingError, arg, brief
+from tempograd.core.errors import InputError, SettingError, TempogradError, arg, brief
 
 ROWS = 4096  # series looked at at once, so that a memory-mapped array is never read whole
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+LARGEST = 10_000_000  # of counts: beyond, memory ends long before the work does
+LONGEST = 100  # characters of a text, which messages repeat
 PREDICTS = ("predict_proba", "decision_function", "predict")  # methods of estimators, the most telling first
 
 
@@ -185,22 +191,36 @@ def without_gaps(
     return x if empty is None else filled, mask, fill(value, x.masked_fill(gaps, 0), mask, name)
 
 
-def check_ids(ids: Any, count: int) -> Tensor:
-    """Distinct integers, one per series."""
-    tensor = check_numbers(ids, "ids").cpu()
-    if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.ndim != 1:
-        raise InputError(f"ids must be integers, one per series, got {brief(tensor)}.")
-    check_distinct(tensor.tolist(), count)
-    return tensor.to(torch.int64)
+def text_key(text: str) -> int:
+    """Return the number, of 63 bits, that draws of a series with this id depend on."""
+    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little") >> 1
 
 
-def check_distinct(ids: Sequence[Any], count: int) -> None:
-    """Refuse ids that are not one per series, or occur twice."""
-    if len(ids) != count:
-        raise InputError(f"ids must have one entry per series: expected {count}, got {len(ids)}.")
-    if len(set(ids)) < count:
-        [(twice, _)] = Counter(ids).most_common(1)
+def check_distinct(rows: Tensor) -> Tensor:
+    """Return positions of series that are named once, as their ids are."""
+    if len(set(rows.tolist())) < len(rows):
+        raise InputError("rows must be distinct, as ids are: each series can be taken once.")
+    return rows
+
+
+def check_ids(ids: Any, count: int) -> Tensor | tuple[str, ...]:
+    """Return distinct whole numbers, one per series, as a tensor, and distinct texts as a tuple."""
+    texts = ids if isinstance(ids, Tensor) or not hasattr(ids, "tolist") else ids.tolist()  # of numpy and pandas
+    if isinstance(texts, (list, tuple)) and any(isinstance(text, str) for text in texts):
+        numbers, values = None, tuple(map(str, texts))
+    else:
+        numbers = check_numbers(ids, "ids").cpu()
+        if numbers.is_floating_point() or numbers.dtype == torch.bool or numbers.ndim != 1:
+            raise InputError(f"ids must be integers, one per series, got {brief(numbers)}.")
+        values = tuple(numbers.tolist())
+    if len(values) != count:
+        raise InputError(f"ids must have one entry per series: expected {count}, got {len(values)}.")
+    if len(set(values)) < count:
+        [(twice, _)] = Counter(values).most_common(1)
         raise InputError(f"ids must be distinct, but {brief(twice)} occurs more than once.")
+    if numbers is None and len({*map(text_key, values)}) < count:
+        raise InputError("Two of the ids have the same hash, on which draws depend: change one of them.")
+    return values if numbers is None else numbers.to(torch.int64)
 
 
 def check_like(cells: Any, x: Tensor, name: str, of: str = "x") -> Tensor:
@@ -211,10 +231,8 @@ def check_like(cells: Any, x: Tensor, name: str, of: str = "x") -> Tensor:
     return tensor
 
 
-def check_mask(mask: Any, x: Tensor, name: str = "mask", of: str = "x") -> Tensor | None:
+def check_mask(mask: Any, x: Tensor, name: str = "mask", of: str = "x") -> Tensor:
     """Boolean tensor like ``x``, which is called ``of``, and beside it, True where a value was measured."""
-    if mask is None:
-        return None
     tensor = check_like(mask, x, name, of)
     if tensor.dtype != torch.bool and bool(((tensor != 0) & (tensor != 1)).any()):
         meaning = ("", "") if name.startswith("truth") else (" (observed)", " (missing)")
@@ -222,10 +240,8 @@ def check_mask(mask: Any, x: Tensor, name: str = "mask", of: str = "x") -> Tenso
     return tensor.bool().to(x.device)
 
 
-def check_raw(raw: Any, x: Tensor, mask: Tensor | None) -> Tensor | None:
+def check_raw(raw: Any, x: Tensor, mask: Tensor | None) -> Tensor:
     """Return the values as people know them like ``x``, and beside it; NaN only where nothing was observed."""
-    if raw is None:
-        return None
     tensor = check_like(raw, x, "raw")
     tensor = (tensor if tensor.is_floating_point() else tensor.double()).to(x.device)
     finite = tensor.isfinite()
@@ -253,6 +269,11 @@ def fill(value: Any, x: Tensor, mask: Tensor | None, name: str) -> Tensor:
         return tensor.expand_as(x)
     except RuntimeError:
         raise InputError(f"{name} must broadcast to x, {tuple(x.shape)}, got {tuple(tensor.shape)}.") from None
+
+
+def is_background(baseline: Any) -> bool:
+    """Tell whether other series are the baseline."""
+    return isinstance(baseline, str) and baseline == "background"
 
 
 def filled_with(cells: Tensor, x: Tensor | None, mask: Tensor | None) -> Literal["zero", "average", "own"]:
@@ -324,8 +345,8 @@ def check_share(value: Any, name: str) -> float:
     return share
 
 
-def check_int(value: Any, name: str, least: int, most: int = 2**63 - 1) -> int:
-    """Return an integer of at least ``least`` and at most ``most``."""
+def check_int(value: Any, name: str, least: int = -(2**63), most: int = 2**63 - 1) -> int:
+    """Return an integer of at least ``least`` and at most ``most``; by default any of 64 bits, as seeds are."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise InputError(f"{name} must be an integer, got {brief(value)}.")
     if not least <= value <= most:
@@ -334,21 +355,14 @@ def check_int(value: Any, name: str, least: int, most: int = 2**63 - 1) -> int:
     return int(value)
 
 
-def check_seed(value: Any) -> int:
-    """Return the seed of random draws, any integer of 64 bits."""
-    return check_int(value, "seed", -(2**63))
-
-
-def check_flag(value: Any, name: str, error: type[InputError] | type[SettingError] = InputError) -> bool:
+def check_flag(value: Any, name: str, error: type[TempogradError] = InputError) -> bool:
     """Return True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise error(f"{name} must be True or False, got {brief(value)}.")
     return bool(value)
 
 
-def check_choice(
-    value: Any, name: str, known: Sequence[str], error: type[InputError] | type[SettingError] = InputError
-) -> str:
+def check_choice(value: Any, name: str, known: Sequence[str], error: type[TempogradError] = InputError) -> str:
     """Return one of a few words, and refuse anything else."""
     if isinstance(value, str) and value in known:
         return str(value)
@@ -419,3 +433,100 @@ def check_classes(classes: Any, outputs: int | None) -> tuple[str, ...] | None:
     if names is not None and outputs is not None and len(names) != outputs:
         raise InputError(f"classes must hold one name per output of the model, {outputs}, got {len(names)}.")
     return names
+
+
+def check_settings(owner: Any) -> None:
+    """Check all declared settings of an object, and put plain Python data in their places.
+
+    So that numbers of numpy are saved, compared and printed like those of Python.
+    """
+    for part in fields(owner):
+        value = getattr(owner, part.name)
+        if "check" in part.metadata and not (value is None and part.metadata["optional"]):
+            vars(owner)[part.name] = part.metadata["check"](value, part.name)
+
+
+def setting(default: Any, check: Callable[..., Any], *, optional: bool = False) -> Any:
+    """Declare a setting; ``check`` is called with a value and the name, and returns plain data.
+
+    It may be None where that is the default, or where it is ``optional``.
+    """
+    metadata = {"check": check, "optional": optional or default is None}
+    return field(default=default, metadata=metadata)
+
+
+def integer(default: int | None, *, least: int = 1, most: int = LARGEST, optional: bool = False) -> Any:
+    """Declare a setting that is an integer."""
+    return setting(default, partial(check_int, least=least, most=most), optional=optional)
+
+
+def real(
+    default: float | None,
+    *,
+    high: float = math.inf,
+    closed: tuple[bool, bool] = (True, True),
+    optional: bool = False,
+) -> Any:
+    """Declare a setting that is a finite number from 0 to ``high``, both allowed where ``closed``."""
+    least, most = "at least" if closed[0] else "above", "at most" if closed[1] else "below"
+    bounds = f"lie between 0 and {high:g}" if all(closed) else f"be {least} 0 and {most} {high:g}"
+    if math.isinf(high):
+        bounds = "be finite and not negative" if closed[0] else "be a finite number above 0"
+
+    def within(value: Any, name: str) -> Any:
+        number = check_float(value, name)
+        inside = number >= 0 if closed[0] else number > 0
+        inside &= number <= high if closed[1] else number < high
+        if not (inside and math.isfinite(number)):
+            raise SettingError(f"{name} must {bounds}, got {brief(value)}.")
+        return value.item() if isinstance(value, np.generic) else value
+
+    return setting(default, within, optional=optional)
+
+
+def positive(default: float | None, *, optional: bool = False) -> Any:
+    """Declare a setting that is a finite number above 0."""
+    return real(default, closed=(False, True), optional=optional)
+
+
+def boolean(default: bool) -> Any:
+    """Declare a setting that is True or False."""
+    return setting(default, partial(check_flag, error=SettingError))
+
+
+def choice(default: str | None, words: object) -> Any:
+    """Declare a setting that is one of a few words: those of a ``Literal``, which is the type of the field."""
+    return setting(default, partial(check_choice, known=get_args(words), error=SettingError))
+
+
+def learnt(*, by_name: bool = False) -> Any:
+    """Declare a field that holds what a method learnt: no setting, and None before."""
+    return field(default=None, metadata={"fitted": True}, repr=False, compare=False, kw_only=by_name)
+
+
+def check_text(value: Any, name: str) -> str:
+    """Return a text that fits into a line."""
+    if not isinstance(value, str) or len(value) > LONGEST or not value.isprintable():
+        raise SettingError(f"{name} must be a text of one line, at most {LONGEST} characters, got {brief(value)}.")
+    return str(value)
+
+
+def check_shares(value: Any, name: str) -> tuple[float, ...]:
+    """Return increasing shares as a tuple."""
+    parts = value.tolist() if isinstance(value, np.ndarray) else value
+    parts = parts if isinstance(parts, (tuple, list)) else []
+    shares = tuple(check_float(part, f"each of {name}") for part in parts)
+    rising = all(a < b for a, b in zip((0.0, *shares), shares, strict=False))  # which NaN is not
+    if not shares or not rising or shares[-1] > 1:
+        raise SettingError(f"{name} must be increasing shares above 0 and at most 1, got {brief(value)}.")
+    return shares
+
+
+def check_amount(value: Any, name: str) -> int | float:
+    """Return how many cells, as a Python number: integers are counts, others shares of the observed ones."""
+    plain = value.item() if isinstance(value, (np.integer, np.floating)) else value
+    if isinstance(plain, int) and not isinstance(plain, bool) and plain >= 1:
+        return plain
+    if isinstance(plain, float) and 0 < plain <= 1:
+        return plain
+    raise InputError(f"{name} must be a count of at least 1 or a share in (0, 1], got {brief(value)}.")

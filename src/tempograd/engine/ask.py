@@ -13,29 +13,13 @@ from torch import Tensor, nn
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, arg, run_checks
 from tempograd.core.question import Question
+from tempograd.engine import outputs
 from tempograd.engine.background import LOOKED, LOOKS, Background, Block
 from tempograd.engine.batching import DEFAULT, Batching, suits_cpu
 from tempograd.engine.cuda import HostWriter
 from tempograd.engine.model import Model, modules_of, owner, place
-from tempograd.engine.outputs import (
-    OUTPUTS,
-    STEPS,
-    TASKS,
-    Findings,
-    apply_link,
-    by_class,
-    class_count,
-    default_class,
-    found_task,
-    link_for,
-    named_target,
-    resolve_steps,
-    resolve_target,
-    resumed,
-    select_target,
-)
 from tempograd.engine.predictor import Call, forward
-from tempograd.targets import mean
+from tempograd.targets import TargetScore
 from tempograd.typing import Picker
 
 _fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
@@ -54,8 +38,8 @@ class Resolved:
     """What the first output of the model tells, and the question that it completes."""
 
     task: str | None
-    output: str  # what is applied to raw outputs
     shape: tuple[int, ...]  # of one output with several axes, whose cells are then the columns
+    axis: int  # from which on the axes of raw outputs are flattened to columns
     columns: int  # numbers per series, or step
     per_step: bool
     target: Tensor | Picker  # the predicted classes are written there, block by block
@@ -70,7 +54,7 @@ class AskProgress:
     resolved: Resolved | None = None
     prediction: Tensor | None = None  # (series,), the explained score of each as it is; NaN before it was read
     fits: bool = False  # whether the model took several series at once
-    findings: Findings = field(default_factory=Findings)
+    findings: outputs.Findings = field(default_factory=outputs.Findings)
     host_writer: HostWriter = field(default_factory=HostWriter)
 
 
@@ -91,8 +75,10 @@ class Ask:
     question: Question  # names of outputs are numbers here
     output: str  # what is applied to the model's raw outputs
     seed: int
+    time: int  # how many steps the series have: of several inputs, the first that has time
     device: torch.device
     dtype: torch.dtype
+    precision: torch.dtype  # to compute scores in: that of the model, but no less than single
     batch_size: int | None = None
     task: str | None = None  # what the output is, where somebody said it
     call: Call = field(default_factory=Call)
@@ -118,29 +104,36 @@ class Ask:
         task: str | None = None,
         classes: Sequence[str] | None = None,
         call: Call | None = None,
+        where: tuple[torch.device, torch.dtype] | None = None,
         **more: Any,
     ) -> Self:
-        """Check a question about series; the model must already be frozen."""
+        """Check a question about series; the model must already be frozen.
+
+        The series go to it in the precision and on the device of its weights, or as ``where`` says.
+        """
         if question.output is not None:
-            validation.check_choice(question.output, "output", OUTPUTS)
-        question = replace(question, target=named_target(question.target, classes))
+            validation.check_choice(question.output, "output", outputs.OUTPUTS)
+        question = replace(question, target=outputs.named_target(question.target, classes))
         x = validation.check_series(x, gaps=mask is not None)
-        observed = validation.check_mask(mask, x)
+        observed = None if mask is None else validation.check_mask(mask, x)
         x, observed, absent = validation.without_gaps(x, observed, question.baseline, "baseline", empty)
-        device, dtype = place(model, x)
+        device, dtype = where or place(model, x)
         call = call or Call()
+        series = call.series_of(x)
         return cls(
             model=model,
             x=x,
             baseline=absent,
             mask=observed,
-            lengths=validation.lengths(None if observed is None else call.series_of(observed), call.series_of(x)),
+            lengths=validation.lengths(None if observed is None else call.series_of(observed), series),
             ids=torch.arange(len(x)) if ids is None else ids,
             question=question,
-            output=link_for(question.output, task),
-            seed=validation.check_seed(seed),
+            output=outputs.link_for(question.output, task),
+            seed=validation.check_int(seed, "seed"),
+            time=series.shape[1],
             device=device,
             dtype=dtype,
+            precision=torch.promote_types(dtype, torch.float32),
             task=task,
             call=call,
             classes=classes,
@@ -164,16 +157,6 @@ class Ask:
         return self.progress.resolved
 
     @property
-    def time(self) -> int:
-        """Return how many steps the series have: of several inputs, the first that has time."""
-        return self.x.shape[1] if self.call.packing is None else self.call.packing.first.time
-
-    @property
-    def precision(self) -> torch.dtype:
-        """Return the precision to compute scores in: that of the model, but no less than single."""
-        return torch.promote_types(self.dtype, torch.float32)
-
-    @property
     def observed_cells(self) -> Tensor:
         """Return how many cells of each series were observed, (series,)."""
         if self.mask is None:
@@ -183,18 +166,14 @@ class Ask:
     @property
     def batching(self) -> Batching:
         """Return fresh batching: how much goes through the model at once."""
-        return self._batching(self.x[0].numel())
+        return self.gradient_batching(0)
 
     def gradient_batching(self, targets: int) -> Batching:
         """Return the same for passes with a gradient; what is kept of their points is kept of each target."""
         cells = self.x[0].numel() * max(1, targets // 2)  # a pass itself takes as much as two targets
-        if self.device.type != "cpu":
-            return self._batching(cells)
-        time, channels = self.x.shape[1:]
-        return self._batching(cells, suits_cpu(modules_of(self.model), time, channels, self.dtype))
-
-    def _batching(self, cells: int, on_cpu: int = DEFAULT) -> Batching:
-        module = owner(self.model)
+        module, on_cpu = owner(self.model), DEFAULT
+        if targets and self.device.type == "cpu":
+            on_cpu = suits_cpu(modules_of(self.model), self.x.shape[1], self.x.shape[2], self.dtype)
         memory = None if module is None else _fitted.setdefault(module, {})
         return Batching(self.device, cells, self.batch_size, memory, on_cpu)
 
@@ -223,13 +202,12 @@ class Ask:
         ``known`` is what a captured pass, which has one output per series, has already told of it.
         """
         progress = self.progress
-        if progress.resolved is None:
-            progress.resolved = self.resolve(raw)
-        raw = raw.detach()
+        resolved = progress.resolved = progress.resolved or self.resolve(raw)
+        raw, target, steps = raw.detach(), resolved.target, resolved.steps
         progress.findings.add(raw, block.rows.start, None if known is None else known.findings)
-        target, steps, output = progress.resolved.target, progress.resolved.steps, progress.resolved.output
         if isinstance(target, Tensor) and self.question.target is None:
-            chosen = default_class(self.as_columns(raw), output) if known is None else known.target
+            columns = raw.flatten(resolved.axis)
+            chosen = outputs.default_class(columns, self.output) if known is None else known.target
             progress.host_writer.write(target, block.rows, chosen)
             target = chosen
         elif isinstance(target, Tensor):
@@ -263,32 +241,27 @@ class Ask:
         """Verify the first block's outputs, so that a long run fails early; waits for no later work."""
         self.progress.findings.verify(self.output, self.x.shape[1:], first=True)
 
-    def verify(self, values: Tensor | None = None) -> None:
+    def verify(self, values: Tensor) -> None:
         """Refuse NaN and probabilities among the clean outputs, and NaN among the results.
 
         This waits for the device, so it comes after all other work has been sent to it.
         """
         self.progress.host_writer.flush()
-        total = None if values is None else values.sum(dtype=torch.float64)
+        total = values.sum(dtype=torch.float64)
         self.progress.findings.verify(self.output, self.x.shape[1:])
-        if total is not None and not math.isfinite(total):
+        if not math.isfinite(total):
             raise ModelError("The model's gradient is NaN or infinite on the path from the baseline to x.")
 
     def apply_link(self, raw: Tensor) -> Tensor:
         """Return one number per class from raw outputs; a function gets the model's own columns to pick from."""
         resolved = self.resolved
         if callable(resolved.target):
-            return apply_link(raw, resolved.output)
-        return by_class(self.as_columns(raw), resolved.output)
-
-    def as_columns(self, raw: Tensor) -> Tensor:
-        """Return raw outputs, (…, column), of which those with several axes have one column for each cell."""
-        shape = self.resolved.shape
-        return raw.flatten(-len(shape)) if shape else raw
+            return outputs.apply_link(raw, self.output)
+        return outputs.by_class(raw.flatten(resolved.axis), self.output)
 
     def raw_outputs(self, z: Tensor, block: Block) -> Tensor:
         """Return what the model says about ``z``, (series, points, time, channel): (series, points, …, column)."""
-        raw = self.forward(z.flatten(0, 1), _repeat(block.index, z.shape[1]))
+        raw = self.forward(z.flatten(0, 1), block.index.repeat_interleave(z.shape[1]))
         return raw.reshape(*z.shape[:2], *raw.shape[1:])
 
     @torch.no_grad()
@@ -304,20 +277,22 @@ class Ask:
         score = self.score(self.apply_link(raw).flatten(0, 1), block, z.shape[1], z.flatten(0, 1))
         return score.view(*z.shape[:2], *score.shape[1:])
 
-    def score(self, outputs: Tensor, block: Block, points: int, z: Tensor | None = None) -> Tensor:
+    def score(self, linked: Tensor, block: Block, points: int, z: Tensor | None = None) -> Tensor:
         """Return the explained score from the linked outputs of some points of each series, in their order.
 
         ``z`` are the points, (series · points, time, channel), for scores that depend on them too.
         """
-        if block.target is None:
+        target, observed = block.target, None
+        if target is None:
             raise RuntimeError("The target is not known yet: call Ask.with_target first.")
-        observed = None
-        if z is not None and getattr(block.target, "takes_input", False):
-            z, observed = self.call.series_of(z), self.call.series_of(_repeat(block.observed, points))
-            outputs = self.call.turned_back(outputs)
-        score = select_target(outputs, _repeat(block.target, points), z, observed)
+        if isinstance(target, Tensor):
+            target = target.repeat_interleave(points, 0)
+        elif z is not None and getattr(target, "takes_input", False):
+            z, observed = map(self.call.series_of, (z, block.observed.repeat_interleave(points, 0)))
+            linked = self.call.turned_back(linked)
+        score = outputs.select_target(linked, target, z, observed)
         if isinstance(block.steps, Tensor):
-            score = (score * _repeat(block.steps, points)).sum(-1)
+            score = (score * block.steps.repeat_interleave(points, 0)).sum(-1)
         return score
 
     def at(self, rows: Tensor) -> Model:
@@ -332,56 +307,47 @@ class Ask:
         ``alike`` tells which series begin alike, see :func:`~tempograd.engine.outputs.resumed`.
         """
         progress = self.progress
-        raw = forward(resumed(self.at(rows), z, alike), z, None if progress.fits else self.x.shape)
+        model, shape = outputs.resumed(self.at(rows), z, alike), None if progress.fits else self.x.shape
+        raw = forward(model, z, shape, per_step=outputs.outputs_of(self.task).per_step)
         progress.fits = progress.fits or len(z) > 1
-        raw = self.with_axis(raw)
-        if progress.resolved is None:
-            progress.resolved = self.resolve(raw)
+        progress.resolved = progress.resolved or self.resolve(raw)
         return raw
-
-    def with_axis(self, raw: Tensor) -> Tensor:
-        """Give one number per step, (rows, time), an axis for its only column."""
-        return raw[..., None] if self.task == "per_step" and raw.ndim == 2 else raw
 
     def resolve(self, raw: Tensor) -> Resolved:
         """Find out from the first output what kind of output the model has, and complete target and steps."""
         whole, asked, output = tuple(raw.shape[1:]), self.question, self.output
         if asked.steps is not None:
-            run_checks(STEPS, {"target": asked.target, "steps": asked.steps})
-        task = found_task(self.task, asked, whole, self.time)
-        per_step = task == "per_step" and len(whole) == 2 and whole[0] == self.time
+            run_checks(outputs.STEPS, {"target": asked.target, "steps": asked.steps})
+        task = outputs.found_task(self.task, asked, whole, self.time)
+        row = outputs.outputs_of(task)
+        per_step = row.per_step and len(whole) == 2 and whole[0] == self.time
         if asked.steps is not None and not per_step:
             raise InputError(
                 f"{arg:question.steps} is for models with one output per time step, "
                 f"{arg:predictor.task=per_step}, and the task is {task!r}: pass {arg:question.target} to choose "
                 "an output."
             )
-        columns = whole[-1] if task is None else TASKS[task].columns(whole)
-        validation.check_classes(self.classes, class_count(columns, output))
-        usual = TASKS[task].target if asked.target is None and columns > 1 and task is not None else None
+        columns = row.columns(whole)
+        validation.check_classes(self.classes, outputs.class_count(columns, output))
+        usual = row.target if asked.target is None and columns > 1 else None
         if usual == "none":
             choice = f"an address such as {(0,) * len(whole)}" if len(whole) > 1 else f"0 to {columns - 1}"
             raise InputError(
                 f"The model returns {columns} numbers per series, and the task {task!r} has no predicted class to "
                 f"choose one by: pass {arg:question.target}, {choice}."
             )
-        averaged = whole if usual == "mean" else ()
-        target = mean() if averaged else asked.target
+        target = usual if isinstance(usual, TargetScore) else asked.target
+        averaged = whole if target is not asked.target else ()
         axes = () if callable(target) or per_step or len(whole) == 1 else whole
+        axis = -max(1, len(axes))
         shape = (len(self.x), *([] if axes else whole[:-1]))
-        chosen = resolve_target(target, shape, columns, output, axes)
+        chosen = outputs.resolve_target(target, shape, columns, output, axes)
         steps = None
         if not callable(target):
-            laid = raw.flatten(-len(axes)) if axes else raw
-            steps = resolve_steps(asked.steps, self.lengths, laid, shown=self.call.lengths)
+            steps = outputs.resolve_steps(asked.steps, self.lengths, raw.flatten(axis), shown=self.call.lengths)
         if chosen is None:
             chosen = torch.zeros(shape, dtype=torch.int64, device=self.x.device)
-        return Resolved(task, output, axes, columns, per_step, chosen, steps, averaged)
-
-
-def _repeat(part: Any, points: int) -> Any:
-    """Give every path point of a series what belongs to the series."""
-    return part.repeat_interleave(points, 0) if isinstance(part, Tensor) else part
+        return Resolved(task, axes, axis, columns, per_step, chosen, steps, averaged)
 
 
 # Several targets of the same series: their asks differ in nothing else, so one pass of the model serves all

@@ -13,7 +13,7 @@ other in that order and are left out.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
@@ -26,7 +26,6 @@ from tempograd.core.rng import FAR, Stream, bits, keys, split
 from tempograd.engine.batching import CELLS, slices
 from tempograd.typing import Picker
 
-BACKGROUND = "background"
 FINE = 22  # bits of a place within a part: with the part and the row, no product leaves 64 bits
 HASHED = 2**22  # cells that are hashed at once
 WORDS = {torch.float64: torch.int32, torch.float32: torch.int32, torch.float16: torch.int16}
@@ -75,7 +74,7 @@ class Background:
     def of(cls, pool: Any, x: Tensor, seed: int, place: tuple[torch.device, torch.dtype], purpose: Stream) -> Self:
         """Lay a pool ready for series ``x``, as the model is called with them, on its device if there is room."""
         device, dtype = place
-        pool = validation.check_series(pool, BACKGROUND)
+        pool = validation.check_series(pool, "background")
         if pool.shape[1:] != x.shape[1:]:
             raise InputError(
                 f"The background series have shape {tuple(pool.shape[1:])}, x has {tuple(x.shape[1:])}: pass "
@@ -172,13 +171,8 @@ def marks_of(x: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
-def is_background(baseline: Any) -> bool:
-    """Tell whether other series are the baseline."""
-    return isinstance(baseline, str) and baseline == BACKGROUND
-
-
 def baseline_in_time_order(baseline: Any, layout: str) -> Any:
-    """Return a baseline, of one input or of several, in the order (batch, time, channel); words stay.
+    """Return a baseline in the order (batch, time, channel); words stay.
 
     Examples
     --------
@@ -187,8 +181,5 @@ def baseline_in_time_order(baseline: Any, layout: str) -> Any:
     """
     if layout != "BDT" or baseline is None or isinstance(baseline, str):
         return baseline
-    if isinstance(baseline, Mapping):
-        series = {name: part for name, part in baseline.items() if getattr(part, "ndim", 0) == 3}
-        return {**baseline, **{name: baseline_in_time_order(part, layout) for name, part in series.items()}}
     tensor = validation.check_numbers(baseline, "baseline")
     return tensor.transpose(-1, -2) if tensor.ndim in {2, 3} else tensor

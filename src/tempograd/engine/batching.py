@@ -2,6 +2,7 @@
 
 import gc
 import math
+import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import nullcontext
 
@@ -10,7 +11,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from tempograd.core.errors import ModelError
-from tempograd.core.progress import progress_bar
+from tempograd.core.progress import LISTENERS, progress_bar
 
 LIMIT = 65536  # sequences per pass on a GPU: beyond, no faster, and memory must not grow with the data
 LARGE = 2**37  # bytes of memory that a GPU needs for so many; a smaller one begins with fewer
@@ -54,7 +55,8 @@ class Batching:
         splits them itself (see :func:`slices`). With a ``label`` progress is shown.
         """
         start, stop = (0, series) if isinstance(series, int) else (series.start, series.stop)
-        with progress_bar(stop - start, label) if label else nullcontext(lambda _: None) as advance:
+        shown = label and (sys.stderr.isatty() or any(listener.get() for listener in LISTENERS))
+        with progress_bar(stop - start, label) if shown else nullcontext(lambda _: None) as advance:
             while start < stop:
                 rows = self.next_rows(start, stop, per_series)
                 try:
@@ -81,7 +83,7 @@ class Batching:
     def next_rows(self, start: int, series: int, per_series: int) -> slice:
         """Return the series that come next, from ``start`` on: as many as later, so that no pass is small."""
         most = max(1, int(self.size // per_series * SLACK))
-        count = even(series - start, most)
+        count = next(slices(series - start, most, even=True), slice(0, 0)).stop
         if self.together > 1:
             count = min(math.ceil(count / self.together), max(1, most // self.together)) * self.together
         return slice(start, min(start + count, series))
@@ -124,25 +126,17 @@ def suits_cpu(modules: Iterable[nn.Module], time: int, channels: int, precision:
     return max(LEAST, min(MOST_ON_CPU, ROOM // kept, WIDE // values))
 
 
-def even(total: int, most: int) -> int:
-    """Return how many of ``total`` come at a time, at most ``most``, where all parts are alike.
-
-    Examples
-    --------
-    >>> even(21, 20)
-    11
-    """
-    return math.ceil(total / max(1, math.ceil(total / most)))
-
-
-def slices(total: int, size: int) -> Iterator[slice]:
-    """Cut 0 … total-1 into runs of at most ``size``.
+def slices(total: int, size: int, *, even: bool = False) -> Iterator[slice]:
+    """Cut 0 … total-1 into runs of at most ``size``; if they are to be ``even``, none is much shorter.
 
     Examples
     --------
     >>> [(batch.start, batch.stop) for batch in slices(5, 2)]
     [(0, 2), (2, 4), (4, 5)]
+    >>> [(batch.start, batch.stop) for batch in slices(21, 20, even=True)]
+    [(0, 11), (11, 21)]
     """
+    size = math.ceil(total / math.ceil(total / size)) if even and total else size
     for start in range(0, total, size):
         yield slice(start, min(total, start + size))
 

@@ -5,7 +5,6 @@ import hashlib
 import inspect
 import sys
 import sysconfig
-from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import resolve_name
 from pathlib import Path
@@ -13,12 +12,11 @@ from textwrap import dedent
 from types import FunctionType
 from typing import Any
 
-from tempograd.engine.model import Model, modules_of, parts_of, reached
+from tempograd.engine.model import Model, modules_of, reached
 
-NAMES = ("stdlib", "platstdlib", "purelib", "platlib")
-LIBRARIES = [Path(sysconfig.get_paths()[name]) for name in NAMES] + [Path(__file__).parents[1]]
-PLAIN = (int, float, complex, str)
+LIBRARIES = [Path(__file__).parents[1], *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))]
 INSTALLED = {"site-packages", "dist-packages"}
+PLAIN = (int, float, complex, str)
 
 
 def code_mark(model: Model) -> str:
@@ -33,7 +31,7 @@ def code_mark(model: Model) -> str:
     >>> code_mark(len) == code_mark(sum)  # nobody's own code
     True
     """
-    parts = [part for module in modules_of(model) for part in parts_of(module).modules]
+    parts = [part for module in modules_of(model) for part in module.modules()]
     held = [value for part in parts for value in vars(part).values() if isinstance(value, FunctionType)]
     within = [thing for each in (model, *held) for thing in reached(each)]
     kinds = {part if isinstance(part, FunctionType) else type(part) for part in (*parts, *within)}
@@ -68,25 +66,20 @@ def _plain(source: str) -> str:
 
 def _own_sources(names: set[str]) -> list[str]:
     """Return the code of these modules, and of all that they import, that is of no library."""
-    waiting, found = [*names], dict[str, str]()
+    waiting, sources = [*names], dict[str, str]()
     while waiting:
         name = waiting.pop()
         module = sys.modules.get(name)
-        file = Path(getattr(module, "__file__", None) or "")
+        package, file = getattr(module, "__package__", None), Path(getattr(module, "__file__", None) or "")
         library = INSTALLED & set(file.parts) or any(folder in file.parents for folder in LIBRARIES)
-        if name in found or name == "__main__" or file.suffix != ".py" or library:
+        if name in sources or name == "__main__" or file.suffix != ".py" or library:
             continue
-        found[name] = file.read_text(encoding="utf-8")
-        waiting += _imported(found[name], getattr(module, "__package__", None))
-    return list(found.values())
-
-
-def _imported(source: str, package: str | None) -> Iterator[str]:
-    """Yield the names of modules that code imports, or imports something from."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            with suppress(ImportError):  # of a package, in a file that was imported without it
-                home = resolve_name("." * node.level + (node.module or ""), package)
-                yield from (home, *(f"{home}.{alias.name}" for alias in node.names))
+        sources[name] = file.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(sources[name])):
+            if isinstance(node, ast.Import):
+                waiting += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                with suppress(ImportError):  # of a package, in a file that was imported without it
+                    home = resolve_name("." * node.level + (node.module or ""), package)
+                    waiting += [home, *(f"{home}.{alias.name}" for alias in node.names)]
+    return list(sources.values())

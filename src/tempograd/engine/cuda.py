@@ -6,13 +6,13 @@ On a CPU nothing runs beside anything else, so everything here happens at once, 
 import gc
 import threading
 import warnings
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -31,8 +31,7 @@ HIGH = -1  # priority of a stream: many small kernels would otherwise wait for o
 SYNC = "called a synchronizing CUDA operation"
 ATTENTION = "_attention"  # in the names of fused attention and of its backward pass
 
-_known: "weakref.WeakKeyDictionary[nn.Module, OrderedDict[Hashable, _CapturedGraph | bool]]"
-_known = weakref.WeakKeyDictionary()
+_known: "WeakKeyDictionary[nn.Module, OrderedDict[Hashable, _CapturedGraph | bool]]" = WeakKeyDictionary()
 _lock = threading.RLock()
 
 
@@ -56,7 +55,10 @@ def run_captured(
     is captured. ``uses_model=False`` says that the model is not called: a graph then holds whatever became of it.
     """
     module = owner(model)
-    if module is None or not _undisturbed():
+    modes = torch._C._len_torch_dispatch_stack() + torch._C._len_torch_function_stack()
+    hooked = nn_module._global_forward_hooks or nn_module._global_backward_hooks or not undisturbed_by_others()
+    casts = torch.is_autocast_enabled("cuda") or torch.is_anomaly_enabled()
+    if module is None or modes or hooked or casts or torch.cuda.is_current_stream_capturing():
         return None
     with _lock:  # a graph has one place for its inputs, and two threads may run it
         try:
@@ -183,14 +185,6 @@ def _capture(stream: "torch.cuda.Stream", work: Callable[..., Tensors], static: 
 def _alike(found: Tensor, expected: Tensor) -> bool:
     size = float(expected.abs().amax().nan_to_num(1.0)) if expected.numel() else 0.0
     return torch.allclose(found, expected, rtol=1e-3, atol=1e-4 * size, equal_nan=True)
-
-
-def _undisturbed() -> bool:
-    """Tell whether nothing but the model decides what a pass does."""
-    modes = torch._C._len_torch_dispatch_stack() + torch._C._len_torch_function_stack()
-    hooked = nn_module._global_forward_hooks or nn_module._global_backward_hooks or not undisturbed_by_others()
-    casts = torch.is_autocast_enabled("cuda") or torch.is_anomaly_enabled()
-    return not (modes or hooked or casts or torch.cuda.is_current_stream_capturing())
 
 
 def host_copy(numbers: Tensor) -> Callable[[], Tensor]:

@@ -1,7 +1,6 @@
 """Gradients of the explained score with respect to a series, from the model or from a captured CUDA graph."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -11,26 +10,10 @@ from tempograd.core.errors import ModelError
 from tempograd.engine.ask import Ask, Reading
 from tempograd.engine.background import Block
 from tempograd.engine.cuda import CELLS, Tensors, run_captured
-from tempograd.engine.model import Model, NotCapturableError
-from tempograd.engine.outputs import by_class, class_count, default_class, findings, select_target
+from tempograd.engine.model import NO_GRAPH, Model, NotCapturableError
+from tempograd.engine.outputs import by_class, class_count, default_class, findings, outputs_of, select_target
 from tempograd.engine.predictor import forward
 
-NO_GRAPH = (
-    "The model's output does not depend on its input in a way autograd can see: it may run under no_grad, detach "
-    "its input, turn it into tokens or leave PyTorch; use a method that needs no gradient, such as occlusion."
-)
-
-REFUSED = {  # what torch says of a model, and what to do
-    "RNN backward can only be called in training mode": (
-        "cuDNN cannot differentiate a recurrent layer of this model, which could not be prepared: pass the "
-        "nn.Module itself, or tempograd.wrap(module, call=function)."
-    ),
-    "checkpoint is incompatible with .grad()": (
-        "The model calls torch.utils.checkpoint with use_reentrant=True, which gives no gradient of its input: "
-        "pass use_reentrant=False there, or use a method that needs no gradient, such as occlusion."
-    ),
-    "on a tensor that doesn't require gradient": NO_GRAPH,  # by captum's hooks on layers
-}
 APART = 32  # rows of which scores alone are read: from here on cheaper in a pass of their own, without a way back
 
 
@@ -53,9 +36,9 @@ def compute_gradients(
     gradient. The graph stays until the last gradient was taken, and none is kept here.
     """
     series, points = z.shape[:2]
-    x, index, first = blocks[0].x, blocks[0].index, None
+    x, index = blocks[0].x, blocks[0].index
     clean, others = len(x) if blocks[0].target is None else 0, x[:0] if beside is None else beside.flatten(0, 1)
-    extra = torch.cat([x[:clean], others])
+    extra = first = torch.cat([x[:clean], others])
     captured = _captured_gradients(asks[0], z, blocks[0], extra) if len(asks) == 1 and z.is_cuda else None
     if captured is not None:
         yield captured
@@ -69,17 +52,21 @@ def compute_gradients(
         if len(extra):
             with torch.no_grad():
                 first = asks[0].forward(extra, extra_rows)
-        raw = asks[0].with_axis(forward(asks[0].at(rows), flat))
+        raw = asks[0].forward(flat, rows)
     for place, (ask, block) in enumerate(zip(asks, blocks, strict=True), 1):
-        known, read = (block, None) if first is None else _read_both(ask, block, first, extra)
+        known, read = ask.read(block, first[:clean]) if clean else block, None
+        if beside is not None:
+            read = ask.score(ask.apply_link(first[clean:].detach()), known, beside.shape[1], others)
+            read = read.view(*beside.shape[:2], *read.shape[1:])
         score = ask.score(ask.apply_link(raw), known, points, flat)
         if not score.requires_grad:
             raise ModelError(NO_GRAPH)
         here = score.detach().view(series, points, *score.shape[1:])
         if isinstance(known.steps, str):
-            yield Gradients(own_steps(score, flat).view_as(z), here, read, known)
-            continue
-        gradient = differentiate(score.sum(), flat, again=place < len(asks))
+            gradient = own_steps(score, flat)
+        else:
+            again = place < len(asks)
+            gradient = torch.autograd.grad(score.sum(), flat, retain_graph=again, allow_unused=True)[0]
         if gradient is None:  # it reached the weights of the model, and not the series
             raise ModelError(NO_GRAPH)
         # recurrent layers give it step by step: laid out once, where all that reads it is not fast in any order
@@ -95,11 +82,18 @@ def _captured_gradients(ask: Ask, z: Tensor, block: Block, extra: Tensor) -> Gra
     if z.numel() > CELLS or ask.question.steps is not None or block.steps is not None or ask.call.by_row:
         return None
     reads = block.target is None
-    target = _plain_target(ask, block.rows) if reads else block.target
-    chosen = target if isinstance(target, Tensor) else None
-    if chosen is None and not (reads and ask.question.target is None):
+    requested = ask.question.target if reads else block.target
+    chosen = None  # known before the model ran, but for its range
+    if isinstance(requested, Tensor) and not reads:
+        chosen = requested
+    elif type(requested) is int and requested >= 0:
+        chosen = torch.full((len(block.x),), requested, device=ask.device)
+    elif isinstance(requested, Tensor) and requested.dtype == torch.int64 and requested.shape == ask.ids.shape:
+        chosen = None if bool((requested < 0).any()) else requested[block.rows].to(ask.device)
+    if chosen is None and not (reads and requested is None):
         return None
-    if ask.task == "per_step" or (chosen is None and ask.task == "forecast"):  # whose mean is explained
+    row = outputs_of(ask.task)
+    if row.per_step or (chosen is None and callable(row.target)):  # a score of all outputs
         return None
     points, clean = z.shape[1], len(extra) > 0
     work = _gradient_pass(ask.model, ask.output, points, clean=clean, reads=reads)
@@ -141,35 +135,12 @@ def _gradient_pass(
         counts = (series * reads, rows - series * reads, len(z))
         targets = [target.repeat_interleave(count // series) for count in counts if count]
         score = select_target(by_class(raw, output), torch.cat(targets))
-        gradient = differentiate(score[rows:].sum(), z)
+        gradient = torch.autograd.grad(score[rows:].sum(), z, allow_unused=True)[0]
         if gradient is None:
             raise NotCapturableError
         return first, findings(first[:series] if reads else raw.detach()), target, score.detach(), gradient
 
     return work
-
-
-def _read_both(ask: Ask, block: Block, raw: Tensor, z: Tensor) -> tuple[Block, Tensor | None]:
-    """Take the outputs of the clean series, if their target is not known yet, and of what was read with them."""
-    series = len(block.x)
-    if block.target is None:
-        block = ask.read(block, raw[:series])
-        raw, z = raw[series:], z[series:]
-    if len(raw) == 0:
-        return block, None
-    rows = len(raw) // series
-    score = ask.score(ask.apply_link(raw.detach()), block, rows, z)
-    return block, score.view(series, rows, *score.shape[1:])
-
-
-def _plain_target(ask: Ask, rows: slice) -> Tensor | None:
-    """Return the requested classes before the model ran, if only their range is left to be checked."""
-    requested = ask.question.target
-    if type(requested) is int and requested >= 0:
-        return torch.full((rows.stop - rows.start,), requested, device=ask.device)
-    if not isinstance(requested, Tensor) or requested.dtype != torch.int64 or requested.shape != ask.ids.shape:
-        return None
-    return None if bool((requested < 0).any()) else requested[rows].to(ask.device)
 
 
 def require_path(score: Tensor, z: Tensor) -> None:
@@ -187,31 +158,11 @@ def require_path(score: Tensor, z: Tensor) -> None:
         raise ModelError(NO_GRAPH)
 
 
-def differentiate(score: Tensor, z: Tensor, *, again: bool = False) -> Tensor | None:
-    """Return the gradient, None if the score does not depend on ``z``; ``again`` keeps the graph."""
-    with one_sentence():
-        return torch.autograd.grad(score, z, retain_graph=again, allow_unused=True)[0]
-
-
-@contextmanager
-def one_sentence() -> Iterator[None]:
-    """Say what to do where torch refuses to differentiate a model."""
-    try:
-        yield
-    except RuntimeError as error:
-        message = next((REFUSED[words] for words in REFUSED if words in str(error)), None)
-        if message is None:
-            raise
-        raise ModelError(message) from error
-
-
-def own_steps(score: Tensor, z: Tensor) -> Tensor:
-    """Each cell's effect on the score of its own step: one backward pass per step."""
+def own_steps(score: Tensor, z: Tensor) -> Tensor | None:
+    """Each cell's effect on the score of its own step: one backward pass per step; None if there is none."""
     own, seen = torch.zeros_like(z), False
     for t in range(z.shape[1]):
-        gradient = differentiate(score[:, t].sum(), z, again=True)
+        gradient = torch.autograd.grad(score[:, t].sum(), z, retain_graph=True, allow_unused=True)[0]
         if gradient is not None:
             own[:, t], seen = gradient[:, t], True
-    if not seen:
-        raise ModelError(NO_GRAPH)
-    return own
+    return own if seen else None

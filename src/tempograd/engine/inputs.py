@@ -155,10 +155,8 @@ class Packing:
 
     def occupied(self) -> Tensor:
         """Tell which cells belong to an input, (time, channel)."""
-        found = torch.zeros(self.time, self.channels, dtype=torch.bool)
-        for part in self.parts:
-            found[part.steps, part.channels] = True
-        return found
+        cells = [torch.ones(1, part.time, part.depth, dtype=torch.bool) for part in self.parts]
+        return self.pack(cells)[0]
 
     def regions(self) -> list["Region"]:
         """Group the inputs whose masks are drawn together: series of the same steps, and all static values."""
@@ -235,7 +233,7 @@ def pack_inputs(
     """
     by_name = isinstance(x, Mapping)
     names = list(x) if by_name else names if len(names) == len(x) else [f"x{place}" for place in range(len(x))]
-    inputs, masks, known = (_of_each(part, x, names) for part in (x, mask, raw))
+    inputs, masks, known = (_by_input(part, names, "x") for part in (x, mask, raw))
     values = {name: _series(inputs[name], name, gaps=masks[name] is not None) for name in names}
     packing = Packing.of({name: tuple(inputs[name].shape[1:]) for name in names}, by_name=by_name)
     counts = {name: len(value) for name, value in values.items()}
@@ -244,7 +242,7 @@ def pack_inputs(
         raise InputError(f"All inputs must have one row per series, got {rows} rows.")
     _warn_of_series_without_channels(packing)
     observed = packing.occupied().to(values[names[0]].device).expand(len(values[names[0]]), -1, -1).clone()
-    absent, baselines = _baseline_of_each(baseline, packing), []
+    absent, baselines = _by_input(baseline, names, "baseline"), []
     for part in packing.parts:
         series = values[part.name]
         seen = None if masks[part.name] is None else masks[part.name].reshape(series.shape).to(series.device)
@@ -263,15 +261,22 @@ def pack_inputs(
         shapes = [value.shape for value in values.values()]
         shown = packing.pack(list(map(Tensor.reshape, parts, shapes)), torch.nan)
     whole = mask is None and bool(observed.all())
-    absent_cells = packing.pack([cells.to(dtype) for cells in baselines]).to(packed)
+    absent_cells = packing.pack([cells.to(dtype) for cells in baselines])
     return Packed(packing, packed, absent_cells, None if whole else observed, shown)
 
 
-def _of_each(parts: Any, x: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Return what belongs to each input by its name, of a mapping or a tuple like ``x``."""
-    if parts is None:
-        return dict.fromkeys(names)
-    return dict(zip(names, parts.values() if isinstance(x, Mapping) else parts, strict=True))
+def _by_input(parts: Any, names: Sequence[str], what: str) -> dict[str, Any]:
+    """Return what belongs to each input: by its name or position, or one number or word for all alike."""
+    if isinstance(parts, Mapping):
+        unknown = [name for name in parts if name not in names]
+        if unknown:
+            raise InputError(f"{what} names {brief(unknown[0])}: the inputs are {', '.join(names)}.")
+        return {name: parts.get(name) for name in names}
+    if isinstance(parts, tuple) and len(parts) == len(names):
+        return dict(zip(names, parts, strict=True))
+    if parts is None or isinstance(parts, str) or validation.check_numbers(parts, what).ndim == 0:
+        return dict.fromkeys(names, parts)
+    raise InputError(f"{what} must say for each input which it is, got {brief(parts)}: write {{{names[0]!r}: …}}.")
 
 
 def _warn_of_series_without_channels(packing: Packing) -> None:
@@ -299,19 +304,6 @@ def _series(tensor: Tensor, name: str, *, gaps: bool) -> Tensor:
     return validation.check_series(flat, name, gaps=gaps)
 
 
-def _baseline_of_each(baseline: Any, packing: Packing) -> dict[str, Any]:
-    """Return the baseline of each input: by its name or position, or one number or word for all alike."""
-    if isinstance(baseline, Mapping):
-        return {name: _by_input(baseline, packing, "baseline").get(name) for name in packing.names}
-    if isinstance(baseline, tuple) and len(baseline) == len(packing.parts):
-        return dict(zip(packing.names, baseline, strict=True))
-    if baseline is None or isinstance(baseline, str) or validation.check_numbers(baseline, "baseline").ndim == 0:
-        return dict.fromkeys(packing.names, baseline)
-    raise InputError(
-        f"baseline must say for each input which it is, got {brief(baseline)}: write {{{packing.names[0]!r}: …}}."
-    )
-
-
 def _laid(part: InputPart, baseline: Any, what: str) -> Any:
     """Bring the baseline of an input into the order (batch, steps, channels); words stay."""
     if part.is_static and isinstance(baseline, str) and baseline == "average":
@@ -327,24 +319,20 @@ def _laid(part: InputPart, baseline: Any, what: str) -> Any:
     return tensor[:, None, None] if part.shape == () and tensor.ndim == 1 else tensor
 
 
-def _by_input(labels: Any, packing: Packing, what: str) -> dict[str, Any]:
-    """Return names by input: those of one are of the first that has time."""
-    named = {packing.first.name: labels} if not isinstance(labels, Mapping | None) else dict(labels or {})
-    unknown = [name for name in named if name not in packing.names]
-    if unknown:
-        raise InputError(f"{what} names {brief(unknown[0])}: the inputs are {', '.join(packing.names)}.")
-    return named
-
-
 def labels_of(packing: Packing, count: int, channels: Any, times: Any, units: Any) -> dict[str, Any]:
     """Name channels, units and steps of ``count`` series: as people do where they do, else by the input."""
-    called: dict[str, list[tuple[str, ...] | None]] = {}
-    for what, labels in (("channels", channels), ("units", units)):
-        named = _by_input(labels, packing, what)
-        called[what] = [
-            validation.check_names(named.get(part.name), part.depth, f"{what} of {part.name}")
+    first, labels = packing.first.name, {"channels": channels, "units": units, "times": times}
+    named = {
+        what: _by_input(part if isinstance(part, Mapping | None) else {first: part}, packing.names, what)
+        for what, part in labels.items()
+    }
+    called = {
+        what: [
+            validation.check_names(named[what][part.name], part.depth, f"{what} of {part.name}")
             for part in packing.parts
         ]
+        for what in ("channels", "units")
+    }
     known = [label for names in called["channels"] for label in names or ()]
     labelled: list[str] = []
     for part, names in zip(packing.parts, called["channels"], strict=True):
@@ -356,19 +344,18 @@ def labels_of(packing: Packing, count: int, channels: Any, times: Any, units: An
     every = tuple(unit for part, names in by_part for unit in names or ("",) * part.depth)
     return {
         "channels": tuple(labelled),
-        "times": _time_labels(times, packing, count),
+        "times": _time_labels(named["times"], packing, count),
         "units": None if units is None else every,
     }
 
 
-def _time_labels(times: Any, packing: Packing, count: int) -> Times:
+def _time_labels(times: Mapping[str, Any], packing: Packing, count: int) -> Times:
     """Name every step of the common axis, for all ``count`` series or, where people do, for each of them.
 
     A step has the name that people give it, else its number, and that of static values says what it is.
     """
-    named = _by_input(times, packing, "times")
     series = [part for part in packing.parts if not part.is_static]
-    labels: list[Any] = [check_times(named.get(part.name), count, part.time) for part in series]
+    labels: list[Any] = [check_times(times[part.name], count, part.time) for part in series]
     nested = any(map(is_nested, labels))
     steps = [str(step) for step in range(packing.time)]
     if len(series) < len(packing.parts):

@@ -7,12 +7,12 @@ import re
 import threading
 import types
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 from weakref import ProxyTypes, WeakKeyDictionary, WeakValueDictionary, ref
 
 import numpy as np
@@ -28,10 +28,22 @@ from tempograd.typing import Precision
 
 MANY = 100  # parts of a list that are looked at, so that a function that holds a data set costs nothing
 NO_NUMBERS = (
-    "The model has weights on the device meta, which holds no numbers: load them with "
-    "model.load_state_dict(state, assign=True)."
+    "The model has weights that hold no numbers yet, on the device meta or in lazy layers: load them with "
+    "model.load_state_dict(state, assign=True), or call the model once."
 )
-LAZY = "The model has lazy layers that were never called, so they have no weights yet: call the model once."
+NO_GRAPH = (
+    "The model's output does not depend on its input in a way autograd can see: it may run under no_grad, detach "
+    "its input, turn it into tokens or leave PyTorch; use a method that needs no gradient, such as occlusion."
+)
+REFUSED = {  # what torch says of a model that it cannot differentiate, and what to do
+    "RNN backward can only be called in training mode": (
+        "cuDNN cannot differentiate a recurrent layer that a function hides: pass the nn.Module itself."
+    ),
+    "checkpoint is incompatible with .grad()": (
+        "torch.utils.checkpoint(use_reentrant=True) hides the gradient of the input: pass use_reentrant=False."
+    ),
+    "on a tensor that doesn't require gradient": NO_GRAPH,  # by captum's hooks on layers
+}
 OPAQUE = (Tensor, str, bytes, int, float, complex, type, type(None))  # nothing to look for inside
 RECURRENT = re.compile(r"aten(\.|::)(gru|lstm|rnn_tanh|rnn_relu)\b")
 LARGE = 2**26  # weights; of larger modules no copy is kept
@@ -40,9 +52,10 @@ WIDTHS = {1: torch.uint8, 2: torch.int16}  # all others are whole numbers of 32-
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 AnyGenerator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
 GENERATORS = get_args(AnyGenerator)
-PLAIN = {bool, int, float, complex, str, bytes, torch.dtype, torch.device, type(None), type}
-KINDS = tuple(PLAIN)
+KINDS = (bool, int, float, complex, str, bytes, torch.dtype, torch.device, type(None), type)
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+CONTAINERS = (dict, tuple, list, set, frozenset)
+MOST = 10**5  # plain parts of a module that are compared
 USUAL = set(nn.Module().__dict__) - {"training", "_parameters", "_buffers"}  # hooks and the like
 COMPILED = ("_torchdynamo_orig_callable", "_compiled_call_impl")  # which would compile a hook too, each time anew
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -54,6 +67,7 @@ NEW = hasattr(_backends.cudnn, "rnn")  # torch 2.9, where reading the older name
 SETTING = "fp32_precision" if NEW else "allow_tf32"
 ROUNDED = (_backends.cuda.matmul, *((_backends.cudnn.rnn, _backends.cudnn.conv) if NEW else (_backends.cudnn,)))
 PRODUCTS = (_backends.cuda.matmul, *((_backends.mkldnn.matmul,) if NEW else ()))
+SHARED = (*((backend, SETTING) for backend in ROUNDED + PRODUCTS), (_backends.cudnn, "enabled"))
 SETTINGS = {"tf32": (ROUNDED, "tf32" if NEW else True), "exact": (PRODUCTS, "ieee" if NEW else False)}
 
 _trained: "WeakValueDictionary[int, nn.Module]" = WeakValueDictionary()  # copies of a model that a method trains
@@ -74,19 +88,29 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
     0, which leaves their output as it is. Inside a program of ``torch.export`` or TorchScript there are no layers
     left to switch, so one with recurrent layers runs without cuDNN. Random numbers drawn by the model do not
     reach the caller's generators. Threads take turns on a model: what one method hooks into its layers would
-    change what another reads from them. The block gets a function that puts the buffers back before the rest.
+    change what another reads from them. Settings and generators of all threads are noted by the first of the
+    calls that run and put back by the last: if each put back what it had found, one that overlaps with another
+    would leave what that had changed. The block gets a function that puts the buffers back before the rest.
     """
     modules = modules_of(model)
     outside = torch.inference_mode(mode=False) if torch.is_inference_mode_enabled() else nullcontext()
     with ExitStack() as undo:
         for turn in _turns_of(modules) or [_functions]:
             undo.enter_context(turn)
-        for context in (outside, torch.enable_grad(), no_denormals(), _shared_settings()):
+        for context in (outside, torch.enable_grad(), no_denormals()):
             undo.enter_context(context)
-        for put_back, state in map(state_of, generators(model)):
-            undo.callback(put_back, state)
         call = _Call(undo)
-        undo.push(call.leave)
+        with _lock:
+            shared = _calls[0] if _calls else ExitStack()
+            if not _calls:
+                for _, put_back, state in generators():
+                    shared.callback(put_back, state)
+                for backend, name in SHARED:
+                    shared.callback(setattr, backend, name, getattr(backend, name))
+            _calls.append(shared)
+            undo.push(call.leave)
+        for _, put_back, state in generators(model):
+            undo.callback(put_back, state)
         for module in modules:
             call.freeze(module)
         loose = reached(model) if owner(model) is None else ()
@@ -101,30 +125,6 @@ def _turns_of(modules: Iterable[nn.Module]) -> list[threading.RLock]:
     parts = {part for module in modules for part in module.modules()}
     with _lock:
         return sorted((_turns.setdefault(part, threading.RLock()) for part in parts), key=id)
-
-
-@contextmanager
-def _shared_settings() -> Iterator[None]:
-    """Keep settings and generators of all threads: noted by the first of the calls that run, put back by the last.
-
-    If each call put back what it had found, one that overlaps with another would leave what that had changed.
-    """
-    with _lock:
-        undo = _calls[0] if _calls else ExitStack()
-        if not _calls:
-            for put_back, state in map(state_of, generators()):
-                undo.callback(put_back, state)
-            settings = [(place, SETTING) for place in (*ROUNDED, *PRODUCTS)]
-            for place, name in (*settings, (_backends.cudnn, "enabled")):
-                undo.callback(setattr, place, name, getattr(place, name))
-        _calls.append(undo)
-    try:
-        yield
-    finally:
-        with _lock:
-            _calls.pop()
-            if not _calls:
-                undo.close()
 
 
 class _ThisThread(threading.local):
@@ -160,9 +160,8 @@ class _Call:
 
     def touch(self, module: nn.Module, _: object) -> None:
         """Freeze a module before its first forward in a run of the model, unless another thread has."""
-        if self.thread != threading.get_ident() or not this_thread.runs_model:
-            return
-        if id(module) in self.touched or id(module) in _trained:
+        known = id(module) in self.touched or id(module) in _trained
+        if known or self.thread != threading.get_ident() or not this_thread.runs_model:
             return
         with ExitStack() as turns:
             for turn in _turns_of([module]):
@@ -174,16 +173,16 @@ class _Call:
 
     def freeze(self, module: nn.Module) -> None:
         """Freeze a module, with everything in it."""
-        parts = parts_of(module)
-        self.touched.update(map(id, parts.modules))
-        few = sum(weight.numel() for weight in parts.parameters) <= LARGE
-        copies = [weight.detach().clone() for weight in parts.parameters] if few else []
-        self.weights.append((module, parts.parameters, copies, [weight._version for weight in parts.parameters]))
-        attributes = [(vars(part), vars(part).copy()) for part in parts.modules]
+        modules, weights, buffers = parts_of(module)
+        self.touched.update(map(id, modules))
+        few = sum(weight.numel() for weight in weights) <= LARGE
+        copies = [weight.detach().clone() for weight in weights] if few else []
+        self.weights.append((module, weights, copies, [weight._version for weight in weights]))
+        attributes = [(vars(part), vars(part).copy()) for part in modules]
         held = [value for _, before in attributes for value in before.values() if isinstance(value, Tensor)]
-        self.copies += [(tensor, tensor._version, tensor.clone()) for tensor in (*parts.buffers, *held)]
+        self.copies += [(tensor, tensor._version, tensor.clone()) for tensor in (*buffers, *held)]
         self.attributes += attributes
-        for part in parts.modules:
+        for part in modules:
             recurrent = isinstance(part, nn.RNNBase)
             self.undo.callback(setattr, part, "training", part.training)
             if part.training != recurrent:  # to set an attribute of a module takes long
@@ -191,11 +190,11 @@ class _Call:
             if isinstance(part, nn.RNNBase):
                 self.undo.callback(setattr, part, "dropout", part.dropout)
                 part.dropout = 0.0
-        for weight in parts.parameters:
+        for weight in weights:
             if weight.requires_grad:
                 self.undo.callback(weight.requires_grad_, True)
                 weight.requires_grad_(False)
-        if any(weight.is_cuda for weight in parts.parameters) and _recurs(module):
+        if any(weight.is_cuda for weight in weights) and _recurs(module):
             torch.backends.cudnn.enabled = False  # until no call runs
 
     def restore_buffers(self) -> None:
@@ -204,31 +203,41 @@ class _Call:
             if tensor._version != version:
                 tensor.detach().copy_(copy)
         for now, before in self.attributes:
-            tensors = {name for held in (now, before) for name, value in held.items() if isinstance(value, Tensor)}
-            for name in tensors - before.keys():
-                del now[name]
-            now |= {name: before[name] for name in tensors & before.keys()}
+            changed = [name for name, value in (before | now).items() if before.get(name) is not value]
+            for name in [*changed, *(before.keys() - now.keys())]:  # few: types are asked of these alone
+                if not isinstance(before.get(name), Tensor) and not isinstance(now.get(name), Tensor):
+                    continue
+                if name in before:
+                    now[name] = before[name]
+                else:
+                    del now[name]
 
-    def leave(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Put tensors back, weights too, and refuse a model whose own forward has changed these."""
+    def leave(self, _: object, error: BaseException | None, __: object) -> None:
+        """Put all back; refuse a model whose own forward changed weights, or that torch cannot differentiate."""
+        with _lock:
+            shared = _calls.pop()
+            if not _calls:
+                shared.close()
         self.restore_buffers()
         names, lost = [], False
         for module, weights, copies, versions in self.weights:
             if copies or not weights:
                 changed = not all(map(torch.equal, bits_of(weights), bits_of(copies)))
             else:
-                changed = versions != [weight._version for weight in weights]
-                lost |= changed
+                lost |= (changed := versions != [weight._version for weight in weights])
             if changed:
                 names.append(type(module).__name__)
                 for weight, copy in zip(weights, copies, strict=False):  # of a large module there are none
                     weight.detach().copy_(copy)
-        if names and kind is None:
+        if names and error is None:
             end = "they cannot all be put back, so load the model again" if lost else "they were put back"
             raise ModelError(
                 f"The weights of {', '.join(names)} changed while the model ran, so that every pass explained "
                 f"another one ({end}): take the update out of its forward."
             )
+        for words, message in REFUSED.items():
+            if isinstance(error, RuntimeError) and words in str(error):
+                raise ModelError(message) from error
 
 
 def bits_of(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
@@ -246,6 +255,22 @@ def bits_of(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
     yield from map(torch.cat, waiting.values())
 
 
+class WithModules(nn.Module):
+    """Runs a function, and holds the modules that it runs."""
+
+    def __init__(self, function: Any, modules: Sequence[nn.Module], reset: Callable[[], object] | None) -> None:
+        super().__init__()
+        itself = [function] if isinstance(function, nn.Module) else []
+        self.held = nn.ModuleList(dict.fromkeys([*modules, *itself]))
+        self.training = any(module.training for module in self.held)
+        self._function, self._reset = (function.__call__ if itself else function), reset
+
+    def forward(self, *inputs: Tensor, **named: Any) -> Any:
+        if self._reset is not None:
+            self._reset()
+        return self._function(*inputs, **named)
+
+
 def fingerprint(model: Model) -> Callable[[], str]:
     """Name the weights by a hash of their names, shapes and two checksums of their bits.
 
@@ -257,8 +282,10 @@ def fingerprint(model: Model) -> Callable[[], str]:
     >>> fingerprint(torch.nn.ReLU())()
     'ReLU:e3b0c44298fc1c14'
     """
-    marks = []
-    for module in modules_of(model):
+    marks, found, function = [], modules_of(model), model
+    if isinstance(model, WithModules):
+        found, function = [*model.held], model._function
+    for module in found:
         parts_of(module)  # refuses weights without numbers
         state = sorted(item for item in module.state_dict().items() if isinstance(item[1], Tensor))
         heads = "".join(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n" for key, tensor in state)
@@ -268,33 +295,38 @@ def fingerprint(model: Model) -> Callable[[], str]:
             plain, position = bits.sum(), torch.arange(1, len(bits) + 1, device=bits.device)
             sums.append(torch.stack([plain, bits.mul_(position).sum()]))
         marks.append((type(module).__name__, heads, sums))
-    own = [] if len(marks) == 1 else [str(getattr(model, "__qualname__", type(model).__name__))]
+    own = [] if len(marks) == 1 else [str(getattr(function, "__qualname__", type(function).__name__))]
 
     def name() -> str:
-        texts = [(kind, heads + "".join(str(pair.tolist()) for pair in sums)) for kind, heads, sums in marks]
-        return "+".join(own + [f"{kind}:{hashlib.sha256(text.encode()).hexdigest()[:16]}" for kind, text in texts])
+        names = own
+        for kind, heads, sums in marks:
+            text = heads + "".join([str(pair.tolist()) for pair in sums])
+            names = [*names, f"{kind}:{hashlib.sha256(text.encode()).hexdigest()[:16]}"]
+        return "+".join(names)
 
     return name
 
 
-def generators(model: Model | None = None) -> list[AnyGenerator]:
-    """Return the generators that a model holds, in its modules or a function; without one those that all share."""
-    if model is None:
-        gpus = torch.cuda.default_generators if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
-        return [torch.default_generator, np.random.mtrand._rand, random._inst, *gpus]
-    parts = [part for module in modules_of(model) for part in module.modules()]
-    loose = reached(model) if owner(model) is None else ()
-    held = chain(loose, *(vars(part).values() for part in parts))
-    return list({id(thing): thing for thing in held if isinstance(thing, GENERATORS)}.values())
+def generators(model: Model | None = None) -> list[tuple[AnyGenerator, Callable[..., Any], Any]]:
+    """Return the generators that a model holds, in its modules or a function; without one those that all share.
 
-
-def state_of(generator: AnyGenerator) -> tuple[Callable[..., Any], Any]:
-    """Return what puts a state of a generator back, and its state now."""
-    if isinstance(generator, np.random.Generator):
-        return partial(setattr, generator.bit_generator, "state"), generator.bit_generator.state
-    if isinstance(generator, random.Random):
-        return generator.setstate, generator.getstate()
-    return generator.set_state, generator.get_state()
+    Each comes with what puts a state of it back, and with its state now.
+    """
+    gpus = torch.cuda.default_generators if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
+    held: Iterable[Any] = (torch.default_generator, np.random.mtrand._rand, random._inst, *gpus)
+    if model is not None:
+        parts = [part for module in modules_of(model) for part in module.modules()]
+        held = chain(*(vars(part).values() for part in parts), reached(model) if owner(model) is None else ())
+    states: dict[int, tuple[AnyGenerator, Callable[..., Any], Any]] = {}
+    for thing in (thing for thing in held if isinstance(thing, GENERATORS)):
+        if isinstance(thing, np.random.Generator):
+            bits = thing.bit_generator
+            states[id(thing)] = thing, partial(setattr, bits, "state"), bits.state
+        elif isinstance(thing, random.Random):
+            states[id(thing)] = thing, thing.setstate, thing.getstate()
+        else:
+            states[id(thing)] = thing, thing.set_state, thing.get_state()
+    return list(states.values())
 
 
 def _recurs(module: nn.Module) -> bool:
@@ -378,31 +410,17 @@ def modules_of(model: Model) -> list[nn.Module]:
 
 def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
     """Where the model computes and in which precision; a model without weights follows ``x``."""
-    for module in modules_of(model):
-        parts = parts_of(module)
-        for tensor in chain(parts.parameters, parts.buffers):
-            if tensor.is_floating_point():
-                return tensor.device, tensor.dtype
-    if owner(model) is None:
-        loose = [part for part in reached(model) if isinstance(part, Tensor) and part.is_floating_point()]
-        weights = [tensor for tensor in loose if isinstance(tensor, nn.Parameter)]
-        if weights:
-            return weights[0].device, weights[0].dtype
-        if x.device.type == "cpu" and loose:
-            return loose[0].device, x.dtype
+    loose = reached(model) if owner(model) is None else ()
+    weights = [part for part in loose if isinstance(part, nn.Parameter)]
+    parts = [part for module in modules_of(model) for part in parts_of(module)[1:]]
+    for tensor in chain(*parts, weights):
+        if tensor.is_floating_point():
+            return tensor.device, tensor.dtype
     return x.device, x.dtype
 
 
-class ModuleParts(NamedTuple):
-    """What a module consists of, each once, in the order in which torch lists it."""
-
-    modules: list[nn.Module]
-    parameters: list[nn.Parameter]
-    buffers: list[Tensor]
-
-
-def parts_of(module: nn.Module) -> ModuleParts:
-    """Return all of it from one walk, torch's own lists take a walk each; refuse weights that were never loaded.
+def parts_of(module: nn.Module) -> tuple[list[nn.Module], list[nn.Parameter], list[Tensor]]:
+    """Return modules, parameters and buffers, each once, in torch's order; refuse weights that were never loaded.
 
     Examples
     --------
@@ -410,28 +428,23 @@ def parts_of(module: nn.Module) -> ModuleParts:
     >>> [len(part) for part in parts_of(net)]
     [4, 4, 3]
     """
-    modules = list(module.modules())
+    modules = list(module.modules())  # one walk, where torch's own lists take one each
     weights = [weight for part in modules for weight in part._parameters.values() if weight is not None]
     buffers = [buffer for part in modules for buffer in part._buffers.values() if buffer is not None]
-    if any(map(is_lazy, (*weights, *buffers))):
-        raise ModelError(LAZY)
-    if any(tensor.is_meta for tensor in (*weights, *buffers)):
+    if any(is_lazy(tensor) or tensor.is_meta for tensor in (*weights, *buffers)):
         raise ModelError(NO_NUMBERS)
-    return ModuleParts(modules, list(dict.fromkeys(weights)), list(dict.fromkeys(buffers)))
+    return modules, list(dict.fromkeys(weights)), list(dict.fromkeys(buffers))
 
 
-def reached(model: Any, deep: int = 3) -> Iterator[Any]:
+def reached(thing: Any, deep: int = 3) -> Iterator[Any]:
     """Yield a function and what it holds: its closure, globals and defaults, a method's object, a partial's parts.
 
     So with each of them, as ``deep`` as that.
     """
-    thing, held = model, tuple[Any, ...]()
-    if type(thing) in ProxyTypes:
-        try:
-            thing = thing.__init__.__self__
-        except ReferenceError:  # the object behind it is gone
-            return
+    if type(thing) in ProxyTypes:  # the object behind it may be gone
+        return
     yield thing
+    held: Iterable[Any] = ()
     if not deep or isinstance(thing, (nn.Module, types.ModuleType, *OPAQUE)):
         return
     if isinstance(thing, types.FunctionType):
@@ -439,13 +452,13 @@ def reached(model: Any, deep: int = 3) -> Iterator[Any]:
             named = inspect.getclosurevars(thing)
             held = (*named.nonlocals.values(), *(thing.__defaults__ or ()), *named.globals.values())
     elif isinstance(thing, types.MethodType):
-        held = (thing.__self__, thing.__func__)
+        held = thing.__self__, thing.__func__
     elif isinstance(thing, partial):
-        held = (thing.func, *thing.args, *thing.keywords.values())
+        held = thing.func, *thing.args, *thing.keywords.values()
     elif isinstance(thing, (dict, list, tuple)):
-        held = tuple(islice(thing.values() if isinstance(thing, dict) else thing, MANY))
+        held = islice(thing.values() if isinstance(thing, dict) else thing, MANY)
     elif hasattr(thing, "__dict__"):
-        held = tuple(vars(thing).values())
+        held = [*vars(thing).values()]
     for part in held:
         yield from reached(part, deep - 1)
 
@@ -520,31 +533,25 @@ def plain_state(module: nn.Module) -> Hashable:
     """Return everything plain about a module and where its tensors lie; raise where there is more to it."""
     parts: list[Any] = []
     for part in module.modules():
-        mine = part.__dict__
-        if isinstance(part, (torch.jit.ScriptModule, nn.DataParallel)) or "forward" in mine:
+        held, opaque = vars(part), isinstance(part, (torch.jit.ScriptModule, nn.DataParallel))
+        if opaque or "forward" in held or any(map(held.__getitem__, HOOKS)):
             raise NotCapturableError
-        if any(map(mine.__getitem__, HOOKS)):
-            raise NotCapturableError
-        parts += (id(part), type(part), type(part).forward, *mine["_modules"])
-        for name, value in mine.items():
-            if name not in USUAL:
-                parts += (name, value if type(value) in PLAIN else _plain(value))
+        parts += (id(part), type(part), type(part).forward, *held["_modules"])
+        waiting = [thing for name, value in held.items() if name not in USUAL for thing in (value, name)]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, KINDS) or (isinstance(value, FUNCTIONS) and not getattr(value, "__closure__", 0)):
+                parts.append(value)
+            elif isinstance(value, Tensor):
+                parts += (value.data_ptr(), value.shape, value.stride(), value.dtype)
+            elif isinstance(value, CONTAINERS) and len(parts) < MOST:  # one may hold itself
+                parts.append(len(value))
+                waiting += (*value, *value.values()) if isinstance(value, dict) else value
+            elif isinstance(value, ref):
+                parts.append(id(value()))
+            else:
+                raise NotCapturableError
     return tuple(parts)
-
-
-def _plain(value: Any) -> Hashable:
-    if isinstance(value, Tensor):
-        return value.data_ptr(), value.shape, value.stride(), value.dtype
-    if isinstance(value, dict):
-        return (*value, *map(_plain, value.values()))
-    if isinstance(value, (tuple, list, set, frozenset)):
-        return tuple(map(_plain, value))
-    if isinstance(value, ref):
-        return id(value())
-    function = isinstance(value, FUNCTIONS) and not getattr(value, "__closure__", None)
-    if not function and not isinstance(value, KINDS):
-        raise NotCapturableError
-    return value  # type: ignore[no-any-return]
 
 
 def trusted(model: Model, x: Tensor, caller: str, *, remember: bool = False) -> bool:

@@ -17,7 +17,7 @@ from tempograd.engine.batching import Batching
 from tempograd.engine.cuda import host_copy
 from tempograd.engine.model import Model, undisturbed_by_others
 from tempograd.engine.predictor import numbers_of
-from tempograd.targets import TargetScore
+from tempograd.targets import TargetScore, mean
 from tempograd.typing import Output, Picker
 
 LAST = itemgetter(-1)
@@ -28,62 +28,110 @@ SPAN = 25  # steps that go through a model that resumes at once
 WIDER = 4  # times as many series at once as of a model that needs all their steps
 
 
+class Link(NamedTuple):
+    """What is applied to raw outputs, (…, column), and its words for one column and for several."""
+
+    apply: Callable[[Tensor], Tensor]
+    of_one: str
+    of_several: str
+    probable: bool = True  # whether it makes probabilities
+
+
+LINKS = {
+    "probability": Link(
+        lambda raw: raw.sigmoid() if raw.shape[-1] == 1 else raw.softmax(-1),
+        "a sigmoid of the one output",
+        "softmax over {} outputs",
+    ),
+    "sigmoid": Link(torch.sigmoid, "a sigmoid of the one output", "a sigmoid of each of {} outputs"),
+    "raw": Link(
+        lambda raw: raw,
+        "the model's one output as it is",
+        "one of the model's {} outputs as it is",
+        probable=False,
+    ),
+}
+
+
 class Outputs(NamedTuple):
-    """What the outputs of a task are.
+    """What the outputs of a task are: all that the library knows of a task stands in its row of ``TASKS``.
 
     Attributes
     ----------
+    kind : {"classes", "labels", "numbers"}
+        Classes of which one holds, labels that hold each by itself, or numbers that say nothing of each other.
+    link : str
+        What is applied to them: a row of ``LINKS``.
+    target : {"predicted", "one", "none"} or TargetScore
+        What is explained by default: the predicted class or most probable label, class 1, nothing if there are
+        several outputs, or a score of all of them.
     shape : str
         What the model returns.
     fits : callable
         Whether one series' output of this shape, for series of so many steps, can be that.
-    link : {"probability", "sigmoid", "raw"}
-        What is applied to them.
     columns : callable
-        How many of them there are to choose from, given the shape of one series' output.
-    target : {"predicted", "one", "mean", "none"}
-        What is explained by default: the predicted class, class 1, the mean, or, of several outputs, nothing.
+        How many outputs there are to choose from, given the shape of one series' output.
+    per_step : bool
+        Whether there is one output for each step of the series.
+    place : str
+        What an output is called by its place along the first axis, where that has a name of its own.
     """
 
-    shape: str
-    fits: Callable[[tuple[int, ...], int], bool]
-    link: Literal["probability", "sigmoid", "raw"]
-    columns: Callable[[tuple[int, ...]], int]
-    target: Literal["predicted", "one", "mean", "none"]
+    kind: Literal["classes", "labels", "numbers"]
+    link: str = "probability"
+    target: Literal["predicted", "one", "none"] | TargetScore = "predicted"
+    shape: str = "(batch, …)"
+    fits: Callable[[tuple[int, ...], int], bool] = lambda *_: True
+    columns: Callable[[tuple[int, ...]], int] = math.prod
+    per_step: bool = False
+    place: str = ""
 
 
 TASKS = {
     "classification": Outputs(
-        "(batch, classes)", lambda shape, _: len(shape) == 1, "probability", LAST, "predicted"
+        "classes", shape="(batch, classes)", fits=lambda shape, _: len(shape) == 1, columns=LAST
     ),
-    "binary": Outputs("(batch, 1)", lambda shape, _: shape == (1,), "probability", LAST, "one"),
-    "multilabel": Outputs("(batch, …)", lambda *_: True, "sigmoid", math.prod, "predicted"),
-    "regression": Outputs("(batch, …)", lambda *_: True, "raw", math.prod, "none"),
-    "forecast": Outputs("(batch, …)", lambda *_: True, "raw", math.prod, "mean"),
+    "binary": Outputs(
+        "classes", target="one", shape="(batch, 1)", fits=lambda shape, _: shape == (1,), columns=LAST
+    ),
+    "multilabel": Outputs("labels", "sigmoid"),
+    "regression": Outputs("numbers", "raw", "none"),
+    "forecast": Outputs("numbers", "raw", mean(), place="step {} of the forecast"),
     "per_step": Outputs(
-        "(batch, time, classes)",
-        lambda shape, time: len(shape) < 3 and shape[0] == time,
-        "probability",
-        LAST,
-        "predicted",
+        "classes",
+        shape="(batch, time, classes)",
+        fits=lambda shape, time: len(shape) < 3 and shape[0] == time,
+        columns=LAST,
+        per_step=True,
     ),
 }
-AS_THEY_ARE = tuple(name for name, row in TASKS.items() if row.link == "raw")
+UNKNOWN = Outputs("classes", columns=LAST)  # what outputs are taken for where nobody said the task
+
+
+def outputs_of(task: str | None) -> Outputs:
+    """Return what is known of the outputs of a task."""
+    return UNKNOWN if task is None else TASKS[task]
+
+
+def output_of(task: str | None) -> str:
+    """Return what a task makes of raw outputs, as explanations call it: "probability", or its link."""
+    link = outputs_of(task).link
+    return "probability" if LINKS[link].probable else link
 
 
 def link_for(output: str | None, task: str | None) -> str:
-    """Return what is applied to the model's raw outputs: "probability", "sigmoid" or "raw".
+    """Return what is applied to the model's raw outputs: a row of ``LINKS``.
 
     Examples
     --------
     >>> link_for(None, "forecast"), link_for("probability", "multilabel"), link_for("raw", None)
     ('raw', 'sigmoid', 'raw')
     """
-    link = "probability" if task is None else TASKS[task].link
-    if output == "probability" and link == "raw":
+    link = outputs_of(task).link
+    if output == "probability" and not LINKS[link].probable:
         raise InputError(
-            f"{arg:question.output=probability} contradicts the task {task!r}, whose outputs are explained as "
-            f"they are: leave {arg:question.output} out, or pass {arg:predictor.task=classification} or "
+            f"{arg:question.output=probability} contradicts the task {task!r}, whose outputs are no "
+            f"probabilities: leave {arg:question.output} out, or pass {arg:predictor.task=classification} or "
             f"{arg:predictor.task=multilabel} if they are logits."
         )
     return "raw" if output == "raw" else link
@@ -118,7 +166,7 @@ def found_task(task: str | None, question: Question, shape: tuple[int, ...], tim
     if task is not None:
         if not picked and not TASKS[task].fits(shape, time):
             raise _contradiction(task, shape, time)
-        return "binary" if task == "classification" and shape == (1,) else task
+        return in_full(task, math.prod(shape))
     by_step = len(shape) == 2 and shape[0] == time  # or a forecast of as many steps
     if question.steps is not None and by_step:
         return "per_step"
@@ -133,13 +181,19 @@ def found_task(task: str | None, question: Question, shape: tuple[int, ...], tim
     raise _unclear(shape, time)
 
 
+def in_full(task: str | None, columns: int | None) -> str | None:
+    """Return the task that is meant: classification with one column is binary."""
+    return "binary" if task == "classification" and columns == 1 else task
+
+
 def _contradiction(task: str, shape: tuple[int, ...], time: int) -> ModelError:
-    shape = shape[:-1] if task == "per_step" and shape[1:] == (1,) else shape  # without the axis it was given
+    meant = TASKS[task]
+    shape = shape[:-1] if meant.per_step and shape[1:] == (1,) else shape  # without the axis it was given
     others = [name for name, row in TASKS.items() if row.fits(shape, time)]
-    steps = f" with {time} steps" if task == "per_step" else ""
+    steps = f" with {time} steps" if meant.per_step else ""
     return ModelError(
         f"The model's output for one series has shape {shape}, and the task {task!r} means "
-        f"{TASKS[task].shape}{steps}: pass {arg:predictor.task} as {', '.join(others[:-1])} or {others[-1]}, or a "
+        f"{meant.shape}{steps}: pass {arg:predictor.task} as {', '.join(others[:-1])} or {others[-1]}, or a "
         "function as target.",
         code="model.task",
     )
@@ -165,14 +219,20 @@ def _unclear(shape: tuple[int, ...], time: int) -> ModelError:
 # Links: probabilities, or numbers as they are
 
 
-def apply_link(raw: Tensor, output: str) -> Tensor:
-    """Turn a raw output into probabilities, or leave it as it is.
+def link_words(link: str, columns: int | None) -> str:
+    """Say what a link makes of so many columns.
 
-    ``"probability"`` is softmax over the columns, a sigmoid of a single one, ``"sigmoid"`` that of each by itself.
+    Examples
+    --------
+    >>> link_words("probability", 1), link_words("probability", 3)
+    ('a sigmoid of the one output', 'softmax over 3 outputs')
     """
-    if output == "raw":
-        return raw
-    return raw.sigmoid() if output == "sigmoid" or raw.shape[-1] == 1 else raw.softmax(-1)
+    return LINKS[link].of_one if columns == 1 else LINKS[link].of_several.format(columns)
+
+
+def apply_link(raw: Tensor, output: str) -> Tensor:
+    """Turn a raw output into probabilities, or what else its row of ``LINKS`` says."""
+    return LINKS[output].apply(raw)
 
 
 def by_class(raw: Tensor, output: str) -> Tensor:
@@ -186,7 +246,7 @@ def by_class(raw: Tensor, output: str) -> Tensor:
     >>> by_class(torch.tensor([[3.0]]), "raw")
     tensor([[3.]])
     """
-    linked = apply_link(raw, output)
+    linked = LINKS[output].apply(raw)
     return torch.cat([1 - linked, linked], -1) if one_logit(raw.shape[-1], output) else linked
 
 
@@ -345,21 +405,6 @@ def resolve_steps(
 
 
 # What clean outputs tell: NaN, and scores that are probabilities already
-
-
-def written(output: str, columns: int | None) -> str:
-    """Say what made probabilities of the model's columns, where their number is known.
-
-    Examples
-    --------
-    >>> written("probability", 1), written("raw", 3)
-    ("'probability' (sigmoid of 1 output)", "'raw'")
-    """
-    if output == "raw" or columns is None:
-        return repr("raw" if output == "raw" else "probability")
-    if output == "sigmoid":
-        return f"'probability' (sigmoid of each of {columns} outputs)"
-    return f"{output!r} ({'sigmoid of 1 output' if columns == 1 else f'softmax over {columns} outputs'})"
 
 
 class Findings:

@@ -6,6 +6,7 @@ the model, on a path, in a perturbation, in another order: whoever asks the mode
 
 import math
 import re
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,32 +21,19 @@ from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, TempogradError, arg, brief
 from tempograd.core.series import Series, companions_at, has_rows, rows_at
 from tempograd.engine.batching import out_of_memory
-from tempograd.engine.conventions import (
-    NO_GRADIENT,
-    Estimator,
-    OfArrays,
-    as_output,
-    picked,
-    shape_in_words,
-)
+from tempograd.engine.conventions import NO_GRADIENT, Estimator, as_output, picked, shape_in_words
 from tempograd.engine.inputs import Packing, is_several, pack_inputs
-from tempograd.engine.model import owner, this_thread
+from tempograd.engine.model import WithModules, modules_of, owner, this_thread
 from tempograd.typing import Fixed, Model, ModelLayout, Output, Pick, Task
 
-WHOLE = {
-    *(torch.int8, torch.int16, torch.int32, torch.int64),
-    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
-}
-NUMBERS = WHOLE | {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 FAILURES = (RuntimeError, ValueError, AssertionError, IndexError, TypeError)  # assertions by exported programs
 ELSEWHERE = re.compile(  # how torch calls tensors on two devices or in two precisions
     r"tensors to be on the same device|not at the same device|not on the expected device|same dtype"
     r"|expected scalar type|Input type \(.*\) and (weight|bias) type"
 )
-ARITY = re.compile(  # how Python counts arguments
-    r"missing \d+ required|takes \d+ positional|takes from \d+ to|unexpected keyword"
-)
-CALLING = {__file__, nn_module.__file__}  # what only calls a model
+# How Python counts arguments
+ARITY = re.compile(r"missing \d+ required|takes \d+ positional|takes from \d+ to|unexpected keyword")
+CALLING = {__file__, WithModules.forward.__code__.co_filename, nn_module.__file__}  # what only calls a model
 DECLARED = "tempograd_task"  # the attribute by which a model says its task
 LONG = 100  # characters of what torch says that a sentence can carry
 SIZES = re.compile(r"sizes?\b|shape|dimension|channels?\b|elements|\dD\b|values to unpack", re.IGNORECASE)
@@ -96,7 +84,7 @@ class Predictor:
         validation.check_model(self.model)
         if self.task is not None:
             validation.check_choice(self.task, "task", get_args(Task))
-        check_call(self.pick, self.layout)
+        Call(pick=self.pick, model_layout=self.layout)  # which checks both
         object.__setattr__(self, "classes", validation.check_classes(self.classes, None))
         if self.modules is not None:
             modules = tuple(self.modules)
@@ -108,24 +96,20 @@ class Predictor:
         if self.reset is not None and not callable(self.reset):
             raise InputError(f"reset must be a function without arguments, got {brief(self.reset)}.")
 
-    @classmethod
-    def of(cls, model: Any) -> "Predictor":
-        """Return a predictor as it is, and a model as one of which nothing more is known."""
-        return model if isinstance(model, Predictor) else cls(model)
-
     @property
     def called(self) -> Model:
         """The model as a function of series whose modules can be found."""
         if self.modules is None and self.reset is None:
             return self.model
-        return WithModules(self.model, self.modules or (), self.reset)
+        modules = modules_of(self.model) if self.modules is None else self.modules
+        return WithModules(self.model, modules, self.reset)
 
-    def told(self, model: Model, output: Output | None) -> tuple[Output | None, str | None, Sequence[str] | None]:
+    def known_of_outputs(self, output: Output | None) -> tuple[Output | None, str | None, Sequence[str] | None]:
         """Return what is known of the outputs, with the ``output`` that somebody chose: that, task and classes.
 
         An estimator's columns are explained as they are, and its classes have names.
         """
-        task, classes, known = self.task, self.classes, as_model(model)
+        task, classes, known = self.task, self.classes, as_model(self.model)
         if isinstance(known, Estimator):
             output = "raw" if output is None or known.method == "predict_proba" else output
             task, classes = task or known.task, known.classes if classes is None else classes
@@ -133,29 +117,6 @@ class Predictor:
         if task is not None:
             validation.check_choice(task, f"{DECLARED} of the model", get_args(Task))
         return output, task, classes
-
-
-def check_call(pick: Any, layout: Any, name: str = "layout") -> None:
-    """Refuse an order of axes that there is none, and parts of an output that are no name or place."""
-    validation.check_choice(layout, name, get_args(ModelLayout))
-    if pick is not None and (isinstance(pick, bool) or not isinstance(pick, (str, int))):
-        raise InputError(f"pick must be a name or a place in what the model returns, got {brief(pick)}.")
-
-
-class WithModules(nn.Module):
-    """Runs a function, and holds the modules that it runs."""
-
-    def __init__(self, function: Any, modules: Sequence[nn.Module], reset: Callable[[], object] | None) -> None:
-        super().__init__()
-        held = (*modules, *([function] if isinstance(function, nn.Module) else []))
-        self.held = nn.ModuleList(held)
-        self.training = any(module.training for module in held)
-        self._function, self._reset = (function.__call__ if isinstance(function, nn.Module) else function), reset
-
-    def forward(self, *inputs: Tensor, **named: Any) -> Any:
-        if self._reset is not None:
-            self._reset()
-        return self._function(*inputs, **named)
 
 
 def as_model(model: Any, method: str | None = None) -> Callable[..., Any]:
@@ -173,14 +134,6 @@ def as_model(model: Any, method: str | None = None) -> Callable[..., Any]:
         return model  # type: ignore[no-any-return]  # callable() does not narrow Any
     validation.check_model(model)
     return Estimator(model, method or next(name for name in validation.PREDICTS if hasattr(model, name)))
-
-
-def require_torch(model: Model) -> None:
-    """Refuse, before anything runs, a model that is known to leave torch, for methods that need its gradient."""
-    known = model.model if isinstance(model, Adapted) else model
-    if isinstance(known, (Estimator, OfArrays)):
-        name = known.name if isinstance(known, Estimator) else "The model"
-        raise ModelError(f"{name} computes with {NO_GRADIENT}.")
 
 
 # A model called with the series of a question
@@ -217,6 +170,9 @@ class Call:
     _known: list[bool] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        validation.check_choice(self.model_layout, "layout", get_args(ModelLayout))
+        if self.pick is not None and (isinstance(self.pick, bool) or not isinstance(self.pick, (str, int))):
+            raise InputError(f"pick must be a name or a place in what the model returns, got {brief(self.pick)}.")
         if self.packing is not None and self.packing.by_name and isinstance(self.fixed, Mapping):
             for name in self.fixed.keys() & set(self.packing.names):
                 raise InputError(f"{name} is among the inputs and among the fixed ones: leave it in one of them.")
@@ -250,11 +206,9 @@ class Call:
 
     def run(self, model: Model, z: Tensor, rows: Tensor | None = None) -> Any:
         """Call the model with the inputs that lie in ``z`` and what goes with its rows."""
-        if rows is None or (self.gaps is None and self.lengths is None):
-            return self._output(model, z, rows)
-        if self.gaps is not None:
+        if rows is not None and self.gaps is not None:
             z = z.masked_fill(self.gaps.to(z.device)[rows], torch.nan)
-        if self.lengths is None:
+        if rows is None or self.lengths is None:
             return self._output(model, z, rows)
         lengths = torch.tensor(self.lengths, device=z.device)[rows]
         parts: list[Tensor] = []
@@ -297,16 +251,13 @@ class Call:
         raw = picked(self._answer(model, z, rows), self.pick, len(z), time_first=time_first)
         if not time_first:
             return raw
-        raw, shape = as_output(raw, z), torch.Size()
+        raw = as_output(raw, z)
         batch = [axis for axis in (0, 1) if raw.ndim > 1 and raw.shape[axis] == len(z)]
         if len(batch) == 2:
             more, places = torch.cat([z, z[-1:]]).detach(), None if rows is None else torch.cat([rows, rows[-1:]])
-            try:
-                with torch.no_grad():
-                    answer = self._answer(model, more, places)
-                    shape = as_output(picked(answer, self.pick, len(more), time_first=True), z).shape
-            except FAILURES:  # a program of one batch size, say
-                pass
+            with torch.no_grad():
+                answer = self._answer(model, more, places)
+                shape = as_output(picked(answer, self.pick, len(more), time_first=True), z).shape
             batch = [axis for axis in (0, 1) if len(shape) > 1 and shape[axis] == len(more)]
             if len(batch) != 1:
                 raise ModelError(
@@ -338,10 +289,8 @@ class Call:
                 name + (shape_in_words(part, len(z)) if isinstance(part, Tensor) else brief(part))
                 for name, part in parts
             )
-            message = _failure(error, z, ", ".join(words))
-            if message is None:
-                raise
-            raise ModelError(message) from error
+            _explain_failure(error, z, ", ".join(words))
+            raise
 
     def _laid_out(self, part: Tensor, *, several: bool = False) -> Tensor:
         """Bring an input into the order of axes that the model takes; "BT" is for those of one channel."""
@@ -379,6 +328,13 @@ class Call:
         if packed is None or packed.packing != packing:
             raise InputError(f"{name} must be of the inputs of x, in their shapes: {', '.join(packing.names)}.")
         return packed.x
+
+    def unpacked(self, cells: Tensor) -> Any:
+        """Return cells of all inputs as they were given: a mapping, a tuple, or those of the only one."""
+        if self.packing is None:
+            return cells
+        inputs = self.packing.unpack(cells)
+        return inputs if self.packing.by_name else tuple(inputs.values())
 
     def series_of(self, cells: Tensor) -> Tensor:
         """Return the first input that has time, as it was given, from cells (batch, time, channel) of all."""
@@ -426,7 +382,6 @@ class Call:
     def from_plain(cls, plain: Mapping[str, Any], tensors: Mapping[str, Tensor], count: int) -> Self:
         """Return the call that a file of ``count`` series tells of; what it does not know is as usual."""
         usual = {name: plain[name] for name in ("pick", "model_layout") if name in plain}
-        check_call(usual.get("pick"), usual.get("model_layout", "BTD"), "model_layout")
         packing = Packing.from_plain(plain["inputs"], plain.get("by_name")) if "inputs" in plain else None
         lengths = None if plain.get("lengths") is None else tuple(plain["lengths"])
         rows: dict[str, Any] = {}
@@ -490,17 +445,12 @@ class PassesError(Exception):
     """The model would be shown more series than the caller allowed."""
 
 
+@dataclass
 class PassCount:
     """Series that the model was shown, and the most that it may be."""
 
-    def __init__(self, most: float = math.inf) -> None:
-        self.passes, self.most = 0, most
-
-    def add(self, series: int) -> None:
-        """Count some more, unless they would be too many."""
-        if self.passes + series > self.most:
-            raise PassesError
-        self.passes += series
+    most: float = math.inf
+    passes: int = 0
 
 
 _counted: ContextVar[PassCount | None] = ContextVar("counted", default=None)
@@ -522,26 +472,28 @@ def counting(count: PassCount) -> Iterator[None]:
 # The call itself
 
 
-def forward(model: Model, z: Tensor, shape: Sequence[int] | None = None) -> Tensor:
+def forward(model: Model, z: Tensor, shape: Sequence[int] | None = None, *, per_step: bool = False) -> Tensor:
     """Call the model and check that it returned one row per series.
 
     It gets a copy, which it may work on in place, and never the memory of the caller. Where it cannot take series,
-    one sentence says so, with the ``shape`` of all of them, if that is given.
+    one sentence says so, with the ``shape`` of all of them, if that is given. One number per series, or with
+    ``per_step`` one per step, has an axis for its only column.
     """
     count = _counted.get()
     if count is not None:
-        count.add(len(z))
+        if count.passes + len(z) > count.most:
+            raise PassesError
+        count.passes += len(z)
     before, this_thread.runs_model = this_thread.runs_model, True
     try:
-        raw = numbers_of(as_model(model)(z.clone()), z)
+        raw = numbers_of(model(z.clone()), z)  # type: ignore[operator]  # an estimator was adapted
     except FAILURES as error:
-        message = _failure(error, z, shape)
-        if message is None:
-            raise
-        raise ModelError(message) from error
+        _explain_failure(error, z, shape)
+        raise
     finally:
         this_thread.runs_model = before
-    return raw[:, None] if raw.ndim == 1 else raw
+    raw = raw[:, None] if raw.ndim == 1 else raw
+    return raw[..., None] if per_step and raw.ndim == 2 else raw
 
 
 def numbers_of(raw: Any, z: Tensor, who: str = "The model") -> Tensor:
@@ -557,74 +509,51 @@ def numbers_of(raw: Any, z: Tensor, who: str = "The model") -> Tensor:
     tensor([[1., 1.]])
     """
     output: Tensor = raw if isinstance(raw, Tensor) else as_output(picked(raw, None, len(z)), z)
-    fault = _fault(output, z)
-    if fault:
-        raise ModelError(f"{who} {fault}")
-    if output.dtype in WHOLE:
-        return output.to(z.device, z.dtype)
-    return output if output.device == z.device else output.to(z.device)
+    if output.is_nested or output.layout is not torch.strided or output.is_meta:
+        kind = "nested" if output.is_nested else f"{output.layout} on {output.device}"
+        raise ModelError(f"{who} must return a dense tensor with numbers, got one that is {kind}: convert it.")
+    small = output.is_floating_point() and output.dtype.itemsize == 1
+    if output.is_complex() or output.is_quantized or small or output.dtype == torch.bool:
+        raise ModelError(f"{who} must return real numbers, got {output.dtype}: return scores in torch.float32.")
+    rows, shape = len(z), tuple(output.shape)
+    if shape[:1] != (rows,) or output.numel() == 0:
+        least = "at least one number" if shape[:1] == (rows,) else "one row"
+        turned = z.ndim == 3 and (rows in shape[1:2] or shape[:1] == (z.shape[1],))
+        hint = f"; pass {arg:predictor.layout=TBD} if it takes (time, batch, channel)" if turned else ""
+        raise ModelError(f"{who} must return {least} per series: {rows} series gave shape {shape}{hint}.")
+    return output.to(z.device) if output.is_floating_point() else output.to(z.device, z.dtype)
 
 
-def _fault(raw: Tensor, z: Tensor) -> str:
-    """Say what cannot be explained about a tensor; empty if nothing."""
-    if raw.is_nested or raw.layout is not torch.strided:  # such tensors cannot tell their shape or type
-        kind = "nested" if raw.is_nested else str(raw.layout).removeprefix("torch.").lstrip("_")
-        return f"must return a dense tensor, got a {kind} one: return its to_dense() or a padded tensor."
-    if raw.is_meta:
-        return "returned a tensor on the device meta, which holds no numbers: load its weights first."
-    if raw.dtype == torch.bool:
-        return "must return numbers, got torch.bool: return the scores that its decisions are made from."
-    if raw.dtype not in NUMBERS:
-        return f"must return real numbers, got {raw.dtype}: convert its output to torch.float32."
-    rows, shape = len(z), tuple(raw.shape)
-    matching = shape[:1] == (rows,)
-    if matching and raw.numel() > 0:
-        return ""
-    least = "at least one number" if matching else "one row"
-    turned = not matching and z.ndim == 3 and (rows in shape[1:2] or shape[:1] == (z.shape[1],))
-    hint = f"; pass {arg:predictor.layout=TBD} if it takes (time, batch, channel)" if turned else ""
-    return f"must return {least} per series: {rows} series gave shape {shape}{hint}."
-
-
-def _failure(error: Exception, z: Tensor, inputs: str | Sequence[int] | None) -> str | None:
-    """Return one sentence for a model that cannot take what it was called with, or computes elsewhere.
+def _explain_failure(error: Exception, z: Tensor, inputs: str | Sequence[int] | None) -> None:
+    """Raise one sentence for a model that cannot take what it was called with, or computes elsewhere.
 
     ``inputs`` are several in words, or the shape of all series, if it may be that they do not fit. Whatever else
-    goes wrong inside a model is for its author, who needs the error as it is: None.
+    goes wrong inside a model is for its author, who needs the error as it is.
     """
     message = str(error)
     line = (message.strip().splitlines() or [""])[0].rstrip(".")
     line = line if len(line) <= LONG else f"{line[: LONG - 1]}…"
-    fits = inputs is None or not SIZES.search(message)
-    if isinstance(error, TypeError):
-        fits = _is_deep(error) or not ARITY.search(message)
+    *_, (deepest, _) = traceback.walk_tb(error.__traceback__)
+    refused = isinstance(error, TypeError) and deepest.f_code.co_filename in CALLING and ARITY.search(message)
     if isinstance(error, TempogradError) or out_of_memory(error):
-        return None
+        return
     if "numpy() on Tensor that requires grad" in message:
-        return f"The model turns its input into {NO_GRADIENT}."
+        raise ModelError(f"The model turns its input into {NO_GRADIENT}.") from error
     if isinstance(error, RuntimeError) and ELSEWHERE.search(message):
-        return (
+        raise ModelError(
             f"The model got series in {z.dtype} on {z.device} and computes elsewhere or in another precision "
             f"({line}): if a function hides its module, pass {arg:predictor.modules=[module]}."
-        )
-    if fits:
-        return None
-    if isinstance(error, TypeError):
-        return (
+        ) from error
+    if refused:
+        raise ModelError(
             f"The model cannot be called with {inputs if isinstance(inputs, str) else 'series alone'} ({line}): "
             f"pass what else it takes as {arg:series.fixed}, and call inputs what its arguments are called."
-        )
+        ) from error
+    if inputs is None or isinstance(error, TypeError) or not SIZES.search(message):
+        return
     if not isinstance(inputs, str):
-        inputs = f"x of shape {tuple(inputs or ())}, read as (batch, time, channel)"
-    return (
+        inputs = f"x of shape {tuple(inputs)}, read as (batch, time, channel)"
+    raise ModelError(
         f"The model cannot take {inputs}: {line}; {arg:series.layout} is the order of the axes of x, "
         f"{arg:predictor.layout} that of the model."
-    )
-
-
-def _is_deep(error: Exception) -> bool:
-    """Tell whether an error comes from inside a model, rather than from the call of it."""
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    return frame is not None and frame.tb_frame.f_code.co_filename not in CALLING
+    ) from error

@@ -18,6 +18,7 @@ from torch.utils.hooks import RemovableHandle
 from tempograd.core.errors import ModelError, TempogradError
 from tempograd.engine.ask import Ask
 from tempograd.engine.background import Block
+from tempograd.engine.batching import slices
 from tempograd.engine.model import Model, frozen, owner, place
 from tempograd.engine.outputs import default_class
 from tempograd.engine.predictor import forward
@@ -57,15 +58,13 @@ class Prefixes:
             self.outputs, self.columns = ask.apply_link(raw), raw.shape[2:].numel()
         self._shape = raw.shape[2:]
         picked = callable(ask.resolved.target)  # from the model's own columns
-        self.default = raw.argmax(-1) if picked else default_class(ask.as_columns(raw), ask.resolved.output)
+        self.default = raw.argmax(-1) if picked else default_class(raw.flatten(ask.resolved.axis), ask.output)
 
     def starts(self, candidates: int, length: int) -> Iterator[slice]:
         """Cut the steps into runs for which all ``candidates`` windows of all series fit through the model."""
         series, time, _ = self.block.x.shape
         room = self.size * (min(STEPS, max(1, time // length)) if self._stepper else 1)
-        count = max(1, room // (series * candidates))
-        for first in range(0, time, count):
-            yield slice(first, min(time, first + count))
+        return slices(time, max(1, room // (series * candidates)))
 
     @torch.no_grad()
     def replaced(self, starts: slice, windows: Tensor) -> Tensor:
@@ -93,16 +92,13 @@ class Prefixes:
             return
         half = time // 2
         with torch.no_grad():
-            changed = self._forward(torch.cat([x[:, :half], x[:, half:] + 1], 1))
-            same = self._forward(x)
+            changed = _read_plainly(self.ask, torch.cat([x[:, :half], x[:, half:] + 1], 1))
+            same = _read_plainly(self.ask, x)
         if not torch.allclose(changed[:, :half], same[:, :half], rtol=1e-3, atol=1e-5):
             raise ModelError(
                 f"{method} needs predictions from the past alone, but this model's output at a step depends on "
                 "later steps: use occlusion or integrated_gradients."
             )
-
-    def _forward(self, z: Tensor) -> Tensor:
-        return self.ask.with_axis(forward(self.ask.model, z))
 
     def _step_on(self, stepper: "Stepper", starts: slice, windows: Tensor) -> Tensor:
         candidates, length = windows.shape[2:4]
@@ -127,7 +123,7 @@ class Prefixes:
         places = torch.arange(starts.start, starts.stop)[:, None] + torch.arange(length)
         index = places.to(z.device)[None, :, None, :, None]
         z.scatter_(3, index.expand(series, count, candidates, length, channels), windows)
-        raw = self._forward(z[..., :time, :].flatten(0, 2))
+        raw = _read_plainly(self.ask, z[..., :time, :].flatten(0, 2))
         raw = torch.nn.functional.pad(raw, (0, 0, 0, length)).view(series, count, candidates, time + length, -1)
         return raw.gather(3, index.expand(series, count, candidates, length, raw.shape[-1]))
 
@@ -153,7 +149,7 @@ def at_every_step(ask: Ask, block: Block, z: Tensor) -> Tensor:
 def _read_plainly(ask: Ask, z: Tensor, times: list[int] | None = None) -> Tensor:
     """Return the raw prediction at every step, or at some, without a shortcut, (rows, time, column)."""
     if ask.resolved.per_step:
-        raw = ask.with_axis(forward(ask.model, z))
+        raw = forward(ask.model, z, per_step=True)
         return raw if times is None else raw[:, times]
     time = ask.x.shape[1]
     return torch.stack([_last(ask.model, z[:, : t + 1], time) for t in times or range(z.shape[1])], 1)
@@ -256,27 +252,22 @@ class _Memory:
         self.after = _parts(result[1])
 
     def _forward(self, values: Tensor, _: Any = None) -> tuple[Tensor, Tensor]:
-        """Take the step of a GRU, with what candidates have in common computed once."""
-        axis = 1 if self.layer.batch_first else 0
-        state = shared_gru_step(self.layer, values.squeeze(axis), (self.before or ())[0][0], self.candidates)
-        self.after = (state[None],)
-        return state.unsqueeze(axis), state[None]
+        """Take the step of a GRU: return the states (rows · candidates, size) after it, twice.
 
-
-def shared_gru_step(layer: nn.RNNBase, values: Tensor, state: Tensor, candidates: int) -> Tensor:
-    """Return the states (rows · candidates, size) of a GRU after one step.
-
-    All candidates of a row go on from its state (rows, size), so the product of state and weights, nearly all of
-    the work, is computed once for them. See :class:`tempograd.models.networks.GRUClassifier` for the formula.
-    """
-    size = layer.hidden_size
-    own = linear(values, layer.weight_ih_l0, layer.bias_ih_l0 if layer.bias else None)  # type: ignore[arg-type]
-    common = linear(state, layer.weight_hh_l0, layer.bias_hh_l0 if layer.bias else None)[:, None]  # type: ignore[arg-type]
-    own = own.view(len(state), candidates, 3 * size)
-    gates = own[..., : 2 * size].add_(common[..., : 2 * size]).sigmoid_()
-    remembered = common[..., 2 * size :].expand(-1, candidates, -1)
-    new = own[..., 2 * size :].addcmul_(gates[..., :size], remembered).tanh_()
-    return torch.lerp(new, state[:, None].expand_as(new), gates[..., size:]).flatten(0, 1)
+        All candidates of a row go on from its state (rows, size), so the product of state and weights, nearly all
+        of the work, is computed once for them. See :class:`tempograd.models.networks.GRUClassifier`.
+        """
+        layer: Any = self.layer
+        state, size, axis = (self.before or ())[0][0], layer.hidden_size, 1 if layer.batch_first else 0
+        own = linear(values.squeeze(axis), layer.weight_ih_l0, layer.bias_ih_l0 if layer.bias else None)
+        common = linear(state, layer.weight_hh_l0, layer.bias_hh_l0 if layer.bias else None)[:, None]
+        own = own.view(len(state), self.candidates, 3 * size)
+        gates = own[..., : 2 * size].add_(common[..., : 2 * size]).sigmoid_()
+        remembered = common[..., 2 * size :].expand(-1, self.candidates, -1)
+        new = own[..., 2 * size :].addcmul_(gates[..., :size], remembered).tanh_()
+        after = torch.lerp(new, state[:, None].expand_as(new), gates[..., size:]).flatten(0, 1)
+        self.after = (after[None],)
+        return after.unsqueeze(axis), after[None]
 
 
 def _parts(state: Tensor | Parts) -> Parts:
@@ -287,8 +278,7 @@ def _parts(state: Tensor | Parts) -> Parts:
 def _find_stepper(ask: Ask, block: Block) -> Stepper | None:
     """Try once per ask whether the model can go on from remembered states, with the outputs of whole prefixes."""
     if "stepper" in ask.shortcuts:
-        known: Stepper | None = ask.shortcuts["stepper"]
-        return known
+        return ask.shortcuts["stepper"]  # type: ignore[no-any-return]
     x, time, module, usable = block.x[:PROBES], block.x.shape[1], owner(ask.model), None
     layers = [] if module is None else [part for part in module.modules() if isinstance(part, nn.RNNBase)]
     if layers and not any(layer.bidirectional for layer in layers):

@@ -4,6 +4,7 @@ import random
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core.errors import InputError, arg
-from tempograd.engine.model import Model, generators, modules_of, parts_of, resolution, state_of, trusted
+from tempograd.engine.model import Model, generators, modules_of, parts_of, resolution, trusted
 from tempograd.engine.predictor import forward
 
 FEW = 8  # series that are run again
@@ -138,10 +139,11 @@ def _gap(first: Tensor, second: Tensor) -> float:
 
 def _random_state(model: Model) -> list[bytes | str]:
     """Return the state of all generators that a model may use, to be compared with that of another moment."""
-    states = map(state_of, [*generators(), *generators(model)])
-    return [state.numpy().tobytes() if isinstance(state, Tensor) else repr(state) for _, state in states]
+    states = [state for _, _, state in generators() + generators(model)]
+    return [state.numpy().tobytes() if isinstance(state, Tensor) else repr(state) for state in states]
 
 
+@dataclass(eq=False)
 class Realisation:
     """The model with the random numbers of draw ``j``: a function of one series alone.
 
@@ -149,19 +151,19 @@ class Realisation:
     ``torch.func.vmap`` where that works and agrees with one call per series, else by such calls.
     """
 
-    def __init__(self, model: Model, seed: int, j: int = 0) -> None:
-        self._model, self._seed, self._generators = model, seed, generators(model)
-        (word,) = np.random.SeedSequence([seed % 2**64, j]).generate_state(1, np.uint64)
+    model: Model
+    seed: int
+    j: int = 0
+    _vectorized: bool | None = None  # whether series can go through at once; None before it was tried
+
+    def __post_init__(self) -> None:
+        self._generators = [generator for generator, *_ in (*generators(), *generators(self.model))]
+        (word,) = np.random.SeedSequence([self.seed % 2**64, self.j]).generate_state(1, np.uint64)
         self._number = int(word >> np.uint64(1))
-        self._vectorized: bool | None = None  # whether series can go through at once; None before it was tried
 
     def draw(self, j: int) -> "Realisation":
         """Return realisation ``j``, for which what the first has found out serves too."""
-        if j == 0:
-            return self
-        other = Realisation(self._model, self._seed, j)
-        other._vectorized = self._vectorized
-        return other
+        return self if j == 0 else replace(self, j=j)
 
     def __call__(self, *series: Tensor) -> Tensor:
         """Run series, with the rows that they are of all where that matters."""
@@ -175,7 +177,7 @@ class Realisation:
 
     def _reseed(self) -> None:
         """Start all generators anew: ``torch.manual_seed`` writes a traceback for each device that nobody uses."""
-        for generator in (*generators(), *self._generators):
+        for generator in self._generators:
             if isinstance(generator, np.random.Generator):
                 generator.bit_generator.state = type(generator.bit_generator)(self._number).state
             elif isinstance(generator, torch.Generator):
@@ -189,7 +191,7 @@ class Realisation:
             torch.mps.manual_seed(self._number)
 
     def _single(self, row: Tensor, *place: Tensor) -> Tensor:
-        model: Any = self._model
+        model: Any = self.model
         return forward(model.at(place[0][None]) if place else model, row[None])[0]
 
     def _one_by_one(self, *series: Tensor) -> Tensor:
@@ -201,8 +203,7 @@ class Realisation:
 
     def _at_once(self, *series: Tensor) -> Tensor:
         self._reseed()
-        outputs: Tensor = torch.func.vmap(self._single, randomness="same")(*series)
-        return outputs
+        return torch.func.vmap(self._single, randomness="same")(*series)
 
     @torch.no_grad()
     def _agrees(self, *few: Tensor) -> bool:

@@ -14,20 +14,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.core import errors, settings, validation
-from tempograd.core.errors import DataError, Finding, InputError, arg, listed, note, quote, short_path, warn
+from tempograd.core import errors, validation
+from tempograd.core.errors import DataError, Finding, InputError, arg, listed, quote, short_path, warn
 from tempograd.core.estimate import Estimate
 from tempograd.core.question import Effort, Question
 from tempograd.core.registry import Registry
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series
 from tempograd.data import read_series
-from tempograd.data.readers.frame import is_frame
+from tempograd.data.readers.arrow_table import is_frame
 from tempograd.engine import Ask, Block, Call, fingerprint, frozen, inputs, outputs
 from tempograd.engine.ask import score_delta
-from tempograd.engine.background import Background, is_background
+from tempograd.engine.background import Background
 from tempograd.engine.model import PRECISIONS, computing, owner, place, trusted
-from tempograd.engine.predictor import Predictor, require_torch
+from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import FEW, Varying, look_again, run_twice
 from tempograd.explainers import files
 from tempograd.explainers.checks import METHOD
@@ -35,11 +35,14 @@ from tempograd.explainers.files import LearntParts
 from tempograd.explanation import Explanation, Explanations, Facts
 from tempograd.explanation.diagnostics import wrong_gradient
 from tempograd.explanation.targets import key_of
+from tempograd.models.training import warn_of_low_accuracy
 from tempograd.sampling.realisations import over_draws
 from tempograd.targets import TargetScore
 from tempograd.typing import InputBaselines, Inputs, Model, Output, Precision, Setting, Steps, Target, Targets
 
 Method = TypeVar("Method", bound="Explainer")
+FAR, FEW_SERIES = 5, 10  # standard deviations that one of a few scaled series may be off
+ENOUGH, MANY = 20, 200  # values of a channel that tell, series that are looked at
 TRIES = 8  # that a model gets to show that it draws, which it may do rarely
 # Models whose outputs were read as scores of three classes or more
 _warned: "WeakValueDictionary[int, object]" = WeakValueDictionary()
@@ -159,8 +162,7 @@ class Explainer(ABC):
 
         def __init__(self, **settings: Setting) -> None: ...
 
-    def __post_init__(self) -> None:
-        settings.check(self)
+    __post_init__ = validation.check_settings  # type: ignore[misc]  # a function of the object alone, and so a method
 
     @classmethod
     def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
@@ -177,6 +179,8 @@ class Explainer(ABC):
         The explainer itself stays as it is: write ``explainer = explainer.fit(model, x)``.
         """
         predictor, series = nouns(model, x)
+        if inputs.is_several(series.x) or series.fixed is not None:
+            self._require_companions(None)
         call = Call(pick=predictor.pick, model_layout=predictor.layout)
         return self._fit(call.adapt(predictor.called), series.filled, seed)
 
@@ -216,17 +220,14 @@ class Explainer(ABC):
         >>> Explainer.load(tempograd.Timing(n_samples=80).save(path)).n_samples
         80
         """
-        method, settings, learnt = files.read_explainer(path)
-        explainer = files.explainer_with(path, method, settings, EXPLAINERS)
+        explainer, learnt = files.read_explainer(path, EXPLAINERS)
         if not isinstance(explainer, cls):
-            raise DataError(f"{short_path(path)} holds {method}: read it with tempograd.Explainer.load.")
+            raise DataError(f"{short_path(path)} holds {explainer.name}: read it with tempograd.Explainer.load.")
         try:
             return explainer if learnt is None else explainer._with_learnt(learnt)
         except Exception as error:  # of any kind, from torch or from a method of somebody else
-            raise DataError(
-                f"What {method} learnt in {short_path(path)} does not fit the method that is installed here: fit "
-                "it again."
-            ) from error
+            what = f"What {explainer.name} learnt in {short_path(path)}"
+            raise DataError(f"{what} does not fit the method that is installed here: fit it again.") from error
 
     def _learnt_parts(self) -> LearntParts | None:
         """Return what was learnt as plain data and tensors, None before; for series, of one input or several."""
@@ -324,15 +325,31 @@ class Explainer(ABC):
         return self._explain(model, x, question, Effort(seed, draws, batch_size, precision, gradient_check))
 
     def _explain(self, model: Any, x: Any, question: Question, effort: Effort) -> Explanation:
-        """Ask about every target, look at the model once more, and refuse or warn of what is wrong."""
+        """Explain, after learning from the background series, unless they are only drawn from."""
         findings: list[Finding] = []
-        errors.collecting.set(findings)
-        predictor, series = nouns(model, x)
-        bare, draws = predictor.called, validation.check_int(effort.draws, "draws", 1, settings.LARGEST)
+        with errors.held(errors.collecting, findings):
+            predictor, series = nouns(model, x)
+            explainer = self
+            if question.background is not None:
+                explainer = fitted(self, predictor, series, question, effort.seed)
+                drawn = validation.is_background(question.baseline)
+                question = question if drawn else replace(question, background=None)
+            return explainer._answer(predictor, series, question, effort, findings)
+
+    def _answer(
+        self,
+        predictor: Predictor,
+        series: Series,
+        question: Question,
+        effort: Effort,
+        findings: list[Finding],
+    ) -> Explanation:
+        """Ask about every target, look at the model once more, and refuse or warn of what is wrong."""
+        bare, draws = predictor.called, validation.check_int(effort.draws, "draws", 1, validation.LARGEST)
         with frozen(bare) as restore_buffers:
             asks, shown = self._asks(predictor, bare, series, question, effort)
-            with computing(effort.precision, asks[0].device):
-                first, adapted = asks[0], asks[0].model
+            first, varies, alone = asks[0], "", False
+            with computing(effort.precision, first.device):
                 count = min(FEW, first.batch_size or FEW, len(first.x))
                 count -= count > 1 and count == first.x.shape[1]  # which would hide which axis is which
                 few = first.block(slice(0, count))
@@ -340,49 +357,52 @@ class Explainer(ABC):
                     estimates, asks = over_draws(asks, self._attributions, draws)
                 else:
                     estimates, draws = self._attributions(asks), 1
-                varies, alone = self._look_again(adapted, asks[0], few)
+                if not trusted(first.model, few.x, self.name):
+                    varies, alone = self._look_again(first.model, asks[0], few)
+                if alone:  # since series cannot be run together
+                    asks = [ask.replace(batch_size=1) for ask in asks]
+                    with errors.counted_warnings():  # what there is to say was said
+                        estimates = self._attributions(asks)
                 restore_buffers()  # where a forward keeps state
                 mark = fingerprint(bare)  # while the device is busy
                 for ask, estimate in zip(asks, estimates, strict=True):
                     ask.verify(estimate.values)
-                if alone:  # since series cannot be run together
-                    asks = [ask.replace(batch_size=1) for ask in asks]
-                    with errors.silenced():  # what there is to say was said
-                        estimates = self._attributions(asks)
-                    for ask, estimate in zip(asks, estimates, strict=True):
-                        ask.verify(estimate.values)
-            restore_buffers()
         if varies:
             warn("model.stochastic" if varies == "drawn" else f"model.{'alone' if alone else 'mixes'}")
-        self._note_assumptions(predictor, series, question, asks[0])
-        shown |= {"fingerprint": mark(), "draws": draws, "question": question, "findings": tuple(findings)}
-        shown |= {"varies": draws > 1 or (bool(varies) and not alone), "mixes_series": varies == "batch"}
-        pairs = zip(asks, estimates, strict=True)
-        return together([self._explanation(*pair, shown) for pair in pairs], question.targets)
+        shown |= {"fingerprint": mark(), "draws": draws, "question": question, "mixes_series": varies == "batch"}
+        self._note_assumptions(findings, predictor, question, asks[0], shown)
+        shown |= {"varies": draws > 1 or (bool(varies) and not alone), "findings": tuple(findings)}
+        explanations = [self._explanation(*pair, shown) for pair in zip(asks, estimates, strict=True)]
+        checks = [(part, part.gradient_check) for part in explanations]
+        suspects = (part for part, check in checks if check is not None and check.mostly_wrong)
+        problem = next(filter(None, map(wrong_gradient, suspects)), "")
+        if problem and errors.warning_counts.get() is None:  # otherwise the verdict on all batches tells
+            finding = Finding("gradient.wrong", "warning", {"problem": f"{problem[:1].upper()}{problem[1:]}"})
+            explanations = [replace(part, findings=(*part.findings, finding)) for part in explanations]
+            warn(finding)
+        return explanations[0] if question.targets is None else together(explanations, question.targets)
 
     def _asks(
         self, predictor: Predictor, model: Model, series: Series, question: Question, effort: Effort
     ) -> tuple[list[Ask], dict[str, Any]]:
         """Return an ask for each target, and what explanations show beside their results."""
-        output, task, classes = self._read_question(model, predictor, series, question, effort)
-        baseline, background = question.baseline, None
-        if isinstance(baseline, Series) or is_background(baseline):
-            baseline = baseline.filled if isinstance(baseline, Series) else None
+        output, task, classes = self._read_question(predictor, series, question, effort)
+        baseline, background = question.baseline if question.background is None else None, None
+        if isinstance(baseline, Series):
+            baseline = baseline.filled
         call, x, baseline, mask, raw, shown = as_one_input(predictor, series, baseline)
         if call.packing is not None or call.by_row:
-            self._require_companions(question.steps, unequal=call.lengths is not None)
+            self._require_companions(question.steps, call)
         adapted = call.adapt(model)
-        if self.needs_gradient:
-            require_torch(adapted)
         if question.background is not None:
             pool = call.pooled(Series.of(question.background).filled, "The background series")
-            seed, where = validation.check_seed(effort.seed), place(adapted, x)
+            seed, where = validation.check_int(effort.seed, "seed"), place(adapted, x)
             background = Background.of(pool, x, seed, where, Stream.BACKGROUND)
             baseline = pool.mean(0, keepdim=True, dtype=torch.float64)
         ask = Ask.create(
             adapted,
             x,
-            Question(question.target, None, output, question.steps, baseline),
+            replace(question, targets=None, output=output, baseline=baseline, background=None),
             mask=mask,
             empty=series.fill,
             seed=effort.seed,
@@ -396,8 +416,8 @@ class Explainer(ABC):
             checked=effort.gradient_check and self._examined and not isinstance(question.steps, str),
         )
         names = series.ids if isinstance(series.ids, tuple) else None
-        shown |= {"raw": validation.check_raw(raw, ask.x, ask.mask), "y": series.y, "names": names}
-        shown["classes"] = ask.classes
+        shown |= {"y": series.y, "names": names, "classes": ask.classes}
+        shown["raw"] = None if raw is None else validation.check_raw(raw, ask.x, ask.mask)
         asks = [ask] if question.targets is None else asks_of(ask, question.targets)
         asks = [self.question(one) for one in asks]
         if asks[0].output != ask.output:  # of a variant, which counts outputs otherwise
@@ -405,21 +425,21 @@ class Explainer(ABC):
         return asks, shown
 
     def _read_question(
-        self, model: Model, predictor: Predictor, series: Series, question: Question, effort: Effort
+        self, predictor: Predictor, series: Series, question: Question, effort: Effort
     ) -> tuple[Any, str | None, Sequence[str] | None]:
         """Refuse what cannot be asked, and return what is known of the outputs: which of them, task, classes."""
         validation.check_flag(effort.gradient_check, "gradient_check")
         validation.check_choice(effort.precision, "precision", PRECISIONS)
         if effort.batch_size is not None:
             validation.check_int(effort.batch_size, "batch_size", 1)
-        pool = question.background is not None or is_background(question.baseline)
+        pool = question.background is not None or isinstance(question.baseline, str)
         if pool or self.needs_fit or question.targets is not None:
             fits = {name: getattr(self, name) for name in ("takes_background", "uses_baseline", "targeted")}
             fits["fitted"] = self.learnt is not None or not self.needs_fit
             errors.run_checks(METHOD, {"method": self.name} | fits | vars(question))
         if question.target is not None and not self.targeted:
             warn("target.unused", method=self.name)
-        output, task, classes = predictor.told(model, question.output)
+        output, task, classes = predictor.known_of_outputs(question.output)
         targets = (question.target,) if question.targets in (None, "all") else question.targets or ()
         scores = [target for target in targets if isinstance(target, TargetScore) and output is None]
         tasks = {task} if task is not None else {score.task for score in scores} - {None}
@@ -428,17 +448,18 @@ class Explainer(ABC):
             raise InputError(f"These targets are of several tasks, {names}: explain them one by one.")
         unsaid = not tasks and output is None and question.steps is None
         if unsaid and isinstance(series.y, Tensor) and series.y.is_floating_point():
-            raise InputError(
-                "The labels are real numbers, so the outputs are hardly classes: pass "
-                f"{arg:predictor.task=regression} or {arg:predictor.task=forecast}, or "
-                f"{arg:predictor.task=classification} if they are.",
-                code="model.task",
-            )
+            numbers = f"{arg:predictor.task=regression} or {arg:predictor.task=forecast}"
+            unless = f"{arg:predictor.task=classification} if the outputs are classes"
+            raise InputError(f"The labels are real numbers: pass {numbers}, or {unless}.", code="model.task")
+        if classes is None and any(isinstance(target, str) for target in targets):
+            classes = series.classes  # the names of labels name outputs
         return output, next(iter(tasks), None), classes
 
-    def _require_companions(self, steps: Any, *, unequal: bool = False) -> None:
-        """Refuse several inputs, or series of unequal length, where the method or the steps cannot take them."""
-        what = "series of one length" if unequal else "models of one input alone"
+    def _require_companions(self, steps: Any, call: Call | None = None) -> None:
+        """Refuse several inputs, series of unequal length and NaN where method or steps cannot take them."""
+        unequal, what = call is not None and call.lengths is not None, "models with a single input"
+        if unequal or (call is not None and call.gaps is not None):
+            what = "series of one length" if unequal else "series without NaN"
         if not self.takes_inputs:
             can = sorted(name for name, kind in EXPLAINERS.items() if kind.takes_inputs)
             padded = f", or pass {arg:series.lengths=padded}" if unequal else ""
@@ -449,9 +470,7 @@ class Explainer(ABC):
     def _draws(self, ask: Ask, few: Block, draws: int) -> bool:
         """Tell whether a model draws random numbers, so that realisations of it can be averaged."""
         if self.needs_module:
-            raise InputError(
-                f"{self.name} reads the layers of the model, which {arg:question.draws} cannot repeat."
-            )
+            raise InputError(f"{self.name} reads the model's layers, which {arg:question.draws} cannot repeat.")
         baseline = None if ask.batch_size == 1 else few.baseline  # where each series runs by itself
         if any(run_twice(ask.model, ask.at, few.x, baseline) == "drawn" for _ in range(TRIES)):
             return True
@@ -461,12 +480,12 @@ class Explainer(ABC):
     def _attributions(self, asks: Sequence[Ask]) -> list[Estimate]:
         """Return an estimate for each ask; where the model overwrites what autograd needs, from copies of that."""
         ask = asks[0] if len(asks) == 1 else asks[0].replace(several=tuple(asks))
-        try:
+        try:  # mutable_if_needed would add two frames to the way of every call
             estimates = self.attribute(ask)
         except RuntimeError as error:
             if "modified by an inplace operation" not in str(error):
                 raise
-            with torch.autograd.graph.allow_mutation_on_saved_tensors():  # which costs time
+            with torch.autograd.graph.allow_mutation_on_saved_tensors():
                 estimates = self.attribute(ask)
         if not isinstance(estimates, list) or len(estimates) != len(asks):
             raise TypeError(f"{type(self).__name__}.attribute must return one Estimate per target in a list.")
@@ -486,48 +505,59 @@ class Explainer(ABC):
     def _look_again(self, model: Model, ask: Ask, few: Block) -> tuple[Varying, bool]:
         """Run a few series once more: do outputs for the same series differ, and can each be run by itself."""
         baseline = None if ask.batch_size == 1 else few.baseline  # where each series runs by itself
-        look = None if trusted(model, few.x, self.name) else look_again(model, ask.at, few.x, baseline)
+        look = look_again(model, ask.at, few.x, baseline)
         if look is None:
             return "", False
-        if look.sigmoid and ask.question.output is None and ask.resolved.output != "raw":
+        if look.sigmoid and ask.question.output is None and ask.output != "raw":
             warn("model.sigmoid")
         seen = ask.progress.findings.kept() if model is ask.model else None  # which may be a realisation
         varies: Varying = "" if seen is None else look.varies(seen, self.name)
         return varies, varies == "batch" and look.alone and not self.needs_module and ask.batch_size is None
 
-    def _note_assumptions(self, predictor: Predictor, series: Series, question: Question, ask: Ask) -> None:
-        """List what was assumed for an explanation."""
+    def _note_assumptions(
+        self, findings: list[Finding], predictor: Predictor, question: Question, ask: Ask, shown: dict[str, Any]
+    ) -> None:
+        """Add what was assumed to the list of what was found, and warn of a doubtful model or baseline."""
         resolved, task = ask.resolved, ask.resolved.task
         asked = question.target is not None or question.targets is not None
         unsaid = ask.task is None and ask.question.output is None
-        if (task == "classification" and unsaid) or (task is None and not asked):  # the highest of several outputs
+        if (unsaid and not resolved.per_step) or (task is None and not asked):  # the highest of several outputs
             finding = Finding("task.classes", "assumption", {"columns": resolved.columns})
-            certain = ask.classes is not None or series.y is not None  # which is no real number
+            y = shown["y"]
+            certain = ask.classes is not None or (y is not None and not y.is_floating_point())
             model: object = owner(predictor.model) or predictor.model
             if resolved.columns > 2 and not certain and _warned.get(id(model)) is not model:
                 warn(finding)
                 with suppress(TypeError):  # what takes no weak reference is warned of again
                     _warned[id(model)] = model
-            note(finding)
-        if resolved.averaged:  # with the address of one of the outputs as an example
-            shape = resolved.averaged
+            else:
+                findings.append(finding)
+        if isinstance(resolved.target, TargetScore) and resolved.averaged:
+            shape = resolved.averaged  # the address of one of the outputs is an example
             one = tuple(min(size - 1, 3 - axis) if axis < 3 else 0 for axis, size in enumerate(shape))
             means = {"shape": str(shape), "example": str(one[0] if len(one) == 1 else one)}
-            warn(Finding("target.mean", "assumption", {"outputs": math.prod(shape)} | means))
-        elif not asked and self.targeted and outputs.one_logit(resolved.columns, resolved.output):
-            note(Finding("target.one", "assumption"))
+            means |= {"score": resolved.target.text, "name": resolved.target.name}
+            warn(Finding("target.score", "assumption", {"outputs": math.prod(shape)} | means))
+        elif not asked and self.targeted and outputs.one_logit(resolved.columns, ask.output):
+            findings.append(Finding("target.one", "assumption"))
         elif not asked and self.targeted and resolved.columns > 1:
-            note(Finding("target.label" if task == "multilabel" else "target.predicted", "assumption"))
+            label = outputs.outputs_of(task).kind == "labels"
+            findings.append(Finding("target.label" if label else "target.predicted", "assumption"))
         learnt = ask.background is not None or bool(validation.unexpanded(ask.baseline).any())  # instead of zeros
         if self.uses_baseline and not ask.named_baseline and not learnt:
-            note(Finding("baseline.zero", "assumption"))
+            findings.append(Finding("baseline.zero", "assumption"))
+            warn_of_far_zero(ask.x, ask.mask, shown["channels"])
+        if not asked and shown["y"] is not None:
+            warn_of_low_accuracy(ask, shown["y"])
+        if getattr(predictor.model, "tempograd_created", None) == shown["fingerprint"]:
+            warn("model.fresh", name=type(predictor.model).__name__)
 
     def _explanation(self, ask: Ask, estimate: Estimate, shown: dict[str, Any]) -> Explanation:
         """Put an estimate together with the ask, and with what else is shown."""
         resolved, prediction = ask.resolved, ask.progress.prediction
         question, facts = shown["question"], self.facts
-        output = ask.question.output or ("raw" if resolved.task in outputs.AS_THEY_ARE else "probability")
-        variant = resolved.output != outputs.link_for(ask.question.output, ask.task)
+        output = ask.question.output or outputs.output_of(resolved.task)
+        variant = ask.output != outputs.link_for(ask.question.output, ask.task)
         if variant or (prediction is not None and not bool(prediction.isfinite().all())):
             prediction = None
         target = question.target if question.targets is None else ask.question.target
@@ -564,6 +594,23 @@ class Explainer(ABC):
         """Compute the scores, one estimate for each target: ``ask.each()`` has an ask for each of them."""
 
 
+def fitted(explainer: Method, model: Predictor, x: Series, question: Question, seed: int) -> Method:
+    """Return the explainer after it learnt from the background series, if it learns and has not yet.
+
+    Those that can do without leave series alone that are drawn from.
+    """
+    drawn = validation.is_background(question.baseline) and not explainer.needs_fit
+    if drawn or question.background is None or explainer.learnt is not None:
+        return explainer
+    series = Series.of(question.background)
+    if inputs.is_several(x.x) or x.fixed is not None:
+        explainer._require_companions(None)
+    elif not inputs.is_several(series.x) and series.shape[2] != x.shape[2]:
+        unlike = f"The background series have {series.shape[2]} channels, x has {x.shape[2]}"
+        raise InputError(f"{unlike}: pass series of the same channels as {arg:question.background}.")
+    return explainer.fit(model, series, seed=seed)
+
+
 def one_by_one(attribute: Callable[[Method, Ask], Estimate]) -> Callable[[Method, Ask], list[Estimate]]:
     """Let a method that explains one target explain several, one after the other."""
 
@@ -572,14 +619,6 @@ def one_by_one(attribute: Callable[[Method, Ask], Estimate]) -> Callable[[Method
         return [attribute(self, one) for one in ask.each()]
 
     return attribute_each
-
-
-def check_pool(x: Inputs, name: str) -> Inputs:
-    """Check series that a method draws from: of one input, or of several, by name or position."""
-    if not inputs.is_several(x):
-        return validation.check_series(x, name=name)
-    inputs.pack_inputs(Series.of(x).x)  # which says what is wrong
-    return x
 
 
 def check_training(shape: Sequence[int], ask: Ask) -> None:
@@ -599,18 +638,14 @@ def nouns(model: Any, x: Any) -> tuple[Predictor, Series]:
         first = next(iter(named.values()), [])
         for place, names in named.items():
             if names != first:
-                other, usual = listed(names, 60), listed(first, 60)
-                raise InputError(f"x[{place}] has the columns {other}, others have {usual}.")
+                raise InputError(f"x[{place}] has the columns {listed(names)}, others have {listed(first)}.")
     elif not isinstance(x, Tensor | Series) and is_frame(x):
         if not all(isinstance(name, str) for name in x.columns):
-            raise InputError(
-                "x is a data frame whose columns have no names that tell what they are: pass an array (batch, "
-                "time, channel), or name the columns with the series, the time and the channels."
-            )
+            raise InputError("x is a data frame without column names: name its columns, or pass an array.")
         x = read_series(x, labels=False)
         channels = listed(map(quote, x.channels or ()), 60) or "of its columns"
         warn("series.frame", count=len(x), steps=x.shape[1], channels=channels)
-    return Predictor.of(model), Series.of(x)
+    return model if isinstance(model, Predictor) else Predictor(model), Series.of(x)
 
 
 def as_one_input(
@@ -623,11 +658,8 @@ def as_one_input(
     lengths = packing = None
     if isinstance(series.x, list):
         if series.fixed is not None:
-            raise InputError(
-                f"Series of unequal length cannot be combined with {arg:series.fixed}: pass "
-                f"{arg:series.lengths=padded}, and what the model needs to know of their "
-                f"lengths as {arg:series.fixed}."
-            )
+            both = f"Series of unequal length cannot be combined with {arg:series.fixed}"
+            raise InputError(f"{both}: pass {arg:series.lengths=padded}, with the lengths among the fixed ones.")
         lengths = tuple(map(len, series.x))
         sizes = {"count": len(set(lengths)), "least": min(lengths), "most": max(lengths)}
         warn(Finding("series.lengths", "assumption", sizes))
@@ -656,27 +688,33 @@ def asks_of(ask: Ask, targets: Any) -> list[Ask]:
         return [ask.replace(target=outputs.named_target(target, ask.classes)) for target in targets]
     first = ask.block(slice(0, 1))
     with torch.no_grad():
-        raw = ask.forward(first.x, first.index)
+        raw = ask.replace(target=torch.sum, steps=None).forward(first.x, first.index)  # none is chosen yet
     task = outputs.found_task(ask.task, ask.question, tuple(raw.shape[1:]), ask.time)
-    flat = raw.ndim == 2 or task == "per_step"
+    flat = raw.ndim == 2 or outputs.outputs_of(task).per_step
     resolved = ask.replace(target=0 if flat else (0,) * (raw.ndim - 1)).resolve(raw)
-    count = outputs.class_count(resolved.columns, resolved.output)
+    count = outputs.class_count(resolved.columns, ask.output)
     every = np.ndindex(resolved.shape) if resolved.shape else range(count)
     return [ask.replace(target=target) for target in every]
 
 
-def together(explanations: Sequence[Explanation], targets: Any) -> Explanation:
-    """Return the explanation, or those of several ``targets``; warn of gradients that are wrong.
+def warn_of_far_zero(x: Tensor, mask: Tensor | None, channels: Sequence[str] | None) -> None:
+    """Warn where 0 lies further from a channel's values than these lie apart; a few scaled series may be off."""
+    rows = slice(None, None, 1 + len(x) // MANY)
+    lowest = highest = x = x[rows]
+    count: int | Tensor = len(x) * x.shape[1]
+    if mask is not None:
+        lowest, highest = (x.where(mask[rows], end) for end in (torch.inf, -torch.inf))
+        count = mask[rows].sum((0, 1))
+    low, high = lowest.amin((0, 1)), highest.amax((0, 1))
+    apart = (high - low).clamp(min=FAR if len(x) < FEW_SERIES else 0)
+    far = (low < high) & (torch.maximum(low, -high) > apart) & (count >= ENOUGH)
+    for one in far.nonzero()[:1, 0].tolist():  # the first of them
+        which = {"channel": quote((channels or range(len(far)))[one]), "count": int(far.sum()), "of": len(far)}
+        warn("baseline.far", **which, low=float(low[one]), high=float(high[one]))
 
-    Where warnings are counted, as in runs over files, the verdict on all batches tells.
-    """
-    problem = next(filter(None, map(wrong_gradient, explanations)), "")
-    if problem and not errors.are_counted():
-        finding = Finding("gradient.wrong", "warning", {"problem": f"{problem[:1].upper()}{problem[1:]}"})
-        explanations = [replace(part, findings=(*part.findings, finding)) for part in explanations]
-        warn(finding)
-    if targets is None:
-        return explanations[0]
+
+def together(explanations: Sequence[Explanation], targets: Any) -> Explanation:
+    """Return the explanations of several ``targets`` by their keys."""
     asked = [part.question.target for part in explanations] if isinstance(targets, str) else targets
     keys = (key_of(target, place) for place, target in enumerate(asked))
     return cast("Explanation", Explanations(dict(zip(keys, explanations, strict=True))))

@@ -1,25 +1,95 @@
 """Explain by the name of a method."""
 
 import inspect
-from collections.abc import Callable
-from dataclasses import fields
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
 
-from tempograd.core.errors import InputError, UnknownNameError, arg, brief
+import torch
+from torch import Tensor
+
+from tempograd.core import validation
+from tempograd.core.errors import InputError, UnknownNameError, brief
+from tempograd.core.estimate import Estimate
 from tempograd.core.question import Effort, Question
 from tempograd.core.series import Series
-from tempograd.engine.background import is_background
-from tempograd.engine.inputs import is_several
+from tempograd.engine import Ask
 from tempograd.engine.predictor import Predictor
-from tempograd.explainers.base import EXPLAINERS, Explainer, nouns
-from tempograd.explanation import Explanation
+from tempograd.explainers.base import EXPLAINERS, Explainer, one_by_one
+from tempograd.explanation import Explanation, Facts
 from tempograd.typing import InputBaselines, Inputs, Model, Output, Precision, Steps, Target, Targets
+
+Scoring = Callable[[Any, Tensor, Any], Any]  # (model, x, target) -> scores
+KNOWN = 1e6  # draws that a standard error is taken to rest on where only its size is known
+
+
+@dataclass(frozen=True)
+class OwnScores(Explainer):
+    """Scores of a function of the user's, ``(model, x, target) -> scores``, or scores that are there already.
+
+    Scores that are nowhere below 0 have no direction. The function is called once for all series, or for
+    ``batch_size`` of them at a time.
+    """
+
+    title: str = field(metadata={"fitted": True})  # none of its fields is a setting
+    function: Scoring | None = field(default=None, metadata={"fitted": True})
+    values: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
+    error: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
+
+    needs_gradient: ClassVar[bool] = False
+    takes_inputs: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """Return the name of the function."""
+        return self.title
+
+    @property
+    def facts(self) -> Facts:
+        """Return that nothing is known of the method."""
+        return Facts(needs_gradient=False)
+
+    @one_by_one
+    def attribute(self, ask: Ask) -> Estimate:
+        ask.read_all()
+        size, target = ask.batch_size or max(len(ask.x), 1), ask.resolved.target
+        parts = [] if self.function else [self._cells(self.values, ask, len(ask.x))]
+        for first in range(0, len(ask.x), size) if self.function else ():
+            block = ask.block(slice(first, first + size))
+            chosen = target[first : first + size].to(ask.device) if isinstance(target, Tensor) else target
+            with torch.enable_grad():
+                scores = self.function(ask.model, block.x, chosen) if self.function else None
+            parts.append(self._cells(scores, ask, len(block.x)))
+        values = torch.cat(parts)
+        seen = torch.ones_like(values, dtype=torch.bool) if ask.mask is None else ask.mask
+        values = values.where(seen, 0)
+        estimate = Estimate(values, signed=bool((values < 0).any()))
+        if self.error is None:
+            return estimate
+        error = self._cells(self.error, ask, len(values)).abs().where(seen, 0)
+        return estimate._replace(standard_error=error, ess=torch.where(error.isfinite(), KNOWN, 0.0))
+
+    def _cells(self, scores: Any, ask: Ask, count: int) -> Tensor:
+        """Return scores, in any form that the series may have, as (series, time, channel)."""
+        packing = ask.call.packing
+        if packing is not None and isinstance(scores, Mapping | tuple):
+            named = scores if isinstance(scores, Mapping) else dict(zip(packing.names, scores, strict=True))
+            given = [validation.as_tensor(named[part.name], part.name) for part in packing.parts]
+            cells = [one.reshape(count, part.time, -1) for one, part in zip(given, packing.parts, strict=True)]
+            scores = packing.pack(cells)
+        elif isinstance(scores, Sequence):
+            scores = Series([validation.as_tensor(part, "scores") for part in scores]).padded().x
+        found = validation.as_tensor(scores, "scores").detach().to(ask.x.device, ask.x.dtype)
+        shape = (count, *ask.x.shape[1:])
+        if found.shape != shape:
+            raise InputError(f"{self.name} must give one score per value, {shape}, got {tuple(found.shape)}.")
+        return found
 
 
 def explain(
     model: Model | Predictor,
     x: Inputs | Series,
-    method: str | Explainer = "timing",
+    method: str | Explainer | Scoring = "timing",
     *,
     target: Target | None = None,
     targets: Targets | None = None,
@@ -46,8 +116,8 @@ def explain(
         Or a list of series (time, channel), also of unequal length, each shown to the model at its own; or a
         mapping of several inputs; or a data frame, read by :func:`tempograd.read_series`.
         :class:`tempograd.Series` says more: what was observed, ids, names, what the model gets beside them.
-    method : str or Explainer
-        A name from ``tempograd.EXPLAINERS``, or an explainer.
+    method : str, Explainer or function
+        A name from ``tempograd.EXPLAINERS``, or an explainer, or a function ``(model, x, target) -> scores``.
     target : int, str, Tensor of shape (batch,) or (batch, time), tuple or callable, optional
         Class or output to explain, or a function of the output that picks one score per series; by default the
         predicted class, and class 1 of a model with a single logit.
@@ -89,30 +159,9 @@ def explain(
     >>> explain(model, torch.randn(4, 8, 3), n_samples=10, seed=1).values.shape
     torch.Size([4, 8, 3])
     """
-    explainer = explainer_of(method, settings)
-    if background is not None:
-        model, x = nouns(model, x)
-        explainer = fitted(explainer, model, x, background, baseline, seed)
-        background = background if is_background(baseline) else None
     question = Question(target, targets, output, steps, baseline, background)
-    return explainer._explain(model, x, question, Effort(seed, draws, batch_size, precision, gradient_check))
-
-
-def fitted(
-    explainer: Explainer, model: Predictor, x: Series, background: Any, baseline: Any, seed: int
-) -> Explainer:
-    """Return the explainer after it learnt from the background series, unless they are only drawn from."""
-    if is_background(baseline) and not explainer.needs_fit:
-        return explainer
-    series = Series.of(background)
-    if is_several(x.x) or x.fixed is not None:
-        explainer._require_companions(None)
-    elif not is_several(series.x) and series.shape[2] != x.shape[2]:
-        raise InputError(
-            f"The background series have {series.shape[2]} channels, x has {x.shape[2]}: pass series of the same "
-            f"channels as {arg:question.background}."
-        )
-    return explainer.fit(model, series, seed=seed)
+    effort = Effort(seed, draws, batch_size, precision, gradient_check)
+    return explainer_of(method, settings)._explain(model, x, question, effort)
 
 
 def keywords(function: Callable[..., object]) -> set[str]:
@@ -121,11 +170,16 @@ def keywords(function: Callable[..., object]) -> set[str]:
 
 
 def explainer_of(
-    method: str | Explainer, settings: dict[str, Any], caller: Callable[..., object] = explain
+    method: str | Explainer | Scoring,
+    settings: dict[str, Any],
+    caller: Callable[..., object] = explain,
 ) -> Explainer:
     """Return the explainer, made by its name, with settings that it has and that no argument of ``caller`` is."""
+    if caller is explain and callable(method) and not isinstance(method, Explainer | type):
+        method = OwnScores(getattr(method, "__name__", type(method).__name__), method)
     if not isinstance(method, str | Explainer):
-        raise InputError(f"method must be a name or an explainer, as tuning.explainer is, got {brief(method)}.")
+        kinds = "a name, an explainer or a function (model, x, target) -> scores"
+        raise InputError(f"method must be {kinds}, got {brief(method)}.")
     kind = EXPLAINERS[method] if isinstance(method, str) else type(method)
     name = method if isinstance(method, str) else method.name
     known = {f.name for f in fields(kind) if not f.metadata.get("fitted")}
@@ -136,10 +190,9 @@ def explainer_of(
         if setting in known:
             raise InputError(f"{setting}= is a setting of {name}: pass it when the explainer is made.")
         if setting in keywords(explain) - taken:
-            raise InputError(
-                f"{caller.__name__} does not take {setting}=: start a run for each target, or explain one group "
-                "of series by itself."
-            )
+            other = "start a run for each target" if setting == "targets" else "leave it out"
+            other = f"{other}, or explain one group of series by itself"
+            raise InputError(f"{caller.__name__} does not take {setting}=: {other}.")
         choices = known | taken if isinstance(method, str) else taken
         short = {"n_samples": "n_steps", "n_steps": "n_samples"}  # whichever of the two a method has
         raise UnknownNameError(f"option of {name}", setting, choices, short=short)
@@ -154,11 +207,8 @@ def require_alone(explainer: Explainer) -> None:
     >>> require_alone(EXPLAINERS["extremal_mask"]())  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    tempograd.core.errors.InputError: extremal_mask learns one network for all series ... use dynamask, ...
+    tempograd.core.errors.InputError: extremal_mask learns one network for all series, ... use dynamask, ...
     """
     if explainer.shared:
-        raise InputError(
-            f"{explainer.name} learns one network for all series that are explained together, so its scores "
-            "would depend on how the data set is split: use dynamask, which learns for each series alone, or "
-            "explain one group of series by itself."
-        )
+        shared = f"{explainer.name} learns one network for all series, so its scores depend on how they are split"
+        raise InputError(f"{shared}: use dynamask, or explain one group of series by itself.")

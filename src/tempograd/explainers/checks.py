@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
+from tempograd.core import validation
 from tempograd.core.errors import Check, InputError
 from tempograd.engine import Ask
-from tempograd.engine.background import is_background
 from tempograd.engine.outputs import STEPS, is_probability
 
 
@@ -24,15 +24,15 @@ METHOD = (
     Check(
         "background.alone",
         ("baseline", "background"),
-        lambda baseline, background: (background is not None) == is_background(baseline),
-        "{arg:question.background} of a call is for {arg:question.baseline=background}, which needs it",
-        "pass both, or series to learn from to explainer.fit(model, series)",
-        {"baseline": None, "background": [1.0]},
+        lambda baseline, background: background is not None or not validation.is_background(baseline),
+        "{arg:question.baseline=background} draws from {arg:question.background}",
+        "pass both",
+        {"baseline": "background", "background": None},
     ),
     Check(
         "background.method",
         ("method", "takes_background", "uses_baseline", "baseline"),
-        lambda _, takes, uses, baseline: takes or not uses or not is_background(baseline),
+        lambda _, takes, uses, baseline: takes or not uses or not validation.is_background(baseline),
         "{method} compares with one baseline and draws none",
         "use a method that draws them, such as timing, or pass the mean of the series as {arg:question.baseline}",
         {"method": "lift", "takes_background": False, "baseline": "background", "background": [1]},
@@ -76,8 +76,6 @@ QUESTION = (*METHOD, *STEPS)
 
 def require_probabilities(method: str, ask: Ask, outputs: Callable[[], Tensor]) -> None:
     """Refuse raw outputs that are no probabilities, and those of several labels, which sum to anything."""
-    if ask.output == "sigmoid" or (ask.output == "raw" and not is_probability(outputs())):
-        raise InputError(
-            f"{method} compares probabilities of classes, one of which holds, and the model's outputs are none: "
-            "leave output out if softmax belongs there, or use occlusion for labels and numbers."
-        )
+    if ask.output != "probability" and not (ask.output == "raw" and is_probability(outputs())):
+        none = f"{method} compares probabilities of classes, one of which holds, and the model's outputs are none"
+        raise InputError(f"{none}: leave output out if softmax belongs there, or use occlusion for other outputs.")

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from tempograd.core.errors import MissingExtraError, ModelError, warn
 from tempograd.core.estimate import Estimate
 from tempograd.engine import Ask, Block, Model, select_target
-from tempograd.engine.gradients import differentiate, one_sentence, require_path
+from tempograd.engine.gradients import require_path
 from tempograd.engine.predictor import forward
 from tempograd.explainers.base import EXPLAINERS, Explainer, one_by_one
-from tempograd.explainers.embeddings import module_of
 from tempograd.explainers.path import nodes
+from tempograd.explainers.timex import module_of
 from tempograd.typing import Picker
 
 NODES = 50  # of the slope of softmax between two outputs, which costs no pass of the model
@@ -136,7 +136,7 @@ class DeepLift(Explainer):
         with torch.enable_grad():
             for alpha, share in zip(position.tolist(), weight.tolist(), strict=True):
                 point = torch.lerp(start, raw, alpha).requires_grad_()
-                slope = differentiate(score(point).sum(), point)
+                slope = torch.autograd.grad(score(point).sum(), point, allow_unused=True)[0]
                 slopes += 0 if slope is None else share * slope.double()
         with torch.no_grad():
             return slopes.to(raw), score(raw) - score(start)
@@ -159,7 +159,7 @@ class _Explained(nn.Module):
 
 
 def _captum(method: Any, block: Block) -> Tensor:
-    with warnings.catch_warnings(), one_sentence():
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Setting forward, backward hooks")
         found: Tensor = method.attribute(block.x.clone().requires_grad_(), baselines=block.baseline)
     return found.detach()
@@ -172,10 +172,8 @@ def _once(part: nn.Module) -> Iterator[None]:
 
     def note(layer: nn.Module, _: Any) -> None:
         if layer in seen:
-            raise ModelError(
-                f"The model uses one {type(layer).__name__} module more than once, which deep_lift cannot follow: "
-                "give each place its own module, or use integrated_gradients."
-            )
+            twice = f"The model uses one {type(layer).__name__} module more than once"
+            raise ModelError(f"{twice}: give each place its own module, or use integrated_gradients.")
         seen.add(layer)
 
     with ExitStack() as stack:

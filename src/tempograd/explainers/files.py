@@ -41,16 +41,12 @@ class LearntParts(NamedTuple):
 def parts_of_inputs(learnt: Any, method: str) -> LearntParts:
     """Take series that a method keeps apart; undone by :func:`inputs_of`."""
     names = [str(name) for name in learnt] if isinstance(learnt, Mapping) else None
-    several = (
-        learnt.values() if isinstance(learnt, Mapping) else learnt if isinstance(learnt, tuple) else (learnt,)
-    )
+    series = learnt.values() if names is not None else learnt if isinstance(learnt, tuple) else (learnt,)
     try:
-        tensors = {f"series.{place}": validation.as_tensor(each, "series") for place, each in enumerate(several)}
+        tensors = {f"series.{place}": validation.as_tensor(part, "series") for place, part in enumerate(series)}
     except TempogradError:
-        raise InputError(
-            f"What {method} learnt, {brief(learnt)}, has no form in a file: its class must say how it is written "
-            "(_learnt_parts and _with_learnt)."
-        ) from None
+        what = f"What {method} learnt, {brief(learnt)}, has no form in a file"
+        raise InputError(f"{what}: its class must define _learnt_parts and _with_learnt.") from None
     return LearntParts({"inputs": names, "several": isinstance(learnt, tuple)}, tensors)
 
 
@@ -113,8 +109,10 @@ def write_explainer(
     )
 
 
-def read_explainer(path: str | Path) -> tuple[str, dict[str, Any], LearntParts | None]:
-    """Read what :func:`write_explainer` wrote: the method, its settings and what it learnt."""
+def read_explainer(
+    path: str | Path, known: Mapping[str, Callable[..., _Explainer]]
+) -> tuple[_Explainer, LearntParts | None]:
+    """Read what :func:`write_explainer` wrote: one of the ``known`` methods as it was set, and what it learnt."""
     path = as_path(path)
     if SETTINGS.wrote(path):
         raise DataError(f"{short_path(path)} holds settings alone: read it with tempograd.load_settings.")
@@ -122,8 +120,8 @@ def read_explainer(path: str | Path) -> tuple[str, dict[str, Any], LearntParts |
     if header.get("format") != FORMAT:
         newer = "was written by a newer tempograd: upgrade tempograd to read it"
         other = "holds no explainer: write one with Explainer.save"
-        known = header.get("format", "").startswith(FORMAT.rstrip("1"))
-        raise DataError(f"{short_path(path)} {newer if known else other}.")
+        ours = header.get("format", "").startswith(FORMAT.rstrip("1"))
+        raise DataError(f"{short_path(path)} {newer if ours else other}.")
     try:
         method, settings, facts = header["method"], json.loads(header["settings"]), json.loads(header["learnt"])
         learnt = None if facts is None else LearntParts(facts, tensors)
@@ -132,7 +130,7 @@ def read_explainer(path: str | Path) -> tuple[str, dict[str, Any], LearntParts |
         raise damaged(path, "its header cannot be read") from error
     if not fits or not isinstance(settings, dict):
         raise damaged(path, "its content does not fit its fingerprint")
-    return method, settings, learnt
+    return explainer_with(path, method, settings, known), learnt
 
 
 def explainer_with(

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd.core import settings
+from tempograd.core import validation
 from tempograd.core.errors import warn
 from tempograd.core.estimate import Estimate
 from tempograd.core.rng import Stream, bits, fold_in, keys
@@ -278,13 +278,11 @@ def _next_corner(path: LassoPath, fit: LassoProblem, alpha: Tensor) -> tuple[Las
     joins = (join <= step) & ~leaves & (level - step > alpha) & ~used.all(-1)
     out = leaves[..., None] & (torch.arange(sign.shape[-1], device=sign.device) == gone[..., None])
     lost = cell.gather(-1, gone[..., None])
-    following = LassoPath(
+    following = path._replace(
         level=level - step,
         covariance=covariance - step[..., None] * drift,
-        cell=cell,
         sign=torch.where(out, 0, sign),
         beta=torch.where(out, 0, beta + step[..., None] * speed),
-        column=column,
         active=active.scatter(-1, lost, active.gather(-1, lost) & ~leaves[..., None]),
     )
     return following, joins, entering
@@ -371,11 +369,11 @@ class Lime(Explainer):
     takes_inputs: ClassVar[bool] = True
     takes_background: ClassVar[bool] = True
 
-    n_samples: int | None = settings.integer(None, least=2)
-    alpha: float = settings.positive(0.01)
-    relative: bool = settings.boolean(True)
-    width: float = settings.positive(1.0)
-    distance: LimeDistance = settings.choice("kept", LimeDistance)
+    n_samples: int | None = validation.integer(None, least=2)
+    alpha: float = validation.positive(0.01)
+    relative: bool = validation.boolean(True)
+    width: float = validation.positive(1.0)
+    distance: LimeDistance = validation.choice("kept", LimeDistance)
 
     @classmethod
     def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
@@ -392,7 +390,6 @@ class Lime(Explainer):
     def _fitted(self, ask: Ask, samples: Tensor, scores: Tensor) -> Estimate:
         """Return the scores of one target; fitted together, the steps of one would change digits of another."""
         values, error, ess = (torch.zeros(ask.x.shape, device=ask.x.device) for _ in range(3))
-        cells = ask.x[0].numel()
         n_evals = samples.to(values.device, torch.int32)
 
         def work(rows: slice, _: int) -> None:
@@ -404,7 +401,7 @@ class Lime(Explainer):
             error[rows] = found.error.where(block.observed, 0).to(error)
             ess[rows] = (found.freedom + 1).where(block.observed, 0).to(ess)
 
-        room = Batching(ask.device, COPIES * scores.shape[1] * max(cells, scores.shape[2]))
+        room = Batching(ask.device, COPIES * scores.shape[1] * max(ask.x[0].numel(), scores.shape[2]))
         room.run(len(values), 1, work, f"fit {self.name}")
         draws = n_evals[:, None, None].repeat(1, *values.shape[1:])
         if ask.mask is not None:
@@ -429,8 +426,7 @@ class Lime(Explainer):
             block, scores = blocks[0], []
             absent = _absent(block, samples)
             for batch in slices(samples, max(1, size // len(block.x))):
-                keep = self._masks(ask, block, batch)
-                z = torch.where(keep, block.x[:, None], absent(batch))
+                z = torch.where(self._masks(ask, block, batch), block.x[:, None], absent(batch))
                 scores.append(self._scores(asks, z, blocks))
             parts.append([torch.cat(each, 1) for each in zip(*scores, strict=True)])
             ask.verify_once()

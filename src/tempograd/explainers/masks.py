@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize, pad
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from tempograd.core import settings, validation
+from tempograd.core import validation
 from tempograd.core.errors import InputError, arg
 from tempograd.core.estimate import Estimate
 from tempograd.core.optimisers import Adam
 from tempograd.core.progress import Advance, progress_bar
 from tempograd.core.rng import Stream, keys, normal, split
-from tempograd.engine import Ask, Block, both_logits, slices
-from tempograd.engine.gradients import one_sentence, require_path
+from tempograd.engine import Ask, Block, apply_link, both_logits, slices
+from tempograd.engine.gradients import require_path
 from tempograd.engine.model import by_lists
 from tempograd.explainers.base import EXPLAINERS, Explainer, one_by_one
 from tempograd.typing import Contrast, MaskPerturbation, Setting
@@ -80,8 +80,9 @@ class LearntMask(Explainer):
 
         def apart(raw: Tensor) -> Tensor:
             raw = both_logits(raw, output)
-            if output == "raw":
-                return over_steps((raw - clean).square().mean(-1), steps)
+            if output != "probability":
+                far = apply_link(raw, output) - apply_link(clean, output)
+                return over_steps(far.square().mean(-1), steps)
             return over_steps((chance * (log_clean - raw.log_softmax(-1))).sum(-1), steps)
 
         return apart
@@ -103,8 +104,7 @@ class LearntMask(Explainer):
         for epoch in range(self.epochs):
             for group in groups:
                 for term in group:
-                    with one_sentence():
-                        torch.autograd.backward(term.loss(epoch), inputs=term.leaves)
+                    torch.autograd.backward(term.loss(epoch), inputs=term.leaves)
                 optimiser.step()
                 optimiser.zero_grad()
                 if bounded:
@@ -121,10 +121,8 @@ class LearntMask(Explainer):
             if empty:
                 raw = ask.raw_outputs(block.baseline[:, None], block)[:, 0]
         if isinstance(block.steps, str):
-            raise InputError(
-                f"{arg:question.steps=own} asks for each step by itself, but this method explains all chosen "
-                f"steps together: leave {arg:question.steps} out, or pass a list of steps."
-            )
+            both = f"{self.name} explains steps together, got {arg:question.steps=own}"
+            raise InputError(f"{both}: leave it out, or pass a list of steps.")
         apart = self._distance(raw.to(ask.precision), ask.output, block.steps)
 
         def error(z: Tensor) -> Tensor:
@@ -305,16 +303,16 @@ class Dynamask(LearntMask):
     deterministic: ClassVar[bool] = True
     blends_steps: ClassVar[bool] = True
 
-    areas: tuple[float, ...] = settings.increasing_shares((0.1, 0.2, 0.3, 0.4, 0.5, 0.6))
-    perturbation: MaskPerturbation = settings.choice("mean", MaskPerturbation)
-    width: float = settings.positive(2.0)
-    epochs: int = settings.integer(500)
-    lr: float = settings.positive(0.01)
-    size_weight: float = settings.real(0.1)
-    growth: float = settings.positive(100.0)
-    time_weight: float = settings.real(0.1)
-    deletion: bool = settings.boolean(False)
-    tolerance: float | None = settings.positive(0.05, optional=True)
+    areas: tuple[float, ...] = validation.setting((0.1, 0.2, 0.3, 0.4, 0.5, 0.6), validation.check_shares)
+    perturbation: MaskPerturbation = validation.choice("mean", MaskPerturbation)
+    width: float = validation.positive(2.0)
+    epochs: int = validation.integer(500)
+    lr: float = validation.positive(0.01)
+    size_weight: float = validation.real(0.1)
+    growth: float = validation.positive(100.0)
+    time_weight: float = validation.real(0.1)
+    deletion: bool = validation.boolean(False)
+    tolerance: float | None = validation.positive(0.05, optional=True)
 
     @classmethod
     def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
@@ -570,12 +568,12 @@ class ExtremalMask(SharingMask):
     tensor([1., 1., 0., 0.])
     """
 
-    mask_weight: float = settings.real(0.1)
-    replacement_weight: float = settings.real(1.0)
-    epochs: int = settings.integer(500)
-    lr: float = settings.positive(0.01)
-    fit_batch_size: int | None = settings.integer(None)
-    deletion: bool = settings.boolean(False)
+    mask_weight: float = validation.real(0.1)
+    replacement_weight: float = validation.real(1.0)
+    epochs: int = validation.integer(500)
+    lr: float = validation.positive(0.01)
+    fit_batch_size: int | None = validation.integer(None)
+    deletion: bool = validation.boolean(False)
 
     @classmethod
     def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
@@ -693,12 +691,12 @@ class ContraLSP(SharingMask):
     tensor([1., 1., 0., 0.])
     """
 
-    mask_weight: float = settings.real(1.0)
-    replacement_weight: float = settings.real(1.0)
-    sigma: float = settings.positive(0.5)
-    epochs: int = settings.integer(500)
-    lr: float = settings.positive(0.01)
-    contrastive: Contrast = settings.choice("none", Contrast)
+    mask_weight: float = validation.real(1.0)
+    replacement_weight: float = validation.real(1.0)
+    sigma: float = validation.positive(0.5)
+    epochs: int = validation.integer(500)
+    lr: float = validation.positive(0.01)
+    contrastive: Contrast = validation.choice("none", Contrast)
 
     @classmethod
     def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:

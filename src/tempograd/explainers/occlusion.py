@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, cast
 import torch
 from torch import Tensor
 
-from tempograd.core import settings, validation
+from tempograd.core import validation
 from tempograd.core.errors import ModelError, SettingError, arg
 from tempograd.core.estimate import Estimate
 from tempograd.core.rng import Stream, fold_in, keys, randint
@@ -58,10 +58,8 @@ class CellReplacement(Explainer):
             compute = self._in_prefixes if own else _in_whole_series
             for block, fall, whole in zip(blocks, compute(asks, blocks, size, values, every), maps, strict=True):
                 if not bool(fall.isfinite().all()):
-                    raise ModelError(
-                        "The model returned NaN or infinity when one value of a series was replaced: replace by "
-                        "values within the range of the data."
-                    )
+                    odd = "The model returned NaN or infinity when one value of a series was replaced"
+                    raise ModelError(f"{odd}: replace by values within the range of the data.")
                 for place, part in enumerate(reduce(block, fall.to(ask.precision), values)):
                     whole[place, rows] = part.to(whole)
 
@@ -222,9 +220,9 @@ class Occlusion(CellReplacement):
     takes_background: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
 
-    absolute: bool = settings.boolean(False)
-    n_samples: int | None = settings.integer(None)
-    means: Inputs | None = settings.learnt()
+    absolute: bool = validation.boolean(False)
+    n_samples: int | None = validation.integer(None)
+    means: Inputs | None = validation.learnt()
 
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer that replaces by the mean of training series at each step and channel."""
@@ -232,9 +230,8 @@ class Occlusion(CellReplacement):
             return replace(self, means={name: _mean(part, name) for name, part in x.items()})
         if isinstance(x, tuple):
             return replace(self, means=tuple(_mean(part, "the training series") for part in x))
-        return replace(
-            self, means=validation.check_series(x, name="the training series").mean(0, dtype=torch.float64)
-        )
+        series = validation.check_series(x, name="the training series")
+        return replace(self, means=series.mean(0, dtype=torch.float64))
 
     def attribute(self, ask: Ask) -> list[Estimate]:
         if ask.background is None:
@@ -404,10 +401,10 @@ class AugmentedOcclusion(CellReplacement):
     needs_fit: ClassVar[bool] = True
     uses_baseline: ClassVar[bool] = False
 
-    n_samples: int = settings.integer(10)
-    marginal: Marginal = settings.choice("per_time", Marginal)
-    over: OcclusionScore = settings.choice("target", OcclusionScore)
-    rows: Tensor | None = settings.learnt()
+    n_samples: int = validation.integer(10)
+    marginal: Marginal = validation.choice("per_time", Marginal)
+    over: OcclusionScore = validation.choice("target", OcclusionScore)
+    rows: Tensor | None = validation.learnt()
 
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer that draws from these training series."""

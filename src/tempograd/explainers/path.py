@@ -9,12 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.core import settings, validation
+from tempograd.core import validation
 from tempograd.core.errors import InputError, SettingError, arg, warn
 from tempograd.core.estimate import Estimate
 from tempograd.core.rng import FAR, Stream, bits, fold_in, keys, normal, randint
+from tempograd.core.series import Series
 from tempograd.engine import Ask, Block
-from tempograd.explainers.base import EXPLAINERS, Explainer, check_pool, check_training
+from tempograd.engine.inputs import is_several, pack_inputs
+from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.sampling.integration import GradientPath, Points, Schedule, in_units, integrate, midpoints
 from tempograd.typing import ArrayLike, Inputs, Model, QuadratureRule, Setting
 
@@ -64,26 +66,12 @@ class IntegratedGradients(PathMethod):
     deterministic: ClassVar[bool] = True
     complete: ClassVar[bool] = True
 
-    n_steps: int = settings.integer(50)
-    rule: QuadratureRule = settings.choice("gauss-legendre", QuadratureRule)
+    n_steps: int = validation.integer(50)
+    rule: QuadratureRule = validation.choice("gauss-legendre", QuadratureRule)
 
     def attribute(self, ask: Ask) -> list[Estimate]:
-        schedule = Schedule((self.n_steps,), random=ask.background is not None)
-        return integrate(ask, schedule, self._path, label=f"explain with {self.name}")
-
-    def _path(self, block: Block, stage: int) -> GradientPath:
-        if block.background is None:
-            return straight(block, block.baseline, self.n_steps, self.rule)
-        alpha, weight = (part.to(block.x, non_blocking=True) for part in nodes(self.n_steps, self.rule))
-        starts, mean_step = block.background.starts(block, self.n_steps), block.background.mean_step(block)
-
-        def at(batch: slice) -> Points:  # every point has a path of its own
-            start = starts(batch)
-            step = block.x[:, None] - start
-            z = torch.addcmul(start, alpha[batch, None, None], step)
-            return Points(z, weight[batch], step=step, mean_step=mean_step, position=alpha[batch])
-
-        return GradientPath(torch.ones_like(block.x), at)
+        schedule, label = Schedule((self.n_steps,), random=ask.background is not None), f"explain with {self.name}"
+        return integrate(ask, schedule, lambda block, _: straight(self, block, block.baseline), label=label)
 
 
 @dataclass(frozen=True)
@@ -117,8 +105,8 @@ class MaskingIG(Explainer):
     deterministic: ClassVar[bool] = True
 
     active: ArrayLike = field(metadata={"fitted": True}, repr=False, compare=False)
-    n_steps: int = settings.integer(50)
-    rule: QuadratureRule = settings.choice("midpoint", QuadratureRule)
+    n_steps: int = validation.integer(50)
+    rule: QuadratureRule = validation.choice("midpoint", QuadratureRule)
 
     def attribute(self, ask: Ask) -> list[Estimate]:
         x = ask.x
@@ -130,22 +118,31 @@ class MaskingIG(Explainer):
 
         def path(block: Block, stage: int) -> GradientPath:
             mask: Tensor = active[block.rows].to(block.x.device)
-            return straight(block, torch.where(mask, block.baseline, block.x), self.n_steps, self.rule)
+            return straight(self, block, torch.where(mask, block.baseline, block.x))
 
-        schedule = Schedule((self.n_steps,), random=False)
-        return integrate(ask, schedule, path, label="explain with masking IG")
+        return integrate(ask, Schedule((self.n_steps,), random=False), path, label="explain with masking IG")
 
 
-def straight(block: Block, start: Tensor, points: int, rule: str) -> GradientPath:
-    """Return the straight paths from some start to the series."""
-    alpha, weight = (part.to(block.x, non_blocking=True) for part in nodes(points, rule))
-    difference = block.x - start
+def straight(method: IntegratedGradients | MaskingIG, block: Block, start: Tensor) -> GradientPath:
+    """Return the straight paths from some start to the series, or those of each point from a background series."""
+    alpha, weight = (part.to(block.x, non_blocking=True) for part in nodes(method.n_steps, method.rule))
+    if block.background is None:
+        difference = block.x - start
 
-    def at(batch: slice) -> Points:
-        z = torch.addcmul(start[:, None], alpha[batch, None, None], difference[:, None])
-        return Points(z, weight[batch], position=alpha[batch])
+        def at(batch: slice) -> Points:
+            z = torch.addcmul(start[:, None], alpha[batch, None, None], difference[:, None])
+            return Points(z, weight[batch], position=alpha[batch])
 
-    return GradientPath(difference, at, start=start, straight=True)
+        return GradientPath(difference, at, start=start, straight=True)
+    starts, mean_step = block.background.starts(block, method.n_steps), block.background.mean_step(block)
+
+    def drawn(batch: slice) -> Points:
+        origin = starts(batch)
+        step = block.x[:, None] - origin
+        z = torch.addcmul(origin, alpha[batch, None, None], step)
+        return Points(z, weight[batch], step=step, mean_step=mean_step, position=alpha[batch])
+
+    return GradientPath(torch.ones_like(block.x), drawn)
 
 
 @lru_cache(maxsize=16)
@@ -198,8 +195,8 @@ class RandIG(PathMethod):
        Explanation", ICML 2025. https://arxiv.org/abs/2506.05035
     """
 
-    n_samples: int = settings.integer(50)
-    p: float = settings.real(0.5, high=1.0, closed=(False, True))
+    n_samples: int = validation.integer(50)
+    p: float = validation.real(0.5, high=1.0, closed=(False, True))
 
     @classmethod
     def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
@@ -213,11 +210,11 @@ class RandIG(PathMethod):
 
     def attribute(self, ask: Ask) -> list[Estimate]:
         if self.moves * self.n_samples < 2 and self._examined:
-            rare = {"setting": f"p={self.p:g}", "cell": "a cell", "active": f"{self.moves * self.n_samples:.2g}"}
-            enough = int(2 / self.moves) + 1
-            warn("cells.rare", **rare, samples=self.n_samples, enough=enough, instead="a larger p")
-        path = partial(self._path, ask.seed)
-        return integrate(ask, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")
+            active, enough = f"{self.moves * self.n_samples:.2g}", int(2 / self.moves) + 1
+            rare = {"setting": f"p={self.p:g}", "cell": "a cell", "active": active, "instead": "a larger p"}
+            warn("cells.rare", **rare, samples=self.n_samples, enough=enough)
+        schedule, label = Schedule((self.n_samples,)), f"explain with {self.name}"
+        return integrate(ask, schedule, partial(self._path, ask.seed), label=label)
 
     def _positions(self, points: int, like: Tensor) -> Tensor:
         """Return where points lie on the path, (points,), from 0 at the baseline to 1 at the series."""
@@ -287,13 +284,17 @@ class GradientShap(PathMethod):
     draws_baselines: ClassVar[bool] = True
     caveat: ClassVar[str] = "gradient_shap has no pool of baselines"
 
-    n_samples: int = settings.integer(50)
-    noise: float = settings.real(0.0)
-    pool: Inputs | None = settings.learnt()
+    n_samples: int = validation.integer(50)
+    noise: float = validation.real(0.0)
+    pool: Inputs | None = validation.learnt()
 
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer with these series, or inputs like those to explain, as the pool of baselines."""
-        return replace(self, pool=check_pool(x, "the pool of baselines"))
+        if is_several(x):
+            pack_inputs(Series.of(x).x)  # which says what is wrong
+        else:
+            x = validation.check_series(x, name="the pool of baselines")
+        return replace(self, pool=x)
 
     @classmethod
     def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
@@ -301,12 +302,10 @@ class GradientShap(PathMethod):
         return [{"noise": size} for size in (0.1, 0.3, 1.0)]
 
     def attribute(self, ask: Ask) -> list[Estimate]:
-        drawn = ask.background is not None
-        if not self.noise and self._examined and not drawn and self._pool(ask) is None:
+        if not self.noise and self._examined and ask.background is None and self._pool(ask) is None:
             warn("pool.missing" if self.pool is None else "pool.unused", caveat=self.caveat)
-
-        path = partial(self._path, ask)
-        return integrate(ask, Schedule((self.n_samples,)), path, label=f"explain with {self.name}")
+        schedule, label = Schedule((self.n_samples,)), f"explain with {self.name}"
+        return integrate(ask, schedule, partial(self._path, ask), label=label)
 
     def question(self, ask: Ask) -> Ask:
         """Put the mean of the pool in the place of a baseline that nobody named."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from tempograd.core import settings, validation
+from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, arg, brief
 from tempograd.core.estimate import Estimate
 from tempograd.core.optimisers import Adam
@@ -60,10 +60,8 @@ class PrefixExplainer(Explainer):
             ask.verify_once()
             prefixes = Prefixes(ask, block, size)
             if prefixes.outputs.ndim != 3 or not bool(prefixes.outputs.isfinite().all()):
-                raise ModelError(
-                    f"{self.name} compares predictions on prefixes, a row of finite numbers each, but on some "
-                    "the model returned others: flatten its outputs in a function, or use integrated_gradients."
-                )
+                odd = f"{self.name} needs a row of finite numbers for each prefix, which the model does not return"
+                raise ModelError(f"{odd}: flatten its outputs in a function, or use integrated_gradients.")
             if rows.start == 0:
                 prefixes.require_past(self.name)
             values[rows] = scores(prefixes).where(block.observed, 0).to(values)
@@ -139,7 +137,7 @@ def learn(
 
     The same seed gives the same weights on a CPU; the global random state is neither used nor changed.
     """
-    seed, (device, dtype) = validation.check_seed(seed), place(model, x)
+    seed, (device, dtype) = validation.check_int(seed, "seed"), place(model, x)
     dtype = torch.promote_types(dtype, torch.float32)
     rng = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(x), generator=rng)
@@ -271,8 +269,7 @@ class Generator(nn.Module):
         noise = normal(*_streams(seed, ids, Stream.REPLACEMENTS, samples, steps, 2 * channels)).to(x)
         u, v = noise.flatten(0, 2).chunk(2, -1)
         drawn = mean + torch.einsum("rij,rj->ri", factor, u) + self.noise**0.5 * v
-        added = self.noise * torch.eye(channels, dtype=x.dtype, device=x.device)
-        covariance = factor @ factor.mT + added
+        covariance = factor @ factor.mT + self.noise * torch.eye(channels, dtype=x.dtype, device=x.device)
         gain = covariance / covariance.diagonal(dim1=-2, dim2=-1)[..., None]  # row i: C_i. / C_ii
         value = x[:, at, None].expand(-1, -1, samples, -1).reshape(-1, channels)
         found = drawn[:, None] + gain * (value - drawn)[..., None]
@@ -385,12 +382,12 @@ class Fit(PrefixExplainer):
 
     needs_probabilities: ClassVar[bool] = True
 
-    n_samples: int = settings.integer(10)
-    hidden: int | None = settings.integer(None, most=WIDEST)
-    epochs: int = settings.integer(300)
-    patience: int | None = settings.integer(30, optional=True)
-    fit_batch_size: int = settings.integer(100, least=2)
-    generator: Generator | None = settings.learnt()
+    n_samples: int = validation.integer(10)
+    hidden: int | None = validation.integer(None, most=WIDEST)
+    epochs: int = validation.integer(300)
+    patience: int | None = validation.integer(30, optional=True)
+    fit_batch_size: int = validation.integer(100, least=2)
+    generator: Generator | None = validation.learnt()
 
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer that has learnt the distribution of a step given the steps before it."""
@@ -408,10 +405,8 @@ class Fit(PrefixExplainer):
         return parts_of_network(learnt, channels=learnt.channels, hidden=learnt.gru.hidden_size)
 
     def _with_learnt(self, parts: LearntParts) -> Self:
-        def make(channels: int, hidden: int) -> Generator:
-            return replace(self, hidden=hidden)._generator(channels)
-
-        return replace(self, generator=network_of(parts, make))
+        sized = replace(self, hidden=parts.facts["sizes"]["hidden"])
+        return replace(self, generator=network_of(parts, lambda channels, hidden: sized._generator(channels)))
 
     def _fit_schedule(self) -> FitSchedule:
         return FitSchedule(self.epochs, self.fit_batch_size, patience=self.patience)
@@ -608,15 +603,15 @@ class WinIT(PrefixExplainer):
 
     zero_if_ignored: ClassVar[bool] = True
 
-    window: int = settings.integer(10)
-    n_samples: int = settings.integer(3)
-    distance: WinITDistance = settings.choice("pd", WinITDistance)
-    aggregation: WinITAggregation = settings.choice("mean", WinITAggregation)
-    sampler: WinITSampler = settings.choice("generator", WinITSampler)
-    epochs: int = settings.integer(300)
-    patience: int | None = settings.integer(30, optional=True)
-    fit_batch_size: int = settings.integer(100, least=2)
-    source: Tensor | WindowGenerator | None = settings.learnt()
+    window: int = validation.integer(10)
+    n_samples: int = validation.integer(3)
+    distance: WinITDistance = validation.choice("pd", WinITDistance)
+    aggregation: WinITAggregation = validation.choice("mean", WinITAggregation)
+    sampler: WinITSampler = validation.choice("generator", WinITSampler)
+    epochs: int = validation.integer(300)
+    patience: int | None = validation.integer(30, optional=True)
+    fit_batch_size: int = validation.integer(100, least=2)
+    source: Tensor | WindowGenerator | None = validation.learnt()
 
     @classmethod
     def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
@@ -630,10 +625,7 @@ class WinIT(PrefixExplainer):
             return replace(self, source=validation.check_series(x, name="the training series"))
         series = self._training_series(model, x)
         schedule = FitSchedule(self.epochs, self.fit_batch_size, rate=1e-4, decay=1e-3, patience=self.patience)
-        make, label = (
-            partial(WindowGenerator, series.shape[2], self.window),
-            f"train the generators of {self.name}",
-        )
+        make, label = partial(WindowGenerator, series.shape[2], self.window), f"train generators of {self.name}"
         return replace(self, source=learn(make, next_values, model, series, schedule, seed, label))
 
     def _learnt_parts(self) -> LearntParts | None:
@@ -705,23 +697,20 @@ class WinIT(PrefixExplainer):
         marginal = isinstance(source, Tensor)
         if marginal != (self.sampler == "marginal") or getattr(source, "window", self.window) != self.window:
             raise InputError(f"{self.name} was fitted with another sampler or window: fit it again.")
+        check_training((source.shape[2] if isinstance(source, Tensor) else source.channels,), ask)
+        placed = source if isinstance(source, Tensor) else deepcopy(source).to(ask.device, ask.dtype)
+        return partial(self._sampler, placed, ask.seed)
+
+    def _sampler(self, source: Tensor | WindowGenerator, seed: int, block: Block) -> _Sampler:
+        """Return what draws the values of a block, from those of a pool or by a generator."""
+        (_, time, channels), device = block.x.shape, block.x.device
+        steps = torch.arange(time, device=device)
+        streams = _streams(seed, block.ids, Stream.REPLACEMENTS, self.n_samples, steps, channels)
         if isinstance(source, Tensor):
-            check_training(source.shape[2:], ask)
-            return partial(self._from_pool, source, ask.seed)
-        check_training((source.channels,), ask)
-        return partial(self._from_generator, deepcopy(source).to(ask.device, ask.dtype), ask.seed)
-
-    def _from_pool(self, pool: Tensor, seed: int, block: Block) -> _Sampler:
-        steps = torch.arange(block.x.shape[1], device=block.x.device)
-        streams = _streams(seed, block.ids, Stream.REPLACEMENTS, self.n_samples, steps, pool.shape[2])
-        row = randint(*streams, len(pool) * pool.shape[1]).to(pool.device)
-        channel = torch.arange(pool.shape[2], device=pool.device)
-        values = pool[row // pool.shape[1], row % pool.shape[1], channel].to(block.x)
-        return lambda at: windows_of(values, self.window)[:, at]
-
-    def _from_generator(self, generator: WindowGenerator, seed: int, block: Block) -> _Sampler:
-        steps = torch.arange(block.x.shape[1], device=block.x.device)
-        streams = _streams(seed, block.ids, Stream.REPLACEMENTS, self.n_samples, steps, generator.channels)
+            row = randint(*streams, len(source) * source.shape[1]).to(source.device)
+            channel = torch.arange(channels, device=source.device)
+            values = source[row // source.shape[1], row % source.shape[1], channel].to(block.x)
+            return lambda at: windows_of(values, self.window)[:, at]
         noise = windows_of(normal(*streams).to(block.x), self.window)
-        mean, spread = generator.moments(generator.past(block.x))
+        mean, spread = source.moments(source.past(block.x))
         return lambda at: mean[:, at, None] + spread[:, at, None] * noise[:, at]

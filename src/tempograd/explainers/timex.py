@@ -4,28 +4,28 @@ import copy
 import math
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from math import prod
-from typing import ClassVar, NamedTuple, Self, cast
+from types import MethodType
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tempograd.core import settings, validation
-from tempograd.core.errors import InputError, ModelError, arg, brief
+from tempograd.core import validation
+from tempograd.core.errors import InputError, ModelError, arg, brief, listed
 from tempograd.core.estimate import Estimate
 from tempograd.core.optimisers import AdamW
 from tempograd.core.progress import progress_bar
-from tempograd.engine import Ask, Batching, Block, both_logits, frozen, place
-from tempograd.engine.gradients import differentiate, one_sentence, require_path
-from tempograd.engine.model import by_lists, mutable_if_needed
+from tempograd.engine import Ask, Batching, Block, both_logits, frozen, owner, place
+from tempograd.engine.gradients import require_path
+from tempograd.engine.model import by_lists, mutable_if_needed, spare
 from tempograd.engine.outputs import is_probability, resumed
-from tempograd.engine.predictor import forward
+from tempograd.engine.predictor import Adapted, forward
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training, one_by_one
 from tempograd.explainers.checks import require_probabilities
-from tempograd.explainers.embeddings import EmbeddingReader, copied, find_embedding, module_of, one_vector
 from tempograd.explainers.files import LearntParts, network_of, parts_of_network
 from tempograd.models.training import batches, seed_generators
 from tempograd.typing import Inputs, Model
@@ -199,6 +199,97 @@ def gaussian_kl(mean1: Tensor, log_var1: Tensor, mean2: Tensor, log_var2: Tensor
     return (gap.exp() - gap - 1 + (mean1 - mean2).square() * (-log_var2).exp()).mean() / 2
 
 
+# A model's output together with its embedding: what one of its layers returns, or what its last one reads.
+
+
+def copied(model: Model) -> Model:
+    """Return a copy with its own weights; a method such as ``net.predict`` then belongs to the copied net."""
+    module = owner(model)
+    if module is None:
+        return model
+    try:
+        twin = copy.deepcopy(module)
+    except Exception as error:
+        reason = f"The model cannot be copied ({type(error).__name__}), and this method trains a copy of it"
+        raise ModelError(f"{reason}: make copy.deepcopy(model) work.") from error
+    for part in twin.modules():
+        if isinstance(part, nn.RNNBase):
+            part.flatten_parameters()  # cuDNN warns about weights that lie apart, as copied ones do
+    spare(twin)
+    inner = model.model if isinstance(model, Adapted) else model
+    copy_of = MethodType(inner.__func__, twin) if isinstance(inner, MethodType) else twin
+    return replace(model, model=copy_of) if isinstance(model, Adapted) else copy_of
+
+
+def module_of(model: Model) -> nn.Module:
+    """Return the module whose layers a method reads: the model itself, or whose method it is."""
+    module = owner(model)
+    if module is None:
+        raise InputError(f"{type(model).__name__} has no layers to read: pass the nn.Module itself.")
+    return module
+
+
+@dataclass(frozen=True)
+class EmbeddingReader:
+    """Runs a model and catches its embedding.
+
+    The embedding is (N, F), or (N, T, F) where the model has one output and one vector per step.
+    """
+
+    model: Model
+    layer: str
+    inward: bool  # what the layer reads rather than what it says
+
+    def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        caught: list[Any] = []
+
+        def catch(_: nn.Module, args: tuple[Any, ...], named: dict[str, Any], said: Any) -> None:
+            read = (*args, *named.values(), None)[0]
+            caught.append(read if self.inward else said)
+
+        layer = module_of(self.model).get_submodule(self.layer)
+        with layer.register_forward_hook(catch, with_kwargs=True):
+            raw = forward(self.model, z)
+        if not caught:
+            raise ModelError(f"The layer {self.layer!r} takes no part in the model's output: name one that does.")
+        embedding = caught[-1]
+        if isinstance(embedding, (tuple, list)) and embedding:
+            embedding = embedding[0]  # a recurrent layer says its states first
+        batch, time = z.shape[:2]
+        if isinstance(embedding, Tensor) and embedding.ndim > 1:
+            if len(embedding) == batch * time and time > 1:  # the steps joined the batch
+                embedding = embedding.reshape(batch, time, -1)
+            if len(embedding) == batch:
+                per_step = raw.ndim == embedding.ndim == 3 and embedding.shape[1] == time
+                return raw, embedding if per_step else embedding.flatten(1)
+        got = tuple(embedding.shape) if isinstance(embedding, Tensor) else type(embedding).__name__
+        rows = f"The embedding at {self.layer!r} must have one row per series, {batch}, got {got}"
+        raise ModelError(f"{rows}: name another layer with {arg:method.embedding}.")
+
+
+def one_vector(embedding: Tensor) -> Tensor:
+    """Return one vector per series: where there is one per step, their mean."""
+    return embedding.mean(1) if embedding.ndim == 3 else embedding
+
+
+def find_embedding(model: Model, x: Tensor, layer: str | None) -> EmbeddingReader:
+    """Choose the output of a named layer or, without a name, the input of the last linear layer that runs."""
+    module, ran = module_of(model), list[str]()
+    known = [name for name, _ in module.named_modules() if name]
+    if layer is not None:
+        if layer not in known:
+            raise InputError(f"The model has no layer {layer!r}: embedding must be one of {listed(known)}.")
+        return EmbeddingReader(model, layer, inward=False)
+    with ExitStack() as stack, torch.no_grad():
+        for name, part in module.named_modules():
+            if isinstance(part, nn.Linear):
+                stack.enter_context(part.register_forward_hook(lambda *_, name=name: ran.append(name)))
+        forward(model, x)
+    if not ran:
+        raise InputError(f"The model runs no linear layer to embed by: name a layer with {arg:method.embedding}.")
+    return EmbeddingReader(model, ran[-1], inward=True)
+
+
 # The training that TimeX and TimeX++ share: series in, a mask generator out.
 
 CLIP = 1.0  # largest norm of a step's gradient
@@ -252,19 +343,13 @@ class TrainingSet:
         outputs, embeddings = torch.cat([raw for raw, _ in parts]), [each for _, each in parts if each is not None]
         self.embeddings = torch.cat(embeddings) if embeddings else None
         if not bool(outputs.isfinite().all()):
-            raise ModelError(
-                f"The model returned NaN or infinity for training series of shape {tuple(x.shape[1:])}: "
-                "check its weights and the scale of the series."
-            )
+            odd = f"The model returned NaN or infinity for training series of shape {tuple(x.shape[1:])}"
+            raise ModelError(f"{odd}: check its weights and the scale of the series.")
         self.output_shape = tuple(outputs.shape[1:])
         self._given = is_probability(outputs)
         self.predictions = self.probabilities(outputs)
         self.mean = x.mean(0).to(device, self.dtype)
         self.deviation = x.std(0, correction=0).to(device, self.dtype)
-
-    def predict(self, z: Tensor) -> Tensor:
-        """Return the model's probabilities for any series."""
-        return self.probabilities(self.run_model(z)[0])
 
     def probabilities(self, raw: Tensor) -> Tensor:
         """Return the model's outputs as probabilities."""
@@ -289,7 +374,7 @@ def require_gradient(model: Model, x: Tensor) -> None:
     z = x[:1].to(*place(model, x)).clone().requires_grad_()
     raw = forward(resumed(model, z), z, z.shape)
     require_path(raw, z)
-    differentiate(raw.sum(), z)
+    torch.autograd.grad(raw.sum(), z, allow_unused=True)
 
 
 class Training:
@@ -341,8 +426,7 @@ class Training:
         """Take one step, and return the loss before it."""
         _, loss = self._losses(batch)
         # not backward(): it would also leave gradients on the weights of a model inside a function
-        with one_sentence():
-            gradients = torch.autograd.grad(loss, self.weights, allow_unused=True)
+        gradients = torch.autograd.grad(loss, self.weights, allow_unused=True)
         for weight, gradient in zip(self.weights, gradients, strict=True):
             weight.grad = gradient
         self._clip()
@@ -393,14 +477,14 @@ class MaskNetwork(Explainer):
     amortised: ClassVar[bool] = True
     needs_probabilities: ClassVar[bool] = True
 
-    epochs: int = settings.integer(50)
-    fit_batch_size: int = settings.integer(32, least=2)
-    learning_rate: float = settings.positive(1e-4)
-    weight_decay: float = settings.real(1e-3)
-    prior: float = settings.real(0.5, high=1.0, closed=(False, False))
-    sparsity: float = settings.real(2.0)
-    connection: float = settings.real(4.0)
-    network: Learnt | None = settings.learnt(by_name=True)
+    epochs: int = validation.integer(50)
+    fit_batch_size: int = validation.integer(32, least=2)
+    learning_rate: float = validation.positive(1e-4)
+    weight_decay: float = validation.real(1e-3)
+    prior: float = validation.real(0.5, high=1.0, closed=(False, False))
+    sparsity: float = validation.real(2.0)
+    connection: float = validation.real(4.0)
+    network: Learnt | None = validation.learnt(by_name=True)
 
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer whose mask generator has learnt from series like those the model was trained on.
@@ -416,7 +500,7 @@ class MaskNetwork(Explainer):
             Decides initial weights, order, gates and dropout. On a CPU the same seed gives the same fit.
         """
         x = validation.check_series(x, name="the training series")
-        seed = validation.check_seed(seed) % 2**63
+        seed = validation.check_int(seed, "seed") % 2**63
         if len(x) < LEAST:
             raise InputError(f"{self.name} learns from training series: got {len(x)}, pass at least {LEAST}.")
         return mutable_if_needed(partial(self._learnt_from, model, x, seed))
@@ -558,9 +642,9 @@ class TimeX(MaskNetwork):
 
     needs_module: ClassVar[bool] = True
 
-    label_weight: float = settings.real(1.0)
-    scaled: bool = settings.boolean(True)
-    embedding: str | None = settings.text(None, "the name of a layer")
+    label_weight: float = validation.real(1.0)
+    scaled: bool = validation.boolean(True)
+    embedding: str | None = validation.setting(None, validation.check_text)
 
     def _reader(self, model: Model, x: Tensor) -> EmbeddingReader:
         return find_embedding(model, x, self.embedding)
@@ -595,7 +679,7 @@ class _Head(nn.Module):
         super().__init__()
         self.shape = shape
         size, hidden = embedding.shape[-1], min(embedding.shape[-1], WIDEST)
-        outputs = shape[-1] if embedding.ndim == 3 else prod(shape)
+        outputs = shape[-1] if embedding.ndim == 3 else math.prod(shape)
         self.layers = nn.Sequential(nn.Linear(size, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
 
     def forward(self, embedding: Tensor) -> Tensor:
@@ -659,10 +743,10 @@ class TimeXPP(MaskNetwork):
     True
     """
 
-    learning_rate: float = settings.positive(5e-4)
-    label_weight: float = settings.real(1.0)
-    gaussian_weight: float = settings.real(0.1)
-    reference_weight: float = settings.real(1.0)
+    learning_rate: float = validation.positive(5e-4)
+    label_weight: float = validation.real(1.0)
+    gaussian_weight: float = validation.real(0.1)
+    reference_weight: float = validation.real(1.0)
 
     def _reader(self, model: Model, x: Tensor) -> Read:
         return lambda z: (forward(model, z), None)
@@ -673,7 +757,7 @@ class TimeXPP(MaskNetwork):
 
         def fidelity(batch: Batch, gates: Tensor, masked: Tensor) -> Tensor:
             value = conditioner(batch.x, gates)
-            label = self._divergence(batch.prediction, data.predict(value)).mean()
+            label = self._divergence(batch.prediction, data.probabilities(data.run_model(value)[0])).mean()
             mean, log_var = original(batch.x)
             mean_value, log_var_value = conditioned(value)
             tie = gaussian_kl(mean_value, log_var_value, mean.mean(0), log_var.mean(0))

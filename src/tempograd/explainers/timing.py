@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.core import settings, validation
+from tempograd.core import validation
 from tempograd.core.errors import SettingError, arg
 from tempograd.core.estimate import Estimate
 from tempograd.core.formatting import counted
@@ -27,11 +27,13 @@ from tempograd.typing import Setting, StopWhen
 
 SMALL = 2**20  # cells of all masks together, worth remembering between calls
 REGIONS = 64  # more stages than any schedule has: streams of regions are not those of stages
+SAMPLES = 50  # by default
 FIRST, MOST = 50, 3200  # samples of the first stage, and where a tolerance gives up
 SHARES = (0.25, 0.5, 0.75, 0.9, 0.97)  # of cells that masks hold, which are worth trying
 SPANS = ((40, 20), (20, 10), (10, 3), (3, 2))  # and lengths of segments, as parts of the series
 SHARE, ENOUGH = 0.8, 5  # anchored masks, where cells are active in fewer of the first points than that
 MANY = 10  # the same where the held share is given: there 3 to 9 % of the error
+_Place = tuple[torch.device, torch.dtype]
 
 
 @EXPLAINERS.register("timing")
@@ -52,7 +54,7 @@ class Timing(PathMethod):
     Parameters
     ----------
     n_samples : int, default=50
-        Path points; each has its own mask and costs one pass of the model.
+        Path points; each has its own mask and costs one pass of the model. None is the default.
     held : float, optional
         Share of the cells that a mask holds on average, at least 0 and below 1. By default about one half.
     segments : int, optional
@@ -113,32 +115,32 @@ class Timing(PathMethod):
     True
     """
 
-    n_samples: int = settings.integer(50)
-    held: float | None = settings.real(None, high=1.0, closed=(True, False), by_name=True)
-    segments: int | None = settings.integer(None, least=0)
-    min_length: int | None = settings.integer(None)
-    max_length: int | None = settings.integer(None)
-    tolerance: float | None = settings.real(None, high=1.0, closed=(False, False))
-    max_samples: int | None = settings.integer(None)
-    stop_when: StopWhen | None = settings.choice(None, StopWhen)
-    control_variates: bool = settings.boolean(True)
-    anchored: float | None = settings.real(None, high=0.95)
+    n_samples: int = validation.integer(SAMPLES)
+    held: float | None = validation.real(None, high=1.0, closed=(True, False))
+    segments: int | None = validation.integer(None, least=0)
+    min_length: int | None = validation.integer(None)
+    max_length: int | None = validation.integer(None)
+    tolerance: float | None = validation.real(None, high=1.0, closed=(False, False))
+    max_samples: int | None = validation.integer(None)
+    stop_when: StopWhen | None = validation.choice(None, StopWhen)
+    control_variates: bool = validation.boolean(True)
+    anchored: float | None = validation.real(None, high=0.95)
 
     @classmethod
     def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
         """Return nothing held, which is integrated gradients, and shares of held cells by lengths of segments."""
-        time, _ = shape
-        usual = [(max(1, time // low), max(1, time // high)) for low, high in SPANS]
-        lengths = dict.fromkeys([(1, 1), *usual])
+        usual = [(max(1, shape[0] // low), max(1, shape[0] // high)) for low, high in SPANS]
         family: list[dict[str, Setting]] = [
             {"held": share, "min_length": low, "max_length": high}
             for share in SHARES
-            for low, high in lengths
+            for low, high in dict.fromkeys([(1, 1), *usual])
             if (share, (low, high)) != (0.5, usual[2])  # the default
         ]
         return [{"segments": 0}, *family]
 
     def __post_init__(self) -> None:
+        if self.n_samples is None:
+            object.__setattr__(self, "n_samples", SAMPLES)
         super().__post_init__()
         if self.min_length and self.max_length and self.min_length > self.max_length:
             raise SettingError(f"min_length={self.min_length} is above max_length={self.max_length}: swap them.")
@@ -181,13 +183,13 @@ class Timing(PathMethod):
             return integration.integrate(ask, schedule, self.paths(ask), label=label)
         setting, ids = self.segment_settings(time, channels, time), tuple(ask.ids.tolist())
         if self._examined:
-            drawing.warn_of_rare_cells([setting], schedule.points)
+            drawing.warn_of_rare_cells([setting], sum(schedule.stages))
 
         def path(block: Block, stage: int) -> integration.GradientPath:
             if stage > 0:
                 drawn = draw_whole(self, setting, block.ids, ask.seed, ask.dtype, stage)
                 return self.masked_path(block, drawn, stage)
-            drawn = _small_draw(self, setting, ids, ask.seed, ask.device, ask.dtype)
+            drawn = _small_draw(self, setting, ids, ask.seed, (ask.device, ask.dtype))
             weights = None if drawn.weights is None else drawn.weights[block.rows]
             return self.masked_path(block, drawn._replace(masks=drawn.masks[block.rows], weights=weights))
 
@@ -203,7 +205,7 @@ class Timing(PathMethod):
         draws = [_RegionDraw.of(self, ask, *region) for region in enumerate(regions)]
         if self._examined:
             settings = [setting for draw in draws for setting in draw.by_length.values()]
-            drawing.warn_of_rare_cells(settings, self.schedule.points)
+            drawing.warn_of_rare_cells(settings, sum(self.schedule.stages))
 
         def path(block: Block, stage: int) -> integration.GradientPath:
             parts = [draw.sample(block, stage) for draw in draws]
@@ -212,9 +214,9 @@ class Timing(PathMethod):
                 return drawn
             unseen = host_copy(torch.stack([part.unseen.to(block.x.device) for part in parts]).any())
 
-            def resample() -> integration.GradientPath | None:
+            def resample() -> integration.GradientPath:
                 if not unseen():
-                    return None
+                    return drawn
                 pairs = zip(draws, parts, strict=True)
                 covered = [drawing.cover_all_cells(part, *draw.place(block)) for draw, part in pairs]
                 return self.masked_path(block, _joined(block, draws, covered))
@@ -242,17 +244,14 @@ class Timing(PathMethod):
         rare = (active < drawing.RAREST) & (True if watched is None else watched)
         if self._examined and rare.any():
             where = f"of series of {counted(setting.time, 'step')} and {counted(channels, 'channel')}"
-            raise SettingError(
-                f"{setting} fix step {rare.argmax()} {where} (almost) always, so nothing can be said of it: "
-                f"try {drawing.complete(setting.time, channels, None, None, None, longest)}, the default."
-            )
+            default = drawing.complete(setting.time, channels, None, None, None, longest)
+            raise SettingError(f"{setting} fix step {rare.argmax()} {where} (almost) always: try {default}.")
         turns = float(active[0]) * self.n_samples
         if self._examined and setting.single and round(turns, 6) < 1:
             enough = math.ceil(round(self.n_samples / turns, 3))
-            raise SettingError(
-                f"{arg:method.held={setting.held:g}} leaves a single cell active in {turns:.2g} of "
-                f"{self.n_samples} samples: use {arg:method.n_samples={enough}} at least, or a smaller held."
-            )
+            few = f"leaves a single cell active in {turns:.2g} of {self.n_samples} samples"
+            less = f"use {arg:method.n_samples={enough}} at least, or a smaller held"
+            raise SettingError(f"{arg:method.held={setting.held:g}} {few}: {less}.")
         return replace(setting, anchored=share)
 
     def draw(
@@ -375,17 +374,13 @@ def _joined(block: Block, draws: list[_RegionDraw], parts: list[drawing.MaskSamp
 
 @lru_cache(maxsize=8)
 def _small_draw(
-    explainer: Timing,
-    setting: drawing.SegmentSettings,
-    ids: tuple[int, ...],
-    seed: int,
-    device: torch.device,
-    dtype: torch.dtype,
+    explainer: Timing, setting: drawing.SegmentSettings, ids: tuple[int, ...], seed: int, where: _Place
 ) -> drawing.MaskSample:
     """Draw the masks of a few series and keep them.
 
     Draws depend on the ids and not on the values, and most who explain one series at a time use the same id.
     """
+    device, dtype = where
     return draw_whole(explainer, setting, torch.tensor(ids, device=device), seed, dtype)
 
 

@@ -1,7 +1,8 @@
 """The result of an explainer, how good it is, and its file."""
 
 from tempograd.explanation.answers import Blocks
-from tempograd.explanation.core import Explanation, Facts, InputExplanation
+from tempograd.explanation.core import Explanation, InputExplanation
+from tempograd.explanation.record import Facts
 from tempograd.explanation.targets import Explanations, concat
 
 __all__ = ["Blocks", "Explanation", "Explanations", "Facts", "InputExplanation", "concat"]

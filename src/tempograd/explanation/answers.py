@@ -26,10 +26,7 @@ def as_table(columns: Mapping[str, Any]) -> "pd.DataFrame":
         import pandas as pd  # noqa: PLC0415  # an extra
     except ImportError as error:
         raise MissingExtraError("pandas", "data") from error
-    try:
-        return pd.DataFrame(columns)
-    except UnicodeEncodeError:  # half a character in a name, which Arrow's strings cannot hold
-        return pd.DataFrame({name: pd.Series(list(column), dtype=object) for name, column in columns.items()})
+    return pd.DataFrame(columns)
 
 
 def more_channels(count: int) -> str:

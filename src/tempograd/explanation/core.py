@@ -1,60 +1,31 @@
 """The result of an explainer: signed scores with error bars, and everything needed to use them again."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, field, fields, replace
-from numbers import Integral
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 import torch
 from torch import Tensor
 
-from tempograd.core import stats, validation
-from tempograd.core.errors import Finding, InputError, brief, listed, printable, warn
-from tempograd.core.estimate import GradientCheck, relative_error
-from tempograd.core.question import Question
-from tempograd.core.series import Series, check_times, is_nested, text_key
-from tempograd.engine import Call, Model, fingerprint
-from tempograd.engine.outputs import class_count, written
+from tempograd.core import validation
+from tempograd.core.errors import InputError, brief, listed, printable, warn
+from tempograd.core.question import Asked
+from tempograd.core.series import Series, check_times, is_nested
+from tempograd.engine import Model, Predictor, fingerprint
+from tempograd.engine.outputs import class_count, link_words, output_of, outputs_of
 from tempograd.explanation import fields as declared
 from tempograd.explanation import files
-from tempograd.explanation.answers import Blocks, Top, as_table
-from tempograd.explanation.fields import ALIKE, PLAIN, per_cell, per_series
+from tempograd.explanation.answers import Blocks, as_table
+from tempograd.explanation.diagnostics import sentence
+from tempograd.explanation.record import Record
 from tempograd.targets import in_words
-from tempograd.typing import ArrayLike, BlockSteps, DescribeOptions, Output, Picker, SeriesPlotOptions, Task, Times
-from tempograd.version import __version__
+from tempograd.typing import ArrayLike, BlockSteps, DescribeOptions, Inputs, Picker, SeriesPlotOptions
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a method promises about its scores; by default nothing, as where nobody knows the method.
-
-    Attributes
-    ----------
-    complete : bool
-        Whether the scores sum to the explained score of the series minus that of its baseline.
-    deterministic : bool, optional
-        Whether the seed makes no difference; None if nobody knows.
-    needs_gradient : bool
-        Whether the scores come from gradients.
-    adaptive : bool
-        Whether ``tolerance=`` can be passed, and then stops each series where its error is small enough.
-    unit : str
-        The setting that buys accuracy, such as ``"n_samples"``; empty if there is none.
-    """
-
-    complete: bool = False
-    deterministic: bool | None = None
-    needs_gradient: bool = True
-    adaptive: bool = False
-    unit: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,14 +61,16 @@ class InputExplanation:
         return len(self.values)
 
 
-@dataclass(frozen=True, eq=False)
-class Explanation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Record):
     """How much each value of each series pushed a prediction up (positive) or down (negative).
 
     Attributes
     ----------
     values : Tensor of shape (series, time, channel)
         Signed where the method is. Unobserved cells hold 0; ``mask`` tells which they are.
+    signed : bool
+        Whether the signs of values mean something.
     standard_error, n_draws, ess : Tensor like ``values``, optional
         Monte-Carlo error of each value (infinite below two draws), how many draws counted for it, and how many
         equally weighted ones they are worth (the effective sample size). None where it means nothing.
@@ -121,19 +94,25 @@ class Explanation:
         Numbers that the model returns per series, or per step. None in files of versions that did not know:
         there, 0 was the name of a single probability.
     output : str
-        ``"probability"`` or ``"raw"``: what was differentiated and is measured.
+        ``"probability"``, ``"raw"`` or the link of the task: what was differentiated and is measured.
     steps : Tensor or "own", optional
         Explained steps, (series, time), for models with one output per step.
     baseline, mask, x : Tensor like ``values``
         The series, what they were compared with, and which of their cells were observed.
     facts : Facts
         What the method promises, which the verdict builds on.
+    method, parameters, seed : str, dict and int
+        What made the values.
+    fingerprint, version : str
+        A hash of the model's weights, and the release of tempograd.
     draws, varies, mixes_series : int, bool and bool
         Realisations that were averaged, whether the model's outputs for the same series differ, and whether they
         depend on the rest of a batch. If only the last is true, each series was run by itself.
+    ids : Tensor of shape (series,)
+        Numbers of the series.
     channels, times, names : tuple of str, optional
-        What people call the channels, the time steps and the series; ``ids`` number the latter. ``times`` may hold
-        such a tuple for each series.
+        What people call the channels, the time steps and the series. ``times`` may hold such a tuple for each
+        series.
     classes, units : tuple of str, optional
         What people call the model's outputs, and the units of the channels' values.
     raw : Tensor like ``values``, optional
@@ -153,60 +132,6 @@ class Explanation:
         What the call assumed or found out; :attr:`assumptions` has the sentences of the former.
     """
 
-    values: Tensor = field(metadata=per_cell())
-    target: Tensor | None = field(metadata=per_series("integers", "series", "series steps"))
-    output: Output = field(metadata=ALIKE)
-    steps: Tensor | Literal["own"] | None = field(metadata=per_series("bool", "series steps"))
-    baseline: Tensor = field(metadata=per_cell())
-    mask: Tensor | None = field(metadata=declared.MASK)
-    x: Tensor | None = field(metadata=per_cell(finite="observed", of_series=True))
-    ids: Tensor = field(metadata=per_series("integers"))
-    seed: int = field(metadata=ALIKE)
-    method: str = field(metadata=ALIKE)
-    parameters: dict[str, Any] = field(metadata=ALIKE)
-    fingerprint: str = field(metadata=ALIKE)
-    signed: bool = field(default=True, metadata=ALIKE)
-    standard_error: Tensor | None = field(default=None, metadata=per_cell(finite="or infinite"))
-    n_draws: Tensor | None = field(default=None, metadata=per_cell("numbers"))
-    ess: Tensor | None = field(default=None, metadata=per_cell("numbers"))
-    channels: tuple[str, ...] | None = field(default=None, metadata=declared.PER_CHANNEL)
-    times: Times | None = field(default=None, metadata=declared.TIMES)
-    names: tuple[str, ...] | None = field(default=None, metadata=declared.NAMES)
-    version: str = field(default=__version__, metadata=PLAIN)
-    n_evals: Tensor | None = field(default=None, metadata=per_series())
-    delta: Tensor | None = field(default=None, metadata=per_series("floats", finite=False))
-    curve_samples: Tensor | None = field(default=None, metadata=declared.LOOKS)
-    curve_error: Tensor | None = field(default=None, metadata=declared.LOOKED_AT)
-    draws: int = field(default=1, metadata=declared.COUNT)
-    varies: bool = field(default=False, metadata=ALIKE)
-    mixes_series: bool = field(default=False, metadata=ALIKE)
-    columns: int | None = field(default=None, metadata=declared.COUNT)
-    gradient_check: GradientCheck | None = field(default=None, metadata=per_series("entries"))
-    facts: Facts = field(default=Facts(), metadata=ALIKE)
-    task: Task | None = field(default=None, metadata=ALIKE)
-    call: Call = field(default_factory=Call, metadata=declared.CALL)
-    output_shape: tuple[int, ...] = field(default=(), metadata=ALIKE)
-    classes: tuple[str, ...] | None = field(default=None, metadata=ALIKE)
-    units: tuple[str, ...] | None = field(default=None, metadata=declared.PER_CHANNEL)
-    raw: Tensor | None = field(default=None, metadata=declared.RAW)
-    prediction: Tensor | None = field(default=None, metadata=per_series("floats"))
-    y: Tensor | None = field(default=None, metadata=declared.LABELS)
-    question: Question = field(default=Question(), metadata=declared.QUESTION)
-    findings: tuple[Finding, ...] = field(default=(), metadata=declared.FINDINGS)
-
-    def __post_init__(self) -> None:
-        """Take what steers a terminal out of names, whoever gave them."""
-        vars(self).update({name: printable(value) for name, value in vars(self).items()})
-
-    def _with(self, **changes: Any) -> Self:
-        """Return the explanation with other fields, which are known to fit."""
-        changed = copy(self)
-        vars(changed).update(changes)
-        return changed
-
-    def __len__(self) -> int:
-        return len(self.values)
-
     def __repr__(self) -> str:
         shape = " × ".join(map(str, self.values.shape))
         if self.call.packing is not None:
@@ -216,8 +141,8 @@ class Explanation:
         settings = {"baseline": self.baseline_kind, "seed": self.seed, "draws": draws, **self.parameters}
         named = ", ".join(f"{name}={value!r}" for name, value in settings.items() if value not in (None, []))
         assumed = f"\nAssumed: {self._assumed}" if self.assumptions else ""
-        output = written(self.link, self.columns)
-        return f"Explanation({shape}, method={self.method!r}, output={output}, {named}){assumed}"
+        words = "" if self.output == "raw" or self.columns is None else f" ({link_words(self.link, self.columns)})"
+        return f"Explanation({shape}, method={self.method!r}, output={self.output!r}{words}, {named}){assumed}"
 
     def __str__(self) -> str:
         """Say what this is, what drove the first prediction, and how sure all of it is."""
@@ -226,6 +151,44 @@ class Explanation:
             more = f"; {len(self) - 1:,} more: describe(i)" if len(self) > 1 else ""
             lines.append(f"Series {self.label(0)}: {self._sentence(0)}{more}")
         return "\n".join([*lines, f"How sure: {self.verdict()}"])
+
+    @classmethod
+    def of(
+        cls,
+        model: Model | Predictor,
+        series: Inputs | Series,
+        values: Any,
+        method: str = "mine",
+        *,
+        standard_error: Any = None,
+        **question: Unpack[Asked],
+    ) -> "Explanation":
+        """Return scores that were made elsewhere as an explanation, to evaluate, compare, draw, report and save.
+
+        Parameters
+        ----------
+        model : nn.Module, callable or Predictor
+            What the scores explain; it tells the prediction and, where none is named, the target.
+        series : Tensor or array of shape (series, time, channel), or Series
+        values : Tensor or array like the series
+            One score per value. Scores that are nowhere below 0 have no direction.
+        method : str
+            What made them.
+        standard_error : Tensor or array like ``values``, optional
+        **question
+            What they are about, as in :func:`tempograd.explain`: ``target``, ``output``, ``steps``, ``baseline``.
+
+        Examples
+        --------
+        >>> import torch
+        >>> x = torch.tensor([[[1.0], [2.0]]])
+        >>> mine = Explanation.of(lambda z: z.sum(1), x, x, "times one", output="raw", target=0)
+        >>> mine.method, mine.values.flatten().tolist(), float(mine.prediction)
+        ('times one', [1.0, 2.0], 3.0)
+        """
+        from tempograd.explainers.by_name import OwnScores, explain  # noqa: PLC0415  # above
+
+        return explain(model, series, OwnScores(method, None, values, standard_error), **question)
 
     @overload
     def __getitem__(self, rows: str) -> "InputExplanation": ...
@@ -238,14 +201,7 @@ class Explanation:
 
         The name of one of several inputs gives the part that is about that input, in its own shape.
         """
-        if isinstance(rows, str):
-            return self._input(rows)
-        places: Any = [rows] if isinstance(rows, Integral) else rows
-        try:
-            places = range(len(self))[rows] if isinstance(rows, slice) else places
-        except (TypeError, ValueError) as error:
-            raise InputError(f"rows must be a slice of integers, got {brief(rows)}.") from error
-        return self._with(**declared.taken(self, validation.check_positions(places, "rows", len(self))))
+        return self._input(rows) if isinstance(rows, str) else super().__getitem__(rows)
 
     @property
     def series(self) -> Series | None:
@@ -261,7 +217,7 @@ class Explanation:
             mask = None if all(bool(row.all()) for row in rows) else mask
         end = None if self.call.lengths is None else max(self.call.lengths, default=0)
         y = self.y if self.y is None or self.y.shape[1:2] != self.values.shape[1:2] else self.y[:, :end]
-        texts = self.names is not None and [text_key(name) for name in self.names] == self.ids.tolist()
+        texts = self.names is not None and [validation.text_key(name) for name in self.names] == self.ids.tolist()
         times, parts = self.times, () if self.call.packing is None else self.call.packing.parts
 
         def stamps(steps: slice) -> Any:
@@ -283,16 +239,6 @@ class Explanation:
             **labels,
         )
 
-    def apart(self, cells: Tensor) -> Any:
-        """Return cells (series, time, channel) as the series were given: a tensor, a list, or several inputs."""
-        packing, lengths = self.call.packing, self.call.lengths
-        if packing is not None:
-            inputs = packing.unpack(cells)
-            return inputs if packing.by_name else tuple(inputs.values())
-        if lengths is not None:
-            return [row[:length] for row, length in zip(cells, lengths, strict=True)]
-        return cells
-
     @property
     def picker(self) -> Picker | None:
         """The function that picked the score; files keep those of ``tempograd.targets``, of others their words."""
@@ -305,11 +251,6 @@ class Explanation:
         target, picker = self.question.target, self.picker
         words = target if self.target is None and isinstance(target, str) else ""
         return printable(words if picker is None else in_words(picker))  # type: ignore[no-any-return]
-
-    @property
-    def background(self) -> str | None:
-        """The number and a hash of the other series that are compared with; None where the baseline is one."""
-        return self.question.background  # type: ignore[return-value]  # of an explanation, words
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -334,21 +275,6 @@ class Explanation:
         channels, units = (names and names[part.channels] for names in (self.channels, self.units))
         return InputExplanation(part.name, **tensors, channels=channels, units=units)
 
-    def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
-        """Return the lower and upper limits that should hold the converged value with probability ``level``.
-
-        Student's t with the effective sample size minus one degrees of freedom; infinite where fewer
-        than two draws counted. A method without Monte-Carlo error has no interval. Where a model is steep, rare
-        draws carry the variance and the limits may be too narrow (see "Limits" in the README): more samples help.
-        """
-        level = validation.check_share(level, "level")
-        if self.standard_error is None or self.ess is None:
-            raise InputError(f"{self.method} has no Monte-Carlo error, so there is no interval to give.")
-        freedom = (self.ess - 1).clamp(min=0)
-        half = torch.where(self.standard_error == 0, 0, stats.t_quantile(level, freedom) * self.standard_error)
-        half = torch.where(self.standard_error.isinf(), torch.inf, half)
-        return self.values - half, self.values + half
-
     @property
     def baseline_kind(self) -> Literal["zero", "average", "background", "own"]:
         """Return what the scores compare with: ``"own"`` are any other numbers.
@@ -368,30 +294,9 @@ class Explanation:
     def link(self) -> str:
         """Return what makes ``output`` of the model's columns.
 
-        That is "probability" (softmax, or a sigmoid of a single one), "sigmoid" (of each by itself, for several
-        labels) or "raw".
+        That is "raw", or what the task says, such as "probability" (softmax, or a sigmoid of a single one).
         """
-        return "sigmoid" if self.task == "multilabel" and self.output == "probability" else self.output
-
-    @property
-    def relative_error(self) -> Tensor | None:
-        r"""Return each series' estimated relative error; None for a method without Monte-Carlo error.
-
-        The expected size of all errors over that of all scores, :math:`\sqrt{2/\pi} \sum s / \sum |A|`.
-        """
-        error = self.standard_error
-        ess = self.ess if self.facts.adaptive else None  # whose errors tell how single draws vary
-        return None if error is None else relative_error(self.values, error, self.mask, ess)
-
-    @property
-    def convergence_delta(self) -> Tensor | None:
-        """Return the sum of each series' scores minus the change of its prediction; None where that is not known.
-
-        0 up to rounding for integrated gradients, and sampling error for their random kin. TIMING with segments
-        is not complete: its convergence delta stays, however many points there are.
-        """
-        delta = self.delta
-        return None if delta is None else self.values.sum((1, 2), dtype=torch.float64).to(delta) - delta
+        return "raw" if self.output == "raw" else outputs_of(self.task).link
 
     def verdict(self, i: int | None = None) -> str:
         """Say in one line how good the scores are and what would make them better.
@@ -401,8 +306,6 @@ class Explanation:
         i : int, optional
             Position of a series; by default the line is about all of them.
         """
-        from tempograd.explanation.diagnostics import sentence  # noqa: PLC0415  # which are about explanations
-
         return sentence(self, i)
 
     def describe(self, i: int | str = 0, **options: Unpack[DescribeOptions]) -> str:
@@ -447,48 +350,10 @@ class Explanation:
 
         return blocks_of(self, rows, steps=steps)
 
-    def label(self, i: int) -> int | str:
-        """Return what people call series ``i``: its name where it has one, else its id."""
-        return int(self.ids[i]) if self.names is None else self.labels[i]
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Return what people call each series; behind a name that several of them have stands the id."""
-        ids, count = self.ids.tolist(), Counter(self.names)
-        pairs = zip(self.names or map(str, ids), ids, strict=True)
-        return tuple(f"{name} ({number})" if count[name] > 1 else name for name, number in pairs)
-
-    def times_of(self, i: int) -> tuple[str, ...]:
-        """Return what people call the steps of series ``i``: their names or time stamps, else their numbers."""
-        if self.times is None:
-            return tuple(str(step) for step in range(self.values.shape[1]))
-        return self.times[i] if is_nested(self.times) else self.times  # type: ignore[return-value]  # else one for all
-
     @property
     def shown(self) -> Tensor | None:
         """Return the values that people are shown: ``raw`` where it is known, else ``x``."""
         return self.x if self.raw is None else self.raw
-
-    @property
-    def importance(self) -> Tensor:
-        """Return how much each cell matters: the size of a signed score, and any other score as it is.
-
-        FIT and WinIT give scores below 0 to values that matter less than nothing; those come last, not first.
-        """
-        return self.values.abs() if self.signed else self.values + 0.0  # no sort may tell -0 from 0
-
-    def top(self, k: int = 10) -> Top:
-        """Return the ``k`` observed cells of each series that matter most, strongest first."""
-        k = validation.check_int(k, "k", 1, self.values.shape[1:].numel())
-        size = self.importance.flatten(1)
-        if self.mask is not None:
-            size = size.masked_fill(~self.mask.flatten(1), -torch.inf)
-        best = size.topk(k, dim=1)
-        missing = best.values.isinf()
-        time, channel = best.indices // self.values.shape[2], best.indices % self.values.shape[2]
-        values = self.values.flatten(1).gather(1, best.indices)
-        cells = time.masked_fill(missing, -1), channel.masked_fill(missing, -1), values.masked_fill(missing, 0)
-        return Top(*cells, self.names or self.ids.tolist(), self.times, self.channels)
 
     def with_names(
         self,
@@ -523,7 +388,7 @@ class Explanation:
             "names": validation.check_names(names, series, "names"),
             "classes": validation.check_classes(classes, self.n_outputs),
             "units": validation.check_names(units, depth, "units"),
-            "raw": validation.check_raw(raw, self.values, self.mask),
+            "raw": None if raw is None else validation.check_raw(raw, self.values, self.mask),
         }
         return replace(self, **{name: part for name, part in parts.items() if part is not None})
 
@@ -619,9 +484,11 @@ class Explanation:
         sizes["steps"] = sizes["time"] if packing is None else packing.first.time
         sizes["looks"] = self.curve_samples.numel() if isinstance(self.curve_samples, Tensor) else 0
         declared.check_fields(self, sizes)
+        validation.check_choice(self.output, "output", ("raw", output_of(self.task)))
         validation.check_classes(self.classes, self.n_outputs)
         validation.check_ids(self.ids, len(self))
-        validation.check_raw(self.raw, values, self.mask)
+        if self.raw is not None:
+            validation.check_raw(self.raw, values, self.mask)
         if shape and (min(shape) < 1 or len(shape) == 1 or math.prod(shape) != self.columns):
             raise InputError(f"output_shape must have {self.columns} cells, got {brief(shape)}.")
         limit = 2**31 if self.n_outputs is None else self.n_outputs
@@ -629,6 +496,7 @@ class Explanation:
             raise InputError(f"target must lie in 0 … {limit - 1}.")
         if self.gradient_check is not None:
             self.gradient_check.verify()
+        list(map(str, self.findings))  # which say themselves if nothing lacks
         settings, facts = self.parameters, self.facts  # of the settings, the verdict reads these
         tolerance = settings.get("tolerance") if facts.adaptive else None
         if tolerance is not None and not 0 < validation.check_float(tolerance, "tolerance") < math.inf:

@@ -5,7 +5,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -14,18 +14,14 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import Dialect, InputError, arg, said
-from tempograd.core.estimate import LOOKED, Found, GradientCheck, hidden
+from tempograd.core.estimate import LOOKED, MANY, Found, GradientCheck, hidden
 from tempograd.core.formatting import counted, percent
-
-if TYPE_CHECKING:
-    from tempograd.explanation.core import Explanation
+from tempograd.explanation.record import Record
 
 GOAL = 0.1  # relative error that is good enough where no tolerance was asked for
 SLACK = 1.05  # an estimate of an error is rough itself
 MOST = 0.95  # share of the series that must reach the goal
 MOST_POINTS = 1_000_000  # beyond, an extrapolation from few points means nothing
-MANY = 0.05  # share of the series beyond which the sentence about all of them begins with what speaks against them
-TYPICAL, SEVERAL = 0.15, 5  # gap of the middle series that is none of chance, and how many series it takes
 ROUNDING = 1e-6  # a change of a probability that is none
 
 POOR = {"noisy", "mixed", "undefined", "wrong", "empty", "rough", "missed", "incomplete"}
@@ -91,18 +87,12 @@ class Against(NamedTuple):
     wrong: Tensor  # the gradient is not that of the prediction
     empty: Tensor  # all scores are 0 though the prediction changes
 
-    def worst(self, check: GradientCheck | None) -> str:
-        """Return what concerns more than a few series, the gravest first; nothing if nothing does."""
-        many = {name: int(bad.sum()) > MANY * len(bad) for name, bad in self._asdict().items()}
-        many["wrong"] = check is not None and mostly_wrong(check)
-        return next((name for name in self._fields if many[name]), "")
-
 
 class Verdict(NamedTuple):
     """How good the map of one series, or of all, is."""
 
     status: str  # a key of SAYS, "converged", "rough" or "wrong"
-    part: "Explanation"  # of the series of which anything was explained
+    part: Record  # of the series of which anything was explained
     left_out: int  # how many others there are
     bad: int = 0  # series that the status, or a good one not, is about
     against: Against | None = None
@@ -115,7 +105,7 @@ class Verdict(NamedTuple):
         return f" in {self.bad:,} of {len(self.part):,} series" if 0 < self.bad < len(self.part) else ""
 
 
-def judge(explanation: "Explanation", i: int | None = None) -> Verdict:
+def judge(explanation: Record, i: int | None = None) -> Verdict:
     """Judge series ``i``, by default all of them."""
     if i is not None and validation.check_int(i, "i", 0) >= len(explanation):
         raise InputError(f"There is no series {i}: the explanation holds {len(explanation)}, counted from 0.")
@@ -131,8 +121,10 @@ def judge(explanation: "Explanation", i: int | None = None) -> Verdict:
     if noisy(part):
         return Verdict("mixed" if part.mixes_series else "noisy", part, left_out, len(part))
     flaws, gap = against(part), completeness_gap(part)
-    worst = flaws.worst(part.gradient_check)
-    if worst:
+    many = {name: int(bad.sum()) > MANY * len(bad) for name, bad in flaws._asdict().items()}
+    many["wrong"] = part.gradient_check is not None and part.gradient_check.mostly_wrong
+    worst = next((name for name, concerned in many.items() if concerned), "")
+    if worst:  # the gravest first
         return Verdict(worst, part, left_out, int(getattr(flaws, worst).sum()), flaws)
     if part.standard_error is None or (part.draws > 1 and gap is not None and gap > GOAL):
         return Verdict(without_error(part, gap), part, left_out, 0, flaws, None, gap)
@@ -143,12 +135,12 @@ def judge(explanation: "Explanation", i: int | None = None) -> Verdict:
     return Verdict(status, part, left_out, bad, flaws, estimates)
 
 
-def poor(explanation: "Explanation") -> bool:
+def poor(explanation: Record) -> bool:
     """Tell whether the scores cannot be relied on: too few series reach the goal, or something speaks against."""
     return judge(explanation).status in POOR
 
 
-def without_error(explanation: "Explanation", gap: float | None) -> str:
+def without_error(explanation: Record, gap: float | None) -> str:
     """Judge scores without Monte-Carlo error: by their sum where that is promised."""
     facts = explanation.facts
     if gap is not None:
@@ -161,12 +153,12 @@ def without_error(explanation: "Explanation", gap: float | None) -> str:
 # The numbers
 
 
-def noisy(explanation: "Explanation") -> bool:
+def noisy(explanation: Record) -> bool:
     """Tell whether the scores hold the noise of a model that draws."""
     return explanation.varies and explanation.draws == 1
 
 
-def against(explanation: "Explanation") -> Against:
+def against(explanation: Record) -> Against:
     """Tell for each series what speaks against its map."""
     nothing = torch.zeros(len(explanation), dtype=torch.bool)
     delta, check = explanation.delta, explanation.gradient_check
@@ -177,20 +169,12 @@ def against(explanation: "Explanation") -> Against:
     return Against(~delta.isfinite().cpu(), wrong, blank & (delta.abs().cpu() > _rounding(explanation)))
 
 
-def mostly_wrong(check: GradientCheck) -> bool:
-    """Tell whether gradients of more than a few series are wrong, or all together show what one may by chance."""
-    known = check.found != Found.UNKNOWN
-    parts = (check.gap, check.beyond) if int(known.sum()) >= SEVERAL else ()
-    typical = any(float(part[known].median()) > TYPICAL for part in parts)
-    return typical or int(check.failed.sum()) > MANY * len(check)
-
-
-def _rounding(explanation: "Explanation") -> float:
+def _rounding(explanation: Record) -> float:
     """Return the change of the prediction that may be rounding; the scale of raw outputs is not known."""
     return ROUNDING if explanation.output == "probability" else 0.0
 
 
-def completeness_gap(explanation: "Explanation") -> float | None:
+def completeness_gap(explanation: Record) -> float | None:
     r"""Return by how much the scores of a complete method miss the change of the prediction.
 
     .. math:: \frac{\sum_n |\sum_{t,d} A_{ntd} - (F(x_n) - F(x'_n))|}{\sum_n |F(x_n) - F(x'_n)|}
@@ -204,24 +188,24 @@ def completeness_gap(explanation: "Explanation") -> float | None:
     return float(residual.double().abs().sum()) / total if total else None
 
 
-def goal(explanation: "Explanation") -> float:
+def goal(explanation: Record) -> float:
     """Return the relative error to reach: the tolerance that was asked for, else :data:`GOAL`."""
     requested = tolerance(explanation)
     return GOAL if requested is None or _by_top(explanation) else requested
 
 
-def tolerance(explanation: "Explanation") -> float | None:
+def tolerance(explanation: Record) -> float | None:
     """Return the error that was asked for; what methods that are not adaptive call so is something else."""
     requested = explanation.parameters.get("tolerance")
     return float(requested) if requested is not None and explanation.facts.adaptive else None
 
 
-def _by_top(explanation: "Explanation") -> bool:
+def _by_top(explanation: Record) -> bool:
     by_top = tolerance(explanation) is not None and explanation.parameters.get("stop_when") == "top"
     return by_top and explanation.draws == 1
 
 
-def errors(explanation: "Explanation") -> Errors:
+def errors(explanation: Record) -> Errors:
     """Return how far each series of a random method is from its converged map."""
     relative, error = explanation.relative_error, explanation.standard_error
     if relative is None or error is None:
@@ -252,7 +236,7 @@ def errors(explanation: "Explanation") -> Errors:
     return Errors(*numbers, tuple(missed.tolist()))
 
 
-def error_curve(explanation: "Explanation") -> ErrorCurve | None:
+def error_curve(explanation: Record) -> ErrorCurve | None:
     """Return how the error fell; None where nobody looked on the way."""
     if explanation.curve_samples is None or explanation.curve_error is None:
         return None
@@ -298,14 +282,14 @@ def needs(estimates: Errors) -> list[int]:
 # The verdict in one line
 
 
-def sentence(explanation: "Explanation", i: int | None = None, dialect: Dialect = "python") -> str:
+def sentence(explanation: Record, i: int | None = None, dialect: Dialect = "python") -> str:
     """Return the verdict on series ``i``, by default on all of them, for those who can run it again."""
     verdict = judge(explanation, i)
     status, part, left_out = verdict.status, verdict.part, verdict.left_out
     if verdict.errors is not None and status != "missed":
         text = _error_text(verdict, verdict.errors)
-    elif status == "wrong" and part.gradient_check is not None:
-        text = _gradient_text(part.gradient_check, verdict.bad, verdict.where)
+    elif status == "wrong":
+        text = _gradient_text(verdict)
     else:
         flat = f"it is flat where its gradient was taken (saturation, {CAUSES})"
         points = part.parameters.get(part.facts.unit)
@@ -333,22 +317,21 @@ def in_few(counts: Mapping[str, int]) -> str:
     return "".join(f"; {what} in {counts[name]:,} series" for name, what in AGAINST.items() if counts.get(name))
 
 
-def wrong_gradient(explanation: "Explanation") -> str:
+def wrong_gradient(explanation: Record) -> str:
     """Say that the gradient of more than a few series is not that of the prediction; nothing where it is.
 
     Nor where paths were hardly looked at: with few points about one honest series in a hundred is accused.
     """
-    check, points = explanation.gradient_check, explanation.n_evals
-    if check is None or (points is not None and bool((points < LOOKED).any())) or not mostly_wrong(check):
-        return ""
-    verdict = judge(explanation)
-    return _gradient_text(check, verdict.bad, verdict.where) if verdict.status == "wrong" else ""
+    points, verdict = explanation.n_evals, judge(explanation)
+    hardly = points is not None and bool((points < LOOKED).any())
+    return "" if hardly or verdict.status != "wrong" else _gradient_text(verdict)
 
 
-def _gradient_text(check: GradientCheck, bad: int, where: str) -> str:
+def _gradient_text(verdict: Verdict) -> str:
     """Say that the gradient is not that of the prediction, by how much, and what it may be."""
+    check, where = cast("GradientCheck", verdict.part.gradient_check), verdict.where
     off = check.found == Found.WRONG
-    if 2 * int(off.sum()) < bad:
+    if 2 * int(off.sum()) < verdict.bad:
         jumps = f"the prediction jumps where its gradient sees nothing{where} ({CAUSES})"
         return f"{jumps}: try more points, or {INSTEAD}"
     part = check[off] if bool(off.any()) else check
@@ -358,8 +341,11 @@ def _gradient_text(check: GradientCheck, bad: int, where: str) -> str:
 
 
 def _error_text(verdict: Verdict, estimates: Errors) -> str:
-    """Say how large the error of the middle series is, and what to type to make it smaller."""
-    part, bad = verdict.part, verdict.bad
+    """Say how large the error of the middle series is, and what to type to make it smaller.
+
+    That is more points, or a tolerance where the method takes one and has none.
+    """
+    part, bad, requested = verdict.part, verdict.bad, tolerance(verdict.part) is not None
     count, ordered, unit = len(part), sorted(estimates.error), estimates.unit.removeprefix("n_")
     worst, error = ordered[-1], about_error(ordered[(count - 1) // 2])
     low, high = min(estimates.points, default=0), max(estimates.points, default=0)
@@ -376,23 +362,17 @@ def _error_text(verdict: Verdict, estimates: Errors) -> str:
         if bad and worst > SLACK * estimates.goal:
             text += f", but {percent(worst)} in series {part.label(estimates.error.index(worst))}"
         # a few hard series are no reason to pay for more points of all
-        enough = enough[-1:] if tolerance(part) is not None else []
-    unseen = sum(estimates.unseen)
-    text += _advice(estimates, enough, part) if bad else ""
-    return text + (f"; {counted(unseen, 'cell was', 'cells were')} seen less than twice" if unseen else "")
-
-
-def _advice(estimates: Errors, enough: list[int], explanation: "Explanation") -> str:
-    """Say what to type: more points, or a tolerance where the method takes one and has none."""
+        enough = enough[-1:] if requested else []
     noun = "question" if estimates.unit == "draws" else "method"
-    requested = tolerance(explanation) is not None
     setting = "max_samples" if requested and noun == "method" else estimates.unit
-    unknown = estimates.top or max(estimates.error) <= SLACK * estimates.goal  # what the goal takes
+    unknown = estimates.top or worst <= SLACK * estimates.goal  # what the goal takes
     for_goal = "" if unknown else f" for {percent(estimates.goal)}"
     ways = [f"{arg:{noun}.{setting}={enough[0]}}{for_goal}"] if enough else []
-    if explanation.facts.adaptive and not requested and noun == "method":
+    if part.facts.adaptive and not requested and noun == "method":
         ways.append(f"{arg:method.tolerance={estimates.goal:g}}")
-    return f"; pass {', or '.join(ways)}" if ways else ""
+    text += f"; pass {', or '.join(ways)}" if bad and ways else ""
+    unseen = sum(estimates.unseen)
+    return text + (f"; {counted(unseen, 'cell was', 'cells were')} seen less than twice" if unseen else "")
 
 
 def about_error(error: float) -> str:

@@ -100,21 +100,12 @@ def one_of(values: Sequence[Any]) -> Any:
     return torch.cat(list(values))
 
 
-def _longest(values: Sequence[Any], _: Sequence[Any]) -> Any:
-    return None if any(value is None for value in values) else max(values, key=len)
-
-
 def _padded(values: Sequence[Any], _: Sequence[Any]) -> Any:
     """Return how errors went down; parts that were looked at less often have NaN from there on."""
-    if any(value is None for value in values):
+    if None in values:
         return None
     widest, pad = max(value.shape[1] for value in values), torch.nn.functional.pad
     return torch.cat([pad(value, (0, widest - value.shape[1]), value=torch.nan) for value in values])
-
-
-def _every_once(values: Sequence[tuple[Any, ...]], _: Sequence[Any]) -> tuple[Any, ...]:
-    findings = list(chain(*values))
-    return tuple(finding for place, finding in enumerate(findings) if finding not in findings[:place])
 
 
 def _joined_times(values: Sequence[Any], parts: Sequence[Any]) -> Any:
@@ -146,12 +137,16 @@ def _joined_calls(calls: Sequence[Call], _: Sequence[Any]) -> Call:
 def _joined_questions(questions: Sequence[Question], parts: Sequence[Any]) -> Question:
     """Return the first question; where others ask for something else, what was explained of each series."""
     changed = {}
-    for name in ("target", "steps", "baseline"):
+    for name in vars(questions[0]):
         first, *others = (getattr(question, name) for question in questions)
         same = all(other is first or (_same_for_all((first, other)) and other == first) for other in others)
-        explained = [getattr(part, name) for part in parts]
+        explained = [getattr(part, name, None) for part in parts]
+        if not same and not hasattr(parts[0], name):
+            raise InputError(f"The parts were asked with different {name}: join those that were asked alike.")
         if not same and all(isinstance(part, Tensor) for part in explained):
             changed[name] = one_of(explained)
+            if name == "baseline":
+                changed[name] = parts[0].call.unpacked(changed[name])
     return replace(questions[0], **changed)
 
 
@@ -164,9 +159,10 @@ RAW = per_cell(finite=False, of_series=True, absent=lambda part: part.x)
 NAMES = per_series("names", absent=lambda part: tuple(map(str, part.ids.tolist())))
 LABELS = per_series("numbers", "series …", finite=False, of_series=True)
 TIMES = per_series("names", "time", "series time", join=_joined_times)
-LOOKS = PLAIN | {"shapes": ("looks",), "holds": "numbers", "finite": True, "join": _longest}
+LOOKS = PLAIN | {"shapes": ("looks",), "holds": "numbers", "finite": True}
+LOOKS["join"] = lambda values, _: None if None in values else max(values, key=len)
 LOOKED_AT = per_series("floats", "series looks", finite=False, join=_padded)
-FINDINGS = PLAIN | {"join": _every_once}
+FINDINGS = PLAIN | {"join": lambda values, _: tuple(dict.fromkeys(chain(*values)))}  # each once
 CALL = {"per": "series", "join": _joined_calls}
 QUESTION = {"per": "series", "join": _joined_questions}
 

@@ -29,13 +29,16 @@ from tempograd.core.question import Question
 from tempograd.core.series import is_nested
 from tempograd.core.validation import check_flag, unexpanded
 from tempograd.engine import Call
+from tempograd.engine.outputs import in_full
 from tempograd.explanation.fields import NUMBERS
 from tempograd.targets import TargetScore, from_spec, in_words
 from tempograd.typing import Output
 
 E = TypeVar("E")  # the class of explanations
 SCHEMA = 5  # 2 brought the facts of the method, 3 today's words, 4 task, call and targets, 5 the question
-BROKEN = (TempogradError, AttributeError, KeyError, TypeError, ValueError, RecursionError)  # what lies may raise
+# What lies may raise
+BROKEN = (TempogradError, AttributeError, KeyError, TypeError, ValueError, RuntimeError, OverflowError)
+OWN = ("target", "steps", "baseline")  # arguments of the question that are fields of the explanation too
 WHOLE = {"values", "times"}  # stored as they are, so that the sizes of all other parts are bounded by the file's
 TargetParts = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and plain data of one target
 FieldValues = Mapping[str, Any]  # fields of one explanation, by name
@@ -83,6 +86,8 @@ def file_parts(record: Any, *, series: bool) -> TargetParts:
             parts, value = value.tensors, value.plain
         elif isinstance(value, Question):
             value = {key: _asked(part, key) for key, part in vars(value).items()}
+        elif name == "findings":  # in words too, for readers that do not know a code
+            value = [vars(finding) | {"text": finding.marked} for finding in value]
         elif isinstance(value, tuple) and is_nested(value):  # a header has not the room for so many time stamps
             value = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         tensors |= {f"{name}.{key}": part for key, part in parts.items()}
@@ -133,10 +138,8 @@ def decoded(value: Any, hint: Any) -> Any:
     elif (is_dataclass(kind) or kind is Finding) and isinstance(value, dict):
         known = {name: decoded(value[name], part) for name, part in get_type_hints(kind).items() if name in value}
         return kind(**known)  # type: ignore[operator]  # a class
-    elif isinstance(value, str) and (kind is str or (kind is Literal and value in parts)):
+    elif type(value) is kind or (type(value), kind) == (dict, Mapping) or (kind is Literal and value in parts):
         return printable(value)
-    elif type(value) is kind or (kind is Mapping and isinstance(value, dict)):
-        return value
     raise InputError(f"got {brief(value)}")
 
 
@@ -145,6 +148,10 @@ def _asked(value: Any, name: str) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     if callable(value):
         return {"words": in_words(value), "spec": value.spec() if isinstance(value, TargetScore) else None}
+    small = name not in OWN or (name == "baseline" and getattr(value, "ndim", 3) < 3)  # alike for all series
+    if small and isinstance(value, Tensor | np.ndarray):
+        numbers = torch.as_tensor(value)
+        return {"numbers": numbers.tolist(), "dtype": str(numbers.dtype).removeprefix("torch.")}
     if isinstance(value, list | tuple) and all(isinstance(part, str | int | float) for part in value):
         return value if isinstance(value, list) else {"parts": value}
     return value if value is None or isinstance(value, str | int | float) else {"own": name}
@@ -156,8 +163,10 @@ def _argument(plain: Any, content: FieldValues) -> Any:
         case {"parts": [*parts]}:
             return tuple(parts)
         case {"own": "target" | "steps" | "baseline" as name} if isinstance(content[name], Tensor):
-            packing = content["call"].packing if name == "baseline" and "call" in content else None
-            return content[name] if packing is None else packing.unpack(content[name])
+            call = content.get("call", Call()) if name == "baseline" else Call()
+            return call.unpacked(content[name])
+        case {"numbers": [*numbers], "dtype": "float32" | "float64" | "int64" as kind}:
+            return torch.tensor(numbers, dtype=getattr(torch, kind))
         case {"words": str(words), "spec": spec}:
             return printable(words) if spec is None else from_spec(decoded(spec, dict))
         case {}:
@@ -243,7 +252,7 @@ def write_explanations(
         for name, tensor in tensors.items()
     }
     try:
-        content = json.dumps(plain, default=lambda part: vars(part) if isinstance(part, Finding) else asdict(part))
+        content = json.dumps(plain, default=asdict)
         header = {"tempograd": content, "shapes": json.dumps(shapes), "schema": str(SCHEMA)}
     except (TypeError, ValueError) as error:
         raise InputError(f"The explanation's facts cannot be written as JSON: {brief(error)}.") from error
@@ -296,8 +305,7 @@ def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) ->
         raise InputError("its header lacks 'facts'")
     if schema < 3:
         plain = _in_new_words(plain)
-    if (plain.get("task"), plain.get("columns")) == ("classification", 1):
-        plain = plain | {"task": "binary"}
+    plain = plain | {"task": in_full(plain.get("task"), plain.get("columns"))}
     if "facts" not in plain:
         plain = plain | {"facts": _facts(plain["method"], plain["parameters"])}
     if schema == SCHEMA or "question" in plain:

@@ -13,8 +13,9 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.core.errors import InputError, UnknownNameError, brief
 from tempograd.core.formatting import counted
-from tempograd.core.series import series_ids, text_key
+from tempograd.core.validation import check_ids, text_key
 from tempograd.engine import Model, Predictor
+from tempograd.engine.outputs import in_full, outputs_of
 from tempograd.explanation import diagnostics, files
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.fields import joined
@@ -225,7 +226,7 @@ def _joined(parts: Sequence[Explanation], ids: Any) -> Explanation:
     content = joined(parts)
     numbers = content["ids"].tolist()
     if ids is not None:
-        distinct = series_ids(ids, len(numbers))
+        distinct = check_ids(ids, len(numbers))
         texts = distinct if isinstance(distinct, tuple) else None
         content |= {"names": texts, "ids": torch.tensor([*map(text_key, texts)])} if texts else {"ids": distinct}
     elif len(set(numbers)) < len(numbers):
@@ -252,8 +253,8 @@ def _require_alike(first: Explanation, part: Explanation, number: int) -> None:
 
 def same_output(one: Explanation, other: Explanation) -> bool:
     """Tell whether two explanations are of the same output, where a task has no predicted class to choose it."""
-    chosen = {"regression", "forecast"}
-    if one.task not in chosen or other.task not in chosen or one.target is None or other.target is None:
+    predicted = any(outputs_of(part.task).target in ("predicted", "one") for part in (one, other))
+    if predicted or one.target is None or other.target is None:
         return True
     return set(one.target.flatten().tolist()) == set(other.target.flatten().tolist())
 
@@ -296,7 +297,8 @@ def as_explained(model: Model | Predictor, explanation: Explanation) -> Model:
     if not isinstance(model, Predictor):
         return model
     call, layout = explanation.call, None if model.layout == "BTD" else model.layout
-    stated = {"task": model.task, "classes": model.classes, "pick": model.pick, "layout": layout}
+    task = in_full(model.task, explanation.columns)
+    stated = {"task": task, "classes": model.classes, "pick": model.pick, "layout": layout}
     explained = explanation.task, explanation.classes, call.pick, call.model_layout
     for (name, ours), theirs in zip(stated.items(), explained, strict=True):
         if ours is not None and theirs is not None and ours != theirs:

@@ -24,13 +24,14 @@ from tempograd.views import palette
 from tempograd.views.comparison import MetricScores, compute_scores, score_table
 from tempograd.views.labels import Compared, as_mapping, known_classes
 from tempograd.views.prediction import RemovedOutputs, completed
+from tempograd.views.reader import assumed, doubts
 from tempograd.views.series import aligned, cells_like, chosen, kept, most, renumbered
 
 SCRIPTS = (  # one scope, in this order
-    *("page", "numbers", "data", "charts", "axes", "heat", "choosing", "tables", "channels", "overview"),
-    *("removal", "mistakes", "certainty", "groups", "blocks", "swarm", "scores", "links", "saving"),
-    *("series", "summary", "main"),
+    *("page", "pictures", "choosing", "tables", "channels", "maps", "removal", "trust", "groups"),
+    *("summary", "controls", "main"),
 )
+LIBRARY = "uPlot"  # in vendor/, which make vendor renews
 
 
 def report(
@@ -101,7 +102,7 @@ def report(
     classes = known_classes(first, classes) or _classes(first, split)
     shown = chosen(first, series, most(named))
     message = None if model is None else warn_of_another_model(model, named)
-    notice = f'<p class="notice">{escape(message)}</p>' if message else ""
+    notice, unsaid = " ".join(filter(None, (message, doubts(named.values())))), assumed(named.values())
     if scores is None:
         scores = {} if model is None else compute_scores(model, named, x, None if split is None else split.truth)
     table = score_table(scores, tuple(named)) if scores else None
@@ -113,8 +114,10 @@ def report(
     page = _page(
         title=escape(title),
         lead=text.lead(named, len(shown)),
-        notice=notice,
+        notice=f'<p class="notice">{escape(notice)}</p>' if notice else "",
+        assumed=escape(unsaid and f"Assumed: {unsaid}."),
         legend=text.legend(content),
+        trust=text.trust(table),
         scores=text.score_section(table),
         provenance=text.provenance(named),
         data=packed(content, table),
@@ -146,12 +149,18 @@ def _check(model: Any, first: Explanation, split: Any, scores: Any, title: Any, 
 def _page(**parts: str) -> str:
     """Fill the template; the policy allows exactly the script that is written into it, and no address."""
     here = files("tempograd.html_report")
+    licence, library, look = (
+        _read(here / "vendor" / f"{LIBRARY}.{kind}") for kind in ("LICENSE.txt", "iife.min.js", "min.css")
+    )
     script = "".join(_read(here / "scripts" / f"{name}.js") for name in SCRIPTS)
-    words = json.dumps(palette.WORDS)
-    script = f'"use strict";\n(() => {{\nconst WORDS = {words};\n{script}}})();\n'
+    sharp = (
+        "const devicePixelRatio = Math.max(2, window.devicePixelRatio);"  # also on paper, and in saved pictures
+    )
+    words = f"const WORDS = {json.dumps(palette.WORDS)};"
+    script = f'"use strict";\n(() => {{\n{sharp}\n/*\n{licence}*/\n{library}\n{words}\n{script}}})();\n'
     return Template(_read(here / "page.html")).substitute(
         parts | {f"word_{name}": word for name, word in palette.WORDS.items()},
-        style=f"{_colours()}\n{_read(here / 'style.css')}",
+        style=f"{look}\n{_colours()}\n{_read(here / 'style.css')}",
         script=script,
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         version=escape(__version__),

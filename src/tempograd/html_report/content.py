@@ -24,14 +24,13 @@ from tempograd.core.stats import t_quantile
 from tempograd.data import Series
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS
-from tempograd.metrics.removal import SCORED
 from tempograd.typing import Model
 from tempograd.views import series
 from tempograd.views.blocks import blocks_of
 from tempograd.views.channels import Group, groups
-from tempograd.views.comparison import MetricScores, ScoreTable
-from tempograd.views.drivers import CONTROL, describe_series
-from tempograd.views.labels import are_numbers, channel_names, output_name, output_unit, unit_apart
+from tempograd.views.comparison import Cell, MetricScores, ScoreTable
+from tempograd.views.drivers import CONTROL, describe_series, told_channels
+from tempograd.views.labels import are_numbers, channel_names, output_name, output_unit, outputs_of, unit_apart
 from tempograd.views.prediction import (
     POSITIVE,
     LabelComparison,
@@ -44,6 +43,7 @@ from tempograd.views.prediction import (
 )
 from tempograd.views.series import Flags, Floats, Indices, Map, to_numpy
 from tempograd.views.summary import Certainty
+from tempograd.views.value_effects import value_effects
 
 STRONGEST = 10  # cells in the table beside a picture
 STEPS = 32767
@@ -100,12 +100,8 @@ class Pack:
         """Return header and arrays as one base64 text; the same content gives the same text."""
         head = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
         head += b" " * (-(len(head) + 4) % 8)
-        return compressed(struct.pack("<I", len(head)) + head + b"".join(self._parts))
-
-
-def compressed(content: bytes) -> str:
-    """Return content as gzip in base64, without a date."""
-    return base64.b64encode(gzip.compress(content, compresslevel=6, mtime=0)).decode()
+        content = struct.pack("<I", len(head)) + head + b"".join(self._parts)
+        return base64.b64encode(gzip.compress(content, compresslevel=6, mtime=0)).decode()  # without a date
 
 
 def quantised(values: Floats) -> tuple[NDArray[np.int16], Floats]:
@@ -159,7 +155,6 @@ class Content:
     named: bool  # whether somebody gave these names
     output_units: tuple[str, ...] | None  # of outputs that are numbers and have one
     first: Explanation  # of the shown series
-    total: int
     values: Floats  # in the user's units, (series, time, channel)
     observed: Flags
     truth: Flags | None
@@ -171,7 +166,9 @@ class Content:
     summary: Mapping[str, tuple[Group, ...]]
     scores: MetricScores  # of the shown series
     certainty: Mapping[str, Certainty]
-    sentences: Mapping[str, tuple[str, ...]]  # what was predicted and what drove it, by method and shown series
+    sentences: Mapping[str, list[str]]  # what was predicted and what drove it, by method and shown series
+    told: Mapping[str, list[list[int]]]  # the channels of these sentences, in their order
+    effects: Mapping[str, list[dict[str, Any]]]  # which values of each channel push, over all series
     methods: tuple[str, ...]  # what each map was made by, whatever it is called
 
 
@@ -207,7 +204,7 @@ def collect(
     clean = None if removed is None else removed[0].outputs[:, 0]
     per_step = None if removed is None else removed[0].clean_steps
     positive = "class 1" if classes is None else classes[POSITIVE] if len(classes) > POSITIVE else ""
-    known = {
+    known: dict[str, Any] = {
         "x": x[index],
         "raw": None if raw is None else raw[index],
         "units": units,
@@ -215,6 +212,7 @@ def collect(
     }
     if removed is not None and removed[0].score is not None and per_step is None:
         known["prediction"] = torch.from_numpy(np.ascontiguousarray(removed[0].score[:, 0]))  # of the model given
+    described = {label: replace(explanation, **known) for label, explanation in shown.items()}
     return Content(
         channels=channel_names(first),
         units=units,
@@ -222,7 +220,6 @@ def collect(
         named=bool(classes),
         output_units=_output_units(first, classes),
         first=first,
-        total=len(x),
         values=to_numpy((x if raw is None else raw)[index]),
         observed=seen,
         truth=None if part is None or part.truth is None else part.truth.cpu().numpy(),
@@ -234,17 +231,23 @@ def collect(
         summary=groups(explanations),
         scores={m: {name: found[index] for name, found in per.items()} for m, per in scores.items()},
         certainty={label: Certainty.of(found, shown[label]) for label, found in explanations.items()},
-        sentences={label: _sentences(found, known, y, classes) for label, found in shown.items()},
+        sentences={label: _sentences(found, y, classes) for label, found in described.items()},
+        told={label: [told_channels(found, i) for i in range(len(found))] for label, found in described.items()},
+        effects={
+            label: _effects(found, split, x if raw is None else raw) for label, found in explanations.items()
+        },
         methods=tuple(explanation.method for explanation in explanations.values()),
     )
 
 
-def _sentences(
-    explanation: Explanation, known: Mapping[str, Any], y: Tensor | None, classes: tuple[str, ...] | None
-) -> tuple[str, ...]:
-    """Describe each series, with what the report knows of it beside the explanation."""
-    found = replace(explanation, **known)
-    return tuple(describe_series(found, i, y=y, classes=classes) for i in range(len(found)))
+def _sentences(found: Explanation, y: Tensor | None, classes: tuple[str, ...] | None) -> list[str]:
+    return [describe_series(found, i, y=y, classes=classes) for i in range(len(found))]
+
+
+def _effects(explanation: Explanation, split: Series | None, values: Tensor) -> list[dict[str, Any]]:
+    if split is not None and split.mask is not None:
+        explanation = replace(explanation, mask=torch.from_numpy(series.observed_cells(explanation, split.mask)))
+    return [effect.data() for effect in value_effects(explanation, x=values)]
 
 
 def _names(first: Explanation, classes: tuple[str, ...] | None) -> tuple[str, ...]:
@@ -264,14 +267,14 @@ def _classes(first: Explanation, clean: Floats | None) -> tuple[str, ...]:
         count = 0 if first.target is None else int(first.target.max()) + 1
     elif count == 1:
         return ("the model's output",)
-    if first.task not in SCORED and first.output == "probability" and clean is not None:
+    if outputs_of(first.task).kind == "classes" and first.output == "probability" and clean is not None:
         return tuple(f"class {k}" for k in range(count))  # the model itself has told
     return tuple(output_name(first, k) for k in range(count))
 
 
 def packed(content: Content, table: ScoreTable | None = None) -> str:
     """Return the content, and the scores of the methods, as the text that the page's script unpacks."""
-    blocks = blocks_of(content.first)
+    blocks, (middle, spread) = blocks_of(content.first), _channel_scales(content)
     pack, first, found = Pack(), content.first, content.verdict
     per_series = first.target is not None and first.target.ndim == 1
     header = {
@@ -285,7 +288,6 @@ def packed(content: Content, table: ScoreTable | None = None) -> str:
         "outputUnits": content.output_units,
         "ids": first.ids.tolist() if first.names is None else list(range(len(first))),  # hashes are beyond 2**53
         "names": None if first.names is None else first.labels,
-        "total": content.total,
         "output": first.output,
         "target": first.target.tolist() if per_series and first.target is not None else None,
         "picked": None if first.target is not None else first.target_text or "a score of your own",
@@ -295,6 +297,8 @@ def packed(content: Content, table: ScoreTable | None = None) -> str:
         "outcome": found.outcome,
         "values": pack.add(content.values),
         "observed": pack.add(content.observed),
+        "middle": middle,
+        "spread": spread,
         "observedCount": content.observed.reshape(len(content.observed), -1).sum(1).tolist(),
         "truth": pack.add(content.truth),
         "counts": content.counts.tolist(),
@@ -311,6 +315,16 @@ def packed(content: Content, table: ScoreTable | None = None) -> str:
     return pack.text(header)
 
 
+def _channel_scales(content: Content) -> tuple[list[float], list[float]]:
+    """Return mean and standard deviation of the observed values of each channel over the shown series."""
+    values = np.where(content.observed, content.values, np.nan).astype(np.float64)
+    values = values.reshape(-1, len(content.channels))
+    count = np.maximum((~np.isnan(values)).sum(0), 1)
+    middle = np.nansum(values, 0) / count
+    spread = np.sqrt(np.nansum((values - middle) ** 2, 0) / count)
+    return middle.tolist(), np.where(spread > 0, spread, 1.0).tolist()
+
+
 def _list(values: Any) -> list[Any] | None:
     return None if values is None else [value if np.isfinite(value) else None for value in values.tolist()]
 
@@ -323,6 +337,8 @@ def _map(pack: Pack, content: Content, place: int, blocks_edges: Sequence[int]) 
         "label": drawn.label,
         "signed": drawn.signed,
         "sentences": content.sentences[drawn.label],
+        "named": content.told[drawn.label],
+        "effects": content.effects[drawn.label],
         "values": pack.add(whole),
         "step": pack.add(step),
         "half": None,
@@ -364,29 +380,24 @@ def _table(table: ScoreTable, content: Content) -> dict[str, Any]:
     """Return mean scores of the methods, and the limits of their differences to the first, moved to its mean."""
     methods = zip(content.maps, content.methods, strict=True)
     controls = {drawn.label for drawn, method in methods if method == CONTROL} | {CONTROL}
-    metrics = []
-    for metric, head in zip(table.metrics, table.heads, strict=True):
-        cells = [table.cells[method, metric] for method in table.methods]
-        first = cells[0].summary.mean
-        gaps = [cell.difference if cell.difference and cell.difference.count > 1 else None for cell in cells]
-        metrics.append(
-            {
-                "name": head,
-                "cells": [
-                    {
-                        "mean": _finite(cell.summary.mean),
-                        "gap": None if gap is None else _finite(gap.mean),
-                        "low": None if gap is None else _finite(first + gap.low),
-                        "high": None if gap is None else _finite(first + gap.high),
-                    }
-                    for cell, gap in zip(cells, gaps, strict=True)
-                ],
-            }
-        )
+    metrics = [
+        {"name": head, "cells": _compared([table.cells[method, metric] for method in table.methods])}
+        for metric, head in zip(table.metrics, table.heads, strict=True)
+    ]
     return {
         "methods": [{"label": label, "control": label in controls} for label in table.methods],
         "metrics": metrics,
     }
+
+
+def _compared(cells: list[Cell]) -> list[dict[str, float | None]]:
+    first, found = cells[0].summary.mean, []
+    for cell in cells:
+        gap = cell.difference if cell.difference and cell.difference.count > 1 else None
+        ends = (None, None, None) if gap is None else (gap.mean, first + gap.low, first + gap.high)
+        numbers = zip(("mean", "gap", "low", "high"), (cell.summary.mean, *ends), strict=True)
+        found.append({name: None if value is None else _finite(value) for name, value in numbers})
+    return found
 
 
 def _finite(value: float) -> float | None:
@@ -433,7 +444,7 @@ def _steps(pack: Pack, content: Content) -> dict[str, Any] | None:
 
 
 def _summary(pack: Pack, content: Content) -> dict[str, Any]:
-    names = ("push", "push_error", "size", "size_error", "mean", "mean_size")
+    names = ("push", "push_error", "size", "size_error")
     return {
         "groups": [{"kind": group.kind, "count": group.count} for group in next(iter(content.summary.values()))],
         "maps": [

@@ -9,7 +9,6 @@ import sys
 import tempfile
 import webbrowser
 from base64 import b64encode
-from collections import Counter
 from html import escape
 from io import BytesIO
 from pathlib import Path
@@ -20,12 +19,12 @@ from tempograd.core.errors import InputError, MissingExtraError, OutputError
 from tempograd.core.formatting import alike
 from tempograd.core.io import reason
 from tempograd.explanation import Explanation
+from tempograd.html_report.text import explained
 from tempograd.views.drivers import drivers_of, spread_note
-from tempograd.views.labels import class_name, output_name, settings, size, tells_class
+from tempograd.views.labels import settings, size
 
 CELLS = 5  # strongest cells that are listed
 CHANNELS = 3  # that are drawn, those of the drivers: more would not fit on a screen with the rest
-OUTPUTS = 4  # different explained outputs that are counted one by one
 CELL = "padding:.15em .8em .15em 0;text-align:left;vertical-align:top;white-space:nowrap"
 NAME = CELL.replace("nowrap", "normal") + ";overflow-wrap:anywhere;min-width:8em"
 NUMBER = CELL.replace("left", "right") + ";font-variant-numeric:tabular-nums"
@@ -73,16 +72,16 @@ def as_html(explanation: Explanation, i: int = 0, *, several: str = "") -> str:
     told = f"{count:,} series of {size(explanation)}"
     if explanation.mask is not None and count and explanation.call.packing is None:
         told += f", {100 * explanation.mask.double().mean().item():.0f} % of the cells observed"
-    explained = _note(f"Explained: {_explained(explanation)}.")
+    question = _note(f"Explained: {explained(explanation)}.")
     parts = [f'<p style="margin:.3em 0"><b>{escape(_method(explanation))}</b>: {told}</p>']
     parts += [_note(f"Targets: {several}. This is the first; explanations[…] has the others.")] if several else []
     if not count:
-        parts.append(explained)
+        parts.append(question)
     else:
         parts.insert(0, _sentence(explanation, i))
         parts += [_note(f"How sure: {explanation.verdict()}."), _picture(explanation, i)]
         parts.append(_strongest(explanation, i))
-        parts.append(_folded("How to read it", explained + _sureness(explanation, i) + _reading(explanation, i)))
+        parts.append(_folded("How to read it", question + _sureness(explanation, i) + _reading(explanation, i)))
     return f'<div style="max-width:56em;line-height:1.4">{"".join(parts)}{_provenance(explanation)}</div>'
 
 
@@ -93,33 +92,6 @@ def _sentence(explanation: Explanation, i: int) -> str:
     note = spread_note(text)
     said += f' <span style="font-size:.8em;opacity:.8;white-space:nowrap">{note}</span>' if note else ""
     return f'<p style="margin:.3em 0 .6em;font-size:1.15em">{said}</p>'
-
-
-def _explained(explanation: Explanation) -> str:
-    """Say in words which output the scores are about."""
-    target, probable = explanation.target, explanation.output == "probability"
-    if target is None:
-        return explanation.target_text or "a score that a function picks from the model's output"
-    if target.ndim == 2:
-        kind = "its probabilities" if probable else "its raw outputs"
-        if tells_class(explanation) and bool((target == target.flatten()[:1]).all()) and target.numel():
-            kind = f"the probability of {class_name(int(target.flatten()[0]), explanation.classes)}"
-        rest = (
-            "each cell's effect on its own step" if isinstance(explanation.steps, str) else "summed over the steps"
-        )
-        return f"one output per step, {kind}, {rest}"
-    called = "classes" if tells_class(explanation) else "outputs"
-    kind = "as a probability" if probable else "as the model returns it"
-    if explanation.n_outputs == 1:
-        return f"the model's only output, {kind}"
-    counts = Counter(target.tolist()).most_common()
-    names = {each: output_name(explanation, each, explanation.classes) for each, _ in counts}
-    if len(counts) == 1:
-        return f"{names[counts[0][0]]}, {kind}"
-    if len(counts) > OUTPUTS:
-        return f"{len(counts)} different {called}, {kind}"
-    told = ", ".join(f"{names[each]} for {many:,} series" for each, many in counts)
-    return f"{told}, {kind}"
 
 
 def _provenance(explanation: Explanation) -> str:
@@ -164,34 +136,26 @@ def _strongest(explanation: Explanation, i: int) -> str:
     cells = [(int(t), int(d)) for t, d in zip(top.time[0], top.channel[0], strict=True) if t >= 0]
     if not cells:
         return _note("Nothing of this series was observed.")
-    has_error = one.standard_error is not None and one.ess is not None
-    limits = one.interval(0.95) if has_error else None
-    left, right = (
-        ("channel", "step"),
-        ["value"] * (one.shown is not None) + ["attribution"] + ["95 % interval"] * has_error,
-    )
-    header = "".join(f'<th scope="col" style="{CELL}">{name}</th>' for name in left)
-    header += "".join(f'<th scope="col" style="{NUMBER}">{name}</th>' for name in right)
-    rows, times = [], one.times_of(0)
-    names = list(one.channels or map(str, range(one.values.shape[2])))
-    if one.units is not None:
-        names = [f"{name} [{unit}]" if unit else name for name, unit in zip(names, one.units, strict=True)]
+    limits = one.interval(0.95) if one.standard_error is not None and one.ess is not None else None
+    heads = [("channel", CELL), ("step", CELL), *([("value", NUMBER)] if one.shown is not None else [])]
+    heads += [("attribution", NUMBER), *([("95 % interval", NUMBER)] if limits is not None else [])]
+    names, times, rows = list(one.channels or map(str, range(one.values.shape[2]))), one.times_of(0), []
     for t, d in cells:
+        unit = f" [{one.units[d]}]" if one.units is not None and one.units[d] else ""
         numbers = [] if one.shown is None else [f"{one.shown[0, t, d].item():.4g}"]
         numbers.append(f"{one.values[0, t, d].item():{'+' if one.signed else ''}#.3g}")
         if limits is not None:
             numbers.append(" to ".join(f"{side[0, t, d].item():+#.3g}" for side in limits).replace("inf", "∞"))
-        cell = f'<td style="{NAME}">{escape(names[d])}</td><td style="{CELL}">{escape(times[t])}</td>'
+        cell = f'<td style="{NAME}">{escape(names[d] + unit)}</td><td style="{CELL}">{escape(times[t])}</td>'
         cell += "".join(f'<td style="{NUMBER}">{text.replace("-", "−")}</td>' for text in numbers)
         rows.append(f'<tr style="{LINE}">{cell}</tr>')
-    caption = (
-        '<caption style="text-align:left">The strongest single values of series '
-        f"{escape(str(one.label(0)))}; the sentence adds up neighbours</caption>"
-    )
     return (
         '<div style="overflow-x:auto" tabindex="0">'
         '<table style="border-collapse:collapse;margin:.4em 0;table-layout:auto;font-size:.92em">'
-        f"{caption}<thead><tr>{header}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        '<caption style="text-align:left">The strongest single values of series '
+        f"{escape(str(one.label(0)))}; the sentence adds up neighbours</caption><thead><tr>"
+        + "".join(f'<th scope="col" style="{style}">{name}</th>' for name, style in heads)
+        + f"</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 

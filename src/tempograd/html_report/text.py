@@ -1,15 +1,18 @@
 """The parts of the page that speak about all series: key, scores and provenance."""
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from tempograd.core.formatting import alike, counted, with_error
 from tempograd.explanation import Explanation
 from tempograd.html_report.content import MEANING, Content
 from tempograd.views.comparison import Cell, ScoreTable
-from tempograd.views.labels import settings, size
+from tempograd.views.labels import class_name, output_name, settings, size, tells_class
+from tempograd.views.reader import assumed
 
+OUTPUTS = 4  # different explained outputs that are counted one by one
 BASELINES = {
     "zero": "zero",
     "average": "average of each channel over time",
@@ -57,69 +60,61 @@ def legend(content: Content) -> str:
     if content.removals is not None:
         instead = "the baseline" if first.background is None else "the mean of the other series"
         keys["gone"] = f"<b>Crosses</b>: values that the slider has replaced by {instead}."
+    what = escape(explained(first, content.classes if content.named else None))
     mark = '<li><span class="key {}" aria-hidden="true"></span><span>{}</span></li>'
     items = "".join(mark.format(kind, said) for kind, said in keys.items())
-    return f'<p>{_question(content)}</p><ul class="keys">{items}</ul>'
+    return f'<p>Explained: {what}.</p><ul class="keys">{items}</ul>'
 
 
 def _unit(first: Explanation) -> str:
     return "probability" if first.output == "probability" else "output"
 
 
-def _question(content: Content) -> str:
-    first = content.first
-    if first.target is None:
-        if first.target_text:
-            return f"What is explained is {escape(first.target_text)}."
-        return "What is explained is the score that a function picked from the model&rsquo;s output."
-    return _step_question(content) if content.steps is not None else _series_question(content)
+def explained(explanation: Explanation, classes: Sequence[str] | None = None) -> str:
+    """Say in words which output the scores are about."""
+    classes = classes or explanation.classes
+    target, probable = explanation.target, explanation.output == "probability"
+    if target is None:
+        return explanation.target_text or "a score that a function picks from the model's output"
+    if target.ndim == 2:
+        kind = "its probabilities" if probable else "its raw outputs"
+        if tells_class(explanation) and bool((target == target.flatten()[:1]).all()) and target.numel():
+            kind = f"the probability of {class_name(int(target.flatten()[0]), classes)}"
+        rest = (
+            "each cell's effect on its own step" if isinstance(explanation.steps, str) else "summed over the steps"
+        )
+        return f"one output per step, {kind}, {rest}"
+    called = "classes" if tells_class(explanation) else "outputs"
+    kind = "as a probability" if probable else "as the model returns it"
+    if explanation.n_outputs == 1:
+        return f"the model's only output, {kind}"
+    counts = Counter(target.tolist()).most_common()
+    names = {each: output_name(explanation, each, classes) for each, _ in counts}
+    if len(counts) == 1:
+        return f"{names[counts[0][0]]}, {kind}"
+    if len(counts) > OUTPUTS:
+        return f"{len(counts)} different {called}, {kind}"
+    told = ", ".join(f"{names[each]} for {many:,} series" for each, many in counts)
+    return f"{told}, {kind}"
 
 
-def _step_question(content: Content) -> str:
-    what = _followed(content) or "of the class it predicted (or that was asked for)"
-    if isinstance(content.first.steps, str):
-        what = f"the {_unit(content.first)} {_followed(content)} at its own step".replace("  ", " ")
-        return f"The model predicts at every step. A value is scored by its effect on {what}."
-    what = "its output" if _single(content) else f"the {_unit(content.first)} {what}"
-    return (
-        f"The model predicts at every step. What is explained is {what}, added up over the explained steps; a "
-        "value can act on its own and later steps."
-    )
-
-
-def _series_question(content: Content) -> str:
-    if _single(content):
-        return "What is explained is the only output of the model, as it is."
-    if content.first.task == "forecast":
-        which = _only(content) or "one number of the forecast per series"
-        return f"The model forecasts. What is explained is {which}, as it is."
-    if content.first.task == "multilabel":
-        which = _only(content) or "one label per series, by default the most probable"
-        return f"A series can have several labels. What is explained is the {_unit(content.first)} of {which}."
-    if content.first.output == "raw":
-        return "What is explained is one output of the model per series, as it is, by default the largest."
-    if _followed(content) and len(content.first) > 1:
-        return f"What is explained is the probability {_followed(content)}, whatever the model predicted."
-    return "What is explained is the probability of one class per series, by default the one the model predicted."
-
-
-def _single(content: Content) -> bool:
-    return content.first.output == "raw" and len(content.classes) == 1
-
-
-def _followed(content: Content) -> str:
-    """Name the class that is explained of every series and step; nothing if they differ."""
-    return f"of {_only(content)}" if content.first.output == "probability" and _only(content) else ""
-
-
-def _only(content: Content) -> str:
-    """Name the output that is explained of every series and step; nothing if they differ."""
-    kinds = set() if content.first.target is None else set(content.first.target.flatten().tolist())
-    return escape(content.classes[kinds.pop()]) if len(kinds) == 1 else ""
+def trust(table: ScoreTable | None) -> str:
+    """Say what the dots of the methods mean."""
+    if table is None or len(table.methods) < 2:
+        return ""
+    first, count = escape(table.methods[0].replace("_", " ")), _counted(table)
+    text = f"A dot is the mean over {counted(count, 'series', 'series')}; ↑ higher, ↓ lower is better."
+    if count > 1:
+        text += (
+            f" Its line is the 95 % interval of the difference to {first}, series by series: where it crosses the "
+            f"dashed line of {first}, the two cannot be told apart."
+        )
+    known = [f"<li><b>{name.upper()}</b>: {MEANING[name]}.</li>" for name in table.metrics if name in MEANING]
+    return f'<p class="small">{text}</p>' + (f'<ul class="limits small">{"".join(known)}</ul>' if known else "")
 
 
 def score_section(table: ScoreTable | None) -> str:
-    """Return the table of scores with what the columns mean."""
+    """Return the table of scores."""
     if table is None:
         return '<p class="small">No model was given, so nothing could be removed and nothing scored.</p>'
     head = "".join(f"<th>{escape(metric)}</th>" for metric in table.heads)
@@ -129,31 +124,23 @@ def score_section(table: ScoreTable | None) -> str:
         + "</tr>"
         for method in table.methods
     )
-    count = max(cell.summary.count for cell in table.cells.values())
-    known = [f"<li><b>{m.upper()}</b>: {MEANING[m]}.</li>" for m in table.metrics if m in MEANING]
-    over = "one series" if count == 1 else f"{count} series"
-    first = escape(table.methods[0].replace("_", " "))
-    several = len(table.methods) > 1 and count > 1
-    dots = f"A dot is the mean over {over}; ↑ higher, ↓ lower is better."
-    if several:
-        dots += (
-            f" Its line is the 95 % interval of the difference to {first}, series by series: where it crosses the "
-            f"dashed line of {first}, the two cannot be told apart."
+    count, first = _counted(table), escape(table.methods[0].replace("_", " "))
+    mean = "One series." if count == 1 else f"Mean ± standard error over {count} series."
+    if len(table.methods) > 1 and count > 1:
+        mean += (
+            " Bold: best, and the 95 % interval of its difference to every other method, series by series, does "
+            "not include 0, so that chance alone is an unlikely reason. Small print: this method minus "
+            f"{first}, mean and 95 % interval."
         )
-    bold = (
-        " Bold: best, and the 95 % interval of its difference to every other method, series by series, does not "
-        "include 0, so that chance alone is an unlikely reason. Small print: this method minus "
-        f"{first}, mean and 95 % interval."
-    )
-    mean = "One series." if count == 1 else f"Mean ± standard error over {over}."
     return (
-        f'<div id="chart-scores" class="chart"></div><p class="small">{dots}</p>'
-        + (f'<ul class="limits small">{"".join(known)}</ul>' if known else "")
-        + '<details class="fold"><summary>Numbers</summary>'
-        '<div class="wide" tabindex="0" role="region" aria-label="Scores"><table id="scores" class="scores">'
-        f"<thead><tr><th>method</th>{head}</tr></thead>"
-        f'<tbody>{body}</tbody></table></div><p class="small">{mean}{bold * several}</p></details>'
+        '<h3>Scores of the methods</h3><div class="wide" tabindex="0" role="region" aria-label="Scores">'
+        f'<table id="scores" class="scores"><thead><tr><th>method</th>{head}</tr></thead>'
+        f'<tbody>{body}</tbody></table></div><p class="small">{mean}</p>'
     )
+
+
+def _counted(table: ScoreTable) -> int:
+    return max(cell.summary.count for cell in table.cells.values())
 
 
 def _score(method: str, metric: str, cell: Cell) -> str:
@@ -189,6 +176,7 @@ def _facts(found: Explanation) -> str:
         or "none",
         "seed": str(found.seed),
         "verdict": found.verdict(),
+        "assumed": assumed([found]) or "nothing",
         "explained": f"{found.output} output, {_steps(found)}",
         "baseline": BASELINES[found.baseline_kind],
         "model": found.fingerprint or "not known",

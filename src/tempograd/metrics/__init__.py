@@ -5,6 +5,7 @@ from tempograd.metrics.base import METRICS, Metric
 from tempograd.metrics.evaluation import RemovalCurve, evaluate, removal_curve
 from tempograd.metrics.faithfulness import Faithfulness
 from tempograd.metrics.localisation import Localisation
+from tempograd.metrics.score_table import PaperTable, table
 
 __all__ = [
     "METRICS",
@@ -12,10 +13,12 @@ __all__ = [
     "Faithfulness",
     "Localisation",
     "Metric",
+    "PaperTable",
     "RemovalCurve",
     "Summary",
     "compare",
     "evaluate",
     "removal_curve",
     "summarise",
+    "table",
 ]

@@ -32,6 +32,13 @@ class Difference:
     high: float
     count: int
 
+    @property
+    def p_value(self) -> float:
+        """Probability of a mean as far from 0 if there is no difference: the paired t test, two-sided."""
+        if self.count < 2 or not self.standard_error:
+            return 1.0 if self.count < 2 or not self.mean else 0.0
+        return stats.t_tail(self.mean / self.standard_error, self.count - 1)
+
     def __repr__(self) -> str:
         return (
             f"Difference(mean={self.mean:+.3g}, standard_error={self.standard_error:.2g}, low={self.low:+.3g}, "

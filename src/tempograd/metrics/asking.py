@@ -9,14 +9,13 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, brief, warn
-from tempograd.core.question import Question
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series
 from tempograd.engine import Ask, Model, Predictor, frozen, one_logit, slices
 from tempograd.engine.ask import Resolved
-from tempograd.engine.background import Background, is_background
+from tempograd.engine.background import Background
 from tempograd.engine.inputs import is_several, pack_inputs
-from tempograd.engine.outputs import by_class
+from tempograd.engine.outputs import OUTPUTS, by_class
 from tempograd.engine.second_look import Varying
 from tempograd.explanation import Explanation
 from tempograd.explanation.targets import as_explained, other_series
@@ -64,7 +63,15 @@ class AskAgain(Ask):
         ask = cls.create(
             call.adapt(bare),
             x,
-            Question(_target(explanation, target), None, explanation.output, explanation.steps, baseline),
+            replace(
+                explanation.question,
+                target=_target(explanation, target),
+                targets=None,
+                output=explanation.output if explanation.output in OUTPUTS else None,  # what the task says
+                steps=explanation.steps,
+                baseline=baseline,
+                background=None,
+            ),
             mask=explanation.mask,
             task="classification" if explanation.task == "binary" else explanation.task,  # of one logit, or of two
             call=call,
@@ -121,13 +128,12 @@ class AskAgain(Ask):
         return resolved
 
     def _misfit(self, raw: Tensor) -> ModelError:
-        explanation, target = self.explanation, self.question.target
-        steps = (self.time,) if explanation.steps is not None or explanation.task == "per_step" else ()
-        shape: tuple[object, ...] = explanation.output_shape or (*steps, explanation.columns or "classes")
+        target = self.question.target
         what = f"output {int(target.max())}" if isinstance(target, Tensor) else "a score"
+        shape = ", ".join(map(str, self.explanation.output_shape or (self.explanation.columns or "classes",)))
         return ModelError(
-            f"The model's output for one series has shape {tuple(raw.shape[1:])}, and {what} of "
-            f"({', '.join(map(str, shape))}) was explained: evaluate with the model that was explained."
+            f"The model's output for one series has shape {tuple(raw.shape[1:])}, and {what} of ({shape}) was "
+            "explained: evaluate with the model that was explained."
         )
 
     def clean_outputs(self, count: int | None = None) -> Tensor:
@@ -143,7 +149,7 @@ class AskAgain(Ask):
 
     def predictions(self, raw: Tensor) -> Tensor:
         """Return one number per class from raw outputs, those with several axes as one row of columns."""
-        return by_class(self.as_columns(raw), self.resolved.output)
+        return by_class(raw.flatten(self.resolved.axis), self.output)
 
 
 def _target(explanation: Explanation, target: Any) -> Tensor | Picker:
@@ -232,7 +238,7 @@ def _values(cells: Any) -> Any:
 
 def _removes_to_others(explanation: Explanation, baseline: Any, background: Any, draws: Any) -> bool:
     """Tell whether removed cells take values of other series, and refuse where these are missing or no use."""
-    if is_background(baseline) or (baseline is None and explanation.background is not None):
+    if validation.is_background(baseline) or (baseline is None and explanation.background is not None):
         if background is None:
             own = "The explanation compares with other series, which it does not keep"
             asked = "baseline='background' puts values of other series in the place of removed cells"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 from torch import Tensor
 
-from tempograd.core import settings
+from tempograd.core import validation
 from tempograd.core.registry import Registry
 from tempograd.metrics.asking import Evaluation
 from tempograd.typing import Rank, Setting
@@ -48,15 +48,15 @@ class Metric(ABC):
     needs_truth: ClassVar[bool] = False
     """Whether it compares with the truly salient cells."""
 
-    name: str = settings.text("", "a text")
-    rank: Rank = settings.choice("absolute", Rank)
+    name: str = validation.setting("", validation.check_text)
+    rank: Rank = validation.choice("absolute", Rank)
 
     if TYPE_CHECKING:  # a class from the registry has settings of its own
 
         def __init__(self, *, name: str = "", rank: Rank = "absolute", **settings: Setting) -> None: ...
 
     def __post_init__(self) -> None:
-        settings.check(self)
+        validation.check_settings(self)
         if not self.name:
             known = METRICS.name_of(type(self)) or type(self).__name__
             object.__setattr__(self, "name", known)

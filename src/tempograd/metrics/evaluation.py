@@ -134,10 +134,7 @@ def _warn_of_noise(varies: Varying, *, by_itself: bool) -> None:
             if by_itself
             else f"and so do these scores: leave {arg:question.batch_size} out"
         )
-        warn(
-            "The model's answer to a series depends on the other series of its batch or on its place among them, "
-            f"{end}."
-        )
+        warn(f"The model's answer to a series depends on the other series of its batch or on its place, {end}.")
     elif varies:
         warn(
             "The model is stochastic: repeated calls on the same series differ, so these scores contain that "
@@ -198,20 +195,21 @@ def _metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
         ) from None
     if not given:
         raise InputError(f"metrics is empty: name at least one of {', '.join(sorted(METRICS))}.")
-    chosen = [METRICS[metric]() if isinstance(metric, str) else metric for metric in given]
-    names: set[str] = set()
-    for metric in chosen:
-        if not isinstance(metric, Metric):
-            raise InputError(
-                f"metrics must hold names or metrics, got {brief(metric)}: write METRICS['cpd'](), or an object "
-                f"of {KINDS}."
-            )
-        if metric.name in names:
-            raise InputError(
-                f"Two metrics are called {brief(metric.name)}: give one of them another name with name=."
-            )
-        names.add(metric.name)
+    chosen = [as_metric(metric) for metric in given]
+    names = [metric.name for metric in chosen]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"Two metrics are called {brief(repeated[0])}: give one of them another name with name=.")
     return chosen
+
+
+def as_metric(metric: Any) -> Metric:
+    """Return a metric, which may be given by its name."""
+    found = METRICS[metric]() if isinstance(metric, str) else metric
+    if not isinstance(found, Metric):
+        raise InputError(
+            f"A metric is given by name, such as 'cpd', or is an object of {KINDS}; got {brief(metric)}."
+        )
+    return found
 
 
 # Removal curves: the prediction as cells go one by one

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from tempograd.core import settings
+from tempograd.core import validation
 from tempograd.metrics.asking import Evaluation, Seen
 from tempograd.metrics.base import METRICS, Metric
 from tempograd.metrics.removal import (
@@ -53,7 +53,7 @@ class Faithfulness(Metric, ABC):
     needs_probability: ClassVar[bool] = False
     """Whether it has to be the probability of a class or label."""
 
-    k: int | float | None = settings.count_or_share(None)
+    k: int | float | None = validation.setting(None, validation.check_amount)
 
     @classmethod
     def measure(cls, metrics: Sequence[Self], evaluation: Evaluation) -> dict[str, Tensor]:
@@ -163,7 +163,7 @@ class Accuracy(Faithfulness):
     higher_is_better: ClassVar[bool] = False
     needs_probability: ClassVar[bool] = True
 
-    threshold: float | None = settings.real(None, high=1.0)
+    threshold: float | None = validation.real(None, high=1.0)
 
     def score(self, outputs: RemovalOutputs) -> Tensor:
         kept = outputs.retained if self.threshold is None else outputs.probability >= self.threshold

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from tempograd.core import settings, validation
+from tempograd.core import validation
 from tempograd.core.errors import InputError, arg
 from tempograd.engine import slices
 from tempograd.explanation import Explanation
@@ -132,7 +132,7 @@ class Area(Localisation):
 
     higher_is_better: ClassVar[bool] = True
 
-    pooled: bool = settings.boolean(False)
+    pooled: bool = validation.boolean(False)
 
     @property
     def whole(self) -> bool:

@@ -12,10 +12,10 @@ from torch.nn.functional import logsigmoid
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, arg, brief
 from tempograd.core.rng import Stream, bits, keys
-from tempograd.core.settings import check_amount
+from tempograd.core.validation import check_amount
 from tempograd.engine import Block, both_logits, frozen, select_target, slices
 from tempograd.engine.model import trusted
-from tempograd.engine.outputs import by_class, is_probability, nested, wider
+from tempograd.engine.outputs import apply_link, by_class, is_probability, nested, outputs_of, wider
 from tempograd.engine.predictor import PassCount, counting
 from tempograd.engine.second_look import FEW, Varying, look_again
 from tempograd.metrics.asking import AskAgain
@@ -67,28 +67,27 @@ class RemovalOutputs:
         A label was predicted present if its probability p is at least 1/2 for the clean series, which has then the
         probability p, and absent else, which has 1 - p.
         """
-        if self.task != "multilabel":
+        if self._kind != "labels":
             return self.score
         value, present = self._label
-        if self.output == "raw":
-            return torch.where(present[:, :1], value, 1 - value)
-        return torch.where(present[:, :1], value, -value).sigmoid()
+        if self.output == "sigmoid":
+            return torch.where(present[:, :1], value, -value).sigmoid()
+        return torch.where(present[:, :1], value, 1 - value)
 
     @property
     def log_probability(self) -> Tensor:
         """Its logarithm, from the logits where there are any: a probability may be too small for a float."""
-        if self.task == "multilabel":
+        if self._kind == "labels" and self.output == "sigmoid":
             value, present = self._label
-            if self.output == "raw":
-                return self.probability.log()
             return logsigmoid(torch.where(present[:, :1], value, -value))
-        every = self.raw.log() if self.output == "raw" else both_logits(self.raw, self.output).log_softmax(-1)
-        return select_target(every, self._expanded_target)
+        if self.output != "probability":
+            return self.probability.log()
+        return select_target(both_logits(self.raw, self.output).log_softmax(-1), self._expanded_target)
 
     @property
     def retained(self) -> Tensor:
         """Whether the predicted class is the explained one, or a label is predicted as it was, like ``score``."""
-        if self.task == "multilabel":
+        if self._kind == "labels":
             present = self._label[1]
             return present == present[:, :1]
         return both_logits(self.raw, self.output).argmax(-1) == self._expanded_target
@@ -110,41 +109,34 @@ class RemovalOutputs:
     def require_score(self, metric: str) -> None:
         """Refuse where the explained score is not known."""
         if not self.scored:
-            raise InputError(
-                f"{metric} follows the explained score, and the function that picked it is not kept in files: "
-                f"pass it as {arg:question.target}, or use cpd or cpp with {arg:call.of=output}."
-            )
+            raise lost_target(metric)
 
     def require_probability(self, metric: str) -> None:
         """Refuse a score that is no probability of a class or label."""
-        if self.task in {"regression", "forecast"}:
+        raw = self.output == "raw" and not self._holds_probabilities
+        if self._kind == "numbers" or self.target is None or raw:
             raise InputError(
-                f"{metric} needs the probability of a class, and a {self.task} has none: use cpd, cpp, "
-                "prediction_difference, comprehensiveness or sufficiency."
-            )
-        if self.target is None:
-            raise InputError(
-                f"{metric} needs the probability of a class, and a function picked the score: use cpd, cpp, "
-                "prediction_difference, comprehensiveness or sufficiency, or explain with a class as target."
-            )
-        if self.output == "raw" and not self._holds_probabilities:
-            rows = "lie between 0 and 1" if self.task == "multilabel" else "are non-negative and sum to 1"
-            raise InputError(
-                f"{metric} needs probabilities, and the raw output the explanation is about is none: "
-                f"explain with {arg:question.output=probability}, or a model whose rows {rows}."
+                f"{metric} needs the probability of a class, and the explained score is none: explain a class "
+                f"with {arg:question.output=probability}, or use cpd, cpp, prediction_difference, "
+                "comprehensiveness or sufficiency."
             )
 
     @property
+    def _kind(self) -> str:
+        return outputs_of(self.task).kind
+
+    @property
     def _holds_probabilities(self) -> bool:
-        if self.task == "multilabel":
+        if self._kind == "labels":
             return bool(((self.raw >= 0) & (self.raw <= 1)).all())
         return is_probability(self.raw[:, 0])
 
     @cached_property
     def _label(self) -> tuple[Tensor, Tensor]:
         """Return logit, or probability, of the explained label, and whether it is predicted, (series, state)."""
-        value = select_target(self.raw, self._expanded_target)
-        return value, value >= (0.5 if self.output == "raw" else 0.0)
+        logits = self.output == "sigmoid"
+        value = select_target(self.raw if logits else apply_link(self.raw, self.output), self._expanded_target)
+        return value, value >= (0.0 if logits else 0.5)
 
     @property
     def _expanded_target(self) -> Tensor:
@@ -153,20 +145,22 @@ class RemovalOutputs:
         return self.target[:, None].expand(self.raw.shape[:-1])
 
 
-SCORED = {"regression", "forecast", "multilabel"}  # tasks whose outputs say nothing of each other
+def lost_target(what: str) -> InputError:
+    """Return what is said where only the explained score will do, and a file could not keep what picked it."""
+    return InputError(
+        f"{what} follows the explained score, and the function that picked it is not kept in files: pass it as "
+        f"{arg:question.target}, or use cpd or cpp with {arg:call.of=output}."
+    )
 
 
 def what_is_measured(ask: AskAgain, of: Any) -> Measured:
     """Return what cumulative metrics follow; by default the score where outputs say nothing of each other."""
     if of is None:
         picked = callable(ask.question.target) and ask.scored
-        return "score" if picked or ask.task in SCORED else "output"
+        return "score" if picked or outputs_of(ask.task).kind != "classes" else "output"
     validation.check_choice(of, "of", MEASURED)
     if of == "score" and not ask.scored:
-        raise InputError(
-            f"{arg:call.of=score} follows the explained score, and the function that picked it is not kept in "
-            f"files: pass it as {arg:question.target}, or {arg:call.of=output}."
-        )
+        raise lost_target(f"{arg:call.of=score}")
     return cast("Measured", of)
 
 
@@ -346,8 +340,8 @@ def _run(
         raw, score = _run_states(ask, block, _orders(ask, block, ranks), states, size)
         target, steps = ask.resolved.target, ask.steps
         outputs = RemovalOutputs(
-            raw=ask.as_columns(raw),
-            output=ask.resolved.output,
+            raw=raw.flatten(ask.resolved.axis),
+            output=ask.output,
             target=target[rows].to(ask.device) if isinstance(target, Tensor) else None,
             steps=None if steps is None else steps[rows].to(ask.device),
             of=of,
@@ -410,18 +404,11 @@ def _run_states(
         if picker is not None:
             picked.append(ask.score(ask.apply_link(raw), series._replace(target=picker), 1, z))
         outputs.append(raw)
-    whole = torch.cat(outputs)
-    if not bool(whole.isfinite().all()):
-        raise ModelError(
-            "The model returned NaN or infinity for a series with cells removed: check its weights, or choose a "
-            "baseline it can read."
-        )
-    if picker is None:
-        return whole, None
-    score = torch.cat(picked)
-    if not bool(score.isfinite().all()):
-        raise InputError(
-            "target(output) is NaN or infinite for a series with cells removed: pick a score that is a number "
-            "there too, or choose another baseline."
-        )
-    return whole, score
+    raw, scores = torch.cat(outputs), torch.cat(picked) if picked else None
+    for what, numbers, kind in (("The model's output", raw, ModelError), ("target(output)", scores, InputError)):
+        if numbers is not None and not bool(numbers.isfinite().all()):
+            raise kind(
+                f"{what} is NaN or infinite for a series with cells removed: check the weights, or choose a "
+                "baseline that the model can read."
+            )
+    return raw, scores

@@ -13,28 +13,22 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from tempograd.core.errors import DataError, InputError, ModelError, arg, one_line, short_path, warn
+from tempograd.core.errors import DataError, InputError, ModelError, arg, one_line, warn
+from tempograd.core.errors import short_path as named
 from tempograd.core.io import MODEL, load, write_atomically
-from tempograd.engine.model import find_device
+from tempograd.engine.model import find_device, fingerprint
 from tempograd.models.networks import MODELS, Classifier
 
 # Before a model's file is opened: whether it is one, whether it is whole, and whether it is trusted.
 
 ARCHIVE = b"PK\x03\x04"  # how a zip archive begins, by which torch knows one
 PIECE = 1 << 20  # bytes read at a time
-LONG = 120  # characters of a path that a sentence can carry
-
-
-def named(path: str | Path) -> str:
-    """Return a path, or what may be one, as it can stand in a sentence of one line."""
-    return short_path(path, LONG)
 
 
 def exists(path: Path) -> bool:
@@ -257,31 +251,21 @@ def _weights_only() -> Iterator[None]:
         try:
             yield
         finally:
-            if before is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = before
+            os.environ.pop(name)
+            os.environ |= {} if before is None else {name: before}
 
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Keep what torch logs and warns of in this thread to itself: what goes wrong is said in one sentence."""
-    thread = threading.get_ident()
-    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.startswith("torch")]
-    handlers = {handler for logger in (logging.root, *loggers) for handler in logger.handlers}
-
-    def elsewhere(record: logging.LogRecord) -> bool:
-        return record.thread != thread or not record.name.startswith("torch")
-
-    for handler in handlers:
-        handler.addFilter(elsewhere)
+    """Keep what is logged and warned of to itself: what goes wrong is said in one sentence."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for handler in handlers:
-            handler.removeFilter(elsewhere)
+        logging.disable(before)
 
 
 def _on_device(program: Any, device: torch.device) -> Any:
@@ -367,7 +351,7 @@ def load_model(
         raise InputError(f"trust must be True or False, got {type(trust).__name__}.")
     path, place = Path(source), find_device(device)
     if is_code(source):
-        return _from_code(str(source), weights, trust=trust).to(place).eval()
+        return _from_code(str(source), weights).to(place).eval()
     if weights is not None:
         raise InputError(f"{named(path)} has weights of its own: weights are for models given as module:callable.")
     ending = path.suffix.lower()
@@ -390,10 +374,12 @@ def is_code(source: str | Path) -> bool:
     return ":" in str(source) and not (exists(path) or path.suffix.lower() in FILES)
 
 
-def _from_code(source: str, weights: str | Path | None, *, trust: bool) -> nn.Module:
+def _from_code(source: str, weights: str | Path | None) -> nn.Module:
     model = make_model(source)
     if weights is not None:
-        give_weights(model, _read_weights(weights, trust=trust), weights, source)
+        give_weights(model, _read_weights(weights), weights, source)
+    elif source.endswith(f":{type(model).__qualname__}") and any(True for _ in model.parameters()):
+        vars(model)["tempograd_created"] = fingerprint(model)()  # by a class: explanations warn of such weights
     return model
 
 
@@ -414,8 +400,8 @@ def give_weights(
         )
 
 
-def make_model(source: str, arguments: Mapping[str, Any] = MappingProxyType({})) -> nn.Module:
-    """Import what ``module:callable`` names, and call it with some arguments if it is no module yet."""
+def make_model(source: str) -> nn.Module:
+    """Import what ``module:callable`` names, and call it if it is no module yet."""
     module, _, attribute = source.partition(":")
     if module.endswith(".py"):
         raise InputError(f"Write the module's name as in an import: {Path(module).stem}:{attribute}.")
@@ -431,7 +417,7 @@ def make_model(source: str, arguments: Mapping[str, Any] = MappingProxyType({}))
                     f"{named(module)} has no {named(attribute)}: name an nn.Module, or what returns one if called."
                 )
             found = getattr(found, name)
-        made = found if isinstance(found, nn.Module) else _called(found, source, arguments)
+        made = found if isinstance(found, nn.Module) else _called(found, source)
     except SystemExit as error:
         raise ModelError(f"{source} ended the program (SystemExit) instead of giving an nn.Module.") from error
     if not isinstance(made, nn.Module):
@@ -454,28 +440,22 @@ def _imported(module: str, source: str) -> Any:
         ) from error
 
 
-def _called(found: Any, source: str, arguments: Mapping[str, Any]) -> Any:
+def _called(found: Any, source: str) -> Any:
     try:
-        inspect.signature(found).bind(**arguments)
+        inspect.signature(found).bind()
     except (TypeError, ValueError) as error:  # the latter by what is built in and has no signature
         raise InputError(
             f"{named(source)} is called without arguments to get a model, but {one_line(str(error), SAID)}: write "
             "a function that needs none and returns an nn.Module."
         ) from error
-    return found(**arguments)
+    return found()
 
 
-def _read_weights(source: str | Path, *, trust: bool) -> dict[str, Tensor]:
+def _read_weights(source: str | Path) -> dict[str, Tensor]:
     """Read a state_dict, by itself or among the other things of a checkpoint."""
     if not isinstance(source, (str, Path)):
         raise InputError(f"weights must be the path of a file, got {type(source).__name__}.")
     path = Path(source)
-    hole = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6)  # CVE-2025-32434
-    if path.suffix.lower() != ".safetensors" and hole and not trust:
-        raise DataError(
-            f"{named(path)} can run code when torch {torch.__version__} opens it (2.6 no longer does), so it was "
-            f"not read: upgrade torch, write the weights with safetensors, or pass {arg:source.trust=True}."
-        )
     none = (
         f"{named(path)} holds no weights that can be read without running code: write them with "
         "torch.save(model.state_dict(), …) or safetensors."

@@ -52,13 +52,8 @@ class Classifier(nn.Module, ABC):
         super().__init__()
         check_sizes(channels=channels, classes=classes)
         self.channels, self.classes, self.per_step = channels, classes, per_step
-        self.config: dict[str, Any] = {
-            "name": self.name,
-            "channels": channels,
-            "classes": classes,
-            "per_step": per_step,
-            "options": options,
-        }
+        sizes = {"channels": channels, "classes": classes, "per_step": per_step}
+        self.config: dict[str, Any] = {"name": self.name, **sizes, "options": options}
         self.facts = {}
 
     @property

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tempograd.core import settings, validation
-from tempograd.core.errors import InputError, ModelError, UnknownNameError, arg, brief
+from tempograd.core import validation
+from tempograd.core.errors import InputError, ModelError, UnknownNameError, arg, brief, warn
 from tempograd.core.optimisers import Adam
 from tempograd.core.progress import Advance, progress_bar
 from tempograd.core.series import Series
 from tempograd.data.base import Dataset
-from tempograd.engine import Call, Predictor, frozen
+from tempograd.engine import Ask, Call, Predictor, frozen
 from tempograd.engine.model import find_device, no_denormals, place
 from tempograd.engine.predictor import numbers_of
 from tempograd.models.networks import Classifier, build
@@ -46,16 +46,16 @@ class Recipe:
         Optimiser steps before patience may end the training: a small data set takes few of them per epoch.
     """
 
-    epochs: int = settings.integer(200)
-    learning_rate: float = settings.positive(2e-3)
-    weight_decay: float = settings.real(0.0)
-    batch_size: int = settings.integer(32, least=2)
-    shuffle: bool = settings.boolean(True)
-    patience: int | None = settings.integer(5, optional=True)
-    minimum_steps: int = settings.integer(0, least=0)
+    epochs: int = validation.integer(200)
+    learning_rate: float = validation.positive(2e-3)
+    weight_decay: float = validation.real(0.0)
+    batch_size: int = validation.integer(32, least=2)
+    shuffle: bool = validation.boolean(True)
+    patience: int | None = validation.integer(5, optional=True)
+    minimum_steps: int = validation.integer(0, least=0)
 
     def __post_init__(self) -> None:
-        settings.check(self)
+        validation.check_settings(self)
 
     def _loss(self, network: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
         """Return what a step on a batch lowers; other losses may draw from the generator."""
@@ -112,13 +112,30 @@ def accuracy(model: nn.Module | Predictor, split: Series) -> float:
     >>> accuracy(always_one, Series(torch.randn(4, 4, 2), torch.tensor([1, 1, 0, 1])))
     0.75
     """
-    predictor = Predictor.of(model)
+    predictor = model if isinstance(model, Predictor) else Predictor(model)
     asked = Call(pick=predictor.pick, model_layout=predictor.layout).adapt(predictor.called)
     with frozen(asked):
         right = 0
         for logits, y in _predictions(asked, split):
             right += int((logits.argmax(-1) == y).sum())
     return float(right / split.y.numel())
+
+
+def warn_of_low_accuracy(ask: Ask, y: Tensor) -> None:
+    r"""Warn where predicted classes are the labels less often than guesses, by three errors of a share.
+
+    Such an error is :math:`\sqrt{c (1 - c) / n}`, for chance c and n series.
+    """
+    resolved, score = ask.resolved, ask.progress.prediction
+    predicted = resolved.target if resolved.columns > 1 or score is None else score > 0.5
+    if ask.output != "probability" or not isinstance(predicted, Tensor) or predicted.shape != y.shape:
+        return
+    hits, chance = predicted.cpu() == y.cpu(), 1 / max(resolved.columns, 2)
+    if hits.ndim > 1:  # steps of the padding have no label
+        hits = hits[torch.arange(hits.shape[1]) < ask.lengths.cpu()[:, None]]
+    right = float(hits.double().mean())
+    if right < chance - 3 * math.sqrt(chance * (1 - chance) / len(y)):
+        warn("model.accuracy", right=f"{100 * right:.0f} %", chance=f"{100 * chance:.0f} %")
 
 
 @torch.no_grad()
@@ -224,7 +241,7 @@ def train(
     (False, 'toy', 2)
     """
     _check(model, data, options)
-    seed = validation.check_seed(seed)
+    seed = validation.check_int(seed, "seed")
     if data.train.y.is_floating_point():
         raise InputError(
             f"{data.name} has real values for labels, but train makes classifiers: train a regression model of "

@@ -1,7 +1,7 @@
-"""Static pictures. Each is a small record of plain numbers, and a drawing of it.
+"""Static pictures of what :mod:`tempograd.views` computes. matplotlib is needed once something is drawn.
 
-For every picture there are three functions: ``series`` computes and draws, ``series_record`` only computes,
-``draw_series`` only draws. matplotlib is needed once something is drawn, and not before.
+Every picture is a figure. All take ``title=``, ``width="column" | "text"`` or inches, and ``ax=``, a place in a
+figure of yours; fonts and sizes of letters are those of ``matplotlib.rcParams`` where you changed them.
 
 ======================  =========================================================================
 ``series``              one series with its signed attribution, channel by channel
@@ -10,7 +10,7 @@ For every picture there are three functions: ``series`` computes and draws, ``se
 ``horizon``             a forecast: which past values pushed which of its steps
 ``channel_importance``  which channels drive the predictions of a class, over many series
 ``blocks``              which channels, at which times, over a group of series
-``dependence``          whether high values of a channel push up or down
+``dependence``          which values of a channel push up or down
 ``group_difference``    what differs between two groups of series
 ``removal``             how the prediction moves as cells are removed (CPD and CPP as curves)
 ``convergence``         how sure the scores are: their estimated error as samples were added
@@ -22,118 +22,31 @@ For every picture there are three functions: ``series`` computes and draws, ``se
 ======================  =========================================================================
 """
 
-from tempograd.plots.baseline_comparison import BaselinesRecord, baselines, baselines_record, draw_baselines
-from tempograd.plots.block_map import BlocksRecord, blocks, blocks_record, draw_blocks
-from tempograd.plots.channels import (
-    ChannelImportanceRecord,
-    channel_importance,
-    channel_importance_record,
-    draw_channel_importance,
-)
-from tempograd.plots.choices import (
-    ChoiceRecord,
-    draw_ranking,
-    draw_tuning,
-    ranking,
-    ranking_record,
-    tuning,
-    tuning_record,
-)
-from tempograd.plots.curves import (
-    ConvergenceRecord,
-    CostRecord,
-    CostRow,
-    RemovalRecord,
-    convergence,
-    convergence_record,
-    cost,
-    cost_record,
-    draw_convergence,
-    draw_cost,
-    draw_removal,
-    removal,
-    removal_record,
-)
-from tempograd.plots.forecast import HorizonRecord, draw_horizon, horizon, horizon_record
-from tempograd.plots.maps import (
-    CompareRecord,
-    HeatmapRecord,
-    compare,
-    compare_record,
-    draw_compare,
-    draw_heatmap,
-    heatmap,
-    heatmap_record,
-)
-from tempograd.plots.one_series import SeriesRecord, draw_series, series, series_record
-from tempograd.plots.scored_methods import MethodsRecord, draw_methods, methods, methods_record
-from tempograd.plots.two_groups import (
-    GroupDifferenceRecord,
-    draw_group_difference,
-    group_difference,
-    group_difference_record,
-)
-from tempograd.plots.value_effects import DependenceRecord, dependence, dependence_record, draw_dependence
+from tempograd.plots.choices import baselines, methods, ranking, tuning
+from tempograd.plots.curves import convergence, cost, removal
+from tempograd.plots.forecast import horizon
+from tempograd.plots.many_series import blocks, channel_importance, dependence, group_difference
+from tempograd.plots.maps import compare, heatmap
+from tempograd.plots.one_series import series
 
 __all__ = [
-    "BaselinesRecord",
-    "BlocksRecord",
-    "ChannelImportanceRecord",
-    "ChoiceRecord",
-    "CompareRecord",
-    "ConvergenceRecord",
-    "CostRecord",
-    "CostRow",
-    "DependenceRecord",
-    "GroupDifferenceRecord",
-    "HeatmapRecord",
-    "HorizonRecord",
-    "MethodsRecord",
-    "RemovalRecord",
-    "SeriesRecord",
     "baselines",
-    "baselines_record",
     "blocks",
-    "blocks_record",
     "channel_importance",
-    "channel_importance_record",
     "compare",
-    "compare_record",
     "convergence",
-    "convergence_record",
     "cost",
-    "cost_record",
     "dependence",
-    "dependence_record",
-    "draw_baselines",
-    "draw_blocks",
-    "draw_channel_importance",
-    "draw_compare",
-    "draw_convergence",
-    "draw_cost",
-    "draw_dependence",
-    "draw_group_difference",
-    "draw_heatmap",
-    "draw_horizon",
-    "draw_methods",
-    "draw_ranking",
-    "draw_removal",
-    "draw_series",
-    "draw_tuning",
     "group_difference",
-    "group_difference_record",
     "heatmap",
-    "heatmap_record",
     "horizon",
-    "horizon_record",
     "methods",
-    "methods_record",
     "ranking",
-    "ranking_record",
     "removal",
-    "removal_record",
     "series",
-    "series_record",
     "tuning",
-    "tuning_record",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,17 +1,20 @@
-"""Choices: settings as differences to the default, and explainers as differences to the best."""
+"""Choices as dots with intervals: settings, explainers, scores of methods, and what the baseline changes."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
-from tempograd.core import stats
-from tempograd.core.formatting import alike
+from tempograd.core.errors import InputError, brief
+from tempograd.metrics import summarise
 from tempograd.plots import style
-from tempograd.plots.parts import heading, value_ticks
+from tempograd.plots.parts import draw_dots, heading, name_rows, note, numbers_beside
 from tempograd.tuning import Ranking, Tuning
 from tempograd.views import labels, palette
+from tempograd.views.baselines import BaselineComparison
+from tempograd.views.channels import half_interval
+from tempograd.views.comparison import MetricScores, score_table
+from tempograd.views.drivers import CONTROL
 from tempograd.views.series import Flags, Floats
 
 if TYPE_CHECKING:
@@ -19,49 +22,11 @@ if TYPE_CHECKING:
 
     from tempograd.plots.picture import Picture
 
-ROW, MARGINS, WIDTH = 0.2, 1.1, 6.4  # inches: of one line, of all above and below, of the picture
+ROW, MARGINS, WIDTH = 0.2, 1.1, 6.4  # inches: of one line, of all above and below, of a picture
 LONGEST = 44  # letters of a name
 
 
-@dataclass(frozen=True)
-class ChoiceRecord:
-    """What the picture shows, the best first.
-
-    Attributes
-    ----------
-    names : tuple of str
-    score, difference, low, high : arrays of shape (rows,)
-        Mean score (of settings that did not run on all series, that of the default and the difference to it),
-        difference to the reference on the same series, and the limits of the 95 % interval of that: of each by
-        itself for settings, of all at once for explainers.
-    series : array of shape (rows,)
-        How many series a row is about.
-    full : array of bool
-        Settings that ran to the end; explainers that cannot be told from the best one.
-    chosen : array of bool
-        The setting that won; explainers that may be the best.
-    reference : str
-        What differences are to.
-    metric : str
-    higher_is_better : bool
-    """
-
-    names: tuple[str, ...]
-    score: Floats
-    difference: Floats
-    low: Floats
-    high: Floats
-    series: Floats
-    full: Flags
-    chosen: Flags
-    reference: str
-    metric: str
-    higher_is_better: bool
-    heading: str
-    title: str | None = None
-
-
-def tuning_record(found: Tuning, *, title: str | None = None) -> ChoiceRecord:
+def tuning(found: Tuning, *, title: str | None = None, width: style.Width = None, ax: Any = None) -> "Picture":
     """Show how much better or worse than the default each setting is, with 95 % intervals, the best first.
 
     Filled dots ran on all series, open ones went out before. The name of the winner is bold.
@@ -69,36 +34,32 @@ def tuning_record(found: Tuning, *, title: str | None = None) -> ChoiceRecord:
     Parameters
     ----------
     found : Tuning
-    title : str, optional
+    title, width, ax
+        As for :func:`series`.
 
     Returns
     -------
-    matplotlib.figure.Figure or ChoiceRecord
-        The picture, or from ``tuning_record`` the numbers behind it.
+    matplotlib.figure.Figure
     """
     sign = 1 if found.higher_is_better else -1
     rows = sorted(found.table, key=lambda row: -sign * row.difference)
-    gap, error = (np.array([getattr(row, name) for row in rows]) for name in ("difference", "difference_error"))
-    series = np.array([float(row.series) for row in rows])
-    half = stats.t_quantile(0.95, torch.as_tensor(series - 1)).numpy() * error
-    return ChoiceRecord(
-        names=tuple(row.words for row in rows),
-        score=found.default.score + gap,
-        difference=gap,
-        low=gap - half,
-        high=gap + half,
-        series=series,
-        full=np.array([row.finished for row in rows]),
-        chosen=np.array([row.chosen for row in rows]),
-        reference="the default",
-        metric=found.metric,
-        higher_is_better=found.higher_is_better,
-        heading=f"Settings of {labels.method(found.method)}  ·  95 % intervals, up to {found.series} series",
-        title=title,
+    gap, error, series = (
+        np.array([getattr(row, n) for row in rows]) for n in ("difference", "difference_error", "series")
     )
+    half = half_interval(error, series - 1.0)
+    with style.drawing(style.inches(width, WIDTH, ax), MARGINS + ROW * len(rows), ax) as picture:
+        axes = picture.subplots()
+        full = np.array([row.finished for row in rows])
+        draw_dots(axes, gap, gap - half, gap + half, full, np.where(full, palette.INK, palette.MUTED).tolist())
+        scores = (found.default.score + gap).tolist()
+        _name(axes, [row.words for row in rows], [row.chosen for row in rows], scores, found.metric)
+        _say_better(axes, found.metric, "the default", higher=found.higher_is_better)
+        text = f"Settings of {labels.method(found.method)}  ·  95 % intervals, up to {found.series} series"
+        heading(picture, text, title)
+        return picture
 
 
-def ranking_record(found: Ranking, *, title: str | None = None) -> ChoiceRecord:
+def ranking(found: Ranking, *, title: str | None = None, width: style.Width = None, ax: Any = None) -> "Picture":
     """Show how far explainers are from the best one, with intervals that hold for all of them at once.
 
     Filled dots cannot be told from the best one.
@@ -106,81 +67,167 @@ def ranking_record(found: Ranking, *, title: str | None = None) -> ChoiceRecord:
     Parameters
     ----------
     found : Ranking
-    title : str, optional
+    title, width, ax
+        As for :func:`series`.
 
     Returns
     -------
-    matplotlib.figure.Figure or ChoiceRecord
-        The picture, or from ``ranking_record`` the numbers behind it.
+    matplotlib.figure.Figure
     """
     rows = found.table
-    score, gap, low, high = (
-        np.array([getattr(row, name) for row in rows]) for name in ("score", "difference", "low", "high")
-    )
-    return ChoiceRecord(
-        names=tuple(row.method for row in rows),
-        score=score,
-        difference=gap,
-        low=low,
-        high=high,
-        series=np.array([float(row.series) for row in rows]),
-        full=np.array([row.ties for row in rows]),
-        chosen=np.array([row.method in found.best for row in rows]),
-        reference=labels.method(rows[0].method),
-        metric=found.metric,
-        higher_is_better=found.higher_is_better,
-        heading=f"Faithfulness of explainers  ·  simultaneous 95 % intervals, {found.series} series",
-        title=title,
-    )
-
-
-def draw_tuning(record: ChoiceRecord) -> "Picture":
-    """Draw the record of settings."""
-    return _draw(record)
-
-
-def draw_ranking(record: ChoiceRecord) -> "Picture":
-    """Draw the record of explainers."""
-    return _draw(record)
-
-
-def _draw(record: ChoiceRecord) -> "Picture":
-    count = len(record.names)
-    with style.drawing(WIDTH, MARGINS + ROW * count) as picture:
+    gap, low, high = (np.array([getattr(row, name) for row in rows]) for name in ("difference", "low", "high"))
+    with style.drawing(style.inches(width, WIDTH, ax), MARGINS + ROW * len(rows), ax) as picture:
         axes = picture.subplots()
-        place = np.arange(count)
-        known = np.isfinite(record.low) & np.isfinite(record.high)
-        colour = np.where(record.full, palette.INK, palette.MUTED)
-        axes.axvline(0, color=palette.FRAME, linewidth=0.8, zorder=1)
-        axes.hlines(place[known], record.low[known], record.high[known], color=list(colour[known]), linewidth=0.9)
-        for row in range(count):
-            fill = colour[row] if record.full[row] else "white"
-            axes.plot(record.difference[row], row, "o", markersize=4.5, color=colour[row], markerfacecolor=fill)
-        _name_rows(axes, record)
-        better = "right" if record.higher_is_better else "left"
-        axes.set_xlabel(f"{record.metric.upper()} minus that of {record.reference} ({better} is better)")
-        value_ticks(axes, along="x", most=7)
-        axes.grid(axis="x", color=palette.FAINT, linewidth=0.5)
-        heading(picture, record.heading, record.title)
+        ties = np.array([row.ties for row in rows])
+        draw_dots(axes, gap, low, high, ties, np.where(ties, palette.INK, palette.MUTED).tolist())
+        bold = [row.method in found.best for row in rows]
+        _name(axes, [row.method for row in rows], bold, [row.score for row in rows], found.metric)
+        _say_better(axes, found.metric, labels.method(rows[0].method), higher=found.higher_is_better)
+        text = f"Faithfulness of explainers  ·  simultaneous 95 % intervals, {found.series} series"
+        heading(picture, text, title)
         return picture
 
 
-def _name_rows(axes: "Axes", record: ChoiceRecord) -> None:
+def _name(axes: "Axes", names: Sequence[str], bold: Sequence[bool], scores: Sequence[float], metric: str) -> None:
     """Write names on the left, those chosen bold, and mean scores on the right."""
-    count = len(record.names)
-    axes.set_yticks(range(count), [labels.name(labels.method(name), LONGEST) for name in record.names])
-    axes.set_ylim(count - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
-    for text, chosen in zip(axes.get_yticklabels(), record.chosen, strict=True):
-        text.set(color=palette.INK, fontweight="bold" if chosen else "normal")
-    right = axes.twinx()
-    right.set_ylim(*axes.get_ylim())
-    right.set_yticks(range(count), alike(*record.score.tolist()))
-    right.tick_params(axis="y", length=0)
-    right.spines[:].set_visible(False)
-    axes.spines["left"].set_visible(False)
-    right.text(1.01, 1.01, record.metric.upper(), transform=right.transAxes, fontsize=7.5, color=palette.MUTED)
+    name_rows(axes, [labels.method(name) for name in names], LONGEST)
+    for text, chosen in zip(axes.get_yticklabels(), bold, strict=True):
+        text.set_fontweight("bold" if chosen else "normal")
+    numbers_beside(axes, scores, metric.upper())
 
 
-tuning = style.drawn(tuning_record, draw_tuning)
-ranking = style.drawn(ranking_record, draw_ranking)
+def _say_better(axes: "Axes", metric: str, reference: str, *, higher: bool) -> None:
+    axes.set_xlabel(f"{metric.upper()} minus that of {reference} ({'right' if higher else 'left'} is better)")
+
+
+def methods(
+    scores: MetricScores,
+    *,
+    reference: str | None = None,
+    title: str | None = None,
+    width: style.Width = None,
+    ax: Any = None,
+) -> "Picture":
+    """Show how faithful methods are, as differences to one of them on the same series, with 95 % intervals.
+
+    Filled dots differ from the reference: their interval leaves 0 out. Pale is the control, random scores, which
+    any method must beat. :func:`tempograd.table` writes the same scores as a table for a paper.
+
+    Parameters
+    ----------
+    scores : mapping
+        Of each method, by metric, one score per series: ``{"timing": tg.evaluate(…), "lime": …}``.
+    reference : str, optional
+        The method that others are compared with, by default timing where it is one of them, else the first.
+    title, width, ax
+        As for :func:`series`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    if not isinstance(scores, dict) or not scores or not all(isinstance(s, dict) for s in scores.values()):
+        wanted = "a mapping of methods to what tempograd.evaluate returns of each"
+        raise InputError(f"scores must be {wanted}, got {brief(scores)}.")
+    reference = reference or ("timing" if "timing" in scores else next(iter(scores)))
+    if reference not in scores:
+        raise InputError(f"There is no method {brief(reference)} among the scores: {', '.join(scores)}.")
+    table = score_table(scores, (reference,))
+    better, first = -1 if table.higher_is_better[0] is False else 1, table.metrics[0]
+    names = sorted(table.methods, key=lambda row: -better * table.cells[row, first].summary.mean)
+    room = style.inches(width, 1.9 + 2.7 * len(table.metrics), ax)
+    down = len(table.metrics) if room < style.NARROW else 1
+    with style.drawing(room, down * (MARGINS + ROW * len(names)) + 0.25, ax) as picture:
+        every = picture.subplots(down, len(table.metrics) // down, squeeze=False, sharey=True)
+        for axes, metric, higher in zip(every.flat, table.metrics, table.higher_is_better, strict=True):
+            gaps = [table.cells[name, metric].difference for name in names]
+            middle, low, high = (
+                np.array([0.0 if gap is None else getattr(gap, part) for gap in gaps])
+                for part in ("mean", "low", "high")
+            )
+            sure = np.array([gap is None for gap in gaps]) | (low > 0) | (high < 0)
+            hues = {reference: palette.UP, CONTROL: palette.MUTED}
+            draw_dots(axes, middle, low, high, sure, [hues.get(name, palette.INK) for name in names])
+            words = {True: ", right is better", False: ", left is better", None: ""}[higher]
+            axes.set_title(f"{metric.upper()}{words}")
+            axes.set_xlabel(f"minus that of {labels.method(reference)}")
+            numbers_beside(axes, [table.cells[name, metric].summary.mean for name in names])
+        for axes in every[:, 0]:
+            name_rows(axes, [labels.method(name) + " (control)" * (name == CONTROL) for name in names])
+            axes.get_yticklabels()[names.index(reference)].set_fontweight("bold")
+        note(
+            picture,
+            "lines: 95 % intervals of differences on the same series; filled: 0 is outside; numbers: mean scores",
+        )
+        count = table.cells[reference, first].summary.count
+        heading(picture, f"Methods against {labels.method(reference)}  ·  {count:,} series", title)
+        return picture
+
+
+def baselines(
+    comparison: BaselineComparison, *, title: str | None = None, width: style.Width = None, ax: Any = None
+) -> "Picture":
+    """Show how much a map depends on what it compares with.
+
+    First the share of the top tenth of the cells that two maps have in common, with their rank correlation;
+    on the diagonal, what a map has in common with that of another seed: baselines differ where they share less.
+    Then the score of each map, a row, under each way of removing, a column; bold where a map is
+    better than every other of its column by more than chance explains.
+
+    Parameters
+    ----------
+    comparison : BaselineComparison
+        What :func:`tempograd.compare_baselines` returned.
+    title, width, ax
+        As for :func:`series`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    if not isinstance(comparison, BaselineComparison):
+        raise InputError(f"What tempograd.compare_baselines returns was expected, got {brief(comparison)}.")
+    names, count = comparison.baselines, len(comparison.series)
+    shared, correlation = comparison.tables()
+    agree = [
+        [f"{100 * share:.0f} %\n{rank:.2f}" for share, rank in zip(*rows, strict=True)]
+        for rows in zip(shared, correlation, strict=True)
+    ]
+    found = [[summarise(comparison.scores[row, column]) for column in names] for row in names]
+    scores = [
+        [f"{s.mean:#.3g}" + ("" if np.isinf(s.standard_error) else f"\n± {s.standard_error:.2g}") for s in row]
+        for row in found
+    ]
+    size = np.abs([[s.mean for s in row] for row in found])
+    best = comparison.best
+    side = 0.75 * len(names)
+    room = style.inches(width, 2 * side + 3.4, ax)
+    across = 1 if room < style.NARROW else 2
+    with style.drawing(room, (3 - across) * (side + 1.1) + 0.4, ax) as picture:
+        left, right = picture.subplots(2 // across, across).flat
+        _draw_table(left, names, shared, agree, np.zeros_like(best))
+        diagonal = ";\ndiagonal: another seed" if comparison.redrawn else ""
+        left.set_title(f"top tenth in common\n(below: rank correlation{diagonal})")
+        top = size.max(0, keepdims=True)
+        _draw_table(right, names, size / np.where(top == 0, 1, top), scores, best)
+        metric = comparison.metric.upper()
+        right.set_title(f"{metric} of each map ± standard error\n(bold: better than all of its column)")
+        right.set_ylabel("explained against")
+        right.set_xlabel("removed to")
+        about = "one series" if count < 2 else f"mean of {count} series"
+        heading(picture, f"What the baseline changes  ·  {about}", title)
+        return picture
+
+
+def _draw_table(axes: "Axes", names: Sequence[str], shade: Floats, texts: list[list[str]], bold: Flags) -> None:
+    """Write numbers into cells that are the darker the larger they are."""
+    axes.imshow(np.nan_to_num(shade) * 0.55, cmap=style.input_colours(), vmin=0, vmax=1, aspect="equal")
+    for row, line in enumerate(texts):
+        for column, text in enumerate(line):
+            weight = "bold" if bold[row, column] else "normal"
+            look: dict[str, Any] = {"ha": "center", "va": "center", "fontweight": weight, "color": palette.INK}
+            axes.text(column, row, text, **look)
+    axes.set_xticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), names)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)

@@ -1,7 +1,6 @@
 """One series with its signed attribution: a row of values and a row of bars for each channel."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from tempograd.plots.parts import (
     FINEST,
     draw_bars,
     hatch_missing,
+    heading,
     left_out_text,
     runs,
     scale_ticks,
@@ -21,73 +21,20 @@ from tempograd.plots.parts import (
 )
 from tempograd.typing import Array, ArrayLike, Channels, Model
 from tempograd.views import labels, palette
-from tempograd.views.channels import chosen_channels
-from tempograd.views.labels import channel_names
-from tempograd.views.prediction import PredictionText, StepOutputs, prediction_text
-from tempograd.views.series import (
-    Flags,
-    Floats,
-    Scores,
-    cells_like,
-    observed_cells,
-    position,
-    scores,
-    shown_values,
-    to_numpy,
-    whole_series,
-)
+from tempograd.views.one_series import SeriesView, series_views
+from tempograd.views.prediction import StepOutputs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from tempograd.plots.picture import Picture
 
-MOST = 8  # channels shown where nobody says how many
-WIDTH, ABOVE, BELOW = 7.6, 0.78, 0.58  # inches: the picture, and around its rows
-GAP, SLIT = 0.2, 0.05  # between channels, and between values and bars
-VALUES, BARS, OUTPUT = 0.55, 0.45, 0.5  # heights of rows in inches
+WIDTH, AROUND = 7.6, 1.3  # inches: the picture, and what is above and below its rows
+VALUES, BARS, GAP, OUTPUT = 0.52, 0.42, 0.12, 0.5  # heights of rows in inches
 WHISKERS = 240  # bars that have room for a whisker
 
 
-@dataclass(frozen=True)
-class SeriesRecord:
-    """What the picture of one series shows.
-
-    Attributes
-    ----------
-    id : int or str
-    said : Said
-        What was explained.
-    times, channels : tuple of str
-        Names of the steps and of the channels that are shown, in the order of the picture.
-    left_out : int
-        How many channels are not shown.
-    x : array of shape (time, channel)
-        The values as people know them.
-    observed : array of bool like ``x``
-    scores : Scores
-        Attribution with its 95 % interval, like ``x``.
-    truth : array of bool like ``x``, optional
-        Cells that are known to decide the label.
-    span : tuple of float
-        The lowest and the highest attribution, 0 included: the scale of the bars, the same for all channels.
-    """
-
-    id: int | str
-    said: PredictionText
-    times: tuple[str, ...]
-    channels: tuple[str, ...]
-    left_out: int
-    x: Floats
-    observed: Flags
-    scores: Scores
-    truth: Flags | None
-    span: tuple[float, float]
-    title: str | None = None
-    units: tuple[str, ...] | None = None
-
-
-def series_record(
+def series(
     explanation: Explanation,
     i: int | str = 0,
     *,
@@ -98,7 +45,9 @@ def series_record(
     channels: Channels | None = None,
     classes: Sequence[str] | None = None,
     title: str | None = None,
-) -> SeriesRecord:
+    width: style.Width = None,
+    ax: Any = None,
+) -> "Picture":
     """Show one series with its attribution, channel by channel.
 
     Every channel has its values on top and its attribution below, as bars that point up where a value pushed the
@@ -123,85 +72,53 @@ def series_record(
     classes : sequence of str, optional
         Names of the classes, by default the explanation's own.
     title : str, optional
+        Instead of the one that says what is shown; an empty one leaves it out.
+    width : {"column", "text"} or float, optional
+        3.25 or 6.75 inches, as a column and a page of most journals, or any other number of inches.
+    ax : matplotlib Axes, Figure or SubFigure, optional
+        Where in a figure of yours to draw: in the place of these axes, of a grid such as from ``plt.subplots``.
 
     Returns
     -------
-    matplotlib.figure.Figure or SeriesRecord
-        The picture, or from ``series_record`` the numbers behind it.
+    matplotlib.figure.Figure
+        Fonts and sizes of letters are those of ``matplotlib.rcParams``, where you changed them.
     """
-    i = position(explanation, i)
-    values, names = shown_values([explanation], x), channel_names(explanation)
-    read = None if model is None else whole_series(explanation, x)
-    whole = scores(explanation, i)
-    picked = chosen_channels(channels, names, whole.effect, MOST, ordered=False)
-    shown = whole.channels(picked)
-    return SeriesRecord(
-        id=explanation.label(i),
-        said=prediction_text(explanation, i, model, read, y, classes),
-        times=explanation.times_of(i),
-        channels=tuple(names[d] for d in picked),
-        left_out=len(names) - len(picked),
-        x=to_numpy(values[i])[:, picked],
-        observed=observed_cells(explanation)[i][:, picked],
-        scores=shown,
-        truth=None if truth is None else to_numpy(cells_like(truth, explanation, "truth")[i])[:, picked] > 0,
-        span=(float(shown.values.min(initial=0)), float(shown.values.max(initial=0))),
-        title=title,
-        units=None if explanation.units is None else tuple(explanation.units[d] for d in picked),
+    (view,) = series_views(
+        explanation, [i], model=model, x=x, y=y, truth=truth, channels=channels, classes=classes
     )
-
-
-def draw_series(record: SeriesRecord) -> "Picture":
-    """Draw the record of a series."""
-    output, depth = record.said.steps, len(record.channels)
-    heights = [VALUES, SLIT, BARS, GAP] * depth  # rows and the space below each, from the top
-    heights = ([OUTPUT, GAP] if output else []) + heights
-    height, left = ABOVE + sum(heights) + BELOW, _left(record)
-    with style.drawing(WIDTH, height, layout=None) as picture:
-        rows, edge = [], height - ABOVE
-        for size, below in zip(heights[::2], heights[1::2], strict=True):
-            box = (left / WIDTH, (edge - size) / height, (WIDTH - left - 0.15) / WIDTH, size / height)
-            rows.append(picture.add_axes(box))
-            edge -= size + below
-        if output:
+    output, depth = view.said.steps, len(view.channels)
+    heights = [OUTPUT, GAP] * (output is not None) + [
+        VALUES,
+        BARS,
+        GAP,
+    ] * depth  # with empty rows between channels
+    with style.drawing(style.inches(width, WIDTH, ax), AROUND + sum(heights), ax) as picture:
+        grid = picture.add_gridspec(len(heights), 1, height_ratios=heights, hspace=0.02)
+        first = 2 * (output is not None)
+        rows = [picture.add_subplot(grid[first + 3 * d + part, 0]) for d in range(depth) for part in (0, 1)]
+        for d in range(depth):
+            _draw_values(rows[2 * d], view, d)
+            _draw_bars(rows[2 * d + 1], view, d)
+        if output is not None:
+            rows.insert(0, picture.add_subplot(grid[0, 0]))
             _draw_output(rows[0], output)
-        for d, (top, bottom) in enumerate(zip(rows[-2 * depth :: 2], rows[1 - 2 * depth :: 2], strict=True)):
-            _draw_values(top, record, d)
-            _draw_bars(bottom, record, d)
         for row in rows:
-            row.set_xlim(-0.5, len(record.times) - 0.5)
+            row.set_xlim(-0.5, len(view.times) - 0.5)
             row.set_xticks([])
+            row.tick_params(axis="y", labelsize="small")
             row.spines["bottom"].set_visible(False)
-            row.yaxis.set_label_coords(-0.45 / (WIDTH - left - 0.15), 0.5)
-        time_axis(rows[-1], record.times)
-        heading = labels.name(f"Series {record.id}" if record.title is None else record.title, 90)
-        picture.text(0.15 / WIDTH, 1 - 0.16 / height, heading, va="top", fontweight="bold", size=10.5)
-        picture.text(0.15 / WIDTH, 1 - 0.4 / height, _subtitle(record), va="top", color=palette.MUTED)
-        picture.legend(handles=_legend(record), loc="lower center", ncols=5, handlelength=1.4)
+        time_axis(rows[-1], view.times)
+        said = "  ·  ".join([labels.method(view.scores[0].method), view.said.text])
+        said += left_out_text(depth, view.left_out)
+        heading(picture, f"Series {view.id}  ·  {said}", title)
+        narrow = style.inches(None, 0, picture) < style.NARROW
+        look: dict[str, Any] = {"ncols": 2, "fontsize": "small"} if narrow else {"ncols": 5}
+        picture.legend(handles=_legend(view), loc="outside lower center", handlelength=1.4, **look)
         return picture
 
 
-series = style.drawn(series_record, draw_series)
-
-
-def _left(record: SeriesRecord) -> float:
-    """Return the inches that names and numbers take at the left."""
-    names = [_channel(record, d) for d in range(len(record.channels))] + ["probability of"]
-    return 0.68 + 0.068 * max(len(label) for label in names)
-
-
-def _channel(record: SeriesRecord, d: int) -> str:
-    """Name a channel, with the unit of its values."""
-    return labels.with_unit(record.channels[d], "" if record.units is None else record.units[d])
-
-
-def _subtitle(record: SeriesRecord) -> str:
-    text = "  ·  ".join([labels.method(record.scores.method), record.said.text])
-    return text + left_out_text(len(record.channels), record.left_out)
-
-
-def _draw_values(axes: "Axes", record: SeriesRecord, d: int) -> None:
-    seen, values = record.observed[:, d], record.x[:, d]
+def _draw_values(axes: "Axes", view: SeriesView, d: int) -> None:
+    seen, values = view.observed[:, d], view.x[:, d]
     where = np.flatnonzero(seen)
     hatch_missing(axes, seen)
     axes.plot(where, values[where], color=palette.FRAME, linewidth=0.7)  # joins values across a gap
@@ -213,16 +130,16 @@ def _draw_values(axes: "Axes", record: SeriesRecord, d: int) -> None:
     else:
         axes.set_yticks([])
         axes.text(0.5, 0.5, "no value observed", transform=axes.transAxes, ha="center", va="center")
-    if record.truth is not None:
+    if view.truth is not None:
         thick: dict[str, Any] = {"linewidth": 2.4, "clip_on": False, "solid_capstyle": "butt"}
         edge = axes.get_xaxis_transform()  # heights as shares of the row
-        for start, stop in runs(record.truth[:, d]):
+        for start, stop in runs(view.truth[:, d]):
             axes.plot([start - 0.5, stop - 0.5], [1.05, 1.05], color=palette.TRUTH, transform=edge, **thick)
-    axes.set_ylabel(_channel(record, d), rotation=0, ha="right", va="center", color=palette.INK)
+    axes.set_ylabel(view.names[d], rotation=0, ha="right", va="center", color=palette.INK)
 
 
-def _draw_bars(axes: "Axes", record: SeriesRecord, d: int) -> None:
-    shown, seen = record.scores, record.observed[:, d]
+def _draw_bars(axes: "Axes", view: SeriesView, d: int) -> None:
+    shown, seen = view.scores[0], view.observed[:, d]
     place, width = strongest_of_groups(shown.values[:, d], FINEST)
     values, pale = shown.values[place, d], shown.uncertain[place, d]
     full = [palette.SIZE if not shown.signed else palette.UP if value >= 0 else palette.DOWN for value in values]
@@ -234,8 +151,9 @@ def _draw_bars(axes: "Axes", record: SeriesRecord, d: int) -> None:
         known = np.isfinite(low) & np.isfinite(high) & seen[place]
         axes.vlines(place[known], low[known], high[known], color=palette.INK, linewidth=0.4)
     axes.axhline(0, color=palette.MUTED, linewidth=0.5)
-    scale_ticks(axes, *record.span, closest=0.3)
-    axes.set_ylabel(palette.WORDS["score"], rotation=0, ha="right", va="center")
+    scale_ticks(axes, float(shown.values.min(initial=0)), float(shown.values.max(initial=0)), closest=0.3)
+    if not d:
+        axes.set_ylabel(palette.WORDS["score"], rotation=0, ha="right", va="center")
 
 
 def _draw_output(axes: "Axes", steps: StepOutputs) -> None:
@@ -253,26 +171,26 @@ def _draw_output(axes: "Axes", steps: StepOutputs) -> None:
     axes.set_ylabel(steps.title.replace(" of ", " of\n"), rotation=0, ha="right", va="center", color=palette.INK)
 
 
-def _legend(record: SeriesRecord) -> list[Any]:
+def _legend(view: SeriesView) -> list[Any]:
     from matplotlib.lines import Line2D  # noqa: PLC0415  # an extra
     from matplotlib.patches import Patch  # noqa: PLC0415
 
-    shown = record.scores
+    shown = view.scores[0]
     handles: list[Any] = [Patch(color=palette.SIZE, label=palette.WORDS["size"])]
     if shown.signed:
         handles = [
             Patch(color=palette.UP, label=palette.WORDS["up"]),
             Patch(color=palette.DOWN, label=palette.WORDS["down"]),
         ]
-    if (shown.uncertain & record.observed).any():
+    if (shown.uncertain & view.observed).any():
         pale = palette.PALE[palette.UP if shown.signed else palette.SIZE]
         handles.append(Patch(color=pale, label=palette.WORDS["pale"]))
-    if not record.observed.all():
+    if not view.observed.all():
         hatched = Patch(facecolor=style.PAPER, edgecolor=palette.MISSING, hatch=style.HATCH, linewidth=0)
         hatched.set_label(palette.WORDS["missing"])
         handles.append(hatched)
-    if record.truth is not None:
+    if view.truth is not None:
         handles.append(Line2D([], [], color=palette.TRUTH, linewidth=2.4, label=palette.WORDS["truth"]))
-    if record.said.steps is not None and record.said.steps.labels is not None:
+    if view.said.steps is not None and view.said.steps.labels is not None:
         handles.append(Patch(color=palette.FAINT, label="true label: that class"))
     return handles

@@ -1,12 +1,13 @@
 """Parts that several pictures share: time axes, ticks, hatching for what was not observed, cells in colour."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempograd.core.formatting import short_number
+from tempograd.core.formatting import alike, short_number
 from tempograd.plots import style
 from tempograd.views import labels, palette
 from tempograd.views.series import Flags, Floats, Scores
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tempograd.plots.picture import Picture
 
 TICKS = 8
-WIDEST, LETTER = 16, 0.065  # of names at a time axis: letters, and inches of one
+WIDEST = 16  # letters of a name at a time axis
 FINEST = 600  # steps that can be told apart in the width of a picture
 DASHED = 0.2  # of the full colour: from here on a cell that pushes down has a dash
 
@@ -66,12 +67,12 @@ def step_ticks(steps: int, most: int = TICKS) -> list[int]:
 
 def time_axis(axes: "Axes", times: Sequence[str], label: str | None = "time") -> None:
     """Name some of the steps, as many as have room."""
-    longest = max(len(labels.name(time)) for time in times)
-    places = step_ticks(len(times), TICKS if longest <= 6 else min(4, _room(axes, min(longest, WIDEST))))
+    named = [labels.name(time, WIDEST) for time in labels.short_times(times)]
+    places = step_ticks(len(times), min(TICKS, _room(axes, max(map(len, named)))))
     if len(times) > 1 and times[-1] == labels.STATIC:  # which is no step among others
         apart = (places[1] if len(places) > 1 else 1) / 2
         places = [*(t for t in places if len(times) - 1 - t > apart), len(times) - 1]
-    axes.set_xticks(places, [labels.name(times[t], WIDEST) for t in places])
+    axes.set_xticks(places, [named[t] for t in places])
     axes.set_xlim(-0.5, len(times) - 0.5)
     if label is not None:
         axes.set_xlabel(label)
@@ -79,8 +80,15 @@ def time_axis(axes: "Axes", times: Sequence[str], label: str | None = "time") ->
 
 def _room(axes: "Axes", letters: int) -> int:
     """Return how many names of so many letters fit below an axis; those at its ends may stand out."""
-    width = axes.get_position().width * axes.figure.bbox.width / axes.figure.dpi
-    return 1 + int(width / (0.1 + LETTER * letters))
+    share = axes.get_position().width if axes.get_subplotspec() is None else _share(axes)
+    return max(1, int(share * style.letters(axes.figure) / (letters + 4)))
+
+
+def _share(axes: "Axes") -> float:
+    """Return the share of its picture that the column of an axis has, before names take room beside it."""
+    spec: Any = axes.get_subplotspec()
+    ratios: list[float] = list(spec.get_gridspec().get_width_ratios())
+    return 0.85 * float(sum(ratios[column] for column in spec.colspan)) / sum(ratios)
 
 
 def round_below(value: float) -> float:
@@ -116,8 +124,50 @@ def value_ticks(axes: "Axes", along: str = "y", most: int = 2) -> None:
 
 
 def heading(picture: "Picture", text: str, title: str | None = None) -> None:
-    """Write the title of a picture: ``text``, or the one that was asked for."""
-    picture.suptitle(labels.name(text if title is None else title, 100), x=0.012, ha="left", fontweight="bold")
+    """Write the title of a picture: ``text``, or the one that was asked for; an empty one leaves it out."""
+    written = labels.name(text if title is None else title, 160)
+    if written:
+        lines = textwrap.wrap(written, style.letters(picture, 1.35))
+        picture.suptitle("\n".join(lines), x=0.012, ha="left", fontweight="bold")
+
+
+def note(picture: "Picture", text: str) -> None:
+    """Write below a picture how to read it."""
+    lines = textwrap.wrap(text, style.letters(picture, 0.85))
+    picture.supxlabel("\n".join(lines), fontsize="small", color=palette.MUTED)
+
+
+def draw_dots(
+    axes: "Axes", middle: Floats, low: Floats, high: Floats, filled: Flags, colours: Sequence[str]
+) -> None:
+    """Draw a dot with its interval in each row, the first on top; open dots are not ``filled``."""
+    axes.axvline(0, color=palette.FRAME, linewidth=0.8, zorder=1)
+    axes.grid(axis="x", color=palette.FAINT, linewidth=0.5)
+    axes.set_ylim(len(colours) - 0.4, -0.6)
+    for row, (colour, full) in enumerate(zip(colours, filled, strict=True)):
+        if np.isfinite(low[row]) and np.isfinite(high[row]):
+            axes.hlines(row, low[row], high[row], color=colour, linewidth=0.9)
+        axes.plot(middle[row], row, "o", markersize=4.5, color=colour, markerfacecolor=colour if full else "white")
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    value_ticks(axes, along="x", most=4)
+
+
+def name_rows(axes: "Axes", names: Sequence[str], longest: int = labels.LONGEST) -> None:
+    """Name the rows of a picture, downwards."""
+    axes.set_yticks(range(len(names)), [labels.name(name, longest) for name in names])
+    axes.tick_params(axis="y", length=0, labelcolor=palette.INK)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def numbers_beside(axes: "Axes", numbers: Sequence[float], head: str = "") -> None:
+    """Write a number at the right of each row."""
+    right = axes.twinx()
+    right.set_ylim(*axes.get_ylim())
+    right.set_yticks(range(len(numbers)), alike(*numbers))
+    right.tick_params(axis="y", length=0)
+    right.spines[:].set_visible(False)
+    right.text(1.01, 1.01, head, transform=right.transAxes, color=palette.MUTED)
 
 
 def left_out_text(shown: int, left_out: int) -> str:
@@ -192,7 +242,7 @@ def map_note(picture: "Picture", *, signed: bool, missing: bool) -> None:
     """Say below heat maps what dashes and hatching mean."""
     parts = ["orange pushes up, blue with a dash pushes down"] * signed + ["hatched: not observed"] * missing
     if parts:
-        picture.supxlabel("; ".join(parts), fontsize=7.5, color=palette.MUTED)
+        note(picture, "; ".join(parts))
 
 
 def scale_bar(picture: "Picture", image: "AxesImage", axes: Any, ticks: dict[float, str], **place: Any) -> None:

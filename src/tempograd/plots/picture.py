@@ -15,24 +15,23 @@ from matplotlib.figure import Figure
 from tempograd.core.io import write_atomically
 from tempograd.views.palette import FRAME, INK, MUTED
 
-SETTINGS: dict[str, Any] = {
+HOUSE: dict[str, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": FRAME,
     "axes.labelcolor": MUTED,
-    "axes.labelsize": 8,
     "axes.linewidth": 0.6,
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlecolor": INK,
     "axes.titlelocation": "left",
-    "axes.titlesize": 8.5,
-    "figure.facecolor": "white",
-    "figure.titlesize": 10.5,
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so a picture is the same everywhere
+    "axes.titlesize": "medium",
+    "figure.titlesize": 10,
     "font.size": 8,
     "hatch.linewidth": 0.4,
-    "legend.fontsize": 7.5,
+    "legend.fontsize": "medium",
     "legend.frameon": False,
+    "pdf.fonttype": 42,  # outlines that a journal can embed: many refuse type 3, matplotlib's default
+    "ps.fonttype": 42,
     "savefig.dpi": 200,
     "savefig.facecolor": "white",
     "svg.hashsalt": "tempograd",  # the same picture gives the same file
@@ -40,36 +39,51 @@ SETTINGS: dict[str, Any] = {
     "text.parse_math": False,  # a dollar sign in a channel's name is a dollar sign
     "xtick.color": FRAME,
     "xtick.labelcolor": MUTED,
-    "xtick.labelsize": 7.5,
     "xtick.major.size": 2.5,
     "ytick.color": FRAME,
     "ytick.labelcolor": MUTED,
-    "ytick.labelsize": 7.5,
     "ytick.major.size": 2.5,
 }
+THEIRS = ("font.", "mathtext.", "savefig.", "figure.dpi"), ("titlesize", "labelsize", "fontsize", "fonttype")
+
+
+def drawn_with() -> dict[str, Any]:
+    """Return our settings, with the fonts and the sizes of letters that the user has chosen."""
+    default = matplotlib.rcParamsDefault
+    theirs = {name: rcParams[name] for name in default if name.startswith(THEIRS[0]) or name.endswith(THEIRS[1])}
+    changed: dict[str, Any] = {str(name): value for name, value in theirs.items() if value != default[name]}
+    if "font.size" in changed:
+        changed = {"figure.titlesize": "large"} | changed
+    return HOUSE | changed
 
 
 @contextmanager
-def house() -> Iterator[None]:
-    """Draw in our style: no setting of the user's reaches the picture, and none of ours stays behind."""
+def house(found: dict[str, Any] | None = None) -> Iterator[None]:
+    """Draw in our style, by default with the fonts that the user has chosen by now; no setting stays behind."""
+    found = drawn_with() if found is None else found
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from")  # of a user's name; the box says it
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(SETTINGS)  # type: ignore[arg-type]  # its stubs list every key
+        matplotlib.rcParams.update(found)  # type: ignore[arg-type]  # its stubs list every key
         yield
 
 
 class Picture(Figure):
-    """A figure that is drawn and saved in our style, and that shows itself in a notebook.
+    """A figure that is drawn and saved with the settings that it was made with, and shows itself in a notebook.
 
     It is no part of ``pyplot``: nothing has to be closed, and no window opens. Save it with
-    ``picture.savefig("name.png")`` (or ``.svg``, ``.pdf``), or leave it as the last line of a notebook's cell.
+    ``picture.savefig("name.pdf")`` (or ``.svg``, ``.png``), or leave it as the last line of a notebook's cell.
     """
 
+    def __init__(self, *args: Any, settings: dict[str, Any], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._settings = settings
+
     def draw(self, renderer: RendererBase) -> None:
-        """Draw in our style, since matplotlib looks some settings up this late."""
-        with house():
+        """Draw in our style, since matplotlib looks some settings up this late; what was laid out once stays."""
+        with house(self._settings):
             super().draw(renderer)
+            self.set_layout_engine("none")  # it would move things a little each time
 
     def savefig(self, fname: Any, **options: Any) -> None:
         """Save in our style, and without the date, so that the same picture is the same file."""
@@ -86,7 +100,7 @@ class Picture(Figure):
     def _save(self, fname: Any, **options: Any) -> None:
         if str(options.get("format")).lower() == "svg":
             options["metadata"] = {"Date": None} | (options.get("metadata") or {})
-        with house():
+        with house(self._settings):
             super().savefig(fname, **options)
 
     def _repr_png_(self) -> bytes:

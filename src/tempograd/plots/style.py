@@ -1,12 +1,11 @@
-"""How every picture looks: colours, fonts, and a figure that keeps to them whatever the user's settings are."""
+"""How every picture looks: its size, its place, colours and dashes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
-from inspect import signature
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from tempograd.core.errors import MissingExtraError
+from tempograd.core import validation
+from tempograd.core.errors import InputError, MissingExtraError, brief
 from tempograd.views.palette import INPUT, METHODS, STOPS
 
 if TYPE_CHECKING:
@@ -14,8 +13,11 @@ if TYPE_CHECKING:
 
     from tempograd.plots.picture import Picture
 
-P = ParamSpec("P")
-Record = TypeVar("Record")
+Place = "Axes | Figure | SubFigure | None"
+Width = Literal["column", "text"] | float | None
+WIDTHS = {"column": 3.25, "text": 6.75}  # inches: of a column and of a page of two, as most journals have them
+NARROW = 4.6  # inches below which panels stand below each other
+SIZE = 8  # points of letters, unless the user chose others
 PAPER, HATCH = "#f3f4f6", "////"  # below and in the hatching of what was not observed
 METHOD_DASHES: tuple[Any, ...] = (
     "-",
@@ -29,15 +31,50 @@ METHOD_DASHES: tuple[Any, ...] = (
 )
 
 
+def inches(width: Width, usual: float, place: Any = None) -> float:
+    """Return how wide a picture is: as its place, as was asked for, or as usual."""
+    if place is not None:
+        return float(place.bbox.width / place.figure.dpi)
+    if isinstance(width, str):
+        return WIDTHS[validation.check_choice(width, "width", tuple(WIDTHS))]
+    return usual if width is None else validation.check_float(width, "width")
+
+
 @contextmanager
-def drawing(width: float, height: float, layout: str | None = "constrained") -> Iterator["Picture"]:
-    """Give an empty figure of this size in inches, to be filled inside the block in our style."""
+def drawing(width: float, height: float, place: Any = None) -> "Iterator[Picture]":
+    """Give an empty figure of this size in inches, to be filled inside the block in our style.
+
+    With a ``place`` that is the part of the user's figure where these axes are, or that figure. Heights are for
+    letters of our size, and grow with the user's.
+    """
     try:
-        from tempograd.plots.picture import Picture, house  # noqa: PLC0415  # it needs matplotlib, an extra
+        from tempograd.plots.picture import Picture, drawn_with, house  # noqa: PLC0415  # it needs matplotlib
     except ImportError as error:
         raise MissingExtraError("matplotlib", "plots") from error
-    with house():
-        yield Picture(figsize=(width, height), layout=layout)  # type: ignore[arg-type]  # one of its words
+    found = drawn_with()
+    with house(found):
+        if place is None:
+            size = (width, height * found["font.size"] / SIZE)
+            yield Picture(figsize=size, layout="constrained", settings=found)
+            return
+        figure = place.figure
+        if figure.get_layout_engine() is None:
+            figure.set_layout_engine("constrained")
+        if not hasattr(place, "get_subplotspec"):
+            yield place
+            return
+        spec = place.get_subplotspec()
+        if spec is None:
+            raise InputError(f"ax must be a figure, or axes of a grid as from plt.subplots, got {brief(place)}.")
+        place.remove()
+        yield figure.add_subfigure(spec)
+
+
+def letters(picture: Any, size: float = 1.0) -> int:
+    """Return how many letters of a size, as a share of the usual one, fit beside each other in a picture."""
+    from matplotlib import rcParams  # noqa: PLC0415  # an extra
+
+    return max(12, int(72 * inches(None, 0, picture) / (0.53 * size * rcParams["font.size"])))
 
 
 def input_colours() -> "Colormap":
@@ -61,15 +98,3 @@ def method_style(index: int) -> dict[str, Any]:
         "color": METHODS[index % len(METHODS)],
         "linestyle": METHOD_DASHES[index % len(METHOD_DASHES)],
     }
-
-
-def drawn(record: Callable[P, Record], draw: "Callable[[Record], Picture]") -> "Callable[P, Picture]":
-    """Return the function that computes a record and draws it: what it takes and says is what ``record`` does."""
-
-    @wraps(record)
-    def plot(*args: P.args, **options: P.kwargs) -> "Picture":
-        return draw(record(*args, **options))
-
-    plot.__name__ = plot.__qualname__ = record.__name__.removesuffix("_record")
-    plot.__signature__ = signature(record).replace(return_annotation="Picture")  # type: ignore[attr-defined]
-    return plot

@@ -123,12 +123,7 @@ class WeightedMean:
 
 
 def _finish(
-    parts: Tensors,
-    displacement: Tensor | None,
-    observed: Tensor | None,
-    unmet: Tensor | None,
-    *,
-    even: bool = False,
+    parts: Tensors, scale: Tensor | None, observed: Tensor | None, unmet: Tensor | None, *, even: bool = False
 ) -> Means:
     """Complete mean, error, points and effective points: unobserved cells hold 0 everywhere.
 
@@ -136,8 +131,8 @@ def _finish(
     ``even``, cells with fewer than two draws have an error like the others.
     """
     mean, error, points, effective = parts if observed is None else (part.where(observed, 0) for part in parts)
-    if unmet is not None and displacement is not None:
-        error = torch.hypot(error, unmet[:, None, None].to(error) * displacement.abs())
+    if unmet is not None and scale is not None:
+        error = torch.hypot(error, unmet[:, None, None].to(error) * scale.abs())
     relative = relative_error(mean, error, observed, effective if even else None)
     return Means(mean, error, points, effective, relative)
 
@@ -151,21 +146,22 @@ def _squares(part: Tensor) -> Tensor:
 
 
 def captured(
-    model: Model | None, kind: Hashable, work: Callable[..., Tensors], parts: Mapping[str, Tensor | None]
-) -> Tensors | None:
-    """Return ``work(**parts)`` from a graph captured like the model's passes; None where there is none.
+    model: Model | None, work: Callable[..., Tensors], parts: Mapping[str, Tensor | None], **options: Hashable
+) -> Tensors:
+    """Return ``work(**parts, **options)``, of a few series from a graph captured like the model's passes.
 
-    Work on a few series is launched as slowly as a pass. What is None is left out.
+    It is launched as slowly as a pass. Parts that are None are left out; options are the same in every replay.
     """
-    names = tuple(name for name, part in parts.items() if part is not None)
-    inputs = tuple(part for part in parts.values() if part is not None)
+    known = {name: part for name, part in parts.items() if part is not None}
 
-    def by_name(*inputs: Tensor) -> Tensors:
-        return work(**dict(zip(names, inputs, strict=True)))
+    def by_place(*tensors: Tensor) -> Tensors:
+        return work(**dict(zip(known, tensors, strict=True)), **options)
 
-    if model is None or not inputs[0].is_cuda:
-        return None
-    return run_captured(model, (kind, names), by_name, inputs, uses_model=False)
+    inputs, replayed = tuple(known.values()), None
+    if model is not None and inputs[0].is_cuda and max(part.numel() for part in inputs) <= CELLS:
+        kind = (work.__name__, *options.items(), *known)
+        replayed = run_captured(model, kind, by_place, inputs, uses_model=False)
+    return work(**known, **options) if replayed is None else replayed
 
 
 class ControlVariateMean:
@@ -215,7 +211,7 @@ class ControlVariateMean:
 
         With a model, the work on a few series is captured like its passes, since it is launched as slowly.
         """
-        self._displacement, self._model = displacement, model
+        self._displacement, self._model = displacement, model if displacement.is_cuda else None
         self._sums: Tensors = ()
         self._waiting: dict[str, Any] = {}  # points that were not summed up yet
         self.change = torch.zeros_like(displacement[:, 0, 0])  # of the score on the whole way, where it is known
@@ -249,14 +245,8 @@ class ControlVariateMean:
         """
         self._flush()
         active = active.to(gradient.dtype) if cells is None else active
-        self._waiting = {
-            "gradient": gradient,
-            "active": active,
-            "position": position,
-            "weight": weight,
-            "gap": gap,
-        }
-        self._waiting |= {"step": step, "mean_step": mean_step} if cells is None else {"cells": cells}
+        parts = {"gradient": gradient, "active": active, "position": position, "weight": weight, "gap": gap}
+        self._waiting = parts | ({"step": step, "mean_step": mean_step} if cells is None else {"cells": cells})
         if self._sums or self._model is None or gradient.numel() > CELLS or cells is not None:
             self._flush()
 
@@ -274,11 +264,7 @@ class ControlVariateMean:
         """
         if self._waiting:
             parts = {"displacement": self._displacement, "change": self.change, **self._waiting}
-            parts |= {"observed": observed, "unmet": unmet}
-            means = captured(self._model, "controlled", _from_points, parts)
-            if means is not None:
-                return Means(*means)
-        self._flush()
+            return Means(*captured(self._model, _from_points, parts | {"observed": observed, "unmet": unmet}))
         return _estimate(self._displacement, self.change, self._sums, observed, unmet)
 
     def _flush(self) -> None:
@@ -333,7 +319,14 @@ def _sums(
         slope, length = cells.slope, cells.way.sqrt()
     w = torch.ones_like(slope) if weight is None else weight.to(slope)
     u = w.square()
-    unit, seen, e = _controls(slope, position, gap)
+    unit = slope.abs().amax(1, keepdim=True)
+    seen = torch.zeros_like(unit) if gap is None else gap.abs().amax(1, keepdim=True)
+    unit = torch.maximum(unit, seen).clamp(min=TINY)
+    place = position.to(slope).expand_as(slope)
+    e = [place - 0.5]  # the controls
+    if gap is not None:
+        steep, left = slope / unit, gap / unit
+        e += [place * steep - left, place * (place * steep - 2 * left)]
     on_effects, of_steps = torch.stack([w, u, *(u * a for a in e)], 1), list[Tensor]()
     if cells is None:
         effects = torch.bmm(on_effects, moved)
@@ -360,20 +353,6 @@ def _sums(
     return unit, seen, *sums, on_active.sum(2), powers, *of_steps
 
 
-def _controls(slope: Tensor, position: Tensor, gap: Tensor | None) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Return the unit, the largest gap and the controls, of which there is one without gaps."""
-    unit, seen = slope.abs().amax(1, keepdim=True), torch.zeros_like(slope[:, :1])
-    if gap is not None:
-        seen = gap.abs().amax(1, keepdim=True)
-    unit = torch.maximum(unit, seen).clamp(min=TINY)
-    place = position.to(slope).expand_as(slope)
-    e = [place - 0.5]
-    if gap is not None:
-        slope, gap = slope / unit, gap / unit
-        e += [place * slope - gap, place * (place * slope - 2 * gap)]
-    return unit, seen, e
-
-
 def _in_units(sums: Tensors, ratio: Tensor) -> Tensors:
     """Turn sums behind the unit into another one; ``ratio`` (series, 1) is the old one divided by the new one."""
     on_active, on_effects, squares, whole, powers, *of_steps = sums[2:]
@@ -396,7 +375,10 @@ def _in_units(sums: Tensors, ratio: Tensor) -> Tensors:
 def _estimate(
     displacement: Tensor, change: Tensor, sums: Tensors, observed: Tensor | None, unmet: Tensor | None
 ) -> Means:
-    """Estimate every cell from the sums over its points, in the order of the class's description."""
+    """Estimate every cell from the sums over its points, in the order of the class's description.
+
+    Cells lend each other variance by the square of their displacement.
+    """
     unit, seen, on_active, on_effects, on_squares, whole, powers, *of_steps = sums
     if of_steps:  # take out what the mean gradient makes of steps that are not the mean one
         gradient, both, alone, by_control = of_steps[0].tensor_split([1, 2, 3], 1)
@@ -419,12 +401,24 @@ def _estimate(
     spread = torch.addcmul(on_squares[:, 0], uy, uy / mass, value=-1)
     rest = torch.lerp(rest, spread, tails).clamp(min=0) * (number / mass)  # of draws with weight 1
     freedom = effective - 1 - sum((number / (number + firm) for firm in RIDGE[:k]), torch.zeros_like(total))
-    sizes = on_squares[:, 0] / mass, (on_squares[:, 1] + on_active[:, -3]) / mass
-    variance = _with_borrowed(rest, freedom, sizes, way.square(), (FIRM * tails).clamp(max=1))
+    freedom = torch.where(freedom > ROUNDED, freedom, 0)  # two draws have none, up to rounding
+    # where no cell has any left, what was left over is all that is known of the variance: little, not nothing
+    freedom = torch.where((freedom > 0).any(1, keepdim=True), freedom, LITTLE)
+    known = torch.where(freedom > 0, rest, 0)
+    left, lent = (known * way.square()).sum(1, keepdim=True), freedom * way.square()
+    sizes = on_squares[:, 0] / mass, (on_squares[:, 1] + on_active[:, -3]) / mass  # and as shares of their points
+    size, share = (left / (lent * one).sum(1, keepdim=True).clamp(min=TINY) * one for one in sizes)
+    in_tails = IN_TAILS * (FIRM * tails).clamp(max=1)
+    variance = (known + BORROWED * size + in_tails * share) / (freedom + BORROWED + in_tails)
     error = (variance * lever * mass).sqrt() * (way.abs() / total)
     if k > 1:
         part = on_active[:, -2] * way.abs() / total
-        error = torch.hypot(error, WIDER * _missing_slope(whole, k) * unit * part)
+        off = []  # how far the means of the completeness controls are from 0 beyond their own noise
+        for a in range(1, k):
+            average, square = whole[:, 2 + a] / whole[:, 0], whole[:, 2 + 2 * k + a * k - a * (a - 1) // 2]
+            noise = square - 2 * average * whole[:, 2 + k + a] + average.square() * whole[:, 1]
+            off.append((1 + a) * (average.abs() - NOISE * noise.clamp(min=0).sqrt() / whole[:, 0]).clamp(min=0))
+        error = torch.hypot(error, WIDER * torch.stack(off).amax(0)[:, None] * unit * part)
         change = torch.nan_to_num(change[:, None], posinf=0, neginf=0).abs()
         unseen = (change - seen).clamp(min=0)
         unseen = UNSEEN / points * unseen * (unseen / change.clamp(min=TINY)).pow(3)
@@ -471,31 +465,3 @@ def _regress(
         slopes.insert(0, rest / grid[row, row])
     rest = grid[k, k] - sum((one * slope.square() for one, slope in zip(ridge, slopes, strict=True)), nothing)
     return wy / total + grid[k, k + 1], rest, 1 - mass * grid[k + 1, k + 1]
-
-
-def _with_borrowed(
-    rest: Tensor, freedom: Tensor, sizes: tuple[Tensor, Tensor], way: Tensor, tails: Tensor
-) -> Tensor:
-    """Return the variance of one draw of each cell, with what cells lend each other.
-
-    ``rest`` are sums of squared residuals; ``sizes`` mean squared gradients, as they are and as shares of the
-    squared effects of their points. Cells lend by the square of their displacement, ``way``.
-    """
-    freedom = torch.where(freedom > ROUNDED, freedom, 0)  # two draws have none, up to rounding
-    # where no cell has any left, what was left over is all that is known of the variance: little, not nothing
-    freedom = torch.where((freedom > 0).any(1, keepdim=True), freedom, LITTLE)
-    known = torch.where(freedom > 0, rest, 0)
-    left, lent = (known * way).sum(1, keepdim=True), freedom * way
-    size, share = (left / (lent * one).sum(1, keepdim=True).clamp(min=TINY) * one for one in sizes)
-    return (known + BORROWED * size + IN_TAILS * tails * share) / (freedom + BORROWED + IN_TAILS * tails)
-
-
-def _missing_slope(whole: Tensor, k: int) -> Tensor:
-    """Return how far the means of the completeness controls are from 0 beyond their own noise, (series, 1)."""
-    total, mass = whole[:, 0], whole[:, 1]
-    off = []
-    for a in range(1, k):
-        mean, square = whole[:, 2 + a] / total, whole[:, 2 + 2 * k + a * k - a * (a - 1) // 2]
-        variance = square - 2 * mean * whole[:, 2 + k + a] + mean.square() * mass
-        off.append((1 + a) * (mean.abs() - NOISE * variance.clamp(min=0).sqrt() / total).clamp(min=0))
-    return torch.stack(off).amax(0)[:, None]

@@ -1,7 +1,7 @@
 """Whether the gradient is that of the score that the model computes: evidence of the passes, and its judgement."""
 
 import math
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from tempograd.core.kernels import CellSums
 from tempograd.core.rng import Stream, bits, keys
 from tempograd.engine import Ask, Block
 from tempograd.engine.batching import slices
-from tempograd.engine.cuda import CELLS, Tensors
+from tempograd.engine.cuda import Tensors
 from tempograd.engine.gradients import Gradients
 from tempograd.engine.model import computing, resolution
 from tempograd.sampling.estimators import captured
@@ -118,7 +118,13 @@ class Evidence:
         self._ends, self._near, self._points, self._first = None, [], points, len(self._parts)
         if moving is None:
             return rows, None
-        self._ends = _various(moving, points)
+        count, skipped, stop = candidates(points)
+        early = moving[:, skipped:stop].flatten(2)
+        new = early.cumsum(1, dtype=early.dtype).mul_(early) == 1  # what did not move before
+        first = new.view(torch.uint8).amax(2)  # any(2) is many times slower on a CPU
+        rank = torch.arange(early.shape[1], device=early.device)
+        best = (rank - len(rank) * first.int()).topk(min(count, len(rank)), largest=False).indices
+        self._ends = best + skipped  # points whose masks let different cells move
         moved = moving.gather(1, self._ends[..., None, None].expand(-1, -1, *moving.shape[2:]))
         return rows, torch.where(moved > 0, block.baseline[:, None], block.x[:, None])
 
@@ -150,10 +156,14 @@ class Evidence:
             parts: dict[str, Any] = {"x": block.x, "clean": block.clean_score, "z": z[:, run].detach()}
             parts |= {"gradient": gradient[:, run], "score": score[:, run], "position": place, "ends": ends}
             parts["read"] = torch.stack(read, 1).double() if read else None
-            effects = None if cells is None or place is None else _left_of(cells, run, place)
-            work = partial(_along, unit=unit, slight=slight, edge=edge, effects=effects)
-            model = self._ask.model if parts["z"].numel() <= CELLS and effects is None else None
-            (evidence,) = captured(model, ("evidence", edge, unit, slight), work, parts) or work(**parts)
+            effects: Tensors | None = None
+            if cells is not None and place is not None:  # of whole paths, of which 1 - place is left
+                whole = cells.slope, cells.following, cells.before
+                own, following, last = (part[:, run].double() for part in whole)
+                left = (1 - place.double()).expand_as(own)
+                effects = own * left, following[:, :-1] * left[:, 1:], last[:, 1:] * left[:, :-1]
+            model = self._ask.model if effects is None else None
+            (evidence,) = captured(model, _along, parts, unit=unit, slight=slight, edge=edge, effects=effects)
             self._parts.append(evidence[:, : len(NAMES)])
             if ends is not None:
                 self.unmet = evidence[:, -1]
@@ -213,6 +223,15 @@ class Evidence:
             self._parts = [torch.cat([parts[..., : len(SUMS)].sum(0), signed], 1)]
         return self._parts[0]
 
+    def judge(self, totals: Tensor, values: Tensor, delta: Tensor | None) -> GradientCheck:
+        """Judge the :meth:`totals` of all series about their scores ``values``, (series, time, channel).
+
+        ``delta`` is the score of the series minus that of where their paths start, which scores on one straight
+        path sum to.
+        """
+        parts = {"totals": totals, "values": values, "delta": delta}
+        return GradientCheck(*captured(self._ask.model, _judged, parts, unit=self._unit, straight=self._straight))
+
     def hidden(self, values: Tensor, points: int) -> Tensor:
         """Return what a change that no point has met may add to the map, as a share of it, (series,)."""
         if self.delta is None:
@@ -239,7 +258,9 @@ def _along(
 
     ``read``, (series, rows), are the scores at the start and at the ``edge`` next to it, if these are told of, and
     at the far ends of the paths of some points, ``ends``; with these there is one column more: :func:`_before`.
-    ``effects`` are those of :func:`_effects`, where they are known.
+    ``effects`` are those of gradients on what is left of their own paths, of the next one and of the last one,
+    where they are known. Of many series, a product of all gradients with all paths is faster, though only three
+    diagonals are needed.
     """
     score = score.double()
     missed = clean[:, None] - score
@@ -250,9 +271,25 @@ def _along(
     if position is not None:
         place = position.double()
         with computing("exact", x.device):
-            effects = effects or _effects(gradient.to(z.dtype).flatten(2), (x[:, None] - z).flatten(2))
-            sums, slope = _between(effects, score, missed, place, noise, slight)
-        largest = slope.abs().amax(1)
+            if effects is None:
+                flat, left = gradient.to(z.dtype).flatten(2), (x[:, None] - z).flatten(2)
+                if len(left) > FEW:
+                    every = torch.bmm(flat, left.mT).double()
+                    effects = tuple(every.diagonal(shift, 1, 2) for shift in (0, 1, -1))
+                else:
+                    pairs = (flat, left), (flat[:, :-1], left[:, 1:]), (flat[:, 1:], left[:, :-1])
+                    effects = tuple(torch.linalg.vecdot(one, other).double() for one, other in pairs)
+            own, following, last = effects
+            first, second, delta = own[:, :-1] - following, last - own[:, 1:], score.diff(dim=1)
+            gap = (_outside(delta, first, second) - noise[:, None]).clamp(min=0)
+            size = torch.stack([first, second, delta]).abs().amax(0)
+            # nothing comes from the host
+            chosen = torch.stack([place[..., :-1] >= start for start in FROM], -1).double()
+            between = torch.stack([gap, size, (gap > slight * size).double(), torch.ones_like(gap)], 1) @ chosen
+        slope = own / (1 - place)
+        off = place * slope - missed
+        sums = torch.stack([torch.full_like(seen, score.shape[1]), off.sum(1), off.square().sum(1)], 1)
+        sums, largest = torch.cat([sums, between.flatten(1)], 1), slope.abs().amax(1)
         if ends is not None and read is not None:
             near = z.flatten(2).gather(1, ends[..., None].expand(-1, -1, x[0].numel()))
             way = (x.flatten(1)[:, None] - near).abs().sum(2).double()  # what is left of it
@@ -287,57 +324,6 @@ def candidates(points: int) -> tuple[int, int, int]:
     return count, skipped, min(points, skipped + CANDIDATES * count)
 
 
-def _various(active: Tensor, points: int) -> Tensor:
-    """Choose points near the baseline, of a stage of so many, whose masks let different cells move.
-
-    Of ``active`` (series, points, time, channel), which has all candidates; the result is (series, ends).
-    """
-    count, skipped, stop = candidates(points)
-    early = active[:, skipped:stop].flatten(2)
-    moving = early.cumsum(1, dtype=early.dtype).mul_(early) == 1  # what did not move before
-    first = moving.view(torch.uint8).amax(2)  # any(2) is many times slower on a CPU
-    rank = torch.arange(early.shape[1], device=active.device)
-    best: Tensor = (rank - len(rank) * first.int()).topk(min(count, len(rank)), largest=False).indices
-    return best + skipped
-
-
-def _between(
-    effects: Tensors, score: Tensor, missed: Tensor, place: Tensor, noise: Tensor, slight: float
-) -> tuple[Tensor, Tensor]:
-    """Compare the change between neighbours with what both gradients say of it; return sums and slopes."""
-    own, next_step, last_step = effects
-    first, second, delta = own[:, :-1] - next_step, last_step - own[:, 1:], score.diff(dim=1)
-    gap = (_outside(delta, first, second) - noise[:, None]).clamp(min=0)
-    size = torch.stack([first, second, delta]).abs().amax(0)
-    chosen = torch.stack([place[..., :-1] >= start for start in FROM], -1).double()  # nothing from the host
-    parts = torch.stack([gap, size, (gap > slight * size).double(), torch.ones_like(gap)], 1) @ chosen
-    slope = own / (1 - place)
-    off = place * slope - missed
-    count = torch.full_like(noise, score.shape[1])
-    sums = torch.stack([count, off.sum(1), off.square().sum(1)], 1)
-    return torch.cat([sums, parts.flatten(1)], 1), slope
-
-
-def _effects(gradient: Tensor, left: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the effects of gradients on what is left of their own paths, of the next one and of the last one.
-
-    Of many series, a product of all gradients with all paths is faster, though only three diagonals are needed.
-    """
-    if len(left) > FEW:
-        every = torch.bmm(gradient, left.mT).double()
-        return every.diagonal(0, 1, 2), every.diagonal(1, 1, 2), every.diagonal(-1, 1, 2)
-    pairs = ((gradient, left), (gradient[:, :-1], left[:, 1:]), (gradient[:, 1:], left[:, :-1]))
-    own, following, last = (torch.linalg.vecdot(one, other).double() for one, other in pairs)
-    return own, following, last
-
-
-def _left_of(cells: CellSums, run: slice, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return :func:`_effects` of a run of points from sums over whole paths, of which 1 - place is left."""
-    left = (1 - place.double()).expand_as(cells.slope[:, run])
-    own, following, last = (part[:, run].double() for part in (cells.slope, cells.following, cells.before))
-    return own * left, following[:, :-1] * left[:, 1:], last[:, 1:] * left[:, :-1]
-
-
 def _outside(value: Tensor, one: Tensor, other: Tensor) -> Tensor:
     """Return how far a value lies outside two others, less a share of what they differ by; below 0 inside."""
     return (value - (one + other) / 2).abs() - (0.5 + CURVED) * (one - other).abs()
@@ -349,21 +335,6 @@ def _signs(seed: int, cells: int, device: torch.device, dtype: torch.dtype) -> T
     stream = keys(seed, torch.zeros(1, dtype=torch.int64), Stream.SIGNS)
     drawn = bits(stream, torch.arange(cells)) >> 31
     return (drawn * 4 - 2).to(device, dtype)
-
-
-def judge_gradients(
-    totals: Tensor, values: Tensor, delta: Tensor | None, ask: Ask, *, straight: bool
-) -> GradientCheck:
-    """Judge the evidence ``totals``, (series, :data:`NAMES`), about the scores ``values`` (series, time, channel).
-
-    ``delta`` is the score of the series minus that of where their paths start; ``straight`` says that all
-    points of a series lie on one path, so that the scores sum to it. Work on a few series is captured.
-    """
-    unit = resolution(ask.device, ask.dtype)
-    work = partial(_judged, unit=unit, straight=straight)
-    parts: dict[str, Any] = {"totals": totals, "values": values, "delta": delta}
-    model = ask.model if values.numel() <= CELLS else None
-    return GradientCheck(*(captured(model, ("judged", unit, straight), work, parts) or work(**parts)))
 
 
 def _judged(

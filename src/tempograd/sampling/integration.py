@@ -14,12 +14,11 @@ from tempograd.core import kernels
 from tempograd.core.estimate import Estimate
 from tempograd.engine import Ask, Batching, Block, compute_gradients, slices
 from tempograd.engine.ask import with_targets
-from tempograd.engine.batching import even
 from tempograd.engine.cuda import Prefetcher
 from tempograd.engine.gradients import Gradients
 from tempograd.engine.model import computing
 from tempograd.sampling.estimators import ControlVariateMean, WeightedMean
-from tempograd.sampling.gradient_check import Evidence, candidates, judge_gradients
+from tempograd.sampling.gradient_check import Evidence, candidates
 
 # The schedule: how many points, in which stages, and when they are enough
 
@@ -39,22 +38,6 @@ class Schedule:
     random: bool = True  # whether the points are draws; only then errors and counts are kept
     tolerance: float | None = None  # None: all stages run
     stop_when: str = "error"
-
-    @property
-    def points(self) -> int:
-        """Return the most points a series can get."""
-        return sum(self.stages)
-
-    @property
-    def together(self) -> int:
-        """Return for how many points per series room is planned.
-
-        A late stage that is longer than the first comes in several passes: what is kept of all its points at once
-        are masks, a byte for each cell. Few series are left in the late stages of a run that stops.
-        """
-        if self.tolerance is None:
-            return max(self.stages[0], max(self.stages) // LONGER)
-        return max(self.stages[:3])
 
 
 def geometric(first: int, points: int) -> tuple[int, ...]:
@@ -130,7 +113,7 @@ class GradientPath(NamedTuple):
 
     scale: Tensor  # what the mean gradient is multiplied by
     at: Callable[[slice], Points]  # points in path order
-    resample: Callable[[], "GradientPath | None"] = lambda: None  # better paths, if the device finds these wanting
+    resample: Callable[[], "GradientPath"] | None = None  # better ones where the device finds these wanting
     start: Tensor | None = None  # where the paths begin, if all of a series' do at one place
     straight: bool = False  # whether all points of a series lie on one straight line from there to x
     controlled: bool = False  # whether positions and scores take noise out of the mean
@@ -147,7 +130,7 @@ def integrate(
     if len(asks) > 1 and schedule.tolerance is not None:
         return [estimate for one in asks for estimate in integrate(one, schedule, path, label=label)]
     integral = Integral(asks, schedule, path, ask.gradient_batching(len(asks)))
-    integral.batching.run(len(ask.x), schedule.together, integral.run, label)
+    integral.batching.run(len(ask.x), integral.together, integral.run, label)
     return integral.estimates()
 
 
@@ -158,28 +141,23 @@ class WeightedSum:
     """
 
     def __init__(self) -> None:
-        self._first: Tensor | None = None  # (series, 1, cells)
-        self._total = self._weight = torch.zeros(())
+        self._first = self._total = self._weight = torch.zeros(())  # the former (series, 1, cells)
 
     def add(self, y: Tensor, weight: Tensor | None = None) -> None:
         """Take points ``y``, (series, points, time, channel), with weights that broadcast to (series, points)."""
         weight = torch.ones_like(y[:1, :, 0, 0]) if weight is None else weight.to(y.dtype)
         weight, flat = weight.expand(len(y), -1)[:, None], y.flatten(2)
-        if self._first is None:
+        if self._first.ndim == 0:
             self._first = flat[:, :1].clone()
             self._total, self._weight = torch.zeros_like(self._first), weight.new_zeros(1)
         flat = flat - self._first
-        with computing(
-            "exact", y.device
-        ):  # products are rounded on some devices, and where a model runs in half precision
+        with computing("exact", y.device):  # in half precision, and on some devices, products are rounded
             parts = [torch.bmm(weight[..., run], flat[:, run]) for run in slices(y.shape[1], FEW)]
         self._total = self._total + torch.cat(parts, 1).sum(1, keepdim=True)
         self._weight = self._weight + weight.sum(2, keepdim=True)
 
     def mean(self, shape: Sequence[int]) -> Tensor:
         """Return the mean, (series, time, channel)."""
-        if self._first is None:
-            raise RuntimeError("There are no points yet.")
         return (self._first + self._total / self._weight).view(shape)
 
 
@@ -198,20 +176,14 @@ class TargetIntegral:
         series, device = len(ask.x), ask.x.device
         self._n_evals = torch.zeros(series, dtype=torch.int32, device=device)
         self._curve = torch.full((series, len(schedule.stages)), torch.nan, device=device)
-
-    def begin(self, paths: GradientPath) -> None:
-        """Begin with a block of series."""
-        points, precision = self._schedule.stages[0], self.ask.precision
-        self.evidence = Evidence(self.ask, points, straight=paths.straight) if self.ask.checked else None
-        self._straight, self._parts = paths.straight, list[Tensor]()
-        self._mean: ControlVariateMean | WeightedMean | WeightedSum | None = None  # by what the points are
-        if paths.controlled:
-            self._mean = ControlVariateMean(paths.scale.to(precision), self.ask.model)
+        self._parts: list[Tensor] = []
+        self.mean: ControlVariateMean | WeightedMean | WeightedSum | None = None  # by what the points are
+        self.evidence: Evidence | None = None
 
     def add(self, found: Gradients, at: Points, batch: slice, scores: list[Tensor], *, starts: bool) -> None:
         """Take the gradients of some points, and the scores of what was read beside them, first of the start."""
         gradient, score, _, block = found
-        precision, mean, clean = self.ask.precision, self._mean, block.clean_score
+        precision, mean, clean = self.ask.precision, self.mean, block.clean_score
         if starts and clean is not None and scores[0].ndim == 1:
             delta = clean - scores[0]
             self._write("delta", block.rows, delta, torch.get_default_dtype())
@@ -234,7 +206,7 @@ class TargetIntegral:
             return
         if mean is None:
             plain = at.active is None and not self._schedule.random
-            self._mean = mean = WeightedSum() if plain else WeightedMean()
+            self.mean = mean = WeightedSum() if plain else WeightedMean()
         if isinstance(mean, WeightedSum):
             mean.add(gradient, at.weight)
         else:
@@ -245,15 +217,15 @@ class TargetIntegral:
         self, rows: slice | Tensor, block: Block, paths: GradientPath, stage: int, n_evals: int
     ) -> Tensor | None:
         """Estimate after a stage, and tell for each series whether it is good enough; None if all go on."""
-        before, tolerance = self._parts[0] if self._parts else None, self._schedule.tolerance
+        before, tolerance = self._parts[0] if stage > 0 else None, self._schedule.tolerance
         observed = None if self.ask.mask is None else block.observed
         unmet = None if self.evidence is None else self.evidence.unmet
-        if isinstance(self._mean, ControlVariateMean):
-            *self._parts, error = self._mean.result(observed, unmet)
-        elif isinstance(self._mean, WeightedMean):
-            *self._parts, error = self._mean.result(paths.scale, observed, unmet)
-        elif self._mean is not None:
-            values = paths.scale * self._mean.mean(paths.scale.shape)
+        if isinstance(self.mean, ControlVariateMean):
+            *self._parts, error = self.mean.result(observed, unmet)
+        elif isinstance(self.mean, WeightedMean):
+            *self._parts, error = self.mean.result(paths.scale, observed, unmet)
+        elif self.mean is not None:
+            values = paths.scale * self.mean.mean(paths.scale.shape)
             self._parts = [values if observed is None else values.where(observed, 0)]
         if not self._schedule.random:
             return None
@@ -280,8 +252,8 @@ class TargetIntegral:
     def take(self, rows: Tensor) -> None:
         """Go on with some series of the block."""
         self._parts = [part[rows] for part in self._parts]
-        if isinstance(self._mean, ControlVariateMean):
-            self._mean.take(rows)
+        if isinstance(self.mean, ControlVariateMean):
+            self.mean.take(rows)
         if self.evidence is not None:
             self.evidence.take(rows)
 
@@ -297,11 +269,9 @@ class TargetIntegral:
 
     def estimate(self) -> Estimate:
         """Return everything, once it has been written."""
-        evidence, check = self._results.pop("evidence", None), None
-        if evidence is not None:
-            check = judge_gradients(
-                evidence, self._results["values"], self._results.get("delta"), self.ask, straight=self._straight
-            )
+        totals, check = self._results.pop("evidence", None), None
+        if totals is not None and self.evidence is not None:
+            check = self.evidence.judge(totals, self._results["values"], self._results.get("delta"))
         estimate = Estimate(**self._results, n_evals=self._n_evals, gradient_check=check)
         if not self._schedule.random:
             return estimate
@@ -323,6 +293,11 @@ class Integral:
         precision: torch.dtype = torch.float32,
     ) -> None:
         self._asks, self._schedule, self._path, self.batching = asks, schedule, path, batching
+        # Points per series that room is planned for. A late stage that is longer than the first comes in several
+        # passes: what is kept of all its points at once are masks, a byte for each cell. Few series are left in
+        # the late stages of a run that stops.
+        stages, stops = schedule.stages, schedule.tolerance is not None
+        self.together = max(stages[:3]) if stops else max(stages[0], max(stages) // LONGER)
         self._targets = [TargetIntegral(ask, schedule, precision) for ask in asks]
         self._prefetcher: Prefetcher[tuple[Block, GradientPath]] = Prefetcher(asks[0].device)
 
@@ -344,11 +319,14 @@ class Integral:
         asks, targets, stages = self._asks, self._targets, self._schedule.stages
         key = rows.start, rows.stop
         block, paths = self._prefetcher.take(key, lambda: self._prepared(rows, known))
-        paths = paths.resample() or paths
+        paths = paths if paths.resample is None else paths.resample()
         if known is None and rows.start > 0:
             asks[0].verify_once()
         for target in targets:
-            target.begin(paths)
+            ask = target.ask
+            target.evidence = Evidence(ask, stages[0], straight=paths.straight) if ask.checked else None
+            scale = paths.scale.to(ask.precision)
+            target.mean = ControlVariateMean(scale, ask.model) if paths.controlled else None
         blocks = [block] * len(targets)
         if block.target is None and size // len(block.x) <= 1:  # no place beside a path point
             blocks = with_targets(asks, block)
@@ -369,7 +347,7 @@ class Integral:
                 targets[0].finish(left[ready.cpu()], n_evals, ready)
                 targets[0].take(others)
                 left, blocks = left[others.cpu()], [blocks[0].take(others)]
-        following = self.batching.next_rows(rows.stop, len(asks[0].x), self._schedule.together)
+        following = self.batching.next_rows(rows.stop, len(asks[0].x), self.together)
         if known is None and following.start < following.stop:
             key = following.start, following.stop
             self._prefetcher.prepare(key, lambda: self._prepared(following))
@@ -383,7 +361,7 @@ class Integral:
         many; the others are read without a gradient.
         """
         points = self._schedule.stages[stage]
-        for batch in slices(points, even(points, max(1, room))):
+        for batch in slices(points, max(1, room), even=True):
             at, first = paths.at(batch), batch.start == 0
             start = paths.start if stage == 0 and first else None
             rows, ends, moving = [] if start is None else [start], None, None

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from tempograd.core.estimate import Estimate
 from tempograd.engine import Ask, apply_link
-from tempograd.engine.outputs import AS_THEY_ARE, found_task
+from tempograd.engine.outputs import found_task, outputs_of
 from tempograd.engine.second_look import Realisation
 from tempograd.typing import Model
 
@@ -32,7 +32,7 @@ def over_draws(
     """
     first = Realisation(asks[0].model, asks[0].seed)
     targets = [ask.question.target for ask in asks]
-    if targets == [None] and asks[0].task not in AS_THEY_ARE:
+    if targets == [None] and outputs_of(asks[0].task).target == "predicted":
         targets = [_predicted(asks[0], [first.draw(j) for j in range(draws)])]
     parts: list[list[Estimate]] = []
     said: list[list[Tensor | None]] = []
@@ -66,9 +66,9 @@ def _predicted(ask: Ask, models: list[Model]) -> Tensor | None:
     ask.batching.run(len(ask.x), 1, work, "read the predictions")
     mean = torch.cat([parts[start] for start in sorted(parts)])
     task = found_task(ask.task, ask.question, tuple(mean.shape[1:]), ask.time)
-    if task == "multilabel":
-        return mean.flatten(1).argmax(-1)
-    return None if task in AS_THEY_ARE or mean.shape[-1] == 1 else mean.argmax(-1)
+    row = outputs_of(task)
+    mean = mean.flatten(1) if row.kind == "labels" else mean
+    return mean.argmax(-1) if row.target == "predicted" and mean.shape[-1] > 1 else None
 
 
 def _mean(parts: list[Estimate], mask: Tensor | None) -> Estimate:
@@ -91,16 +91,9 @@ def _mean(parts: list[Estimate], mask: Tensor | None) -> Estimate:
     if mask is not None:
         error, ess, draws = (part.where(mask, 0) for part in (error, ess, draws))
     delta = None if first.delta is None else _stacked([part.delta for part in parts]).mean(0)
-    return Estimate(
-        maps.mean(0).to(first.values),
-        error.to(first.values),
-        draws,
-        ess.to(first.values),
-        signed=first.signed,
-        n_evals=first.n_evals,
-        delta=delta,
-        gradient_check=first.gradient_check,
-    )
+    mean, error, ess = (part.to(first.values) for part in (maps.mean(0), error, ess))
+    check = first.gradient_check
+    return Estimate(mean, error, draws, ess, first.signed, first.n_evals, delta, gradient_check=check)
 
 
 def _stacked(parts: list[Tensor | None]) -> Tensor:

@@ -164,15 +164,9 @@ def warn_of_rare_cells(settings: list[SegmentSettings], points: int) -> None:
     rarest = max(float(setting.p_active().min()), RAREST)  # what is always fixed was found to be unobserved
     if rarest * points < 2:
         cell = "a cell" if setting.single else f"step {setting.p_active().argmin()}"
-        warn(
-            "cells.rare",
-            setting=str(setting),
-            cell=cell,
-            active=f"{rarest * points:.2g}",
-            samples=points,
-            enough=int(2 / rarest) + 1,
-            instead="shorter segments" if setting.held is None else "a smaller held",
-        )
+        instead = "shorter segments" if setting.held is None else "a smaller held"
+        numbers = {"active": f"{rarest * points:.2g}", "samples": points, "enough": int(2 / rarest) + 1}
+        warn("cells.rare", setting=str(setting), cell=cell, instead=instead, **numbers)
 
 
 # Drawing masks for many series at once
@@ -249,22 +243,20 @@ class Drawn(NamedTuple):
     start: Tensor
 
 
-def sample_masks(
-    stream: Tensor, sampler: SegmentSampler, anchor: Tensor | None = None, *, base: Tensor | None = None
-) -> Tensor:
+def sample_masks(stream: Tensor, sampler: SegmentSampler, anchor: Tensor | None = None) -> Tensor:
     """Draw masks, True where a cell moves, (series, points, time, channel), from a stream (2, series, points).
 
     ``anchor``, (series, points), is a flat cell (time · channels + channel) that must be active, or -1: segments
-    are then independent and follow their distribution given that they miss it. ``base``, (series, points, 2,
-    segments), are the random bits, 32 each, that place the segments, by default independent ones of the stream:
-    the first of each pair says how long and in which channel, the second where.
+    are then independent and follow their distribution given that they miss it.
     """
-    base = placement_bits(stream, sampler) if base is None else base
-    return paint(sample_segments(base, sampler, stream, anchor), sampler)
+    return paint(sample_segments(placement_bits(stream, sampler), sampler, stream, anchor), sampler)
 
 
 def placement_bits(stream: Tensor, sampler: SegmentSampler, fields: tuple[int, int] = (0, 2)) -> Tensor:
-    """Return the random bits that place segments, (series, points, 2, segments), or others of their fields."""
+    """Return the random bits that place segments, (series, points, 2, segments), or others of their fields.
+
+    The first of each pair says how long and in which channel, the second where; 32 bits each.
+    """
     index = torch.arange(sampler.most, device=stream.device)
     return bits(stream[..., None, None], index * FIELDS + torch.arange(*fields, device=stream.device)[:, None])
 

@@ -3,8 +3,7 @@ r"""Settings of a method race on some series, and the one that is better than th
 **The race.** The default is explained and scored on all series, or as many as the budget allows, and all other
 settings on some of them. The better half of them goes on to more series, and so on, until a few finalists have
 run on all series. What is compared is the difference to the default on the same series with the same seed, and a
-series that a setting has been scored on is not explained again. Where the budget is short, all rounds but the last
-take fewer samples.
+series that a setting has been scored on is not explained again.
 
 **The rule.** Setting :math:`k` is better than the default by :math:`d_{ki}` on series :math:`i`, on average by
 
@@ -20,7 +19,7 @@ passes, the default stays.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -42,9 +41,9 @@ from tempograd.tuning.trials import Bench, Scored
 from tempograd.typing import Inputs, Measured, Model, Setting
 
 DRAWS = 4000  # of random signs, which tell what noise can do
-# Finalists, which run on all series; the least number of series in the first round; the share of samples in all
-# rounds but the last. The first that the budget pays for is taken. Few samples wrong settings that hold much.
-WAYS = ((3, 8, 1.0), (2, 8, 1.0), (1, 8, 1.0), (1, 4, 1.0), (1, 8, 0.5), (1, 2, 0.5), (1, 2, 0.25))
+# Finalists, which run on all series, and the least number of series in the first round. The first that the budget
+# pays for are taken.
+WAYS = ((3, 8), (2, 8), (1, 8), (1, 4), (1, 2))
 SLACK = 0.98  # of the budget, since series differ in what their scores cost
 REMOVALS = 2  # other series whose values take the place of removed cells: more series tell more than more of these
 FEWEST = 2  # series that tell any difference
@@ -176,8 +175,9 @@ def _candidates(
 
 
 def _own_grid(grid: Any, given: set[str]) -> list[dict[str, Setting]]:
-    settings = _iterated(grid)  # once, since it may be a generator
-    if isinstance(grid, (str, dict)) or not all(isinstance(each, dict) and each for each in settings):
+    settings = list(grid) if isinstance(grid, Iterable) else []  # once, since it may be a generator
+    good = not isinstance(grid, (str, dict)) and all(isinstance(each, dict) and each for each in settings)
+    if not settings or not good:
         raise InputError(f"grid must be a list of settings, got {brief(grid)}: write [{{'held': 0.75}}, …].")
     both = sorted(given & {name for each in settings for name in each})
     if both:
@@ -185,23 +185,14 @@ def _own_grid(grid: Any, given: set[str]) -> list[dict[str, Setting]]:
     return [dict(each) for each in settings]
 
 
-def _iterated(value: Any) -> list[Any]:
-    try:
-        found = list(value)
-    except TypeError:
-        found = []
-    return found or [None]
-
-
 # What a race costs, planned before it runs
 
 
 class Round(NamedTuple):
-    """How many settings run, on how many series in all, with which share of the samples."""
+    """How many settings run, on how many series in all."""
 
     settings: int
     series: int
-    samples: float
 
 
 def plan(
@@ -210,27 +201,25 @@ def plan(
     """Return rounds that cost at most ``left``, with as many series in the first as that allows; None if none do.
 
     ``explained`` and ``scored`` are the passes that maps and scores take on one series, and the default has been
-    run on ``done`` series. Where scores cost much, the last round has fewer than all series. All rounds but the
-    last may have fewer samples, whose scores the last cannot use, and which the default takes as well.
+    run on ``done`` series. Where scores cost much, the last round has fewer than all series.
 
     Examples
     --------
     >>> plan(settings=8, series=100, explained=50, scored=15, left=8 * 5000)
-    [Round(settings=8, series=38, samples=1.0), Round(settings=4, series=62, samples=1.0), \
-Round(settings=3, series=100, samples=1.0)]
+    [Round(settings=8, series=38), Round(settings=4, series=62), Round(settings=3, series=100)]
     """
     ways = [(*way, top) for way in WAYS for top in _tops(series, way[1])]
     if done:  # series that the default has run on are dropped only where nothing else can be paid for
-        ways.sort(key=lambda way: way[3] < series)
-    for finalists, least, samples, top in ways:
+        ways.sort(key=lambda way: way[2] < series)
+    for finalists, least, top in ways:
         low, high = min(least, top) - 1, top
         while low < high:  # the most that can be paid for
             first = (low + high + 1) // 2
-            rounds = _rounds(settings, top, finalists, samples, first)
+            rounds = _rounds(settings, top, finalists, first)
             whole = total_cost(rounds, explained, scored) + max(top - done, 0) * (explained + scored)
             low, high = (first, high) if whole <= left else (low, first - 1)
         if low >= min(least, top):
-            return _rounds(settings, top, finalists, samples, low)
+            return _rounds(settings, top, finalists, low)
     return None
 
 
@@ -242,28 +231,23 @@ def _tops(series: int, least: int) -> list[int]:
     return found
 
 
-def _rounds(settings: int, series: int, finalists: int, samples: float, first: int) -> list[Round]:
+def _rounds(settings: int, series: int, finalists: int, first: int) -> list[Round]:
     """Halve the settings and let the series grow in steps of the same ratio."""
     counts = [settings]
     while counts[-1] > finalists:
         counts.append(max(finalists, math.ceil(counts[-1] / 2)))
     if len(counts) == 1:
-        return [Round(settings, series, 1.0)]
+        return [Round(settings, series)]
     last = len(counts) - 1
     sizes = [round(first * (series / first) ** (place / last)) for place in range(last + 1)]
-    shares = [samples] * last + [1.0]
-    return [Round(*each) for each in zip(counts, sizes, shares, strict=True)]
+    return [Round(*each) for each in zip(counts, sizes, strict=True)]
 
 
 def total_cost(rounds: Sequence[Round], explained: float, scored: float) -> float:
     """Return the passes that rounds take; series that a setting has been scored on are not explained again."""
-    total, before = 0.0, Round(0, 0, 0.0)
-    for each in rounds:
-        new = each.series - (before.series if before.samples == each.samples else 0)
-        running = each.settings + (each.samples < 1)  # the default too
-        total += running * new * (explained * each.samples + scored)
-        before = each
-    return total
+    before = [0, *(each.series for each in rounds)]
+    new = [each.settings * (each.series - done) for each, done in zip(rounds, before, strict=False)]
+    return sum(new) * (explained + scored)
 
 
 # The race itself
@@ -277,7 +261,6 @@ class _Runner:
     explainer: Explainer
     scores: Tensor  # (series,), NaN where it did not run
     ran: Tensor  # (series,), where it did
-    samples: float = 1.0  # share of them that these scores took
     passes: int = 0
     learnt: bool = False  # whether it has learnt from the background series
     out: bool = False
@@ -287,17 +270,12 @@ class _Runner:
         """How many series it ran on."""
         return int(self.ran.sum())
 
-    def take(self, rows: Tensor, scores: Tensor, samples: float) -> None:
-        """Note scores; where samples are others, ``rows`` are all that it ran on before."""
-        self.scores[rows], self.ran[rows], self.samples = scores, True, samples
-
 
 class _Race:
     def __init__(self, bench: Bench, default: Explainer, budget: float) -> None:
         self.bench, self.default, self.budget = bench, _with_fixed_samples(default), budget
         self.order, self.strict = bench.order(), False
         self.base, self.runners = self._runner({}, self.default), list[_Runner]()
-        self.sketch = self._runner({}, self.default)  # the default with fewer samples, where others have them
         self.explained = self.scored = 0.0  # passes of the default on one series
         self.most = math.inf  # passes that all may take
         self.known = False  # whether maps take as many passes as planned
@@ -310,7 +288,7 @@ class _Race:
     def look(self) -> tuple[int, int]:
         """Run the default on a few series, which tells what it costs, and return the shape of the series."""
         few = self.order[:FEWEST]
-        found = self._scored(self.base, few, 1.0, quiet=self.bench.count > FEWEST)
+        found = self._scored(self.base, few, quiet=self.bench.count > FEWEST)
         self.known = found.known
         self._learn_cost(found.explained / FEWEST, found.scored / FEWEST)
         if self.default.shared:  # whose scores are other ones in other company
@@ -341,11 +319,11 @@ class _Race:
         """Run the default on as many series as can be paid for, then the rounds."""
         rounds = self._planned(self.bench.count)
         self._cut(rounds[-1].series)
-        rest, one = self._missing(self.base, len(self.order), 1.0), self.explained + self.scored
+        rest, one = self._missing(self.base, len(self.order)), self.explained + self.scored
         with progress_bar(len(rest) * one + self._cost(rounds), f"tune {self.default.name}") as advance:
             if len(rest):
                 with part(advance, len(rest) * one, "the default"):
-                    found, share = self._scored(self.base, rest, 1.0, quiet=False), len(rest) / len(self.order)
+                    found, share = self._scored(self.base, rest, quiet=False), len(rest) / len(self.order)
                 self._learn_cost(  # of all series, some of which were looked at before
                     share * found.explained / len(rest) + (1 - share) * self.explained,
                     share * found.scored / len(rest) + (1 - share) * self.scored,
@@ -354,11 +332,9 @@ class _Race:
             self._cut(rounds[-1].series)
             for number, each in enumerate(rounds, 1):
                 self._halve(each.settings)
-                if each.samples < 1:
-                    self._run(self.sketch, each, advance, f"round {number} of {len(rounds)}: the default")
                 for runner in [each for each in self.runners if not each.out]:
                     note = f"round {number} of {len(rounds)}: {setting_in_words(runner.setting)}"
-                    self._run(runner, each, advance, note)
+                    self._run(runner, each.series, advance, note)
 
     def _cut(self, series: int) -> None:
         """Let the race end on so many series, and forget what is known of others."""
@@ -372,28 +348,24 @@ class _Race:
         for runner in racing[settings:]:
             runner.out = True
 
-    def _beside(self, runner: _Runner) -> Tensor:
-        """Return the scores of the default with as many samples."""
-        return self.base.scores if runner.samples == 1 else self.sketch.scores
-
     def _gain(self, runner: _Runner) -> float:
         """Return by how much a setting is better than the default on the same series; 0 before it ran."""
-        gap = float((runner.scores - self._beside(runner))[runner.ran].nanmean()) if runner.series else 0.0
+        gap = float((runner.scores - self.base.scores)[runner.ran].nanmean()) if runner.series else 0.0
         return -math.inf if math.isnan(gap) else gap if self.bench.higher_is_better else -gap
 
-    def _run(self, runner: _Runner, each: Round, advance: Advance, note: str) -> None:
+    def _run(self, runner: _Runner, series: int, advance: Advance, note: str) -> None:
         """Explain and score what a round needs of a setting, if that can be paid for."""
-        rows = self._missing(runner, each.series, each.samples)
+        rows = self._missing(runner, series)
         if not len(rows):
             return
-        maps = len(rows) * self.explained * _samples(runner.explainer, each.samples) / _samples(self.default)
+        maps = len(rows) * self.explained * _samples(runner.explainer) / _samples(self.default)
         scores = len(rows) * self.scored
         if maps + scores > self.most - self.bench.spent:
             runner.out = True
             return
         with part(advance, maps + scores, note):
             try:
-                self._scored(runner, rows, each.samples)
+                self._scored(runner, rows)
             except PassesError:
                 runner.out = True
             except SettingError:
@@ -401,24 +373,22 @@ class _Race:
                     raise
                 self.runners.remove(runner)
 
-    def _missing(self, runner: _Runner, series: int, samples: float) -> Tensor:
+    def _missing(self, runner: _Runner, series: int) -> Tensor:
         """Return which of the first series still have to be explained, all where they must be together."""
         rows = self.order[:series]
-        if samples != runner.samples or (self.default.shared and runner.series < series):
+        if self.default.shared and runner.series < series:
             return rows
         return rows[~runner.ran[rows]]
 
-    def _scored(self, runner: _Runner, rows: Tensor, samples: float, *, quiet: bool = True) -> Scored:
+    def _scored(self, runner: _Runner, rows: Tensor, *, quiet: bool = True) -> Scored:
         if not runner.learnt:
             runner.explainer, runner.learnt = self.bench.ready(runner.explainer), True
         before, left = self.bench.spent, self.most - self.bench.spent
         try:
-            found = self.bench.score(
-                _sampled(runner.explainer, samples), rows, quiet=quiet, most=left, known=self.known
-            )
+            found = self.bench.score(runner.explainer, rows, quiet=quiet, most=left, known=self.known)
         finally:
             runner.passes += self.bench.spent - before
-        runner.take(rows, found.scores, samples)
+        runner.scores[rows], runner.ran[rows] = found.scores, True
         return found
 
     # What it costs
@@ -430,8 +400,8 @@ class _Race:
         rounds = plan(settings, series, dear, self.scored, left, series if whole else 0)
         if rounds is not None:
             return rounds
-        finalists, first, samples = WAYS[-1]
-        fewest = _rounds(settings, min(series, 4 * first), finalists, samples, first)
+        finalists, first = WAYS[-1]
+        fewest = _rounds(settings, min(series, 4 * first), finalists, first)
         needed = self._cost(fewest) + (4 * first + FEWEST) * (dear + self.scored)
         enough = math.ceil(needed / SLACK / (self.bench.count * self.explained)) + 1
         raise InputError(
@@ -452,7 +422,7 @@ class _Race:
         """Judge, by the rule above, and put everything together."""
         started = [runner for runner in self.runners if runner.series]
         sign = 1 if self.bench.higher_is_better else -1
-        gains = [torch.where(each.ran, sign * (each.scores - self._beside(each)), math.nan) for each in started]
+        gains = [torch.where(each.ran, sign * (each.scores - self.base.scores), math.nan) for each in started]
         chances = zip(started, by_luck(torch.stack(gains)) if gains else (), strict=True)
         better = [
             each for each, luck in chances if self._finished(each) and luck <= level and self._gain(each) > 0
@@ -475,11 +445,11 @@ class _Race:
         )
 
     def _finished(self, runner: _Runner) -> bool:
-        return runner.samples == 1.0 and bool(runner.ran[self.order].all())
+        return bool(runner.ran[self.order].all())
 
     def _trial(self, runner: _Runner, *, chosen: bool) -> Trial:
         own = summarise(runner.scores[runner.ran])
-        gap = compare(runner.scores[runner.ran], self._beside(runner)[runner.ran])
+        gap = compare(runner.scores[runner.ran], self.base.scores[runner.ran])
         return Trial(
             setting=dict(runner.setting),
             score=own.mean,
@@ -487,7 +457,7 @@ class _Race:
             difference=gap.mean,
             difference_error=gap.standard_error,
             series=gap.count,
-            passes=runner.passes + (self.sketch.passes if runner is self.base else 0),
+            passes=runner.passes,
             finished=self._finished(runner),
             chosen=chosen,
         )
@@ -521,19 +491,9 @@ def by_luck(gains: Tensor) -> list[float]:
     return [(1 + int((chance >= each).sum())) / (1 + DRAWS) for each in ratio(values.sum(1))]
 
 
-def _samples(explainer: Explainer, share: float = 1.0) -> int:
-    """Return how many samples an explainer takes with a share of its own; 1 where it has no such setting."""
-    explainer = _sampled(explainer, share)
+def _samples(explainer: Explainer) -> int:
+    """Return how many samples an explainer takes; 1 where it has no such setting."""
     return next((value for name in UNITS if isinstance(value := getattr(explainer, name, None), int)), 1)
-
-
-def _sampled(explainer: Explainer, share: float) -> Explainer:
-    """Return the explainer with a share of its samples."""
-    if share == 1:
-        return explainer
-    counts = {name: getattr(explainer, name, None) for name in UNITS}
-    fewer = {name: max(2, round(share * value)) for name, value in counts.items() if isinstance(value, int)}
-    return replace(explainer, **fewer)
 
 
 def _with_fixed_samples(explainer: Explainer) -> Explainer:

@@ -24,9 +24,9 @@ from tempograd.core.progress import part, progress_bar
 from tempograd.core.question import Asked, asks, divided
 from tempograd.core.series import Series
 from tempograd.engine.predictor import Predictor
-from tempograd.explainers import EXPLAINERS, Explainer, Random
+from tempograd.explainers import Explainer, Random
 from tempograd.explainers.base import nouns
-from tempograd.explainers.by_name import keywords
+from tempograd.explainers.by_name import explainer_of, keywords
 from tempograd.metrics import Metric, compare, summarise
 from tempograd.tuning.outcome import as_dataframe
 from tempograd.tuning.trials import Bench
@@ -176,7 +176,7 @@ def rank(
     ----------
     model : nn.Module, callable, estimator or Predictor
     x : Tensor or array of shape (series, time, channel), or Series
-    methods : names or explainers, or mapping from names to these
+    methods : names, explainers or functions ``(model, x, target) -> scores``, or mapping from names to these
         What is compared, each with its own settings, such as those that :func:`tempograd.tune` found. Random
         scores run along.
     metric : str or Metric
@@ -209,8 +209,7 @@ def rank(
     for name in others:
         if any(name in each.parameters for each in named.values()):
             raise InputError(
-                f"{quote(name)} is a setting of one method, and rank compares several: pass explainers that have "
-                f"it, such as {_example(named, name)}."
+                f"{quote(name)} is a setting of one method, and rank compares several: pass explainers with it."
             )
         raise UnknownNameError("option of rank", name, keywords(rank))
     _require_series(named, asked.background)
@@ -264,21 +263,15 @@ def _named(methods: Any) -> dict[str, Explainer]:
     """Return explainers by name, those of the same name with a number, and random scores beside them."""
     if isinstance(methods, (str, Explainer)):
         methods = [methods]
-    try:
-        given = list(methods.items()) if isinstance(methods, Mapping) else [(None, each) for each in methods]
-    except TypeError:
-        given = []
-    if not given:
+    if not isinstance(methods, Iterable) or not (pairs := _labelled(methods)):
         raise InputError(f"methods must hold names or explainers, got {brief(methods)}: write ['timing', 'lime'].")
     found: dict[str, Explainer] = {}
-    for label, each in given:
+    for label, each in pairs:
         if isinstance(each, type) and issubclass(each, Explainer):
             raise InputError(
                 f"methods must hold explainers, got the class {each.__name__}: write {each.__name__}()."
             )
-        if not isinstance(each, (str, Explainer)):
-            raise InputError(f"methods must hold names or explainers, got {brief(each)}.")
-        explainer = EXPLAINERS[each]() if isinstance(each, str) else each
+        explainer = explainer_of(each, {})
         name = explainer.name if label is None else str(label)
         if name == CONTROL and type(explainer) is not Random:
             raise InputError(
@@ -297,9 +290,8 @@ def _require_series(named: Mapping[str, Explainer], background: Any) -> None:
             raise InputError(f"{name} learns from training series: pass them as {arg:question.background}.")
 
 
-def _example(named: Mapping[str, Explainer], setting: str) -> str:
-    owner = next(each for each in named.values() if setting in each.parameters)
-    return f"{type(owner).__name__}({setting}=…)"
+def _labelled(methods: Iterable[Any]) -> list[tuple[Any, Any]]:
+    return list(methods.items()) if isinstance(methods, Mapping) else [(None, each) for each in methods]
 
 
 def _fresh(name: str, taken: Mapping[str, Any]) -> str:

@@ -9,27 +9,20 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, arg, brief, silenced
+from tempograd.core.errors import InputError, arg, brief, counted_warnings
 from tempograd.core.question import Effort, Question
 from tempograd.core.series import Series
-from tempograd.engine.background import is_background
 from tempograd.engine.predictor import PassCount, Predictor, counting
 from tempograd.explainers import Explainer
-from tempograd.explainers.by_name import fitted
+from tempograd.explainers.base import fitted
 from tempograd.explanation import Explanation
-from tempograd.metrics import METRICS, Metric, evaluate
-from tempograd.metrics.base import KINDS
-from tempograd.metrics.evaluation import measure
+from tempograd.metrics import Metric, evaluate
+from tempograd.metrics.evaluation import as_metric, measure
 
 
 def one_metric(metric: str | Metric) -> Metric:
     """Return the metric, which must give every series a score of its own."""
-    found = METRICS[metric]() if isinstance(metric, str) else metric
-    if not isinstance(found, Metric):
-        raise InputError(
-            f"metric must be a name or a metric, got {brief(metric)}: write {arg:call.metric=cpd}, or an object "
-            f"of {KINDS}."
-        )
+    found = as_metric(metric)
     if found.whole:
         raise InputError(
             f"{found.name} with pooled=True is one number for all series, and settings are compared series by "
@@ -88,7 +81,7 @@ class Bench:
             raise InputError(f"{chosen.name} compares with the truly salient cells: pass {arg:series.truth=…}.")
         if question.background is not None:
             question = replace(question, background=Series.of(question.background))
-        effort = replace(effort, seed=validation.check_seed(effort.seed))
+        effort = replace(effort, seed=validation.check_int(effort.seed, "seed"))
         return cls(model, x, chosen, question, effort, k, of)
 
     @property
@@ -118,19 +111,16 @@ class Bench:
 
     def ready(self, explainer: Explainer) -> Explainer:
         """Return the explainer as it is after it learnt from the background series, if there are some."""
-        background = self.question.background
-        if background is None:
-            return explainer
-        return fitted(explainer, self.model, self.x, background, self.question.baseline, self.seed)
+        return fitted(explainer, self.model, self.x, self.question, self.seed)
 
     def explain(self, explainer: Explainer, rows: Tensor, *, quiet: bool = True) -> Explanation:
         """Explain some of the series; ``quiet`` where another explainer has said what there is to say."""
         question, effort = self.question.take(rows, self.x), self.effort
-        if not is_background(question.baseline):  # other series serve to learn from alone
+        if not validation.is_background(question.baseline):  # other series serve to learn from alone
             question = replace(question, background=None)
         if quiet:
             effort = replace(effort, gradient_check=False)
-        with silenced() if quiet else nullcontext():
+        with counted_warnings() if quiet else nullcontext():
             return explainer(self.model, self.x.take(rows), **vars(question), **vars(effort))
 
     def score(
@@ -163,7 +153,7 @@ class Bench:
     def _scores(self, explanation: Explanation, rows: Tensor, *, quiet: bool) -> Tensor:
         baseline, background = self.question.take(rows, self.x).baseline, self.question.background
         options: dict[str, Any] = {"batch_size": self.effort.batch_size, "of": self.of}
-        if is_background(baseline) and background is not None:
+        if validation.is_background(baseline) and background is not None:
             options |= {"background": Series.of(background).x, "draws": self.removals}
         arguments: Any = ([self.metric], "zero" if baseline is None else baseline, self.k, self.x.take(rows).truth)
         found = (measure if quiet else evaluate)(self.model.called, explanation, None, *arguments, **options)

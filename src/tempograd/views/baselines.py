@@ -17,7 +17,6 @@ from tempograd.core.errors import InputError, TempogradWarning, arg, brief
 from tempograd.core.formatting import alike
 from tempograd.core.question import asks
 from tempograd.core.series import Series
-from tempograd.engine.background import is_background
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import Explainer, explain
 from tempograd.explainers.base import nouns
@@ -26,6 +25,7 @@ from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Difference, Metric, compare, evaluate, summarise
 from tempograd.metrics.faithfulness import Faithfulness
 from tempograd.typing import Baseline, InputBaselines, Inputs, Measured, Model
+from tempograd.views.series import Flags, Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -124,6 +124,25 @@ class BaselineComparison:
         others = [name for name in self.baselines if name != explained]
         best = max(others, key=lambda name: sign * summarise(self.scores[name, removed]).mean)
         return best, compare(sign * self.scores[explained, removed], sign * self.scores[best, removed])
+
+    def tables(self) -> tuple[Floats, Floats]:
+        """Return mean shared top tenths and rank correlations of all pairs of maps, (baseline, baseline) each.
+
+        On the diagonal, of a map and the one of another seed; a method that draws nothing has 1 there.
+        """
+        shared, correlation = np.eye(len(self.baselines)), np.eye(len(self.baselines))
+        pairs = [(each.first, each.second, each) for each in self.agreement]
+        for first, second, each in (*pairs, *((name, name, found) for name, found in self.redrawn.items())):
+            place = self.baselines.index(first), self.baselines.index(second)
+            shared[place] = shared[place[::-1]] = summarise(each.shared).mean
+            correlation[place] = correlation[place[::-1]] = summarise(each.correlation).mean
+        return shared, correlation
+
+    @property
+    def best(self) -> Flags:
+        """Tell of each map (row) whether it is surely the best under each way of removing (column)."""
+        leads = [[self.lead(column, row)[1] for column in self.baselines] for row in self.baselines]
+        return np.array([[lead.low > 0 for lead in row] for row in leads])
 
     def verdict(self) -> str:
         """Say in one line how much the choice matters, and whether a map is best under its own removals."""
@@ -245,7 +264,9 @@ def compare_baselines(
     kind = explainer_of(method, {})
 
     def explained(baseline: Any, **more: Any) -> Explanation:
-        learns = is_background(baseline) or kind.needs_fit  # others would take it in the place of the baseline
+        learns = (
+            validation.is_background(baseline) or kind.needs_fit
+        )  # others would take it in the place of the baseline
         pool = {"background": background} if learns else {}
         return explain(predictor, series, method, baseline=baseline, **(options | pool | more))
 
@@ -301,7 +322,7 @@ def _named(baselines: Any, background: Any) -> dict[str, Any]:
 
 def _removed(baseline: Baseline, background: Any, draws: int | None) -> dict[str, Any]:
     """Return the arguments that remove cells to a baseline."""
-    if is_background(baseline):
+    if validation.is_background(baseline):
         return {"baseline": baseline, "background": background, "draws": draws}
     return {"baseline": baseline}
 

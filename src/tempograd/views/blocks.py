@@ -20,13 +20,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.core import stats, validation
+from tempograd.core import validation
 from tempograd.core.errors import InputError, brief
 from tempograd.core.formatting import alike, counted, short_number, table
 from tempograd.explanation.answers import LISTED, Blocks, as_table, more_channels
 from tempograd.explanation.core import Explanation, require
 from tempograd.typing import ArrayLike, BlockSteps
-from tempograd.views.channels import Effects, mean_and_error
+from tempograd.views.channels import Effects, half_interval, mean_and_error
 from tempograd.views.drivers import when_text
 from tempograd.views.labels import channel_names, time_names
 from tempograd.views.series import BLOCKS, Flags, Floats, observed_cells
@@ -56,7 +56,7 @@ def blocks_of(
     push, size = (_summed(part, edges) for part in Effects.of(explanation, chosen))
     seen = torch.from_numpy(observed_cells(explanation)[chosen.numpy()]).double()
     mean, error = mean_and_error(push)
-    half = _half(error, len(chosen) - 1)
+    half = half_interval(error, len(chosen) - 1)
     names = time_names(explanation, chosen.tolist())
     numbered = names == tuple(map(str, range(len(names))))
     whens = (when_text(names[first:last], numbered=numbered) for first, last in pairwise(edges))
@@ -79,12 +79,6 @@ def _summed(cells: Tensor, edges: Sequence[int]) -> Tensor:
     """Sum (series, time, channel) up over blocks, to (series, channel, block)."""
     sums = [cells[:, first:last].double().sum(1) for first, last in pairwise(edges)]
     return torch.stack(sums, -1)
-
-
-def _half(error: Floats, freedom: int | Floats, level: float = LEVEL) -> Floats:
-    """Return half the width of an interval; infinite where nothing is known of the spread."""
-    factor = stats.t_quantile(level, torch.as_tensor(freedom, dtype=torch.float64)).numpy()
-    return np.asarray(np.where(np.isfinite(error), np.where(error == 0, 0, factor * error), np.inf))
 
 
 def group_rows(explanation: Explanation, rows: ArrayLike | None, what: str) -> Tensor:
@@ -173,7 +167,7 @@ class GroupComparison:
         Of a hundred channels, intervals of 95 % each leave 0 out in five by chance.
         """
         level = 1 - (1 - LEVEL) / len(self.channels)
-        return np.asarray(np.abs(self.difference) > _half(self.error, self.freedom, level))
+        return np.asarray(np.abs(self.difference) > half_interval(self.error, self.freedom, level))
 
     def verdict(self) -> str:
         """Say in one line in which channels the groups differ, by more than chance explains in any of them."""
@@ -256,7 +250,7 @@ def compare_groups(
     counts = len(rows[0]), len(rows[1])
     error = np.sqrt(one_error**2 + other_error**2)
     freedom = _welch(one_error, other_error, counts)
-    half = _half(error, freedom)
+    half = half_interval(error, freedom)
     return GroupComparison(
         channels=channel_names(explanation),
         names=(str(names[0]), str(names[1])),

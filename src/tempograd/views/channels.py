@@ -10,16 +10,17 @@ did nothing. So does a score below 0 of a method without signs, which says that 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.core import validation
-from tempograd.core.errors import InputError, brief, listed
+from tempograd.core import stats, validation
+from tempograd.core.errors import InputError, arg, brief, listed
 from tempograd.explanation import Explanation
-from tempograd.typing import Channels
+from tempograd.explanation.core import require
+from tempograd.typing import ArrayLike, Channels, EffectUnit
 from tempograd.views.labels import channel_names
 from tempograd.views.series import Floats, sizes
 
@@ -46,6 +47,97 @@ def mean_and_error(totals: Tensor) -> tuple[Floats, Floats]:
     squares = torch.where(known, (totals - mean) ** 2, 0).sum(0)
     error = torch.where(count > 1, (squares / (count * (count - 1))).sqrt(), torch.inf)
     return mean.numpy(), error.numpy()
+
+
+def half_interval(error: Floats, freedom: Any, level: float = 0.95) -> Floats:
+    """Return half the width of Student's interval; infinite where nothing is known of the spread."""
+    factor = stats.t_quantile(level, torch.as_tensor(freedom, dtype=torch.float64)).numpy()
+    return np.asarray(np.where(np.isfinite(error), np.where(error == 0, 0, factor * error), np.inf))
+
+
+@dataclass(frozen=True)
+class ChannelEffects:
+    """How far channels moved predictions, over some series; arrays are (channel,).
+
+    Attributes
+    ----------
+    names : tuple of str
+    series : int
+    signed : bool
+    push, push_half : array
+        Mean over the series of the scores of a channel, summed over time or per observed value, and half the width
+        of its 95 % interval, infinite below two series.
+    size, size_half : array
+        The same of the sizes of scores.
+    present : array
+        Share of the series in which the channel was observed at all.
+    """
+
+    names: tuple[str, ...]
+    series: int
+    signed: bool
+    push: Floats
+    push_half: Floats
+    size: Floats
+    size_half: Floats
+    present: Floats
+
+
+def channel_effects(
+    explanation: Explanation,
+    target: int | None = None,
+    *,
+    rows: ArrayLike | None = None,
+    per: EffectUnit = "series",
+) -> ChannelEffects:
+    r"""Return how far each channel moved the predictions of some series, of those explained for a class.
+
+    With attributions :math:`A_{i,t,d}` of the :math:`n` series, the effect of a channel in a series is
+    :math:`s_{i,d} = \sum_t A_{i,t,d}` (its size :math:`\sum_t |A_{i,t,d}|`), divided by the number of observed
+    values for ``per="value"``; means and intervals are over the series.
+    """
+    validation.check_choice(per, "per", get_args(EffectUnit))
+    index = _rows(require(explanation), target, rows)
+    effects = Effects.of(explanation, index)
+    mask = torch.ones_like(effects.size) if explanation.mask is None else explanation.mask[index].cpu()
+    count = mask.double().sum(1)
+    share = count if per == "value" else torch.ones_like(count)
+    known = (count > 0).double().sum(0) if per == "value" else torch.full_like(count[0], len(index))
+    (push, push_error), (size, size_error) = (mean_and_error(part.double().sum(1) / share) for part in effects)
+    return ChannelEffects(
+        names=channel_names(explanation),
+        series=len(index),
+        signed=explanation.signed,
+        push=push,
+        push_half=half_interval(push_error, known - 1),
+        size=size,
+        size_half=half_interval(size_error, known - 1),
+        present=(count > 0).double().mean(0).numpy(),
+    )
+
+
+def _rows(explanation: Explanation, target: int | None, rows: ArrayLike | None) -> Tensor:
+    """Return the positions of the series that count."""
+    index = torch.arange(len(explanation))
+    if rows is not None:
+        index = validation.check_positions(rows, "rows", len(index))
+    if target is not None:
+        validation.check_int(target, "target", 0)
+        if explanation.target is None or explanation.target.ndim != 1:
+            raise InputError(
+                f"{arg:question.target} needs an explanation of one class per series: choose series by rows= "
+                "instead."
+            )
+        count = explanation.n_outputs
+        if count is not None and target >= count:
+            raise InputError(f"target {target} is out of range: the model has {count} outputs, 0 to {count - 1}.")
+        index = index[explanation.target.cpu()[index] == target]
+    if not len(index):
+        raise InputError(
+            f"No series is left to average over: none of those given was explained for class {target}. To "
+            f"see another class explain it with {arg:question.target}, or choose series by rows=."
+        )
+    return index
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from tempograd.core.formatting import LARGE, SMALL, alike, short_number
 from tempograd.explanation.core import Explanation, require
 from tempograd.typing import ArrayLike, Model
 from tempograd.views import palette
-from tempograd.views.labels import STATIC, channel_names, name
+from tempograd.views.labels import STATIC, channel_names, name, short_times
 from tempograd.views.prediction import Said, said_of
 from tempograd.views.reader import doubt
 from tempograd.views.series import Flags, Floats, observed_cells, position, to_numpy, whole_series
@@ -213,7 +213,7 @@ def _words(explanation: Explanation, row: int, d: int, start: int, stop: int, lo
         unit = "" if explanation.units is None else name(explanation.units[d])
         parts += ["="] if parts[0][-1:].isdigit() else []
         parts += [_range(low, high), unit]
-    when = when_text(explanation.times_of(row)[start:stop], numbered=explanation.times is None)
+    when = when_text(short_times(explanation.times_of(row))[start:stop], numbered=explanation.times is None)
     return " ".join(part for part in (*parts, when) if part)
 
 
@@ -251,8 +251,8 @@ def when_text(times: Sequence[str], *, numbered: bool = False) -> str:
     one, other = NUMBER.fullmatch(first), NUMBER.fullmatch(last)
     if one and other and one[2] == other[2]:
         return f"at {one[1]}–{last}" if "-" not in first + last else f"at {one[1]} to {last}"
-    day, _, clock = last.partition(" ")
-    if clock and first.startswith(f"{day} "):
+    day, _, clock = last.rpartition(" ")
+    if ":" in clock and first.startswith(f"{day} "):
         return f"at {first}–{clock}"
     return f"at {first}–{last}" if ":" in first and " " not in first + last else f"from {first} to {last}"
 
@@ -335,10 +335,9 @@ def _reasons(explanation: Explanation, row: int, unit: str = "") -> str:
         return "; the scores are random, a control that says nothing about the model"
     if not observed_cells(explanation[row]).any():
         return "; nothing of the series was observed"
-    found = drivers_of(explanation, row)
+    found = _named(explanation, row)
     if not found:
         return "; no value has a score other than 0"
-    found = [each for each in found if abs(each.total) >= NAMED * abs(found[0].total)]
     mainly = "mainly" if _share(explanation, row, found) >= FEW else "among much else"
     if not explanation.signed:
         return f"; what matters is {mainly} {_listed([each.text.replace('(+', '(') for each in found])}"
@@ -356,6 +355,27 @@ def _reasons(explanation: Explanation, row: int, unit: str = "") -> str:
     if not rest:
         return text
     return f"{text}; not certain: {_listed(rest)}" if sure else f"; no driver is certain, the largest: {rest[0]}"
+
+
+def _named(explanation: Explanation, row: int) -> list[Driver]:
+    """Return the drivers that are worth a place in a sentence, the strongest first."""
+    found = drivers_of(explanation, row)
+    return [each for each in found if abs(each.total) >= NAMED * abs(found[0].total)]
+
+
+def told_channels(explanation: Explanation, i: int | str) -> list[int]:
+    """Return the channels that the sentence on series ``i`` names, in its order."""
+    row = position(explanation, i)
+    if explanation.method == CONTROL:
+        return []
+    found = _named(explanation, row)
+    if not explanation.signed:
+        return list(dict.fromkeys(each.channel for each in found))
+    sure = [each for each in found if each.certain]
+    ups = [each.total > 0 for each in sure]
+    told = [each for up in dict.fromkeys(ups) for each in sure if (each.total > 0) == up]
+    rest = [each for each in found if not each.certain]
+    return list(dict.fromkeys(each.channel for each in told + (rest if sure else rest[:1])))
 
 
 def _with_unit(driver: Driver, unit: str) -> str:

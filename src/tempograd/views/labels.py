@@ -12,6 +12,8 @@ from tempograd.core import validation
 from tempograd.core.errors import InputError, brief, printable
 from tempograd.core.formatting import counted
 from tempograd.engine import inputs
+from tempograd.engine.outputs import link_words as link_words  # noqa: PLC0414  # for pages too
+from tempograd.engine.outputs import outputs_of as outputs_of  # noqa: PLC0414
 from tempograd.explanation import Explanations
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.targets import other_series, same_lengths, same_output
@@ -19,7 +21,8 @@ from tempograd.explanation.targets import other_series, same_lengths, same_outpu
 Compared = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 STATIC = inputs.STATIC  # what the step of static values is called
 LONGEST = 28  # letters of a name in a picture
-NUMBERS = {"regression", "forecast"}  # tasks whose outputs are no classes
+STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d(?:\.\d+)?))?Z?)?")
+MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 UNIT = re.compile(r"(\S.*?)\s*\[([^\[\]]+)\]")
 
 
@@ -137,6 +140,33 @@ def time_names(explanation: Explanation, rows: Sequence[int]) -> tuple[str, ...]
     return found.pop() if len(found) == 1 else tuple(str(t) for t in range(explanation.values.shape[1]))
 
 
+def short_times(times: Sequence[str]) -> tuple[str, ...]:
+    """Write time stamps without what all of them share: the year, the day, times that are 0.
+
+    Examples
+    --------
+    >>> short_times(("2026-03-30 23:40:00", "2026-03-31 00:10:00"))
+    ('30 Mar 23:40', '31 Mar 00:10')
+    >>> short_times(("2026-03-30T08:00", "2026-03-30T09:30"))
+    ('08:00', '09:30')
+    >>> short_times(("2025-12-31", "2026-01-01")), short_times(("0 h", "1 h"))
+    (('2025-12-31', '2026-01-01'), ('0 h', '1 h'))
+    """
+    found = [STAMP.fullmatch(time.strip()) for time in times]
+    parts = [match.groups("") for match in found if match is not None and 1 <= int(match[2]) <= 12]
+    if len(parts) < len(times) or not parts:
+        return tuple(times)
+    years, days = len({part[0] for part in parts}), len({part[:3] for part in parts})
+    clock = {part[3] for part in parts} - {"", "00:00"}
+    seconds = {part[4] for part in parts} - {"", "00"}
+    shown = []
+    for year, month, day, hour, second in parts:
+        date = f"{year}-{month}-{day}" if years > 1 else f"{int(day)} {MONTHS[int(month) - 1]}"
+        time = f"{hour}:{second or '00'}" if seconds else hour
+        shown.append(" ".join([date] * (days > 1 or not (clock or seconds)) + [time] * bool(clock or seconds)))
+    return tuple(shown)
+
+
 def class_name(index: int, classes: Sequence[str] | None) -> str:
     """Call a class by its name, or by its number where it has none.
 
@@ -152,7 +182,8 @@ def class_name(index: int, classes: Sequence[str] | None) -> str:
 
 def are_numbers(explanation: Explanation) -> bool:
     """Tell whether outputs are numbers that mean something by themselves, rather than scores of classes."""
-    return explanation.output == "raw" and (explanation.task in NUMBERS or explanation.n_outputs == 1)
+    numbers = outputs_of(explanation.task).kind == "numbers"
+    return explanation.output != "probability" and (numbers or explanation.n_outputs == 1)
 
 
 def unit_apart(label: str) -> tuple[str, str]:
@@ -176,19 +207,19 @@ def output_unit(explanation: Explanation, column: int, classes: Sequence[str] | 
 
 def output_name(explanation: Explanation, column: int, classes: Sequence[str] | None = None) -> str:
     """Call an output by its name, or as its task does: a class, a label, a step of a forecast, an address."""
-    shape, task = explanation.output_shape, explanation.task
-    known = explanation.output == "raw" or task == "multilabel" or tells_class(explanation)
+    shape, row = explanation.output_shape, outputs_of(explanation.task)
+    known = explanation.output != "probability" or row.kind == "labels" or tells_class(explanation)
     if classes is not None and column < len(classes) and known:
         whole = str(classes[column])
         return name(unit_apart(whole)[0]) if are_numbers(explanation) else class_name(column, classes)
     if explanation.n_outputs == 1:
         return "the model's output"
-    if task == "forecast":
+    if row.place:
         address = [int(part) for part in np.unravel_index(column, shape or (column + 1,))]
         wide = [part for part, size in zip(address[1:], shape[1:], strict=True) if size > 1]
         what = "" if not wide else f"output {wide[0] if len(wide) == 1 else tuple(wide)} at "
-        return f"{what}step {address[0]} of the forecast"
-    kind = "label" if task == "multilabel" else "class" if tells_class(explanation) else "output"
+        return f"{what}{row.place.format(address[0])}"
+    kind = "label" if row.kind == "labels" else "class" if tells_class(explanation) else "output"
     return f"{kind} {tuple(int(part) for part in np.unravel_index(column, shape)) if shape else column}"
 
 
@@ -210,6 +241,7 @@ def tells_class(explanation: Explanation) -> bool:
     In an explanation that does not know how many outputs the model has, 0 may be the first class or a single
     probability, which is that of class 1.
     """
-    if explanation.output != "probability" or explanation.target is None or explanation.task == "multilabel":
+    classes = explanation.output == "probability" and outputs_of(explanation.task).kind == "classes"
+    if not classes or explanation.target is None:
         return False
     return explanation.n_outputs is not None or bool((explanation.target > 0).any())

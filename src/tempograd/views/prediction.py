@@ -12,10 +12,11 @@ from tempograd.core import validation
 from tempograd.core.errors import InputError, brief
 from tempograd.core.formatting import probability, short_number
 from tempograd.engine import select_target
+from tempograd.engine.outputs import outputs_of
 from tempograd.explanation import Explanation
 from tempograd.explanation.targets import as_explained
 from tempograd.metrics.asking import AskAgain, Evaluation
-from tempograd.metrics.removal import SCORED, RemovalOutputs, RemovalSchedule, remove_cells
+from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, remove_cells
 from tempograd.typing import Model
 from tempograd.views.labels import class_name, known_classes, output_name, output_unit, target_name
 from tempograd.views.series import Flags, Floats, Indices, to_numpy
@@ -54,11 +55,12 @@ def true_values(explanation: Explanation, y: Tensor | None, shape: tuple[int, ..
     """
     if y is None:
         return None
-    if explanation.task not in SCORED and (not y.is_floating_point() or explanation.steps is not None):
+    kind = outputs_of(explanation.task).kind
+    if kind == "classes" and (not y.is_floating_point() or explanation.steps is not None):
         return None
     y, target, picker = y.cpu(), explanation.target, explanation.picker
     if y.ndim == 1:
-        return y if explanation.task != "multilabel" or explanation.columns == 1 else None
+        return y if kind != "labels" or explanation.columns == 1 else None
     if target is not None and target.ndim == 1 and y[0].numel() == explanation.columns:
         return y.flatten(1).gather(1, target.cpu()[:, None])[:, 0]
     fits = shape == tuple(y.shape[1:]) and explanation.output == "raw"
@@ -126,16 +128,12 @@ def compare_labels(
     label = predicted = outcome = None
     known = true_values(explanation, y)
     true_value = None if known is None else to_numpy(known)
-    if explanation.task in SCORED:  # which have no predicted class
+    if outputs_of(explanation.task).kind != "classes":
         return LabelComparison(None, None, true_value, None)
     if y is not None and y.ndim == 1 and not y.is_floating_point():
         label = y.cpu().numpy()
     # raw outputs are classes where the task or labels say so; a single one says no class
-    classes = (
-        explanation.output == "probability"
-        or explanation.task in {"classification", "binary"}
-        or label is not None
-    )
+    classes = explanation.output == "probability" or explanation.task is not None or label is not None
     told = classes and not per_step and explanation.target is not None
     if told and outputs is not None and outputs.shape[1] > 1:
         predicted = np.asarray(outputs.argmax(1))
@@ -248,11 +246,12 @@ def _truth(
     one: Explanation, label: Tensor, shape: tuple[int, ...], classes: Sequence[str] | None, unit: str
 ) -> str | None:
     """Say what is true of the explained output, or of the class; None where labels do not tell that."""
-    if one.task in SCORED or (label.is_floating_point() and one.target is not None):
+    kind = outputs_of(one.task).kind
+    if kind != "classes" or (label.is_floating_point() and one.target is not None):
         found = true_values(one, label, shape)
         if found is None:
             return None
-        if one.task == "multilabel":
+        if kind == "labels":
             return "present" if bool(found > 0) else "absent"
         return with_unit_of(float(found), unit)
     return None if one.target is None or label.numel() != 1 else class_name(int(label), classes)
@@ -287,7 +286,8 @@ def _said_of_steps(
 def _label(explanation: Explanation, i: int, y: Any) -> Tensor:
     """Return the labels of a series, (1,) or (1, time)."""
     labels = validation.check_numbers(y, "y")
-    if labels.ndim < 1 or (labels.ndim > 2 and explanation.task not in SCORED) or len(labels) != len(explanation):
+    most = 2 if outputs_of(explanation.task).kind == "classes" else labels.ndim
+    if not 1 <= labels.ndim <= most or len(labels) != len(explanation):
         raise InputError(f"y must hold a label for each of the {len(explanation)} series, got {brief(y)}.")
     return labels[i : i + 1].cpu()
 

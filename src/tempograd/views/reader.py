@@ -5,12 +5,15 @@
 """
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from tempograd.core.errors import said
 from tempograd.core.formatting import counted, percent
-from tempograd.explanation import Explanation, diagnostics
+from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import AGAINST, MOST, SLACK, Errors, Verdict, judge
+from tempograd.explanation.record import Record
 
 STRONGEST = 10  # values of each series whose signs are what people read first
 Badge = Literal["converged", "rough", "exact", "unknown", "unreliable"]
@@ -31,6 +34,26 @@ SAYS: dict[str, tuple[Badge, str]] = {  # by the status of the verdict
     "unchecked": ("unknown", "not known: nobody compared the model's slopes with its predictions"),
     "unknown": ("unknown", "not known: the method tells no error of its scores"),
 }
+
+ADVICE = re.compile(r"(?<=[:.;?]) (?=[^:.;?]*\{arg:)")  # where what is to be typed begins
+
+
+def assumed(explanations: Iterable[Explanation]) -> str:
+    """List what nobody said and was assumed; empty where that is nothing."""
+    return "; ".join(f"{text[:1].lower()}{text[1:]}" for text in _texts(explanations, "assumption", ""))
+
+
+def doubts(explanations: Iterable[Explanation]) -> str:
+    """Say what was found out about model and baseline, in whole sentences; the rest is for whoever runs it."""
+    texts = _texts(explanations, "warning", ("model.", "baseline."))
+    return " ".join(text if text.endswith("?") else f"{text}." for text in texts)
+
+
+def _texts(explanations: Iterable[Explanation], severity: str, codes: str | tuple[str, ...]) -> dict[str, None]:
+    """Return findings, each once, without what is to be typed."""
+    findings = [finding for explanation in explanations for finding in explanation.findings]
+    kind = [finding for finding in findings if finding.severity == severity and finding.code.startswith(codes)]
+    return dict.fromkeys(said(ADVICE.split(finding.marked)[0]).rstrip(".:;") for finding in kind)
 
 
 class ReaderVerdict(NamedTuple):
@@ -54,7 +77,7 @@ def reader_verdict(explanation: Explanation, i: int | None = None) -> ReaderVerd
 def doubt(explanation: Explanation, row: int) -> str:
     """Say what no further samples would mend of a series, or of most of them; nothing where nothing is known."""
     verdict, check = judge(explanation, row), explanation.gradient_check
-    if verdict.status not in {*AGAINST, "nothing"} and check is not None and diagnostics.mostly_wrong(check):
+    if verdict.status not in {*AGAINST, "nothing"} and check is not None and check.mostly_wrong:
         verdict = judge(explanation)
     return _plain(verdict).text if verdict.status in AGAINST else ""
 
@@ -102,7 +125,7 @@ def _of(bad: int, count: int) -> str:
     return f" in {bad:,} of {count:,} series" if bad < count else ""
 
 
-def signs_text(part: Explanation) -> str:
+def signs_text(part: Record) -> str:
     """Say of how many of the strongest values the sign is certain at 95 %; nothing where there is no sign."""
     if not part.signed or part.ess is None or part.standard_error is None:
         return ""

@@ -11,14 +11,14 @@ from tempograd.core.errors import Dialect
 from tempograd.core.validation import lengths
 from tempograd.data import Series
 from tempograd.engine import select_target
+from tempograd.engine.outputs import LINKS, link_words, outputs_of
 from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import ErrorCurve, completeness_gap, error_curve, goal, sentence
-from tempograd.metrics.removal import SCORED
 from tempograd.typing import Model
 from tempograd.views.channels import channel_shares
 from tempograd.views.labels import class_name, output_name
 from tempograd.views.prediction import model_outputs
-from tempograd.views.reader import ReaderVerdict, reader_verdict
+from tempograd.views.reader import ReaderVerdict, assumed, reader_verdict
 from tempograd.views.series import Floats, to_numpy
 
 # How sure the scores are: a line for all series and one for each, sums, signs, and how the error fell.
@@ -94,8 +94,8 @@ def explanation_summary(
     if explanation.delta is None:
         explanation = replace(explanation, delta=mean_delta(explanation, model, said, x))
     errors, target = explanation.relative_error, explanation.target
-    error = math.inf if errors is None else float(errors.median())
-    classes = target is not None and explanation.output == "probability" and explanation.task not in SCORED
+    error, kind = math.inf if errors is None else float(errors.median()), outputs_of(explanation.task).kind
+    classes = target is not None and explanation.output == "probability" and kind == "classes"
     return {
         "method": explanation.method,
         "baseline": replace(explanation, x=x).baseline_kind,
@@ -111,6 +111,7 @@ def explanation_summary(
         "explained": {} if target is None else _counts(target),
         "accuracy": label_accuracy(said, explanation, series),
         "verdict": sentence(explanation, dialect=dialect),
+        "assumed": assumed([explanation]),
         "relative_error": error if math.isfinite(error) else None,
         "sign_certain": sign_certain(explanation, CELLS),
         "completeness_gap": completeness_gap(explanation),
@@ -127,30 +128,25 @@ def _counts(classes: Tensor) -> dict[str, int]:
 
 def explained_output(explanation: Explanation) -> str:
     """Say what was explained: which of the model's outputs, and what was made of them."""
-    outputs, one = explanation.columns, explanation.columns == 1
-    target, link = explanation.target, explanation.link
-    kinds = {
-        "raw": "the model's one output as it is" if one else f"one of the model's {outputs} outputs as it is",
-        "sigmoid": f"a sigmoid of {'the one output' if one else f'each of {outputs} outputs'}",
-        "probability": "a sigmoid of the one output" if one else f"softmax over {outputs} outputs",
-    }
+    target, link, one = explanation.target, explanation.link, explanation.columns == 1
+    words, probable = link_words(link, explanation.columns), LINKS[link].probable
     if target is None:
         score = explanation.target_text or "a score of your own"
-        return f"{score}, from {'outputs as they are' if link == 'raw' else f'probabilities by {kinds[link]}'}"
+        made = "outputs as they are" if link == "raw" else f"{'probabilities by ' * probable}{words}"
+        return f"{score}, from {made}"
     same = target.numel() > 0 and bool((target == target.flatten()[0]).all())
-    if link == "raw":
+    if not probable:
         which = f"{output_name(explanation, int(target.flatten()[0]))}, " if same and not one else ""
-        return f"{which}{kinds[link]}"
+        return f"{which}{words}"
     if one and link == "probability":
-        return f"the probability of {class_name(int(bool(target.any())), explanation.classes)} by {kinds[link]}"
-    return f"the probability of a {'label' if link == 'sigmoid' else 'class'} by {kinds[link]}"
+        return f"the probability of {class_name(int(bool(target.any())), explanation.classes)} by {words}"
+    what = "label" if outputs_of(explanation.task).kind == "labels" else "class"
+    return f"the probability of a {what} by {words}"
 
 
 def label_accuracy(said: Tensor, explanation: Explanation, series: Series) -> float | None:
     """Return the share of labels that the model predicts; None without labels that are classes."""
-    if explanation.task in SCORED:  # whose outputs are no classes
-        return None
-    if series.y is None:
+    if series.y is None or outputs_of(explanation.task).kind != "classes":
         return None
     values = series.y.is_floating_point() or said.shape[-1] == 1  # one raw output says no class
     if values or said.shape[:-1] != series.y.shape:

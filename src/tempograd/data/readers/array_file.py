@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -17,11 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import DataError, InputError, TempogradError, arg, listed, one_line, short_path, warn
+from tempograd.core.errors import DataError, InputError, TempogradError, arg, listed, one_line, warn
 from tempograd.core.series import Series, check_times
-from tempograd.data.files import reading, refuse_beyond_memory
+from tempograd.data.files import File
 from tempograd.data.readers.columns import Text
-from tempograd.data.readers.pivot import ReadOptions, as_numbers
+from tempograd.data.readers.pivot import as_numbers
+from tempograd.data.source import Source
 from tempograd.engine.inputs import pack_inputs
 from tempograd.typing import Times
 
@@ -38,31 +38,40 @@ UTF_32 = f"utf-32-{sys.byteorder[0]}e"
 _Array = NDArray[Any]
 
 
-def from_arrays(path: Path, options: ReadOptions) -> Series:
+def from_arrays(file: File, source: Source) -> Series:
     """Read arrays by name; only x is needed."""
-    several = options.inputs or ()
-    own = (*several, *(options.fixed or ()))
+    several = source.inputs or ()
+    own = (*several, *(source.fixed or ()))
     clash = [name for name in own if name in NAMES and name != "x"]
-    wanted = [name for name in NAMES if (options.labels or name not in {"y", "truth"}) and name not in clash]
-    arrays = _load(path, [*wanted, *own], needed=own if several else ("x", *own))
+    wanted = [name for name in NAMES if (source.labels or name not in {"y", "truth"}) and name not in clash]
+    arrays = load_arrays(file, [*wanted, *own], source, needed=own if several else ("x", *own))
     try:
-        found = (
-            _inputs(arrays, options, short_path(path)) if several else _series(arrays, options, short_path(path))
-        )
-        fixed = {name: validation.as_tensor(arrays[name], name) for name in options.fixed or ()}
+        found = _inputs(arrays, source, file.where) if several else _series(arrays, source, file.where)
+        fixed = {name: validation.as_tensor(arrays[name], name) for name in source.fixed or ()}
         for name, part in fixed.items():
             if part.ndim == 0 or len(part) != len(found):
                 raise InputError(f"{name} must have one row for each of the {len(found)} series.")
         return replace(found, fixed=fixed) if fixed else found
     except InputError as error:
-        raise DataError(f"{short_path(path)}: {one_line(error.finding.text, 240)}", code=error.code) from error
+        raise DataError(f"{file.where}: {one_line(error.finding.text, 240)}", code=error.code) from error
 
 
-def _inputs(arrays: dict[str, _Array], options: ReadOptions, where: str) -> Series:
+def load_arrays(
+    file: File, wanted: Sequence[str], source: Source, needed: Sequence[str] = ("x",)
+) -> dict[str, _Array]:
+    """Read the arrays of a file that are wanted and there, and those of ``.npy`` files beside it."""
+    arrays = _load(file, wanted, needed)
+    for name, path in (("ids", source.id), ("mask", source.mask)):
+        if path is not None and path.endswith(".npy"):
+            arrays[name] = _load(File(path, path), ["x"], ["x"], name)["x"]
+    return arrays
+
+
+def _inputs(arrays: dict[str, _Array], source: Source, where: str) -> Series:
     """Read several inputs: side by side in x, with their names, and each by itself."""
-    inputs = {name: validation.as_tensor(arrays[name], name) for name in options.inputs or ()}
-    y, classes = _labels(arrays.get("y"), options, where)
-    mask = "nan" if options.missing == "mask" else None
+    inputs = {name: validation.as_tensor(arrays[name], name) for name in source.inputs or ()}
+    y, classes = _labels(arrays.get("y"), source, where)
+    mask = "nan" if source.missing == "mask" else None
     series = Series(inputs, y, mask=mask, ids=_ids(arrays.get("ids")), classes=classes)
     pack_inputs(series.x, mask=series.mask)  # which says what is wrong
     return series
@@ -75,43 +84,45 @@ def _ids(ids: _Array | None) -> Any:
     return ids
 
 
-def _series(arrays: dict[str, _Array], options: ReadOptions, where: str) -> Series:
-    x = validation.check_series(arrays["x"], gaps=options.missing == "mask", marking=f"{arg:source.missing=mask}")
-    mask = validation.check_mask(arrays.get("mask"), x)
+def _series(arrays: dict[str, _Array], source: Source, where: str) -> Series:
+    x = validation.check_series(arrays["x"], gaps=source.missing == "mask", marking=f"{arg:source.missing=mask}")
+    mask = validation.check_mask(arrays["mask"], x) if "mask" in arrays else None
     x, mask, _ = validation.without_gaps(x, mask, None, "x")  # 0, as in tables
-    y, classes = _labels(arrays.get("y"), options, where)
-    channels = options.channels or _texts(arrays.get("channels"), "channels")
+    y, classes = _labels(arrays.get("y"), source, where)
     return Series(
         x=x,
         y=y,
         mask=mask,
         truth=arrays.get("truth"),
         ids=_ids(arrays.get("ids")),
-        channels=channels,
+        channels=source.channels or _texts(arrays.get("channels"), "channels"),
         times=_times(arrays.get("times"), len(x), x.shape[1]),
         classes=classes,
         units=_texts(arrays.get("units"), "units"),
-        raw=validation.check_raw(arrays.get("raw"), x, mask),
+        raw=validation.check_raw(arrays["raw"], x, mask) if "raw" in arrays else None,
     )
 
 
-def _load(path: Path, wanted: list[str], needed: Sequence[str]) -> dict[str, _Array]:
+def _load(file: File, wanted: Sequence[str], needed: Sequence[str], called: str = "x") -> dict[str, _Array]:
     """Read the arrays that are wanted and there; others are not even unpacked."""
-    with reading(path), path.open("rb") as file, _foreign(path):
-        if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
-            return {"x": _array(path, "x", file, path.stat().st_size)}
-        with zipfile.ZipFile(file) as archive:
-            members = _members(path, archive, needed)
+    where = file.where
+    with file.opened() as opened, _foreign(where):
+        size = opened.seek(0, 2)
+        opened.seek(0)
+        if opened.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
+            return {"x": _array(where, called, opened, size)}
+        with zipfile.ZipFile(opened) as archive:
+            members = _members(where, archive, needed)
             found = {}
             for name in wanted:
                 if name in members:
                     with archive.open(members[name]) as member:
-                        found[name] = _array(path, name, member, members[name].file_size)
+                        found[name] = _array(where, name, member, members[name].file_size)
             return found
 
 
 @contextmanager
-def _foreign(path: Path) -> Iterator[None]:
+def _foreign(where: str) -> Iterator[None]:
     """Say in one sentence what zip and numpy say in many ways: they raise a dozen kinds of errors."""
     try:
         yield
@@ -119,33 +130,31 @@ def _foreign(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         reason = one_line(next(iter(str(error).splitlines()), type(error).__name__), 90)
-        raise DataError(
-            f"{short_path(path)} is damaged or no array file: write or fetch it again ({reason})."
-        ) from error
+        raise DataError(f"{where} is damaged or no array file: write or fetch it again ({reason}).") from error
 
 
-def _members(path: Path, archive: zipfile.ZipFile, needed: Sequence[str]) -> dict[str, zipfile.ZipInfo]:
+def _members(where: str, archive: zipfile.ZipFile, needed: Sequence[str]) -> dict[str, zipfile.ZipInfo]:
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         name = info.filename.removesuffix(".npy")
         if name in members:
-            raise DataError(f"{short_path(path)} holds the array {one_line(name)} twice: leave one of the two.")
+            raise DataError(f"{where} holds the array {one_line(name)} twice: leave one of the two.")
         members[name] = info
     for name in needed:
         if name not in members:
             what = "an array x (series, time, channel)" if name == "x" else f"an array {one_line(name)}"
             more = f": name those that a model takes with {arg:source.inputs}" if name == "x" and members else ""
-            raise DataError(f"{short_path(path)} must hold {what}; it has {listed(members) or 'nothing'}{more}.")
+            raise DataError(f"{where} must hold {what}; it has {listed(members) or 'nothing'}{more}.")
     others = [name for name in members if name not in (*NAMES, *needed)]
     if others:
         warn(
-            f"{short_path(path)} holds {listed(others)}, which is not read: the arrays of a file of series are "
+            f"{where} holds {listed(others)}, which is not read: the arrays of a file of series are "
             f"{', '.join(NAMES)}, and those that {arg:source.inputs} and {arg:series.fixed} name."
         )
     return members
 
 
-def _array(path: Path, name: str, file: IO[bytes], size: int) -> _Array:
+def _array(where: str, name: str, file: IO[bytes], size: int) -> _Array:
     """Read an array after its header was compared with what is there, since a header may promise anything."""
     file.seek(0)
     with warnings.catch_warnings():
@@ -154,39 +163,35 @@ def _array(path: Path, name: str, file: IO[bytes], size: int) -> _Array:
         if version not in HEADERS:
             raise ValueError(f"version {version} of the format holds no plain array")
         shape, _, dtype = HEADERS[version](file)
-        _refuse_kind(path, name, dtype)
+        _refuse_kind(where, name, dtype)
         promised, there = prod(shape) * dtype.itemsize, size - file.tell()
         if min(shape, default=0) < 0 or promised != there:
             raise DataError(
-                f"{short_path(path)} is damaged: the header of {name} promises {promised:.16g} bytes, and "
-                f"{there} follow it."
+                f"{where} is damaged: the header of {name} promises {promised:.16g} bytes, and {there} follow it."
             )
-        refuse_beyond_memory(path, promised, f"the array {name}", "cut it into several files")
         file.seek(0)
         found: _Array = npy.read_array(file, allow_pickle=False)
     return found.astype(dtype.newbyteorder("="), copy=False)
 
 
-def _refuse_kind(path: Path, name: str, dtype: np.dtype[Any]) -> None:
+def _refuse_kind(where: str, name: str, dtype: np.dtype[Any]) -> None:
     if dtype.hasobject:
-        raise DataError(f"{short_path(path)}: {name} holds Python objects, which are never loaded: save numbers.")
+        raise DataError(f"{where}: {name} holds Python objects, which are never loaded: save numbers.")
     if dtype.kind not in KINDS.get(name, "fiub") or (dtype.kind == "f" and dtype.itemsize > 8):
         what = one_line(str(dtype))
-        raise DataError(f"{short_path(path)}: {name} holds {what}: save it as numbers of 64 bits or fewer.")
+        raise DataError(f"{where}: {name} holds {what}: save it as numbers of 64 bits or fewer.")
 
 
-def _labels(
-    labels: _Array | None, options: ReadOptions, where: str
-) -> tuple[Tensor | None, tuple[str, ...] | None]:
+def _labels(labels: _Array | None, source: Source, where: str) -> tuple[Tensor | None, tuple[str, ...] | None]:
     if labels is None:
         return None, None
     if labels.dtype.kind not in "iufUS":
         raise InputError(f"y must hold classes (integers or text) or real values, got {labels.dtype}.")
     negative = labels.dtype.kind == "i" and bool((labels < 0).any())  # -1 and 1, as in tables
-    if labels.dtype.kind in "US" or negative or options.classes is not None:
+    if labels.dtype.kind in "US" or negative or source.classes is not None:
         found = Text.of(_texts(labels.reshape(-1), "y") or ())
         numbers, classes = as_numbers(
-            found.texts, options.classes, where, lambda _, what: DataError(f"{where}, array y: {what}.")
+            found.texts, source.classes, where, lambda _, what: DataError(f"{where}, array y: {what}.")
         )
         return torch.as_tensor(numbers[found.codes].reshape(labels.shape)), classes
     tensor = validation.check_numbers(labels, "y")

@@ -3,32 +3,24 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.core.errors import DataError, arg, one_line
+from tempograd.core.errors import DataError, one_line
 
 _Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "-nan", "+nan", "null", "none"})
-NO_CHANNEL = (
-    f"if the column names series or labels, pass {arg:source.id} or {arg:source.label}, else choose "
-    f"{arg:source.channels}"
-)
-INDEX = "__index_level_"  # as pandas calls one in Parquet files
+INDEX = "__index_level_"  # as pandas calls one in Arrow
 LARGEST = float(np.finfo(np.float32).max)
 # a digit may stand in one place only, or long texts would take quadratic time; ASCII has the spaces of float()
 DECIMAL = re.compile(r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
-PLAIN = re.compile("-?[0-9]{1,18}")  # most of them, and quickly read
-HEXADECIMAL = re.compile(r"\s*[+-]?0[xob][0-9a-f_]+\s*", re.IGNORECASE)
-FLAGS = {"True": 1.0, "TRUE": 1.0, "true": 1.0, "False": 0.0, "FALSE": 0.0, "false": 0.0}
-WITH_COMMA = re.compile(r"\s*([+-]?)([0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+),([0-9]+)\s*", re.ASCII)
-THOUSANDS = re.compile(r"\s*[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]+)?\s*", re.ASCII)
-BEYOND = 2**63  # of int64: the smallest size that does not fit, but for -2^63
+WITH_COMMA = re.compile(r"\s*[+-]?[0-9][0-9.]*,[0-9]+\s*", re.ASCII)
+COMMA = "write it with a decimal point, or read the file with pandas, decimal=',', and pass the data frame"
+FLAGS = {"true": 1.0, "false": 0.0}
+BEYOND = 2**63  # of int64
 
 
 @dataclass(frozen=True)
@@ -62,14 +54,25 @@ class CategoryEncoder(dict[str, int]):
 
 
 class Table(Protocol):
-    """A file with named columns; ``aside`` are those that nobody gave a name, as an index of rows has none."""
+    """Rows with named columns.
 
-    path: Path
+    ``where`` is what messages call it; ``aside`` are columns that have no name, as an index of rows has none;
+    ``lists`` those that hold a list in each row, and ``words`` those that hold text.
+    """
+
+    where: str
     columns: list[str]
     aside: frozenset[str]
+    lists: frozenset[str]
+
+    @property
+    def words(self) -> frozenset[str]: ...
 
     def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], _Floats]:
         """Return columns of text by name and columns of numbers (row, column), NaN where a cell is missing."""
+
+    def kept(self, names: Sequence[str], rows: Codes) -> dict[str, Any]:
+        """Return some rows of columns as Arrow arrays."""
 
     def fault(self, row: int, what: str) -> DataError:
         """Say what is wrong with one row."""
@@ -111,7 +114,7 @@ def refuse_large(table: Table, values: _Floats, names: Sequence[str]) -> None:
 
 
 def parse_number(text: str) -> float | None:
-    """Return the number that a text is in plain decimal notation, None if it is none.
+    """Return the decimal number that a text is; None if it is anything else, or no finite one.
 
     Python would also read ``1_000``, digits of other scripts, ``infinity`` and ``nan``.
 
@@ -123,108 +126,39 @@ def parse_number(text: str) -> float | None:
     return float(text) if DECIMAL.fullmatch(text) else None
 
 
+def parse_cell(text: str) -> float | None:
+    """Return the number in a cell: NaN where it is missing, 1 and 0 for True and False, None for anything else."""
+    value = FLAGS.get(text.strip().lower(), parse_number(text))
+    return np.nan if value is None and missing(text) else value
+
+
 def parse_numbers(cells: Sequence[str]) -> _Floats | None:
     """Return a column of numbers, NaN where a cell is missing; None if one of them is no number."""
     together = "".join(cells)
-    if not together.isascii() or "_" in together:  # what float() reads and number() does not
-        return _one_by_one(cells)
-    try:
-        found = np.fromiter((float(cell or "nan") for cell in cells), np.float64, len(cells))
-    except ValueError:
-        return _one_by_one(cells)
-    return _one_by_one(cells) if np.isinf(found).any() else found
-
-
-def _one_by_one(cells: Sequence[str]) -> _Floats | None:
-    found = np.empty(len(cells))
-    for place, cell in enumerate(cells):
-        value = np.nan if missing(cell) else parse_number(cell)
-        if value is None:
-            return None
-        found[place] = value
-    return found
-
-
-def parse_flags(cells: Sequence[str]) -> _Floats | None:
-    """Return a column of True and False as 1 and 0, NaN where a cell is missing; None if it holds anything else.
-
-    Examples
-    --------
-    >>> parse_flags(["True", "", "false"]), parse_flags(["True", "1"])
-    (array([ 1., nan,  0.]), None)
-    """
-    found = [np.nan if missing(cell) else FLAGS.get(cell.strip()) for cell in cells]
-    return None if None in found else np.array(found, np.float64)
-
-
-def no_number(text: str) -> str:
-    """Say what a cell is that is no number, and what to do about it.
-
-    Examples
-    --------
-    >>> no_number("19,87")
-    "has a decimal comma: write 19.87, or read the file with pandas, decimal=',', and pass the data frame"
-    >>> no_number("1,234")
-    'has a comma: write 1.234 if it is a decimal comma, or 1234'
-    """
-    plain, comma = text.strip(), WITH_COMMA.fullmatch(text)
-    if THOUSANDS.fullmatch(text):
-        unclear = plain.count(",") == 1 and "." not in plain
-        either = f"{plain.replace(',', '.')} if it is a decimal comma, or " if unclear else ""
-        return f"has a comma: write {either}{plain.replace(',', '')}"
-    if comma is None:
-        return f"is no number: {NO_CHANNEL}"
-    written = f"{comma[1]}{comma[2].replace('.', '')}.{comma[3]}"
-    return (
-        f"has a decimal comma: write {written}, or read the file with pandas, decimal=',', and pass the data frame"
-    )
+    if together.isascii() and "_" not in together:  # what float() reads and a table does not
+        try:
+            found = np.fromiter((float(cell or "nan") for cell in cells), np.float64, len(cells))
+            if not np.isinf(found).any():
+                return found
+        except ValueError:
+            pass
+    parsed = [parse_cell(cell) for cell in cells]
+    return None if None in parsed else np.array(parsed, np.float64)
 
 
 def parse_whole(text: str) -> int | None:
-    """Return the integer that a text is, to its last digit, however it is written; None if it is none.
+    """Return the integer of 64 bits that a text is, to its last digit; None if it is none.
 
     Examples
     --------
-    >>> [parse_whole(text) for text in ("9007199254740993", "2.0", "1e3", "2.5", "one")]
-    [9007199254740993, 2, 1000, None, None]
-
-    Integers that do not fit into 64 bits are all alike:
-
-    >>> [parse_whole(text) == BEYOND for text in ("1e300", "9223372036854775808")]
-    [True, True]
-    >>> parse_whole("-9223372036854775808") == -BEYOND
-    True
+    >>> [parse_whole(text) for text in ("9007199254740993", "2.0", "1e3", "2.5", "one", "9" * 30)]
+    [9007199254740993, 2, 1000, None, None, None]
     """
-    if PLAIN.fullmatch(text):
-        return int(text)
     value = parse_number(text)
-    if value is None:
+    if value is None or abs(value) > BEYOND or not value.is_integer():
         return None
-    if abs(value) >= 2 * BEYOND:  # to write the digits of 1e999999999 down would take all memory
-        return BEYOND
-    if abs(value) < 1:  # nor are those of 1e-999999999
-        return None if re.search("[1-9]", text.lower().split("e")[0]) else 0
-    exact = Decimal(text.strip())
-    if exact != exact.to_integral_value():
-        return None
-    found = int(exact.to_integral_value())
-    return found if -BEYOND <= found < BEYOND else BEYOND
-
-
-def resembles_number(text: str) -> bool:
-    """Tell whether a text that is no number here is one to other programs.
-
-    Examples
-    --------
-    >>> [resembles_number(text) for text in ("1_000", "٣", "0x10", "Infinity", "1st", "12")]
-    [True, True, True, True, False, False]
-    """
-    if parse_number(text) is not None or missing(text):
-        return False
-    if HEXADECIMAL.fullmatch(text):
-        return True
     try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+        whole = int(text)
+    except ValueError:  # 2.0, 1e3
+        whole = int(value)
+    return whole if -BEYOND <= whole < BEYOND else None

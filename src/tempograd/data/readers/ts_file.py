@@ -2,16 +2,16 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from tempograd.core.errors import DataError, quote, short_path
+from tempograd.core.errors import DataError, quote
 from tempograd.core.progress import progress_bar
-from tempograd.data.files import lines, open_text
+from tempograd.data.files import File
 from tempograd.data.readers.columns import LARGEST, Text, _Floats, missing, parse_number, parse_numbers
-from tempograd.data.readers.pivot import Arrays, Labels, ReadOptions, as_numbers, empty
+from tempograd.data.readers.pivot import Labels, TableContent, as_numbers, observed
+from tempograd.data.source import Source
 
 
 class _Header(NamedTuple):
@@ -23,13 +23,13 @@ class _Header(NamedTuple):
     dimensions: int | None = None
 
 
-def from_ts(path: Path, options: ReadOptions) -> Arrays:
+def from_ts(path: File, source: Source) -> TableContent:
     """Read a file; dimensions may differ in length, and the shorter ones end in missing values."""
     series: list[list[_Floats]] = []
     labels: list[str] = []
     found_in: list[int] = []
-    with open_text(path) as file, progress_bar(path.stat().st_size, f"read {path.name}") as advance:
-        text_lines = enumerate(lines(path, file), start=1)
+    with path.text() as file, progress_bar(None, f"read {path.where}") as advance:
+        text_lines = enumerate(path.lines(file), start=1)
         header = _read_header(path, text_lines)
         dimensions = header.dimensions
         for place, line in text_lines:
@@ -46,17 +46,18 @@ def from_ts(path: Path, options: ReadOptions) -> Arrays:
             series.append([_values(path, place, part) for part in parts])
             advance(len(line))
     if not series:
-        raise DataError(f"{short_path(path)} holds no series after its line @data.")
+        raise DataError(f"{path.where} holds no series after its line @data.")
     lengths = [len(values) for dimensions in series for values in dimensions]
     shape = (len(series), max(lengths), len(series[0]))
-    x = empty(path, shape, sum(lengths), "put very long series into a file of their own")
+    x = np.full(shape, np.nan, np.float32)
     for row, dimensions_of in enumerate(series):
         for channel, values in enumerate(dimensions_of):
             x[row, : len(values), channel] = values
-    return Arrays(x, options.channels, None, None, _labels(path, labels, found_in, header, options))
+    found = _labels(path, labels, found_in, header, source)
+    return observed(path.where, x, channels=source.channels, labels=found)
 
 
-def _read_header(path: Path, text_lines: Iterator[tuple[int, str]]) -> _Header:
+def _read_header(path: File, text_lines: Iterator[tuple[int, str]]) -> _Header:
     header = _Header(0)
     for place, line in text_lines:
         text = line.strip()
@@ -66,10 +67,10 @@ def _read_header(path: Path, text_lines: Iterator[tuple[int, str]]) -> _Header:
         if text and text[0] not in "@#":
             raise _fault(path, place, "a series before the line @data, which must come first")
         header = _said(path, place, header, key.lower(), rest)
-    raise DataError(f"{short_path(path)} has no line @data, after which a .ts file holds its series.")
+    raise DataError(f"{path.where} has no line @data, after which a .ts file holds its series.")
 
 
-def _said(path: Path, line: int, header: _Header, key: str, rest: list[str]) -> _Header:
+def _said(path: File, line: int, header: _Header, key: str, rest: list[str]) -> _Header:
     """Take in a line of the header; a wrong word there would turn labels into values."""
     if key in {"@classlabel", "@targetlabel"}:
         return header._replace(labelled=_flag(path, line, key, rest), classes=tuple(rest[1:]) or None)
@@ -85,14 +86,14 @@ def _said(path: Path, line: int, header: _Header, key: str, rest: list[str]) -> 
     return header
 
 
-def _flag(path: Path, line: int, key: str, rest: list[str]) -> bool:
+def _flag(path: File, line: int, key: str, rest: list[str]) -> bool:
     word = rest[0].lower() if rest else ""
     if word not in {"true", "false"}:
         raise _fault(path, line, f"{key} must be true or false, got {quote(word)}")
     return word == "true"
 
 
-def _values(path: Path, line: int, part: str) -> _Floats:
+def _values(path: File, line: int, part: str) -> _Floats:
     cells = part.replace("?", "nan").split(",")
     values = None if "" in cells else parse_numbers(cells)
     if values is None:
@@ -105,24 +106,22 @@ def _values(path: Path, line: int, part: str) -> _Floats:
     return values
 
 
-def _labels(
-    path: Path, labels: list[str], lines: list[int], header: _Header, options: ReadOptions
-) -> Labels | None:
-    if not header.labelled or not options.labels:
+def _labels(path: File, labels: list[str], lines: list[int], header: _Header, source: Source) -> Labels | None:
+    if not header.labelled or not source.labels:
         return None
-    classes = options.classes
+    classes = source.classes
     if classes is None and header.classes:  # by value where they are numbers, else by letters
         classes = tuple(sorted(header.classes, key=None if None in map(parse_number, header.classes) else float))
     found = Text.of(labels)
     values, names = as_numbers(
         found.texts,
         classes,
-        short_path(path),
+        path.where,
         lambda code, what: _fault(path, lines[found.row(code)], what),
-        declared=options.classes is None,
+        declared=source.classes is None,
     )
     return Labels(values[found.codes], names)
 
 
-def _fault(path: Path, line: int, what: str) -> DataError:
-    return DataError(f"{short_path(path)}, line {line}: {what}.")
+def _fault(path: File, line: int, what: str) -> DataError:
+    return DataError(f"{path.where}, line {line}: {what}.")

@@ -1,17 +1,5 @@
 // Values and scores of one series, channel by channel. `view` is what people chose.
 
-const spread = (values) => {
-  let low = Infinity,
-    high = -Infinity;
-  for (const v of values)
-    if (v !== null && Number.isFinite(v)) {
-      low = Math.min(low, v);
-      high = Math.max(high, v);
-    }
-  if (low > high) return [0, 1];
-  const room = (high - low || Math.abs(high) || 1) * 0.12;
-  return [low - room, high + room];
-};
 const seenValue = (d) => (t) =>
   t >= 0 && t < data.time && observed(view.series, t, d) ? value(view.series, t, d) : null;
 // As drawn: below 0 a method without signs says that a value matters less than nothing.
@@ -20,11 +8,7 @@ const drawnScore = (map, t, d) => {
   return map.signed ? v : Math.max(v, 0);
 };
 const seenScore = (map, d) => (t) => (observed(view.series, t, d) ? drawnScore(map, t, d) : null);
-const inZoom = (pick) => {
-  const found = [];
-  for (let t = view.zoom[0]; t <= view.zoom[1]; t += 1) found.push(pick(t));
-  return found;
-};
+const stepsShown = () => Array.from({ length: view.zoom[1] - view.zoom[0] + 1 }, (_, k) => view.zoom[0] + k);
 
 const unitOf = (d) => (data.units && data.units[d] ? ` ${data.units[d]}` : "");
 const valueText = (t, d) =>
@@ -40,24 +24,79 @@ const scoreText = (map, t, d) => {
 };
 const commonTimeText = (t) => (data.times && commonTime(t)) || `step ${t}`;
 const timeText = (t) => (data.stamps && timeName(t)) || commonTimeText(t); // what has no stamp has a number
-const panelOver = (scale, top, bottom, tip) => ({
-  left: scale.left,
-  right: scale.right,
-  top,
-  bottom,
-  step: scale.step,
-  place: scale.centre,
-  tip,
-  zoom: zoomTo,
-  pick: moveCursor,
-});
+
+// What all plots over the time of a series share: the same steps, which can be zoomed and read off.
+const overTime = (tip) => {
+  const [from, to] = view.zoom;
+  return {
+    x: [from - 0.5, to + 0.5],
+    step: (x) => Math.min(Math.max(Math.round(x), from), to),
+    hair: (t) => t,
+    tip,
+    zoom: zoomTo,
+    pick: moveCursor,
+  };
+};
+// Runs of steps for which something holds, as boxes.
+const runsOf = (plot, holds, draw) => {
+  const one = plot.valToPos(1, "x") - plot.valToPos(0, "x");
+  for (let t = view.zoom[0]; t <= view.zoom[1]; t += 1) {
+    if (!holds(t)) continue;
+    const start = t;
+    while (t < view.zoom[1] && holds(t + 1)) t += 1;
+    draw(plot.valToPos(start - 0.5, "x"), one * (t - start + 1), start, t);
+  }
+};
+const hatchMissing = (pen, plot, d, high) =>
+  runsOf(plot, (t) => !observed(view.series, t, d), (x, wide) => hatch(pen, x, 0, wide, high));
+const drawCursor = (pen, plot, high) => {
+  const x = plot.valToPos(view.cursor, "x");
+  if (view.cursor >= view.zoom[0] && view.cursor <= view.zoom[1]) stroke(pen, [[x, 0, x, high]], DOWN, 1, [3, 3]);
+};
+const ofChannel = (d) =>
+  overTime((t) => [
+    `${short(data.channels[d], 60)}, ${timeText(t)}`,
+    `value: ${valueText(t, d)}`,
+    `${readable(view.map.label)}: ${scoreText(view.map, t, d)}`,
+    ...(view.gone.has(t * data.depth + d) ? ["removed by the slider"] : []),
+    ...(data.truth && bit(data.truth, cell(view.series, t, d)) ? [WORDS.truth] : []),
+  ]);
+
+const valuesPlot = (d, width, height) => {
+  const pick = seenValue(d),
+    steps = stepsShown(),
+    values = steps.map(pick),
+    alone = (t) => pick(t - 1) === null && pick(t + 1) === null, // without a line it would not be seen
+    dotted = (width - MARGIN) / steps.length >= 7,
+    dots = [...steps.keys()].filter((k) => values[k] !== null && (dotted || alone(steps[k])));
+  return {
+    ...ofChannel(d),
+    ...{ width, height, title: channelName(d), y: spread(values), yAxis: valueAxis(height) },
+    data: [steps, values, values],
+    lines: [
+      { stroke: FRAME, width: 1, spanGaps: true, points: { show: false } }, // joins values across a gap
+      { stroke: INK, width: 1.4, points: { show: true, filter: () => dots, size: 4, fill: INK, stroke: INK } },
+    ],
+    under: (pen, plot, _, high) => hatchMissing(pen, plot, d, high),
+    over: (pen, plot, _, high) => {
+      pen.fillStyle = TRUTH;
+      if (data.truth) runsOf(plot, (t) => bit(data.truth, cell(view.series, t, d)), (x, wide) => pen.fillRect(x, high - 4, wide, 5));
+      for (const [k, t] of steps.entries()) {
+        if (!view.gone.has(t * data.depth + d)) continue;
+        const [x, y] = [plot.valToPos(t, "x"), plot.valToPos(values[k], "y")];
+        stroke(pen, [[x - 4, y - 4, x + 4, y + 4], [x - 4, y + 4, x + 4, y - 4]], TAKEN, 2);
+      }
+      drawCursor(pen, plot, high);
+    },
+  };
+};
 
 // One scale for all rows: room for bars and the ends of their intervals, below 0 only where a bar goes down.
 const scoreRange = (shown) => {
   const bars = [0, 0],
     ends = [0, 0];
-  for (const d of shown) {
-    for (let t = view.zoom[0]; t <= view.zoom[1]; t += 1) {
+  for (const d of shown)
+    for (const t of stepsShown()) {
       if (!observed(view.series, t, d)) continue;
       const v = drawnScore(view.map, t, d),
         w = view.map.half ? half(view.map, view.series, t, d) : 0,
@@ -65,194 +104,102 @@ const scoreRange = (shown) => {
       bars[side] = Math.max(bars[side], Math.abs(v));
       if (Number.isFinite(w)) ends[side] = Math.max(ends[side], Math.abs(v) + w);
     }
-  }
   const size = Math.max(...bars) || 1,
     [down, up] = [0, 1].map((side) => Math.max(bars[side], Math.min(ends[side], 1.6 * bars[side])));
   return [-Math.max(bars[0] ? 1.05 * down : 0, 0.04 * size), Math.max(bars[1] ? 1.05 * up : 0, 0.04 * size)];
 };
-
-
-const hatchMissing = (picture, scale, d, top, bottom) =>
-  picture.add("path", {
-    class: "unseen",
-    d: boxPath(scale, (t) => !observed(view.series, t, d), top, bottom),
-    fill: picture.hatch,
-  });
-
-const drawValues = (picture, scale, d, top, bottom, gone) => {
-  const pick = seenValue(d),
-    box = valueBox(picture, scale.left, scale.right, top, bottom, spread(inZoom(pick)), 3);
-  hatchMissing(picture, scale, d, top, bottom);
-  const round = { fill: "none", "stroke-linejoin": "round", "stroke-linecap": "round" };
-  picture.add("path", { d: bridgePath(scale, box.y, pick), stroke: FRAME, ...round });
-  picture.add("path", { d: linePath(scale, box.y, pick), stroke: INK, "stroke-width": 1.4, ...round });
-  const alone = (t) => pick(t - 1) === null && pick(t + 1) === null; // without a line it would not be seen
-  for (let t = scale.from; t <= scale.to; t += 1)
-    if (pick(t) !== null && (scale.one >= 7 || alone(t)))
-      picture.add("circle", { cx: rounded(scale.centre(t)), cy: rounded(box.y(pick(t))), r: 2, fill: INK });
-  if (data.truth)
-    picture.add("path", {
-      class: "truth",
-      d: boxPath(scale, (t) => bit(data.truth, cell(view.series, t, d)), bottom - 4, bottom + 1),
-      fill: TRUTH,
-    });
-  let crosses = "";
-  for (let t = scale.from; t <= scale.to; t += 1) {
-    if (gone.has(t * data.depth + d))
-      crosses += `M${rounded(scale.centre(t) - 4)} ${rounded(box.y(pick(t)) - 4)}l8 8m0 -8l-8 8`;
-  }
-  if (crosses)
-    picture.add("path", { class: "removed", d: crosses, stroke: TAKEN, "stroke-width": 2, fill: "none" });
+// A bar for each value, pale where its interval holds 0, with the interval as a thin line.
+const hueOf = (map, v, width) => {
+  const hue = map.signed ? (v < 0 ? DOWN : UP) : SIZE;
+  return map.half && !(Math.abs(v) > width) ? PALE[hue] : hue;
 };
-
-const drawScores = (picture, scale, d, top, bottom, range) => {
-  const box = valueBox(picture, scale.left, scale.right, top, bottom, range, 4),
-    paths = {};
-  const wide = Math.max(scale.one * 0.8, 0.6),
-    keep = (v) => Math.min(Math.max(v, range[0]), range[1]);
-  let errors = "";
-  for (let t = scale.from; t <= scale.to; t += 1) {
+const drawBars = (pen, plot, d, [low, high]) => {
+  const one = plot.valToPos(1, "x") - plot.valToPos(0, "x"),
+    wide = Math.max(0.8 * one, 0.6),
+    y = (v) => plot.valToPos(Math.min(Math.max(v, low), high), "y"),
+    errors = [];
+  for (const t of stepsShown()) {
     const v = seenScore(view.map, d)(t);
     if (v === null) continue;
     const width = view.map.half ? half(view.map, view.series, t, d) : 0,
-      x = scale.centre(t);
-    const hue = view.map.signed ? (v < 0 ? DOWN : UP) : SIZE;
-    const colour = view.map.half && !(Math.abs(v) > width) ? PALE[hue] : hue;
-    paths[colour] =
-      (paths[colour] ?? "") +
-      `M${rounded(x - wide / 2)} ${rounded(box.y(0))}h${rounded(wide)}V${rounded(box.y(v))}h${-rounded(wide)}z`;
-    if (width > 0 && Number.isFinite(width))
-      errors += `M${rounded(x)} ${rounded(box.y(keep(v - width)))}V${rounded(box.y(keep(v + width)))}`;
+      x = plot.valToPos(t, "x");
+    pen.fillStyle = hueOf(view.map, v, width);
+    pen.fillRect(x - wide / 2, y(0), wide, y(v) - y(0));
+    if (width > 0 && Number.isFinite(width)) errors.push([x, y(v - width), x, y(v + width)]);
   }
-  hatchMissing(picture, scale, d, top, bottom);
-  for (const [colour, path] of Object.entries(paths)) picture.add("path", { d: path, fill: colour });
-  if (errors)
-    picture.add("path", {
-      d: errors,
-      stroke: INK,
-      "stroke-width": Math.min(1, scale.one / 3),
-      fill: "none",
-      opacity: scale.one < 3 ? 0.35 : 0.8,
-    });
-  picture.add("line", {
-    x1: scale.left,
-    x2: scale.right,
-    y1: rounded(box.y(0)),
-    y2: rounded(box.y(0)),
-    stroke: MUTED,
-  });
+  pen.globalAlpha = one < 3 ? 0.35 : 0.8;
+  stroke(pen, errors, INK, Math.min(1, one / 3));
+  pen.globalAlpha = 1;
 };
+const scoresPlot = (d, width, height, range, xAxis) => ({
+  ...ofChannel(d),
+  ...{ width, height, y: range, xAxis, yAxis: valueAxis(height, height < 40 ? {} : { label: WORDS.score }), below: 6 },
+  under: (pen, plot, wide, high) => {
+    hatchMissing(pen, plot, d, high);
+    drawBars(pen, plot, d, range);
+    stroke(pen, [[0, plot.valToPos(0, "y"), wide, plot.valToPos(0, "y")]], MUTED);
+    drawCursor(pen, plot, high);
+  },
+});
 
-const drawSteps = (picture, scale, top, bottom) => {
+// The prediction at every step, above the channels.
+const stepsPlot = (width) => {
   const from = view.series * data.time,
-    pick = (t) => data.steps.values[from + t];
-  const box = valueBox(
-    picture,
-    scale.left,
-    scale.right,
-    top,
-    bottom,
-    data.output === "probability" ? [-0.04, 1.08] : spread(inZoom(pick)),
-    2,
-  );
-  if (data.steps.labels)
-    picture.add("path", {
-      class: "labels",
-      d: boxPath(scale, (t) => bit(data.steps.labels, from + t), top, bottom),
-      fill: INK,
-      opacity: 0.1,
-    });
-  const some = inZoom((t) => bit(data.steps.explained, from + t)).some((flag) => !flag);
-  if (some)
-    picture.add("path", {
-      d: boxPath(scale, (t) => bit(data.steps.explained, from + t), bottom - 3, bottom),
-      fill: SIZE,
-    });
-  picture.add("path", { d: linePath(scale, box.y, pick), fill: "none", stroke: INK, "stroke-width": 1.6 });
-  picture.panels.push(
-    panelOver(scale, top, bottom, (t) => [
+    steps = stepsShown(),
+    values = steps.map((t) => data.steps.values[from + t]),
+    marked = (flags) => (t) => bit(flags, from + t),
+    some = steps.some((t) => !marked(data.steps.explained)(t)),
+    said = data.steps.name[0].toUpperCase() + data.steps.name.slice(1);
+  return {
+    ...overTime((t) => [
       timeText(t),
-      `${data.steps.name}: ${output(pick(t))}`,
-      ...(data.steps.labels ? [`label: ${bit(data.steps.labels, from + t) ? "yes" : "no"}`] : []),
+      `${data.steps.name}: ${output(data.steps.values[from + t])}`,
+      ...(data.steps.labels ? [`label: ${marked(data.steps.labels)(t) ? "yes" : "no"}`] : []),
     ]),
-  );
-  return some;
+    ...{ width, height: 60, y: data.output === "probability" ? [-0.04, 1.08] : spread(values), yAxis: valueAxis(60) },
+    title: `${said}${data.steps.labels ? "; shaded: the label says so" : ""}${some ? "; purple: explained" : ""}`,
+    data: [steps, values],
+    lines: [{ stroke: INK, width: 1.6, points: { show: false } }],
+    under: (pen, plot, _, high) => {
+      if (data.steps.labels) {
+        pen.fillStyle = `${INK}1a`;
+        runsOf(plot, marked(data.steps.labels), (x, wide) => pen.fillRect(x, 0, wide, high));
+      }
+      pen.fillStyle = SIZE;
+      if (some) runsOf(plot, marked(data.steps.explained), (x, wide) => pen.fillRect(x, high - 3, wide, 3));
+    },
+    over: (pen, plot, _, high) => drawCursor(pen, plot, high),
+  };
 };
 
-const drawCursor = (picture, scale) => {
-  if (view.cursor < scale.from || view.cursor > scale.to) return;
-  picture.add("line", {
-    class: "cursor-line",
-    x1: rounded(scale.centre(view.cursor)),
-    x2: rounded(scale.centre(view.cursor)),
-    y1: 20,
-    y2: picture.height - 38,
-    stroke: DOWN,
-    "stroke-dasharray": "3 3",
-  });
-};
-
-// Values and scores of the strongest channels, one above the other, on one time axis.
-// Heights of the parts of a row: scores are as tall as values, and all is taller where there are few channels.
-const rowHeights = (count) => {
-  const one = count === 1 ? 130 : count === 2 ? 96 : onPaper() ? 24 : 58;
-  return { all: 2 * one + 40, title: 13, values: [20, 20 + one], scores: [26 + one, 26 + 2 * one] };
+// First the channel that was looked for, then those of the sentence, then the others by their effect.
+const channelOrder = () => {
+  const named = view.map.named[view.series];
+  return [...new Set([...(view.found === null ? [] : [view.found]), ...named, ...view.order])];
 };
 const shownChannels = () => {
-  const found = view.found === null ? view.order : [view.found, ...view.order.filter((d) => d !== view.found)];
-  return found.slice(0, view.channels);
+  const named = view.map.named[view.series].length || Math.min(6, data.depth),
+    count = view.channels === "named" ? Math.max(named, view.found === null ? 1 : named + 1) : Number(view.channels);
+  return channelOrder().slice(0, count);
 };
 const channelsPicture = () => {
   const shown = shownChannels(),
-    ROW = rowHeights(shown.length),
-    first = data.steps ? 92 : 0;
-  const picture = frame(
-    "chart-channels",
-    `Values and ${readable(view.map.label)} scores of ${counted(shown.length, "channel", "channels")} of series ${seriesName(view.series)}`,
-    first + ROW.all * shown.length + 40,
-  );
-  const scale = timeScale(view.zoom, 62, picture.width - 10),
-    range = scoreRange(shown);
-  const gone = removedCells(view.map, view.series, view.count);
-  if (first) {
-    const some = drawSteps(picture, scale, 20, 80);
-    const said =
-      data.steps.name[0].toUpperCase() +
-      data.steps.name.slice(1) +
-      (data.steps.labels ? "; shaded: the label says so" : "") +
-      (some ? "; purple: explained" : "");
-    write(
-      picture,
-      Math.max(0, Math.min(scale.left, picture.width - lengthOf(said, 12, 600))),
-      13,
-      fitted(said, picture.width, 12, 600),
-      { "font-weight": 600 },
-    );
-  }
-  shown.forEach((d, place) => {
-    const top = first + place * ROW.all,
-      [high, low] = [ROW.values, ROW.scores].map((p) => p.map((y) => top + y));
-    const name = write(picture, scale.left, top + ROW.title, fitted(channelName(d), scale.right - scale.left, 13, 600), {
-      "font-weight": 600,
-      "font-size": 13,
-    });
-    name.append(shape("title", {}, data.channels[d]));
-    drawValues(picture, scale, d, ...high, gone);
-    drawScores(picture, scale, d, ...low, range);
-    const title = { "font-size": 10.5, fill: MUTED, "text-anchor": "middle" },
-      y = rounded((low[0] + low[1]) / 2);
-    write(picture, 9, y, WORDS.score, { ...title, transform: `rotate(-90 9 ${y})` });
-    picture.panels.push(
-      panelOver(scale, high[0], low[1], (t) => [
-        `${short(data.channels[d], 60)}, ${timeText(t)}`,
-        `value: ${valueText(t, d)}`,
-        `${readable(view.map.label)}: ${scoreText(view.map, t, d)}`,
-        ...(gone.has(t * data.depth + d) ? ["removed by the slider"] : []),
-        ...(data.truth && bit(data.truth, cell(view.series, t, d)) ? [WORDS.truth] : []),
-      ]),
-    );
-  });
-  timeAxis(picture, scale, picture.height - 38);
-  drawCursor(picture, scale);
-  finish(picture);
+    width = widthOf("chart-channels"),
+    tall = shown.length === 1 ? 130 : shown.length === 2 ? 96 : onPaper() ? 30 : 58,
+    range = scoreRange(shown),
+    rest = data.depth - shown.length,
+    what = `${readable(view.map.label)} scores of ${counted(shown.length, "channel", "channels")}`,
+    said = `Values and ${what} of series ${seriesName(view.series)}`;
+  picture("chart-channels", said, [
+    ...(data.steps ? [stepsPlot(width)] : []),
+    ...shown.flatMap((d, place) => {
+      const time = place === shown.length - 1 ? timeAxis(view.zoom, width - MARGIN - 10, false, "time step") : undefined;
+      return [valuesPlot(d, width, tall), scoresPlot(d, width, tall, range, time)];
+    }),
+  ]);
+  at("other-channels").hidden = rest === 0 && view.channels === "named";
+  at("other-channels").textContent = rest
+    ? `Show ${counted(rest, "more channel", "more channels")}`
+    : "Only the channels of the sentence";
 };
+const paintChannels = () => at("chart-channels").plots.forEach((plot) => plot.redraw(false, false));

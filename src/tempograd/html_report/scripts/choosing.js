@@ -1,6 +1,7 @@
-// Which series is shown: filters, orders, and finding one by its name.
+// The view of one series: which is shown (filters, orders, finding one by its name), and what every control does.
 
-const view = { series: 0, map: null, channels: 6, order: [], zoom: [0, 0], cursor: 0, count: 0, found: null };
+const view = { series: 0, map: null, channels: "named", found: null, order: [], zoom: [0, 0], cursor: 0 };
+Object.assign(view, { count: 0, gone: new Set() }); // how many of the strongest values are removed, and which
 let list = []; // positions of the series that pass the filters, in the chosen order
 let kindOf = null; // what the class filter goes by: the explained class or, where that is one for all, the predicted
 
@@ -45,14 +46,9 @@ const listSeries = () => {
     outcome = at("filter-outcome").value;
   list = data.ids
     .map((_, i) => i)
-    .filter(
-      (i) => (kind === "all" || String(kindOf[i]) === kind) && (outcome === "all" || hasOutcome(i, outcome)),
-    );
+    .filter((i) => (kind === "all" || String(kindOf[i]) === kind) && (outcome === "all" || hasOutcome(i, outcome)));
   list.sort(SORTS[at("sort").value]);
-  fill(
-    at("series"),
-    list.map((i) => [data.ids[i], describe(i)]),
-  );
+  fill(at("series"), list.map((i) => [data.ids[i], describe(i)]));
   const all = data.ids.length;
   at("matches").textContent =
     list.length === all
@@ -73,18 +69,16 @@ const sortSeries = () => {
 
 const findSeries = () => {
   const wanted = at("find").value.trim(),
-    named = data.names ? data.names.indexOf(wanted) : -1;
-  const i = named >= 0 ? named : data.ids.findIndex((id) => String(id) === wanted);
-  const found = i >= 0;
+    i = placeOf(wanted),
+    found = i >= 0;
   at("find").setAttribute("aria-invalid", String(!found));
   at("find-answer").textContent = found ? "" : `There is no series ${wanted} in this report.`;
   if (!found) return;
   if (!list.includes(i)) {
-    at("filter-class").value = "all";
-    at("filter-outcome").value = "all";
-    view.series = i;
-    filterSeries();
-  } else showSeries(i);
+    at("filter-class").value = at("filter-outcome").value = "all";
+    listSeries();
+  }
+  showSeries(i);
 };
 
 const step = (by) => showSeries(list[Math.min(Math.max(list.indexOf(view.series) + by, 0), list.length - 1)]);
@@ -110,4 +104,156 @@ const showMethod = () => {
   view.cursor = strongestStep();
   showPlace();
   refresh();
+};
+
+// The parts of the view together, zoom and cursor, and what every control does.
+const drawSeries = () => {
+  channelsPicture();
+  mapPicture();
+  if (view.map.removal?.score) removalPicture();
+  drawModeller();
+};
+// What is folded away is drawn when it is opened.
+const drawModeller = () => {
+  if (!at("modeller").open) return;
+  certaintyPicture();
+  methodsPicture();
+};
+
+const refresh = () => {
+  view.order = ordered(view.map, view.series);
+  headline();
+  showCertainty();
+  showKeys();
+  showScores();
+  showTop();
+  showRemoval();
+  showReadout();
+  showMistakes();
+  drawSeries();
+  keepState();
+};
+
+const zoomFields = (from, to) => {
+  const low = Math.min(Math.max(Math.round(from), 0), data.time - 1);
+  const high = Math.max(Math.min(Math.round(to), data.time - 1), low);
+  view.zoom = [low, high];
+  at("time-from").value = low;
+  at("time-to").value = high;
+  at("reset-zoom").disabled = low === 0 && high === data.time - 1;
+};
+const zoomTo = (from, to) => {
+  zoomFields(from, to);
+  drawSeries();
+  keepState();
+};
+
+const moveCursor = (t) => {
+  view.cursor = t;
+  showReadout();
+  paintChannels();
+};
+
+const showChannels = (which) => {
+  view.channels = at("channels-shown").value = which;
+  channelsPicture();
+};
+
+const startSeries = () => {
+  view.map = data.maps[0];
+  view.zoom = [0, data.time - 1];
+  const different = (values) => [...new Set(values ?? [])].sort((a, b) => a - b),
+    one = different(data.target).length < 2 && data.predicted !== null;
+  kindOf = one ? data.predicted : data.target;
+  const kinds = different(kindOf);
+  if (one) at("filter-class").previousSibling.textContent = "Predicted class ";
+  fill(at("filter-class"), [["all", "all"], ...kinds.map((k) => [k, className(k)])]);
+  at("filter-class").closest("label").hidden = kinds.length < 2;
+  const steps = data.outcome ? {} : data.steps?.alarm ? STEP_OUTCOMES : {};
+  const outcomes = (data.outcome ? OUTCOMES : Object.keys(steps)).filter((kind) =>
+    data.ids.some((_, i) => hasOutcome(i, kind)),
+  );
+  fill(at("filter-outcome"), [["all", "all"], ...outcomes.map((kind) => [kind, steps[kind] ?? outcomeName(kind)])]);
+  at("filter-outcome").closest("label").hidden = outcomes.length === 0;
+  fill(at("sort"), [
+    ["telling", "certain effect, largest first"],
+    ["id", "id"],
+    ["effect", "size of effect, largest first"],
+    ...(data.steps?.alarm ? [["wrong", "wrong steps, most first"]] : []),
+    ...(data.maps.some((map) => map.certainty.error) ? [["error", "error, largest first"]] : []),
+    ...(explainedScore(0) === null ? [] : [["confidence", "explained output, lowest first"]]),
+  ]);
+  fill(at("channel-names"), data.channels.map((name) => [name, ""]));
+  fill(at("method"), data.maps.map((map, place) => [place, readable(map.label)]));
+  const many = [1, 3, 6, 12, 24].filter((n) => n < data.depth);
+  const choices = many.map((n) => [n, `the first ${n}`]);
+  fill(at("channels-shown"), [["named", "those of the sentence"], ...choices, [data.depth, `all ${data.depth}`]]);
+  for (const id of ["time-from", "time-to", "cursor"]) at(id).max = data.time - 1;
+  at("time-to").value = data.time - 1;
+  at("reset-zoom").disabled = true;
+  at("removal").max = data.counts.length - 1;
+  at("removing").hidden = !data.maps[0].removal;
+  at("removal-curves").hidden = !data.maps[0].removal?.score;
+  at("removal-keys").hidden = data.maps.length === 1;
+
+  // Enter would reload the page
+  for (const form of document.forms) form.addEventListener("submit", (event) => event.preventDefault());
+  for (const id of ["filter-class", "filter-outcome"]) at(id).addEventListener("change", filterSeries);
+  at("sort").addEventListener("change", sortSeries);
+  at("series").addEventListener("change", () => showSeries(list[at("series").selectedIndex]));
+  at("previous").addEventListener("click", () => step(-1));
+  at("next").addEventListener("click", () => step(1));
+  at("find").addEventListener("change", findSeries);
+  at("method").addEventListener("change", showMethod);
+  at("channels-shown").addEventListener("change", () => showChannels(at("channels-shown").value));
+  at("other-channels").addEventListener("click", () =>
+    showChannels(shownChannels().length < data.depth ? String(data.depth) : "named"),
+  );
+  at("modeller").addEventListener("toggle", drawModeller);
+  at("methods-maps").hidden = data.maps.length < 2;
+  at("top-more").addEventListener("click", () => {
+    const all = at("top").classList.toggle("all");
+    at("top-more").textContent = all ? "Only five" : "Five more";
+    at("top-more").setAttribute("aria-expanded", String(all));
+  });
+  for (const id of ["time-from", "time-to"])
+    at(id).addEventListener("change", () => zoomTo(Number(at("time-from").value), Number(at("time-to").value)));
+  at("reset-zoom").addEventListener("click", () => zoomTo(0, data.time - 1));
+  at("cursor").addEventListener("input", () => moveCursor(Number(at("cursor").value)));
+  at("removal").addEventListener("input", remove);
+  at("find-channel").addEventListener("change", findChannel);
+  at("find-channel").closest("label").hidden = data.depth < 2;
+  closeMenus();
+};
+
+// A menu closes when one clicks elsewhere, or presses Escape.
+const closeMenus = () => {
+  const folds = [...document.querySelectorAll(".menu, .badge")],
+    close = (inside) => {
+      for (const fold of folds) if (!inside || !fold.contains(inside)) fold.open = false;
+    };
+  document.addEventListener("pointerdown", (event) => close(event.target));
+  document.addEventListener("keydown", (event) => {
+    const open = folds.find((fold) => fold.open && fold.contains(document.activeElement));
+    if (event.key !== "Escape") return;
+    close(null);
+    open?.querySelector("summary").focus();
+  });
+};
+
+// A channel by its name, or a part of it: it comes first, and the strongest follow.
+const findChannel = () => {
+  const wanted = at("find-channel").value.trim().toLowerCase(),
+    names = data.channels.map((name) => name.toLowerCase()),
+    exact = names.indexOf(wanted),
+    found = exact >= 0 ? exact : view.order.find((d) => names[d].includes(wanted));
+  const known = wanted === "" || found !== undefined;
+  view.found = wanted !== "" && known ? found : null;
+  at("find-channel").setAttribute("aria-invalid", String(!known));
+  const answer = known
+    ? `${data.channels[found]}: ${view.order.indexOf(found) + 1} of ${data.depth} by effect`
+    : `There is no channel ${at("find-channel").value}.`;
+  at("find-channel-answer").textContent = wanted === "" ? "" : answer;
+  drawSeries();
+  keepState();
 };

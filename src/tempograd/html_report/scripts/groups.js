@@ -104,11 +104,10 @@ const groups = {
   },
   // Takes ids or names; returns those that nobody has.
   pick(names) {
-    const wanted = names.map((name) => name.trim()).filter(Boolean),
-      place = (name) => (data.names?.includes(name) ? data.names.indexOf(name) : data.ids.findIndex((id) => String(id) === name));
-    this.hand = [...new Set(wanted.map(place).filter((i) => i >= 0))];
+    const wanted = names.map((name) => name.trim()).filter(Boolean);
+    this.hand = [...new Set(wanted.map(placeOf).filter((i) => i >= 0))];
     at("hand").value = this.hand.map(seriesName).join(", ");
-    return wanted.filter((name) => place(name) < 0);
+    return wanted.filter((name) => placeOf(name) < 0);
   },
 };
 
@@ -125,22 +124,57 @@ const difference = (map, a, b, d) => {
   return { d, one, other, gap, error, low: gap - half, high: gap + half, certain: Math.abs(gap) > half, together };
 };
 
-// The means of one group as the summary shows them: Python's own where they are about all series, else of these rows.
+// The means of one group as the summary shows them: Python's where they are about all series, else of these rows.
 const groupPart = (map, key, rows) => {
   const place = data.summary.groups.findIndex(({ kind }) => (kind === null ? "all" : `explained:${kind}`) === key);
   if (place >= 0) return { count: data.summary.groups[place].count, ...data.summary.maps[data.maps.indexOf(map)][place] };
-  const part = { count: rows.length, push: [], push_error: [], size: [], size_error: [] };
-  for (let d = 0; d < data.depth; d += 1) {
-    [part.push[d], part.push_error[d]] = meanAndError(rows.map((i) => channelSum(map, i, d)));
-    [part.size[d], part.size_error[d]] = meanAndError(rows.map((i) => map.effect[i * data.depth + d]));
-  }
-  part.mean = new Float32Array(data.cells);
-  part.mean_size = new Float32Array(data.cells);
-  for (const i of rows)
-    for (let place = 0; place < data.cells; place += 1) {
-      const v = map.values[i * data.cells + place] * map.step[i];
-      part.mean[place] += (map.signed ? v : Math.max(v, 0)) / rows.length;
-      part.mean_size[place] += (map.signed ? Math.abs(v) : Math.max(v, 0)) / rows.length;
-    }
-  return part;
+  const sums = (pick) => Array.from({ length: data.depth }, (_, d) => meanAndError(rows.map((i) => pick(i, d)))),
+    [push, size] = [sums((i, d) => channelSum(map, i, d)), sums((i, d) => map.effect[i * data.depth + d])],
+    [means, errors] = [0, 1].map((k) => (found) => found.map((pair) => pair[k]));
+  return { count: rows.length, push: means(push), push_error: errors(push), size: means(size), size_error: errors(size) };
+};
+
+// In words: the channels that certainly push, the strongest first, and where two groups differ.
+const clear = ({ low, high }) => low > 0 || high < 0;
+const intervalText = ({ mean, low, high }) => {
+  const ends = [mean, low, high],
+    [middle, from, to] = alike(ends, Math.max(...ends.filter(Number.isFinite).map(Math.abs)), 2);
+  return `${mean > 0 ? "+" : ""}${middle} [${from}, ${to}]`;
+};
+const NAMED = 0.1; // of the strongest channel: what is smaller is not worth a place in a sentence, as in views/drivers.py
+const NOTABLE = 1.5; // times what a block of time would have if all were alike
+const groupSentence = ({ map, a, order, part }, key) => {
+  const strong = order
+      .filter((d) => part.size[d] >= NAMED * part.size[order[0]])
+      .map((d) => ({ d, ...withInterval(a.map((i) => channelSum(map, i, d))) })),
+    sure = a.length > 1 ? strong.filter(clear).sort((x, y) => nearer(y) - nearer(x) || x.d - y.d) : strong,
+    how = ({ mean }) => (map.signed ? (mean < 0 ? WORDS.down : WORDS.up) : "matters"),
+    numbers = (each) => (a.length > 1 ? intervalText(each) : `${each.mean > 0 ? "+" : ""}${number(each.mean)}`), // one has no interval
+    named = sure.slice(0, 3).map((each) => `${data.channels[each.d]} ${how(each)} (${numbers(each)})`).join(", "),
+    size = (i, b) => order.reduce((all, d) => all + Math.abs(blockSum(map, i, d, b)), 0),
+    sizes = data.edges.slice(1).map((_, b) => a.reduce((sum, i) => sum + size(i, b), 0)),
+    whole = sizes.reduce((sum, v) => sum + v, 0),
+    best = sizes.indexOf(Math.max(...sizes)),
+    percent = Math.round((100 * sizes[best]) / whole),
+    notable = whole && sizes[best] >= (NOTABLE * whole) / sizes.length,
+    when = notable ? `; ${percent} % of all effect falls on ${data.blockTimes[best]}` : "",
+    name = key === "all" ? `Over ${counted(a.length, "series", "series")}` : `${groups.name(key)} (${a.length.toLocaleString("en")})`,
+    both = order.filter((d) => map.effects[d].strength > 0).sort((x, y) => map.effects[y].strength - map.effects[x].strength),
+    values = both.slice(0, 3).map((d) => `${data.channels[d]} (${map.effects[d].words})`).join(", "),
+    none = `no channel pushes one way in all series${values && `; it depends on the values of ${values}`}`;
+  return `${name}: ${named || none}${when}.`;
+};
+const nearer = ({ low, high }) => Math.max(low, -high, 0); // the limit of an interval that is nearer to 0
+const differenceSentence = (found, names, counts) => {
+  const alone = found.filter((each) => each.certain),
+    certain = found.filter((each) => each.together),
+    named = certain.length ? certain : alone,
+    both = names.map((name, k) => `${name} (${counts[k].toLocaleString("en")})`).join(" and "),
+    said = named.slice(0, 3).map((each) => `${data.channels[each.d]} ${intervalText({ mean: each.gap, ...each })}`),
+    more = named.length > 3 ? ` and ${counted(named.length - 3, "more channel", "more channels")}` : "",
+    chance = number(Number((0.05 * data.depth).toPrecision(2)));
+  if (Math.min(...counts) < 2) return `${both} cannot be compared: a group needs two series or more.`;
+  if (!alone.length) return `${both} differ in no channel by more than chance explains.`;
+  if (certain.length) return `${both} differ in ${said.join(", ")}${more}.`;
+  return `${both} may differ in ${said.join(", ")}${more}: of ${counted(data.depth, "channel", "channels")}, ${chance} do so by chance.`;
 };

@@ -1,266 +1,242 @@
-// The view of all series: which channels and moments matter for which class.
+// The view of all series: which channels push at which times, whether high values do, and where two groups differ.
 
-const SHOWN = 20; // channels drawn as bars; the table has all
+const SHOWN = 20; // channels drawn as rows; the tables have all
+const SWARMS = 10; // channels drawn as swarms
+const HUES = 9; // steps of colour from low to high values
+const DOTS = 3000; // of one picture; of more values every so many-th is drawn
 
-let summaryNow = null; // what the view of all series shows: method, groups, and the channels in their order
+let summaryNow = null; // what is shown: method, groups, and the channels in their order
 
-const summaryTable = ({ map, part }, order) => {
-  const finite = (v) => (Number.isFinite(v) ? v : null);
-  const lines = order.map((d) =>
-    row(
-      [
-        element("th", data.channels[d], { scope: "row" }),
-        element("td", withError(part.size[d], part.size_error[d])),
-        ...(map.signed ? [element("td", withError(part.push[d], part.push_error[d]))] : []),
-      ],
-      {
-        "data-channel": d,
-        "data-mean": part.push[d],
-        "data-size": part.size[d],
-        "data-error": finite(part.push_error[d]),
-        "data-size-error": finite(part.size_error[d]),
-      },
-    ),
-  );
-  at("summary-table").tHead.rows[0].lastElementChild.hidden = !map.signed; // sizes have no direction
-  at("summary-table").tBodies[0].replaceChildren(...lines);
+// The size that 98 % of these do not pass gets the full colour, or a quarter of the largest: see views/series.py.
+const robust = (values) => {
+  const sizes = [...values].map(Math.abs).sort((a, b) => a - b);
+  return Math.max(sizes[Math.ceil(0.98 * (sizes.length - 1))], sizes.at(-1) / 4) || 1;
 };
+const named = (rows) => rows.map((d) => data.channels[d]);
+// What pictures with a row for each channel share.
+const inRows = (rows, width, one) => ({
+  ...{ rows, width, height: one * rows.length, y: [0, rows.length], flip: true },
+  yAxis: rowAxis(named(rows), nameRoom(width), one),
+});
+const rowOf = (rows) => (share) => Math.floor(share * rows.length);
 
-const summaryBars = ({ map, part }, order) => {
+const blockCells = (map, rows, order) =>
+  order.map((d) =>
+    data.edges.slice(1).map((_, b) => ({ d, b, ...withInterval(rows.map((i) => blockSum(map, i, d, b))) })),
+  );
+const blockTip = (found) => {
+  const [middle, low, high] = [found.mean, found.low, found.high].map(number);
+  return [
+    `${short(data.channels[found.d], 60)}, ${data.blockTimes[found.b]}`,
+    `${middle}, 95 %: ${low} to ${high}`,
+    ...(clear(found) ? [] : ["may be chance: the interval includes 0"]),
+  ];
+};
+// Ink or paper, whichever is easier to read on a colour.
+const onColour = (fill) => {
+  const light = ([r, g, b]) => 0.3 * r + 0.6 * g + 0.1 * b,
+    gap = (hex) => Math.abs(light(rgb(hex)) - light(fill));
+  return gap(INK) > gap(PAPER) ? INK : PAPER;
+};
+const blocksPicture = (map, rows, order) => {
   const shown = order.slice(0, SHOWN),
-    one = onPaper() ? 18 : map.signed ? 34 : 24,
-    tall = onPaper() ? 7 : 13,
-    top = 4,
-    bottom = top + one * shown.length;
-  const picture = frame(
-    "chart-summary-channels",
-    "Mean effect of each channel, the strongest on top",
-    bottom + 44,
-  );
-  const left = nameRoom(picture.width),
-    right = picture.width - 10,
-    error = (errors, d) => (Number.isFinite(errors[d]) ? halfOf(errors[d], part.count - 1) : 0);
-  const low = map.signed ? Math.min(0, ...shown.map((d) => part.push[d] - error(part.push_error, d))) : 0;
-  const high = Math.max(...shown.map((d) => part.size[d] + error(part.size_error, d)), low + 1e-30);
-  const x = (v) => left + ((v - low) / (high - low)) * (right - left),
-    { found, places } = ticks(low, high, Math.max(2, Math.floor((right - left) / 90)));
-  for (const v of found) {
-    picture.add("line", {
-      x1: rounded(x(v)),
-      x2: rounded(x(v)),
-      y1: top,
-      y2: bottom,
-      stroke: v === 0 ? MUTED : RULE,
-    });
-    write(picture, x(v), bottom + 15, tickText(v, places), {
-      "text-anchor": "middle",
-      "font-size": 11,
-      fill: MUTED,
-    });
-  }
-  const said = map.signed
-    ? "grey: size of effect; coloured: net push; thin: 95 % interval"
-    : "size of effect; thin: 95 % interval";
-  write(picture, Math.max(0, Math.min(left, picture.width - lengthOf(said, 11))), bottom + 34, said, {
-    "font-size": 11,
-    fill: MUTED,
-  });
-  const bar = (y, tall, v, e, fill, said) => {
-    const box = picture.add("rect", {
-      x: rounded(Math.min(x(0), x(v))),
-      y: rounded(y),
-      width: rounded(Math.abs(x(v) - x(0))),
-      height: tall,
-      fill,
-    });
-    box.append(shape("title", {}, `${said}: ${number(v)}, 95 %: ${number(v - e)} to ${number(v + e)}`));
-    picture.add("line", {
-      x1: rounded(x(v - e)),
-      x2: rounded(x(v + e)),
-      y1: y + tall / 2,
-      y2: y + tall / 2,
-      stroke: INK,
-    });
+    cells = blockCells(map, rows, shown),
+    width = widthOf("chart-blocks"),
+    one = onPaper() ? 15 : 25,
+    count = data.edges.length - 1,
+    wide = (width - nameRoom(width) - 10) / count,
+    full = robust(cells.flat().map((found) => found.mean)),
+    colours = { stops: map.signed ? SIGNED : UNSIGNED, low: map.signed ? -full : 0, full, beyond: true },
+    places = Math.max(decimals(full) - 1, 0),
+    begins = data.edges.slice(0, -1).map((t) => commonTime(t)),
+    every = Math.max(1, Math.ceil((Math.max(...begins.map((text) => lengthOf(text))) + 8) / wide)),
+    starts = begins.map((text, b) => (b % every ? "" : text));
+  colours.said = map.signed ? `${WORDS.down} ← → ${WORDS.up}` : WORDS.size;
+  const drawCell = (pen, found, row) => {
+    const fill = blend(colours.stops, (found.mean - colours.low) / (full - colours.low)),
+      plain = places > 6 ? number(Number(found.mean.toPrecision(2))) : fixed(found.mean, places);
+    pen.fillStyle = `rgb(${fill})`;
+    pen.fillRect(found.b * wide, row * one, wide - 1, one - 1);
+    if (clear(found) && /[1-9]/.test(plain) && lengthOf(plain) < wide - 4)
+      write(pen, (found.b + 0.5) * wide, (row + 0.5) * one + 4, plain, { fill: onColour(fill), align: "center" });
   };
-  shown.forEach((d, place) => {
-    const y = top + place * one + (onPaper() ? 1 : 3);
-    bar(
-      y,
-      tall,
-      part.size[d],
-      error(part.size_error, d),
-      map.signed ? MUTED : SIZE,
-      `${data.channels[d]}, size of effect`,
-    );
-    if (map.signed)
-      bar(
-        y + tall + 1,
-        tall,
-        part.push[d],
-        error(part.push_error, d),
-        part.push[d] < 0 ? DOWN : UP,
-        `${data.channels[d]}, net push`,
-      );
+  picture("chart-blocks", "Mean attribution of each channel in each block of time, the strongest on top", [
+    {
+      ...inRows(shown, width, one),
+      ...{ x: [0, count], below: BAR },
+      xAxis: axis({
+        ...{ size: 22, grid: { show: false }, label: data.times ? "from" : "from step" },
+        ...{ splits: () => starts.map((_, b) => b + 0.5), values: () => starts },
+      }),
+      cells,
+      under: (pen, _, room, high) => {
+        cells.forEach((line, row) => line.forEach((found) => drawCell(pen, found, row)));
+        colourBar(pen, high + 44, room, colours);
+      },
+      step: (x, share) => [rowOf(shown)(share), Math.min(Math.max(Math.floor(x), 0), count - 1)],
+      hair: ([, b]) => b + 0.5,
+      tip: ([row, b]) => blockTip(cells[row][b]),
+      pick: ([row]) => chooseDepend(shown[row]),
+    },
+  ]);
+};
+
+// Differences of two groups as dots with intervals, the largest on top; what may be chance is grey.
+const groupsPicture = (found, names) => {
+  const shown = found.slice(0, SHOWN),
+    width = widthOf("chart-groups"),
+    ends = shown.flatMap(({ gap, low, high }) => [gap, low, high]);
+  picture("chart-groups", `Difference of ${names.join(" and ")}, channel by channel`, [
+    {
+      ...inRows(shown.map(({ d }) => d), width, onPaper() ? 14 : 22),
+      ...{ x: spread([0, ...ends]), head: true, xAxis: acrossAxis() },
+      over: (pen, plot, wide, high) => {
+        const [less, more] = [`← more in ${names[1]}`, `more in ${names[0]} →`].map((text) => fitted(text, wide / 2 - 10));
+        write(pen, 0, -7, less);
+        write(pen, wide, -7, more, { align: "right" });
+        stroke(pen, [[plot.valToPos(0, "x"), 0, plot.valToPos(0, "x"), high]], MUTED);
+        shown.forEach((each, row) => {
+          const hue = !each.certain ? MUTED : each.gap > 0 ? UP : DOWN;
+          dotWithInterval(pen, plot, row, { mean: each.gap, low: each.low, high: each.high, hue, filled: each.certain });
+        });
+      },
+      step: (_, share) => rowOf(shown)(share),
+      hair: (row) => shown[row].gap,
+      tip: (row) => [
+        data.channels[shown[row].d],
+        `${names[0]}: ${number(shown[row].one)}; ${names[1]}: ${number(shown[row].other)}`,
+        `difference ${number(shown[row].gap)}, 95 %: ${number(shown[row].low)} to ${number(shown[row].high)}`,
+      ],
+      pick: (row) => chooseDepend(shown[row].d),
+    },
+  ]);
+};
+
+// The mean observed value of a channel in a series; null where nothing was observed.
+const meanValue = (i, d) => {
+  const seen = Array.from({ length: data.time }, (_, t) => t).filter((t) => observed(i, t, d));
+  return seen.length ? seen.reduce((sum, t) => sum + value(i, t, d), 0) / seen.length : null;
+};
+// Dots side by side: each as near to the middle as the ones before leave room for.
+const beeswarm = (xs, tall, size) => {
+  const taken = new Map();
+  return xs.map((x) => {
+    const bin = Math.round(x / size),
+      place = taken.get(bin) ?? 0;
+    taken.set(bin, place + 1);
+    const off = Math.ceil(place / 2) * (place % 2 ? 1 : -1) * size * 0.7;
+    return Math.min(Math.max(off, -tall / 2), tall / 2);
   });
-  rowNames(picture, shown, left, top, one);
-  finish(picture);
 };
-
-const summaryMap = ({ map, part }, order) => {
-  const signed = map.signed && at("summary-kind").value === "push",
-    source = signed ? part.mean : part.mean_size;
-  const full = robust(source),
-    beyond = source.some((v) => Math.abs(v) > 1.001 * full),
-    one = Math.max(10, Math.min(onPaper() ? 10 : 24, 900 / order.length)),
-    tall = one * order.length,
-    stops = signed ? SIGNED : UNSIGNED,
-    low = signed ? -full : 0;
-  const picture = frame(
-    "chart-summary-map",
-    signed
-      ? "Mean score of each channel at each moment"
-      : "Mean size of the scores of each channel at each moment",
-    tall + 84,
+const swarmPicture = (map, rows, order) => {
+  const shown = order.slice(0, SWARMS),
+    width = widthOf("chart-swarm"),
+    one = onPaper() ? 22 : 40,
+    size = rows.length > 150 ? 3 : 4.5,
+    xAxis = acrossAxis({ label: map.signed ? `${WORDS.down} ← ${WORDS.score} of the series → ${WORDS.up}` : WORDS.size });
+  const dots = shown.map((d) =>
+    rows
+      .map((i) => ({ i, push: channelSum(map, i, d), mean: meanValue(i, d) }))
+      .filter(({ mean }) => mean !== null)
+      .sort((a, b) => a.mean - b.mean),
   );
-  const scale = timeScale([0, data.time - 1], nameRoom(picture.width), picture.width - 10),
-    pick = (t, d) => source[t * data.depth + d];
-  rowNames(picture, order, scale.left, 4, one);
-  heatMap(picture, scale, 4, tall, order, pick, stops, low, full);
-  timeAxis(picture, scale, 4 + tall, false, true);
-  colourBar(
-    picture,
-    scale.left,
-    tall + 36,
-    Math.min(300, scale.right - scale.left),
-    stops,
-    low,
-    full,
-    signed ? "down ← mean score → up" : "mean size of the score",
-    beyond,
-  );
-  picture.panels.push({
-    ...panelOver(
-      scale,
-      4,
-      4 + tall,
-      mapTip(order, (t, d) => number(pick(t, d)), commonTimeText),
-    ),
-    pick: null,
-    zoom: null,
-  });
-  finish(picture);
+  picture("chart-swarm", "How far each channel pushed each series, coloured by its values", [
+    {
+      ...inRows(shown, width, one),
+      ...{ x: spread([0, ...dots.flat().map(({ push }) => push)]), xAxis, below: BAR },
+      under: (pen, plot, wide, high) => {
+        stroke(pen, [[plot.valToPos(0, "x"), 0, plot.valToPos(0, "x"), high]], MUTED);
+        dots.forEach((line, row) => {
+          const xs = line.map(({ push }) => plot.valToPos(push, "x")),
+            ys = beeswarm(xs, one - 6, size);
+          xs.forEach((x, k) => {
+            const hue = blend(VALUES, Math.floor((HUES * k) / line.length) / (HUES - 1));
+            disc(pen, x, (row + 0.5) * one + ys[k], size / 2 + 0.5, MUTED); // a rim, so that pale dots are seen
+            disc(pen, x, (row + 0.5) * one + ys[k], size / 2, `rgb(${hue})`);
+          });
+        });
+        colourBar(pen, high + 44, wide, { stops: VALUES, said: "values of the channel", ends: ["low", "high"], most: 220 });
+      },
+      step: (x, share) => {
+        const row = rowOf(shown)(share);
+        return [row, nearest(dots[row].map(({ push }) => push))(x)];
+      },
+      hair: ([row, k]) => dots[row][k]?.push ?? 0,
+      tip: ([row, k]) => {
+        const dot = dots[row][k],
+          d = shown[row];
+        if (!dot) return null;
+        return [
+          `${short(data.channels[d], 40)}, series ${seriesName(dot.i)}`,
+          `pushed ${number(dot.push)}`,
+          `mean value ${number(dot.mean)}${unitOf(d)}`,
+        ];
+      },
+      pick: ([row]) => chooseDepend(shown[row]),
+    },
+  ]);
 };
 
-// The strongest channels of the group in words, and where two groups differ.
-const intervalText = ({ mean, low, high }) => {
-  const ends = [mean, low, high],
-    [middle, from, to] = alike(ends, Math.max(...ends.filter(Number.isFinite).map(Math.abs)), 2);
-  return `${mean > 0 ? "+" : ""}${middle} [${from}, ${to}]`;
+// Values of a channel against their scores: dots of the chosen series, and the groups of values that Python compared.
+const limits = (values) => {
+  const ordered = [...values].sort((a, b) => a - b),
+    at = (share) => ordered[Math.round(share * (ordered.length - 1))];
+  return spread([at(0.005), at(0.995)]);
 };
-const NAMED = 0.1; // of the strongest channel: what is smaller is not worth a place in a sentence, as in views/drivers.py
-const NOTABLE = 1.5; // times what a block of time would have if all were alike
-const groupSentence = ({ map, a, order, part }, key) => {
-  const strong = order.slice(0, 3).filter((d) => part.size[d] >= NAMED * part.size[order[0]]),
-    found = strong.map((d) => ({ d, ...withInterval(a.map((i) => channelSum(map, i, d))) })),
-    how = ({ mean }) => (map.signed ? (mean < 0 ? WORDS.down : WORDS.up) : "matters"),
-    known = (each) => `${intervalText(each)}${clear(each) ? "" : ", may be chance"}`,
-    sure = (each) => (a.length > 1 ? known(each) : `${each.mean > 0 ? "+" : ""}${number(each.mean)}`), // one has no interval
-    what = (each) => `${data.channels[each.d]} ${how(each)} (${sure(each)})`,
-    size = (i, b) => order.reduce((all, d) => all + Math.abs(blockSum(map, i, d, b)), 0),
-    sizes = data.edges.slice(1).map((_, b) => a.reduce((sum, i) => sum + size(i, b), 0)),
-    whole = sizes.reduce((sum, v) => sum + v, 0),
-    best = sizes.indexOf(Math.max(...sizes)),
-    share = Math.round((100 * sizes[best]) / whole),
-    when = whole && sizes[best] >= (NOTABLE * whole) / sizes.length ? `; ${share} % of all effect falls on ${data.blockTimes[best]}` : "",
-    name = key === "all" ? `Over ${counted(a.length, "series", "series")}` : `${groups.name(key)} (${a.length.toLocaleString("en")})`;
-  return `${name}: ${found.map(what).join(", ")}${when}.`;
+const dependPicture = (map, rows, d) => {
+  const width = widthOf("chart-depend"),
+    height = onPaper() ? 112 : 196,
+    { words, groups } = map.effects[d],
+    cells = [];
+  at("depend-words").textContent = words;
+  for (const i of rows)
+    for (let t = 0; t < data.time; t += 1)
+      if (observed(i, t, d)) {
+        const s = score(map, i, t, d);
+        cells.push({ v: value(i, t, d), s: map.signed ? s : Math.max(s, 0) });
+      }
+  const every = Math.ceil(cells.length / DOTS) || 1,
+    centres = groups.map(([centre]) => centre),
+    seen = cells.length ? limits(cells.map(({ v }) => v)) : [0, 1],
+    x = centres.length ? [Math.min(seen[0], centres[0]), Math.max(seen[1], centres.at(-1))] : seen, // outer groups too
+    y = limits([0, ...cells.map(({ s }) => s)]),
+    all = spread([...y, ...groups.map(([, mean]) => mean)].filter((v) => v !== null));
+  picture("chart-depend", `Values of ${data.channels[d]} and what they did: ${words}`, [
+    {
+      ...{ width, height, x, y: all, xAxis: acrossAxis({ label: channelName(d) }), yAxis: valueAxis(height, { label: WORDS.score }) },
+      data: groups.length ? [centres, groups.map(([, mean]) => mean)] : [x, [null, null]],
+      lines: [{ stroke: INK, width: 2, points: { show: true, size: 7, fill: INK, stroke: INK } }],
+      under: (pen, plot, wide, high) => {
+        if (!cells.length) hatch(pen, 0, 0, wide, high);
+        const inside = (v, [low, high]) => Math.min(Math.max(v, low), high);
+        pen.globalAlpha = cells.length > 400 ? 0.45 : 0.7;
+        cells.forEach(({ v, s }, k) => {
+          const hue = map.signed ? (s > 0 ? UP : DOWN) : SIZE;
+          if (k % every === 0) disc(pen, plot.valToPos(inside(v, x), "x"), plot.valToPos(inside(s, all), "y"), 2, hue);
+        });
+        pen.globalAlpha = 1;
+        for (const [centre, , ...ends] of groups.filter(([, , low]) => low !== null)) {
+          const across = plot.valToPos(centre, "x"),
+            [low, high] = ends.map((end) => plot.valToPos(end, "y"));
+          stroke(pen, [[across, low, across, high]], INK);
+        }
+      },
+      step: nearest(centres),
+      hair: (k) => centres[k] ?? x[0],
+      tip: (k) => {
+        if (!groups.length) return ["no value observed"];
+        const [centre, mean, low, high, , series] = groups[k];
+        return [
+          `about ${number(centre)}${unitOf(d)}`,
+          `mean ${WORDS.score} ${number(mean)}, 95 %: ${number(low)} to ${number(high)}`,
+          counted(series, "series", "series"),
+        ];
+      },
+    },
+  ]);
 };
-const differenceSentence = (found, names, counts) => {
-  const alone = found.filter((each) => each.certain),
-    certain = found.filter((each) => each.together),
-    named = certain.length ? certain : alone,
-    both = names.map((name, k) => `${name} (${counts[k].toLocaleString("en")})`).join(" and "),
-    said = named.slice(0, 3).map((each) => `${data.channels[each.d]} ${intervalText({ mean: each.gap, ...each })}`),
-    more = named.length > 3 ? ` and ${counted(named.length - 3, "more channel", "more channels")}` : "",
-    chance = number(Number((0.05 * data.depth).toPrecision(2)));
-  if (Math.min(...counts) < 2) return `${both} cannot be compared: a group needs two series or more.`;
-  if (!alone.length) return `${both} differ in no channel by more than chance explains.`;
-  if (certain.length) return `${both} differ in ${said.join(", ")}${more}.`;
-  return `${both} may differ in ${said.join(", ")}${more}: of ${counted(data.depth, "channel", "channels")}, ${chance} do so by chance.`;
-};
-
-const sayOfGroups = (text) => {
-  at("summary-sentence").replaceChildren(...unbroken(text.slice(0, 1).toUpperCase() + text.slice(1)));
-  at("summary-spread").hidden = !text.includes("]");
-};
-const showGroups = ({ map, a, b, order }) => {
-  const keys = [at("group-a").value, at("group-b").value];
-  at("comparing").hidden = !b?.length;
-  sayOfGroups(groupSentence(summaryNow, keys[0]));
-  if (!b?.length) return;
-  const names = keys.map((key) => groups.name(key)),
-    found = order.map((d) => difference(map, a, b, d)).sort((x, y) => Math.abs(y.gap) - Math.abs(x.gap) || x.d - y.d),
-    kinds = new Set([...a, ...b].map((i) => data.target?.[i])),
-    mixed = kinds.size > 1 ? " Different classes were explained: up means towards each series’ own." : "";
-  sayOfGroups(differenceSentence(found, names, [a.length, b.length]) + mixed);
-  groupsPicture(found, names);
-  showGroupsTable(found, names);
-};
-
-const showSummary = () => {
-  const map = data.maps[at("summary-method").value],
-    key = at("group-a").value,
-    { a, b } = groups.pair();
-  at("hand-label").hidden = key !== "hand";
-  at("summary-count").textContent = a.length ? countText(key, a) : "no series is chosen";
-  at("summary-kind").closest("label").hidden = at("push-note").hidden = !map.signed;
-  verdictInto("summary-certainty", "summary-badge", map, 0);
-  if (data.table) scoresPicture();
-  allCertaintyPicture(map);
-  keepState();
-  if (!a.length) return;
-  const part = groupPart(map, key, a),
-    order = [...part.size.keys()].sort((x, y) => part.size[y] - part.size[x] || x - y);
-  summaryNow = { map, a, b, part, order };
-  showGroups(summaryNow);
-  blocksPicture(map, a, order);
-  swarmPicture(map, a, order);
-  if (at("depend-channel").value === "") at("depend-channel").value = order[0];
-  dependPicture(map, a, Number(at("depend-channel").value));
-  showNumbers();
-};
-const countText = (key, a) => {
-  const place = data.summary.groups.findIndex(({ kind }) => (kind === null ? "all" : `explained:${kind}`) === key),
-    count = place >= 0 ? data.summary.groups[place].count : a.length;
-  const all = counted(count, "series", "series");
-  return count > a.length ? `${all}, ${a.length.toLocaleString("en")} of them in this file` : all;
-};
-// What is folded away is drawn when it is opened.
-const showNumbers = () => {
-  if (!at("numbers").open || !summaryNow) return;
-  summaryTable(summaryNow, summaryNow.order);
-  summaryBars(summaryNow, summaryNow.order);
-  summaryMap(summaryNow, summaryNow.order);
-  showBlocksTable(summaryNow.map, summaryNow.a, summaryNow.order);
-};
-
-const startSummary = () => {
-  fill(
-    at("summary-method"),
-    data.maps.map((map, place) => [place, readable(map.label)]),
-  );
-  fill(
-    at("depend-channel"),
-    data.channels.map((_, d) => [d, channelName(d)]),
-  );
-  at("depend-channel").value = "";
-  for (const id of ["summary-method", "group-a", "group-b"]) at(id).addEventListener("change", showSummary);
-  at("summary-kind").addEventListener("change", showNumbers);
-  at("numbers").addEventListener("toggle", showNumbers);
-  at("depend-channel").addEventListener("change", () => chooseDepend(Number(at("depend-channel").value)));
-  at("hand").addEventListener("change", () => {
-    const unknown = groups.pick(at("hand").value.split(","));
-    at("hand-answer").textContent = unknown.length ? `There is no series ${unknown.join(", ")} in this report.` : "";
-    showSummary();
-  });
+const chooseDepend = (d) => {
+  at("depend-channel").value = d;
+  dependPicture(summaryNow.map, summaryNow.a, d);
+  at("depending").scrollIntoView({ block: "nearest" });
 };

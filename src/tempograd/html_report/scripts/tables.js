@@ -30,30 +30,21 @@ const headline = () => {
 
 const showScores = () => {
   const names = [...new Set(data.maps.flatMap((map) => Object.keys(map.scores)))];
-  at("own-scores").hidden = names.length === 0;
-  const head = row([
-    element("th", "method", { scope: "col" }),
-    ...names.map((name) => {
-      const head = element("th", name.toUpperCase() + (data.metrics[name]?.arrow ?? ""), { scope: "col" });
-      if (data.metrics[name]) head.append(element("small", data.metrics[name].meaning));
-      return head;
-    }),
-  ]);
-  const lines = data.maps.map((map) =>
-    row([
+  const heads = names.map((name) => {
+    const head = element("th", name.toUpperCase() + (data.metrics[name]?.arrow ?? ""), { scope: "col" });
+    if (data.metrics[name]) head.append(element("small", data.metrics[name].meaning));
+    return head;
+  });
+  const lines = data.maps.map((map) => {
+    const found = (name) => map.scores[name]?.[view.series] ?? null,
+      exact = (name) => ({ "data-method": map.label, "data-metric": name, "data-value": found(name) });
+    return row([
       element("th", readable(map.label), { scope: "row" }),
-      ...names.map((name) => {
-        const found = map.scores[name]?.[view.series] ?? null;
-        return element("td", number(found), {
-          "data-method": map.label,
-          "data-metric": name,
-          "data-value": found,
-        });
-      }),
-    ]),
-  );
-  at("series-scores").tHead.replaceChildren(head);
-  at("series-scores").tBodies[0].replaceChildren(...lines);
+      ...names.map((name) => element("td", number(found(name)), exact(name))),
+    ]);
+  });
+  at("own-scores").hidden = names.length === 0;
+  tableOf("series-scores", ["method", ...heads], lines);
 };
 
 // In the colour of its bar, and on the pale one where that is pale.
@@ -67,82 +58,59 @@ const LONGEST = 40; // letters of a channel beside the picture, where a row shou
 const FIRST = 5; // of the strongest values, the others unfold
 const showTop = () => {
   const { series, map } = view,
-    rows = [];
-  const count = Math.min(map.top.count, data.observedCount[series]);
-  const values = [...map.top.value.subarray(series * map.top.count, series * map.top.count + count)];
-  const low = map.top.low && [...map.top.low.subarray(series * map.top.count, series * map.top.count + count)];
-  const high = map.top.high && [...map.top.high.subarray(series * map.top.count, series * map.top.count + count)];
-  const sizes = [...values, ...(low ?? []), ...(high ?? [])].filter(Number.isFinite).map(Math.abs);
-  const largest = Math.max(0, ...sizes);
-  at("top").tHead.rows[0].lastElementChild.hidden = !low;
-  values.forEach((v, place) => {
-    if (v === 0) return; // no effect at all
+    count = Math.min(map.top.count, data.observedCount[series]),
+    start = series * map.top.count,
+    [values, low, high] = ["value", "low", "high"].map((name) => map.top[name] && [...map.top[name].subarray(start, start + count)]),
+    largest = Math.max(0, ...[...values, ...(low ?? []), ...(high ?? [])].filter(Number.isFinite).map(Math.abs));
+  const lines = values.flatMap((v, place) => {
+    if (v === 0) return []; // no effect at all
     const where = map.order[series * map.removed + place],
-      t = Math.floor(where / data.depth),
-      d = where % data.depth;
-    const shown = value(series, t, d);
-    const when = element("td", "", { class: "text time" });
+      [t, d] = [Math.floor(where / data.depth), where % data.depth],
+      known = low && Number.isFinite(low[place]),
+      when = element("td", "", { class: "text time" });
     when.append(...unbroken(timeName(t)));
     const cells = [
       when,
       element("td", short(channelName(d), LONGEST), { class: "text", title: channelName(d) }),
-      element("td", number(shown)),
-      scoreCell(alike([v], largest)[0], v, low !== null && !(low[place] > 0 || high[place] < 0)),
+      element("td", number(value(series, t, d))),
+      scoreCell(alike([v], largest)[0], v, low && !(low[place] > 0 || high[place] < 0)),
     ];
-    const known = low && Number.isFinite(low[place]);
-    if (low)
-      cells.push(element("td", known ? alike([low[place], high[place]], largest).join(" to ") : "not known"));
-    rows.push(
-      row(cells, {
-        class: place < FIRST ? null : "rest",
-        "data-time": t,
-        "data-channel": d,
-        "data-x": shown,
-        "data-value": v,
-        "data-low": known ? low[place] : null,
-        "data-high": known ? high[place] : null,
-      }),
-    );
+    if (low) cells.push(element("td", known ? alike([low[place], high[place]], largest).join(" to ") : "not known"));
+    const exact = { "data-time": t, "data-channel": d, "data-x": value(series, t, d), "data-value": v },
+      limits = known ? { "data-low": low[place], "data-high": high[place] } : {};
+    return [row(cells, { class: place < FIRST ? null : "rest", ...exact, ...limits })];
   });
-  at("top").tBodies[0].replaceChildren(...rows);
-  at("top-note").hidden = rows.length > 0;
-  at("top-more").hidden = rows.length <= FIRST;
+  at("top").tHead.rows[0].lastElementChild.hidden = !low;
+  at("top").tBodies[0].replaceChildren(...lines);
+  at("top-note").hidden = lines.length > 0;
+  at("top-more").hidden = lines.length <= FIRST;
   at("top-method").textContent = readable(map.label);
 };
 
+const readOff = (map, d) => {
+  const { series, cursor } = view,
+    seen = observed(series, cursor, d),
+    v = score(map, series, cursor, d),
+    largest = map.step[series] * 32767,
+    width = map.half && seen ? half(map, series, cursor, d) : null,
+    limits = Number.isFinite(width) ? alike([v - width, v + width], largest).join(", ") : "not known",
+    exact = { "data-method": map.label, "data-score": seen ? v : null },
+    cell = element("td", seen ? alike([v], largest)[0] : "", exact);
+  if (width !== null) cell.append(" ", element("span", `[${limits}]`, { class: "nowrap" }));
+  return cell;
+};
 const showReadout = () => {
-  const { series, cursor } = view;
-  const { channels, maps } = data;
+  const { series, cursor } = view,
+    when = timeText(cursor);
   at("cursor").value = cursor;
-  const when = timeText(cursor);
   at("cursor-time").textContent = when === `step ${cursor}` ? when : `${when} (step ${cursor})`;
-  const head = row([
-    element("th", "channel", { scope: "col" }),
-    element("th", "value", { scope: "col" }),
-    ...maps.map((map) => element("th", readable(map.label), { scope: "col" })),
-  ]);
-  const lines = view.order.map((d) => {
-    const seen = observed(series, cursor, d);
-    const cells = [
-      element("th", channelName(d), { scope: "row" }),
-      element("td", seen ? number(value(series, cursor, d)) : "not observed"),
-    ];
-    for (const map of maps) {
-      const v = score(map, series, cursor, d),
-        largest = map.step[series] * 32767;
-      const width = map.half && seen ? half(map, series, cursor, d) : null;
-      const limits = Number.isFinite(width) ? alike([v - width, v + width], largest).join(", ") : "not known";
-      const cell = element("td", seen ? alike([v], largest)[0] : "", {
-        "data-method": map.label,
-        "data-score": seen ? v : null,
-      });
-      if (width !== null) cell.append(" ", element("span", `[${limits}]`, { class: "nowrap" }));
-      cells.push(cell);
-    }
-    return row(cells, { "data-channel": d, "data-value": seen ? value(series, cursor, d) : null });
+  const lines = channelOrder().map((d) => {
+    const shown = observed(series, cursor, d) ? value(series, cursor, d) : null,
+      head = element("th", channelName(d), { scope: "row" }),
+      cells = [head, element("td", shown === null ? "not observed" : number(shown)), ...data.maps.map((map) => readOff(map, d))];
+    return row(cells, { "data-channel": d, "data-value": shown });
   });
-  at("readout").tHead.replaceChildren(head);
-  at("readout").tBodies[0].replaceChildren(...lines);
+  tableOf("readout", ["channel", "value", ...data.maps.map((map) => readable(map.label))], lines);
 };
 
 const showKeys = () => {
@@ -156,14 +124,89 @@ const showKeys = () => {
       quoted = data.named && data.output === "probability" ? `“${what}”` : what;
     at("key-up-text").textContent = WORDS.up.replace(" up", ` ${quoted} up`);
   }
-  const missing = data.observedCount[series] < data.cells;
-  const shown = {
-    up: map.signed,
-    down: map.signed,
-    size: !map.signed,
-    pale: map.half !== null,
-    missing,
-    truth: data.truth !== null,
-  };
+  const missing = data.observedCount[series] < data.cells,
+    { signed } = map,
+    shown = { up: signed, down: signed, size: !signed, pale: map.half !== null, missing, truth: data.truth !== null };
   for (const [name, needed] of Object.entries(shown)) at(`key-${name}`).hidden = !needed;
+};
+
+// Runs of steps at which the model is wrong, for models that predict at every step.
+
+const MISTAKES = { FP: "false alarm", FN: "missed" };
+const AROUND = 12; // steps shown on either side of a run
+
+const mistakeAt = (series, t) => {
+  const place = series * data.time + t,
+    said = data.steps.values[place] > 0.5,
+    label = bit(data.steps.labels, place) === 1;
+  if (said === label || !bit(data.steps.explained, place)) return null;
+  return said ? "FP" : "FN";
+};
+
+const mistakes = (series) => {
+  const runs = [];
+  if (!data.steps?.alarm) return runs;
+  for (let t = 0; t < data.time; t += 1) {
+    const kind = mistakeAt(series, t),
+      last = runs.at(-1);
+    if (!kind) continue;
+    const said = data.steps.values[series * data.time + t],
+      sure = Math.abs(said - 0.5);
+    if (last && last.kind === kind && last.to === t - 1) last.to = t;
+    else runs.push({ kind, from: t, to: t, said, sure });
+    const run = runs.at(-1);
+    if (sure > run.sure) Object.assign(run, { said, sure });
+  }
+  return runs;
+};
+const wrongSteps = (series, kind) =>
+  mistakes(series)
+    .filter((run) => !kind || run.kind === kind)
+    .reduce((sum, run) => sum + run.to - run.from + 1, 0);
+
+// The value during the run that pushed most towards what the model said: up if that is the explained class, else down.
+const culprit = (map, series, run) => {
+  let best = null;
+  for (let t = run.from; t <= run.to; t += 1) {
+    const sign = !map.signed || bit(data.steps.agrees, series * data.time + t) ? 1 : -1;
+    for (let d = 0; d < data.depth; d += 1) {
+      const v = observed(series, t, d) ? score(map, series, t, d) : 0;
+      if (sign * v > Math.abs(best?.score ?? 0)) best = { t, d, score: v };
+    }
+  }
+  return best;
+};
+
+const runName = (run) =>
+  run.from === run.to ? timeName(run.from) : `${timeName(run.from)} to ${timeName(run.to)}`;
+
+const mistakeRow = (run) => {
+  const { series, map } = view,
+    found = culprit(map, series, run),
+    button = element("button", "Show", { type: "button", "aria-label": `Show ${runName(run)}` }),
+    show = element("td", "");
+  button.addEventListener("click", () => {
+    view.cursor = found?.t ?? run.from;
+    showReadout();
+    zoomTo(run.from - AROUND, run.to + AROUND);
+    at("headline").focus(); // the picture is far above, and nothing else would tell that it changed
+  });
+  show.append(button);
+  const by = found
+      ? `${channelName(found.d)} at ${timeName(found.t)} (${alike([found.score], map.step[series] * 32767)[0]})`
+      : "no value of these steps; look earlier",
+    text = (said) => element("td", said, { class: "text" }),
+    exact = { "data-from": run.from, "data-to": run.to, "data-kind": run.kind };
+  return row([text(runName(run)), text(MISTAKES[run.kind]), element("td", output(run.said)), text(by), show], {
+    ...exact,
+    "data-channel": found?.d ?? null,
+    "data-time": found?.t ?? null,
+  });
+};
+const showMistakes = () => {
+  const runs = mistakes(view.series).sort((a, b) => b.sure - a.sure || a.from - b.from);
+  at("mistakes").hidden = !data.steps?.alarm;
+  at("mistakes-note").hidden = data.steps?.own === true;
+  at("no-mistakes").hidden = runs.length > 0;
+  at("mistakes-table").tBodies[0].replaceChildren(...runs.map(mistakeRow));
 };

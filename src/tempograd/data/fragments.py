@@ -1,0 +1,290 @@
+"""What runs read one by one: files, and parts of files whose rows are whole series."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tempograd.core.errors import DataError, arg, brief
+from tempograd.data.files import REMOTE, File, arrow, list_files
+from tempograd.data.readers.array_file import load_arrays
+from tempograd.data.readers.arrow_table import ArrowTable, is_list, open_parquet
+from tempograd.data.readers.pivot import TableContent, read_table
+from tempograd.data.readers.roles import require_names
+from tempograd.data.reading import ARRAYS, in_one_message, read_content
+from tempograd.data.scaling import scaled_cells
+from tempograd.data.source import STANDARD, Source
+
+PLAIN = ("name", "kind", "path", "origin", "start", "stop", "rows", "alone")
+LONGER = f"pass {arg:source.shape} of the longest, and another folder if the run has begun"
+
+Cut = tuple[int, int, int | None]  # where a fragment begins and ends, and its rows where they are known
+FragmentKind = Literal["rows", "array", "file", "memory"]
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A part of a source that gives one file of results.
+
+    Attributes
+    ----------
+    name : str
+        A hash of where it lies, and one of its version and its rows: what has changed has another name.
+    kind : {"rows", "array", "file", "memory"}
+        How it is read: row groups of a Parquet file with one row per series, rows of a ``.npy`` file, a whole
+        file, or arrays in memory.
+    path, origin : str
+        The file, and what it is called relative to its source; no two files of a run are called alike.
+    start, stop : int
+        Its rows, or the row groups of a Parquet file.
+    rows : int, optional
+        How many series it holds, where that is known.
+    version : tuple of int
+        Size and checksum of the file, by which a change is seen.
+    alone : bool
+        Whether its file is the only one, whose rows are then numbered.
+    whole_ids : bool, optional
+        Whether its ids are whole numbers, and not texts, where the schema of a Parquet file tells.
+    content : object, optional
+        The arrays in memory, which no other process gets.
+    """
+
+    name: str
+    kind: FragmentKind
+    path: str
+    origin: str
+    start: int = 0
+    stop: int = 0
+    rows: int | None = None
+    version: tuple[int, ...] = ()
+    alone: bool = False
+    whole_ids: bool | None = field(default=None, compare=False)
+    content: Any = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
+        """Return what :attr:`plain` was."""
+        return cls(**{**plain, "version": tuple(plain["version"])})
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Return plain data, for a file or another process."""
+        return {name: getattr(self, name) for name in PLAIN} | {"version": list(self.version)}
+
+    @property
+    def file(self) -> File:
+        """Return the file that it is a part of."""
+        return File(self.path, self.origin)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some series of a fragment, as arrays: ids, numbers and which of these were observed, what goes along."""
+
+    ids: Any
+    x: NDArray[Any]
+    mask: NDArray[np.bool_] | None
+    kept: dict[str, Any] = field(default_factory=dict)
+    faults: dict[int, str] = field(default_factory=dict)
+    channels: tuple[str, ...] | None = None
+
+
+def digest(*parts: object, size: int = 8) -> str:
+    """Name plain data by a hash.
+
+    Examples
+    --------
+    >>> digest("a.parquet", [0, 4]) == digest("a.parquet", [0, 4]), digest("b.parquet", [0, 4])
+    (True, '26c9456ea8529e54')
+    """
+    return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=size).hexdigest()
+
+
+def list_fragments(source: Source, size: int) -> Iterator[Fragment]:
+    """Cut a source into fragments of about ``size`` series; files are read once, to know them again."""
+    files = list_files(source.path)
+    for listed in files:  # workers elsewhere stand in other folders
+        file = listed if REMOTE.match(listed.path) else replace(listed, path=str(Path(listed.path).absolute()))
+        version, whole_ids = version_of(file, source), None
+        kind: FragmentKind = "file"
+        cuts: list[Cut] = [(0, 0, None)]
+        if file.ending == ".npy" and not REMOTE.match(file.path):
+            kind, cuts = "array", _ranges(len(_open_array(file.path)), size)
+        elif file.ending == ".parquet":
+            kind, cuts, whole_ids = _row_groups(file, source, size)
+        for start, stop, rows in cuts:
+            name = f"{digest(file.origin)}-{digest(list(version), start, stop)}"
+            alone = len(files) == 1
+            yield Fragment(name, kind, file.path, file.origin, start, stop, rows, version, alone, whole_ids)
+
+
+def version_of(file: File, source: Source) -> tuple[int, ...]:
+    """Return the version of a file of series, with those of the ``.npy`` files of ids and masks beside arrays."""
+    beside = [name for name in (source.id, source.mask) if name is not None and file.ending == ".npy"]
+    beside += [source.scale] if source.scale not in {None, STANDARD} else []
+    files = [file, *(File(str(name), str(name)) for name in beside)]
+    return tuple(number for each in files for number in each.version)
+
+
+def _ranges(total: int, size: int) -> list[Cut]:
+    return [(start, min(start + size, total), min(size, total - start)) for start in range(0, total, size)]
+
+
+def _row_groups(file: File, source: Source, size: int) -> tuple[FragmentKind, list[Cut], bool | None]:
+    """Put neighbouring row groups of whole series together, as many as hold about ``size`` rows."""
+    with open_parquet(file) as opened:
+        schema, groups = opened.schema_arrow, opened.metadata.num_row_groups
+        place = schema.get_field_index(source.id or "id")
+        whole_ids = None if place < 0 else bool(arrow().types.is_integer(schema.field(place).type))
+        if source.format is not None or not any(is_list(each.type) for each in schema):
+            return "file", [(0, 0, None)], whole_ids
+        cuts: list[Cut] = []
+        start = rows = 0
+        for group in range(groups):
+            count = opened.metadata.row_group(group).num_rows
+            if rows and rows + count > size:
+                cuts.append((start, group, rows))
+                start, rows = group, 0
+            rows += count
+    return "rows", [*cuts, *([(start, groups, rows)] if rows else [])], whole_ids
+
+
+def read_fragment(fragment: Fragment, source: Source, size: int) -> Iterator[Part]:
+    """Read a fragment in parts of at most ``size`` series, with the shape of the source."""
+    columns = fragment.file.columns
+    keep = source.keep
+    own = tuple(name for name in keep if name not in columns)
+    if fragment.kind == "array" or fragment.file.ending in {".npz", ".ts"}:
+        require_names(fragment.file.where, "column", own, list(columns))
+    source = replace(source, path=fragment.path, labels=False, keep=own)
+    asked = {name: text for name, text in columns.items() if name in keep}
+    if source.scale == STANDARD or (source.fill == "mean" and source.scale is None):
+        raise DataError(
+            f"A run reads file after file and does not know the mean of all: pass {arg:source.scale}, a file with "
+            "the mean and std of each channel."
+        )
+    reader = {"rows": _parquet_parts, "array": _array_parts}.get(fragment.kind, _whole_parts)
+    for part in reader(fragment, source, size):
+        kept = part.kept | {name: arrow().array([text] * len(part.x)) for name, text in asked.items()}
+        yield prepared(replace(part, kept={name: kept[name] for name in keep}), source)
+
+
+def prepared(part: Part, source: Source) -> Part:
+    """Return a part padded to the shape of the run, and as the model reads it."""
+    x, mask, faults = part.x, part.mask, part.faults
+    if source.scale is not None or source.fill not in {None, "zero"}:
+        seen = None if mask is None else torch.from_numpy(np.ascontiguousarray(mask))
+        x = scaled_cells(torch.from_numpy(np.array(x)), seen, source, part.channels).numpy()
+    if source.shape is None or x.shape[1:] == source.shape:
+        return replace(part, x=x)
+    time, depth = source.shape
+    if x.shape[2] != depth:
+        raise DataError(f"The series have {x.shape[2]} channels, those of the run {depth}.")
+    mask = np.ones(x.shape, dtype=bool) if mask is None else mask
+    if x.shape[1] > time:
+        beyond = np.flatnonzero(mask[:, time:].any((1, 2))).tolist()
+        long = dict.fromkeys(beyond, f"it has more than the {time} steps of the run: {LONGER}")
+        return replace(part, x=x[:, :time], mask=mask[:, :time], faults=long | faults)
+    more = ((0, 0), (0, time - x.shape[1]), (0, 0))
+    return replace(part, x=np.pad(x, more), mask=np.pad(mask, more))
+
+
+def _names(fragment: Fragment, start: int, count: int) -> Any:
+    """Return what series without names are called: by number, in several files by file too."""
+    numbers = np.arange(start, start + count)
+    return numbers if fragment.alone else [f"{fragment.origin}:{number}" for number in numbers.tolist()]
+
+
+def _part(content: TableContent, fragment: Fragment, start: int) -> Part:
+    ids = _names(fragment, start, len(content.x)) if content.ids is None else content.ids
+    return Part(ids, content.x, content.mask, content.kept, content.faults, content.channels)
+
+
+def _parquet_parts(fragment: Fragment, source: Source, size: int) -> Iterator[Part]:
+    with open_parquet(fragment.file) as opened:
+        row = sum(opened.metadata.row_group(group).num_rows for group in range(fragment.start))
+        groups = list(range(fragment.start, fragment.stop))
+        names = opened.schema_arrow.names
+        asked = [source.x, source.mask, *source.keep]
+        require_names(fragment.file.where, "column", [name for name in asked if name is not None], names)
+        wanted = [name for name in names if not _unread(name, opened.schema_arrow, source)]
+        for batch in opened.iter_batches(size, row_groups=groups, columns=wanted, use_threads=False):
+            table = arrow().Table.from_batches([batch])
+            rows = ArrowTable(fragment.file.where, table.schema, len(table), table.select, first=row + 1)
+            yield _part(in_one_message(source, partial(read_table, rows)), fragment, row)
+            row += len(table)
+
+
+def _unread(name: str, schema: Any, source: Source) -> bool:
+    """Tell whether a column of lists is not asked for."""
+    known = {source.x or "x", source.mask, *source.keep}
+    lists = [each.name for each in schema if is_list(each.type)]
+    return name in lists and name not in known and (source.x is not None or "x" in lists)
+
+
+def _array_parts(fragment: Fragment, source: Source, size: int) -> Iterator[Part]:
+    x = _open_array(fragment.path)
+    beside = [None if name is None else _open_array(name) for name in (source.id, source.mask)]
+    _check_form(fragment.file, x, [part for part in beside if part is not None])
+    for start in range(fragment.start, fragment.stop, size):
+        rows = slice(start, min(start + size, fragment.stop))
+        ids, mask = (None if part is None else np.array(part[rows]) for part in beside)
+        cells = np.array(x[rows])
+        called = _names(fragment, start, len(cells)) if ids is None else ids
+        yield Part(called, _floats(cells), None if mask is None else mask.astype(bool), channels=source.channels)
+
+
+def _check_form(file: File, x: NDArray[Any], beside: Sequence[NDArray[Any]]) -> None:
+    if x.ndim != 3:
+        raise DataError(f"{file.where} must hold (series, time, channel), got shape {x.shape}.")
+    for part in beside:
+        if len(part) != len(x):
+            raise DataError(f"{file.where} holds {len(x)} series, and what is beside them has {len(part)} rows.")
+
+
+def _whole_parts(fragment: Fragment, source: Source, size: int) -> Iterator[Part]:
+    """Read a whole file, once for all that read it after each other."""
+    whole = _whole_file(fragment, source)
+    for start in range(0, len(whole.x), size):
+        rows = slice(start, start + size)
+        mask = None if whole.mask is None else whole.mask[rows]
+        kept = {name: column[rows] for name, column in whole.kept.items()}
+        faults = {row - start: why for row, why in whole.faults.items() if start <= row < start + size}
+        yield Part(whole.ids[rows], whole.x[rows], mask, kept, faults, whole.channels)
+
+
+@lru_cache(maxsize=1)
+def _whole_file(fragment: Fragment, source: Source) -> Part:
+    file = fragment.file
+    if file.ending in ARRAYS:
+        arrays = load_arrays(file, ("x", "ids", "mask", "channels"), source)
+        x, mask, channels = arrays["x"], arrays.get("mask"), arrays.get("channels")
+        _check_form(file, x, [part for part in (arrays.get("ids"), mask) if part is not None])
+        names = source.channels or (None if channels is None else tuple(map(str, channels.tolist())))
+        ids = arrays.get("ids", _names(fragment, 0, len(x)))
+        return Part(ids, _floats(x), None if mask is None else mask.astype(bool), channels=names)
+    content = in_one_message(source, lambda asked: read_content(fragment.file, asked))
+    return _part(content, fragment, 0)
+
+
+def _floats(x: NDArray[Any]) -> NDArray[Any]:
+    return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
+
+
+def _open_array(path: str) -> NDArray[Any]:
+    """Open an array as a memory map; pickled objects are refused."""
+    file = File(path, path)
+    try:
+        with file.opened():  # which tells why it cannot be read
+            return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{file.where} is no readable array: {brief(str(error))}.") from error

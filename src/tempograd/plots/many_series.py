@@ -1,0 +1,352 @@
+"""Many series: which channels matter, and when, what their values do, and how two groups differ."""
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from tempograd.core import validation
+from tempograd.core.errors import InputError, brief
+from tempograd.core.formatting import alike, short_number
+from tempograd.explanation.answers import Blocks
+from tempograd.explanation.core import Explanation
+from tempograd.plots import style
+from tempograd.plots.parts import (
+    cells,
+    draw_dots,
+    heading,
+    left_out_text,
+    name_rows,
+    note,
+    scale_bar,
+    value_ticks,
+)
+from tempograd.typing import Array, ArrayLike, BlockSteps, Channels, EffectUnit, Rank
+from tempograd.views import labels, palette
+from tempograd.views.blocks import GroupComparison, blocks_of, group_rows
+from tempograd.views.channels import channel_effects, chosen_channels
+from tempograd.views.labels import channel_names, known_classes
+from tempograd.views.series import Flags, Floats, color_limit
+from tempograd.views.value_effects import ValueEffect, value_effects
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tempograd.plots.picture import Picture
+
+MOST, PANELS = 16, 6  # channels shown where nobody says how many
+WRITTEN = 12  # blocks beyond which there is no room for numbers in the cells
+DARK = 0.6  # of the full colour: from here on letters are white
+DOTS = 1500  # of a channel: more would hide each other
+PER = {
+    "series": "attribution of the channel, summed over time",
+    "value": "attribution of one observed value",
+}
+
+
+def channel_importance(
+    explanation: Explanation,
+    target: int | None = None,
+    *,
+    rows: ArrayLike | None = None,
+    per: EffectUnit = "series",
+    by: Rank = "absolute",
+    channels: Channels | None = None,
+    classes: Sequence[str] | None = None,
+    title: str | None = None,
+    width: style.Width = None,
+    ax: Any = None,
+) -> "Picture":
+    r"""Show which channels drive the predictions of a class: mean effects with 95 % intervals, strongest first.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        By default series are explained for the class that is predicted, so that ``target=1`` takes those that
+        the model takes for class 1. A model with a single probability is explained for class 1 of every series.
+    target : int, optional
+        Only series that were explained for this class; by default all.
+    rows : sequence of int or bool, optional
+        Only these series, by position or as one flag each; for instance those that are predicted as a class.
+    per : {"series", "value"}
+        Whether the attribution of a channel is summed over time, or averaged over its observed values. The sum
+        tells what moved predictions; channels that are measured often have more of it. With ``"value"`` only
+        series count in which the channel was observed.
+    by : {"absolute", "signed"}
+        What the order is by: the size, or how far the class is pushed up.
+    channels : int, or sequence of str or int, optional
+        How many of the strongest channels, or which; by default all, but no more than 16.
+    classes : sequence of str, optional
+        Names of the classes, by default the explanation's own.
+    title, width, ax
+        As for :func:`series`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    validation.check_choice(by, "by", get_args(Rank))
+    found = channel_effects(explanation, target, rows=rows, per=per)
+    classes = known_classes(explanation, classes)
+    effect = np.nan_to_num(found.size if by == "absolute" else found.push, nan=-np.inf)
+    picked = chosen_channels(channels, found.names, effect, MOST, ordered=True)
+    depth, room = len(picked), style.inches(width, 7.2, ax)
+    parts = [(found.size, found.size_half, "mean size, whatever the sign")]
+    if found.signed:
+        parts.insert(0, (found.push, found.push_half, "pushes down ← mean attribution → pushes up"))
+    if room < style.NARROW:
+        parts = [(*parts[0][:2], "down ← mean attribution → up")]
+    with style.drawing(room, 1.35 + 0.2 * depth, ax) as picture:
+        every = picture.subplots(1, len(parts), squeeze=False, sharey=True, width_ratios=(3, 2)[: len(parts)])[0]
+        for axes, (length, half, head) in zip(every, parts, strict=True):
+            signed = found.signed and length is found.push
+            colour = [palette.UP if value >= 0 else palette.DOWN for value in length[picked]]
+            fill = colour if signed else palette.MUTED if found.signed else palette.SIZE
+            axes.barh(range(depth), np.nan_to_num(length[picked]), color=fill, height=0.68)
+            for row, d in enumerate(picked):
+                if np.isfinite(half[d]):
+                    axes.hlines(row, length[d] - half[d], length[d] + half[d], color=palette.INK, linewidth=0.9)
+            axes.axvline(0, color=palette.MUTED, linewidth=0.6)
+            value_ticks(axes, along="x", most=5)
+            axes.spines["left"].set_visible(False)
+            axes.set_title(head if found.signed else "mean importance")
+            axes.tick_params(axis="y", length=0)
+        some = bool((found.present[picked] < 1).any())
+        shares = [f"  {100 * found.present[d]:.0f} %" * some for d in picked]
+        name_rows(every[0], [labels.name(found.names[d], 20) + s for d, s in zip(picked, shares, strict=True)])
+        note(picture, f"{PER[per]}; lines: 95 % intervals over series" + "; %: series with a value" * some)
+        what = "" if target is None else f"{labels.class_name(target, classes)}, "
+        text = f"What drives predictions  ·  {what}{found.series} series  ·  {labels.method(explanation.method)}"
+        heading(picture, text + left_out_text(depth, len(found.names) - depth), title)
+        return picture
+
+
+def blocks(
+    explanation: Explanation,
+    rows: ArrayLike | None = None,
+    *,
+    steps: BlockSteps | None = None,
+    channels: Channels | None = None,
+    title: str | None = None,
+    width: style.Width = None,
+    ax: Any = None,
+) -> "Picture":
+    """Show which channels push the predictions of a group of series, and at which times.
+
+    Each cell is the mean over the series of the scores of a channel in a block of steps; pale numbers are those
+    whose 95 % interval over the series includes 0. On the right the sums over all blocks, with their intervals.
+
+    Parameters
+    ----------
+    explanation : Explanation
+    rows, steps
+        The series of the group, and how long blocks are; see :meth:`tempograd.Explanation.blocks`.
+    channels : int, or sequence of str or int, optional
+        How many of the strongest channels, or which; by default all, but no more than 16.
+    title, width, ax
+        As for :func:`series`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    found = blocks_of(explanation, rows, steps=steps)
+    whole = blocks_of(explanation, rows, steps=[found.edges[0], found.edges[-1]])
+    picked = chosen_channels(channels, found.channels, found.size.sum(1), MOST, ordered=True)
+    mean, present, count = found.mean[picked], found.present[picked] > 0, len(found.times)
+    room = style.inches(width, 2.9 + min(0.62 * count, 6.2), ax)
+    totals = room >= style.NARROW
+    with style.drawing(room, 1.6 + 0.22 * max(len(picked), 3), ax) as picture:
+        ratios = (max(0.62 * count, 1.2), 1.5)[: 1 + totals]
+        every = picture.subplots(1, 1 + totals, width_ratios=ratios, sharey=True, squeeze=False)[0]
+        limit = color_limit(mean, present)
+        shade = np.clip(mean / (limit or 1.0), -1, 1)
+        image = cells(every[0], shade.T, present.T, style.colours(signed=found.signed), -found.signed)
+        if 0.45 * count < room - 1.2 - 1.7 * totals and count <= WRITTEN:
+            uncertain = (found.low[picked] <= 0) & (found.high[picked] >= 0)
+            _write(every[0], mean, shade, present, uncertain)
+        _name_blocks(every[0], found, room - 1.2 - 1.7 * totals)
+        name_rows(every[0], [labels.name(found.channels[d], 20) for d in picked])
+        every[0].set_ylim(len(picked) - 0.5, -0.5)
+        every[0].tick_params(axis="x", length=0)
+        full = short_number(float(f"{limit:.2g}"))
+        more = " and more" if float(np.abs(mean).max()) > 1.01 * limit else ""
+        ticks = (
+            {-1.0: f"−{full}", 0.0: "0", 1.0: f"+{full}{more}"} if found.signed else {0.0: "0", 1.0: full + more}
+        )
+        scale_bar(picture, image, every[0], ticks, location="bottom", aspect=40, shrink=0.5, pad=0.02)
+        if totals:
+            total, low, high = (part[picked, 0] for part in (whole.mean, whole.low, whole.high))
+            hue = np.where(total > 0, palette.UP, palette.DOWN) if found.signed else palette.SIZE
+            colour = np.broadcast_to(hue, total.shape).tolist()
+            draw_dots(every[1], total, low, high, (low > 0) | (high < 0), colour)
+            every[1].set_title("all blocks together")
+            every[1].tick_params(axis="y", labelleft=False)
+        note(picture, "mean over series of a block's scores; pale, or an open dot: its 95 % interval includes 0")
+        text = f"Which channels, and when  ·  {found.series:,} series  ·  {labels.method(explanation.method)}"
+        heading(picture, text + left_out_text(len(picked), len(found.channels) - len(picked)), title)
+        return picture
+
+
+def _name_blocks(axes: "Axes", found: Blocks, room: float) -> None:
+    """Write when blocks are, as many as have room."""
+    count, most = len(found.times), min(WRITTEN, max(2, int(room / 0.45)))
+    places = range(0, count, -(-count // most))
+    texts = [labels.name(found.times[place].removeprefix("steps "), 14) for place in places]
+    long = max(map(len, texts)) * len(texts) > 13 * room
+    axes.set_xticks(places, texts, rotation=35 if long else 0, ha="right" if long else "center")
+    axes.set_xlabel("steps" if found.times[0].startswith("step") else "time")
+
+
+def _write(axes: "Axes", mean: Floats, shade: Floats, present: Flags, uncertain: Flags) -> None:
+    """Write the numbers into the cells, pale where the sign is not certain."""
+    texts = np.array(alike(*mean.ravel().tolist())).reshape(mean.shape)
+    for d, b in zip(*np.nonzero(present), strict=True):
+        if not any(digit in texts[d, b] for digit in "123456789"):
+            continue  # too small for a number: its cell is white
+        colour = "white" if abs(shade[d, b]) > DARK else palette.MUTED if uncertain[d, b] else palette.INK
+        weight, alpha = ("normal", 0.55) if uncertain[d, b] else ("bold", 1.0)
+        look: dict[str, Any] = {"color": colour, "alpha": alpha, "fontweight": weight, "fontsize": "small"}
+        axes.text(b, d, texts[d, b], ha="center", va="center", **look)
+
+
+def dependence(
+    explanation: Explanation,
+    rows: ArrayLike | None = None,
+    *,
+    channels: Channels | None = None,
+    x: Array | None = None,
+    title: str | None = None,
+    width: style.Width = None,
+    ax: Any = None,
+) -> "Picture":
+    """Show which values of a channel push the prediction up or down.
+
+    Every dot is an observed value with its score. The line has their means in groups of values, of which the
+    lowest and the highest 2 % are one each, with 95 % intervals over the series.
+
+    Parameters
+    ----------
+    explanation : Explanation
+    rows : sequence of int or bool, optional
+        Only these series, by position or as one flag each.
+    channels : int, or sequence of str or int, optional
+        How many of the channels that push most for certain, or which; by default six.
+    x : Tensor or array, optional
+        The series, where the explanation was saved without them.
+    title, width, ax
+        As for :func:`series`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    names, index = channel_names(explanation), group_rows(explanation, rows, "rows")
+    effects = value_effects(explanation, index, x=x)
+    strength = np.array([effect.strength for effect in effects])
+    picked = chosen_channels(channels, names, strength, PANELS, ordered=True)
+    shown, units = [effects[d] for d in picked], explanation.units or ("",) * len(names)
+    room = style.inches(width, 0.8 + 2.4 * min(3, len(picked)), ax)
+    columns = min(max(1, int(room / 1.55)), 3, len(picked))
+    lines = -(-len(picked) // columns)
+    with style.drawing(room, 0.8 + 1.95 * lines, ax) as picture:
+        grid = picture.subplots(lines, columns, squeeze=False, sharey=True)
+        for place, axes in enumerate(grid.flat):
+            axes.set_visible(place < len(picked))
+            if place < len(picked):
+                head = labels.with_unit(names[picked[place]], units[picked[place]])
+                words = textwrap.fill(shown[place].words, style.letters(picture) // columns - 4)
+                _draw_effect(axes, shown[place], f"{head}\n{words}")
+        sides = [_limits(each.scores, np.concatenate([each.mean, [0.0]])) for each in shown]
+        grid[0, 0].set_ylim(min(low for low, _ in sides), max(high for _, high in sides))
+        for row in grid:
+            row[0].set_ylabel("attribution" if explanation.signed else "importance")
+        note(picture, "dots: observed values; line: means of groups of values, with 95 % intervals over series")
+        what = "Which values push up or down?" if explanation.signed else "Which values matter?"
+        text = f"{what}  ·  {len(index):,} series  ·  {labels.method(explanation.method)}"
+        heading(picture, text + left_out_text(len(picked), len(names) - len(picked)), title)
+        return picture
+
+
+def _draw_effect(axes: "Axes", found: ValueEffect, head: str) -> None:
+    step = -(-len(found.values) // DOTS) or 1
+    value, score = found.values[::step], found.scores[::step]
+    colour = np.where(score >= 0, palette.UP, palette.DOWN) if found.signed else palette.SIZE
+    axes.axhline(0, color=palette.FRAME, linewidth=0.7, zorder=1)
+    axes.scatter(value, score, s=4, c=colour, alpha=0.35, linewidths=0)
+    known = np.isfinite(found.low)
+    axes.vlines(found.centre[known], found.low[known], found.high[known], color=palette.INK, linewidth=1.0)
+    axes.plot(found.centre, found.mean, "o-", color=palette.INK, markersize=3, linewidth=1.0)
+    axes.set_title(head)
+    value_ticks(axes, along="x", most=4)
+    value_ticks(axes, most=3)
+    axes.set_xlim(*_limits(found.values, found.centre))
+
+
+def _limits(values: Floats, ends: Floats) -> tuple[float, float]:
+    """Return limits that hold nearly all dots, and all of the line; a few far dots would take all the room."""
+    low, high = np.quantile(values, [0.005, 0.995]) if len(values) else (0.0, 0.0)
+    low, high = float(min(low, ends.min(initial=low))), float(max(high, ends.max(initial=high)))
+    pad = 0.06 * (high - low) or 1.0
+    return low - pad, high + pad
+
+
+def group_difference(
+    comparison: GroupComparison,
+    *,
+    channels: Channels | None = None,
+    title: str | None = None,
+    width: style.Width = None,
+    ax: Any = None,
+) -> "Picture":
+    """Show what pushes the predictions of two groups of series, and how they differ, channel by channel.
+
+    The mean attribution of each group, and the first minus the second with its 95 % interval; filled where that
+    leaves 0 out. The largest differences come first.
+
+    Parameters
+    ----------
+    comparison : GroupComparison
+        What :func:`tempograd.compare_groups` returned.
+    channels : int, or sequence of str or int, optional
+        How many of the channels that differ most, or which; by default all, but no more than 16.
+    title, width, ax
+        As for :func:`series`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    if not isinstance(comparison, GroupComparison):
+        raise InputError(f"What tempograd.compare_groups returns was expected, got {brief(comparison)}.")
+    every = comparison.channels
+    picked = chosen_channels(channels, every, np.abs(comparison.difference), MOST, ordered=True)
+    depth, room = len(picked), style.inches(width, 7.2, ax)
+    across = 1 if room < style.NARROW else 2
+    with style.drawing(room, (3 - across) * (1.2 + 0.22 * depth) + 0.4, ax) as picture:
+        left, right = picture.subplots(2 // across, across, sharey=True).flat
+        sides = (comparison.first, comparison.second)
+        looks: list[dict[str, Any]] = [
+            {"color": palette.METHODS[1 + place], "marker": "os"[place], "markersize": 5 - place, "linestyle": ""}
+            for place in (0, 1)
+        ]
+        left.hlines(range(depth), *(side[picked] for side in sides), color=palette.FRAME, linewidth=1.2)
+        left.axvline(0, color=palette.FRAME, linewidth=0.8, zorder=1)
+        left.grid(axis="x", color=palette.FAINT, linewidth=0.5)
+        left.spines["left"].set_visible(False)
+        value_ticks(left, along="x", most=4)
+        names = [labels.name(name) for name in comparison.names]
+        for side, look, name, count in zip(sides, looks, names, comparison.counts, strict=True):
+            left.plot(side[picked], range(depth), label=f"{name} ({count:,} series)", **look)
+        left.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=1, handletextpad=0.3)
+        left.set_xlabel("mean attribution, summed over time")
+        gap, low, high = (getattr(comparison, name)[picked] for name in ("difference", "low", "high"))
+        draw_dots(right, gap, low, high, comparison.certain[picked], [palette.INK] * depth)
+        for axes in (left, right):
+            name_rows(axes, [labels.name(every[d], 20) for d in picked])
+        right.tick_params(axis="y", labelleft=across == 1)
+        right.set_title(f"{names[0]} minus {names[1]}")
+        right.set_xlabel("lines: 95 % intervals; filled: 0 is outside")
+        heading(picture, f"What differs between two groups{left_out_text(depth, len(every) - depth)}", title)
+        return picture
