@@ -201,7 +201,7 @@ PLANS = [
 @pytest.mark.parametrize(("settings", "count", "scored", "left"), PLANS)
 @pytest.mark.parametrize("ran", [False, True])
 def test_a_plan_costs_what_it_says_and_uses_what_there_is(settings, count, scored, left, ran):
-    rounds = plan(settings, count, 50, scored, left, count if ran else 0)
+    rounds = plan(settings, count, 50 + scored, left, count if ran else 0)
     top = rounds[-1].series
     assert rounds[0].settings == settings
     assert top == count or not ran or scored > 16  # those of the default, but where scores cost too much
@@ -216,16 +216,16 @@ def test_a_plan_costs_what_it_says_and_uses_what_there_is(settings, count, score
 
 
 def test_all_series_are_used_where_that_can_be_paid_for():
-    assert plan(25, 150, 50, 16, 225_000)[-1].series == 150
-    assert plan(25, 150, 50, 600, 225_000)[-1].series < 100
+    assert plan(25, 150, 66, 225_000)[-1].series == 150
+    assert plan(25, 150, 650, 225_000)[-1].series < 100
 
 
 def test_a_plan_that_cannot_be_paid_is_none():
-    assert plan(25, 100, 50, 16, 1000) is None
+    assert plan(25, 100, 66, 1000) is None
 
 
 def test_a_short_budget_drops_half_of_the_settings_each_round():
-    rounds = plan(24, 100, 50, 10, 46_000)
+    rounds = plan(24, 100, 60, 46_000)
     assert [each.settings for each in rounds] == [24, 12, 6, 3]
     assert all(a.series < b.series for a, b in pairwise(rounds))
 

@@ -20,13 +20,13 @@ _Numbers = NDArray[np.floating[Any]]
 LISTED = 10  # rows of a table that prints itself
 
 
-def as_table(columns: Mapping[str, Any]) -> "pd.DataFrame":
-    """Return columns as a DataFrame, where pandas is installed."""
+def as_table(content: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> "pd.DataFrame":
+    """Return columns, or rows, as a DataFrame, where pandas is installed."""
     try:
         import pandas as pd  # noqa: PLC0415  # an extra
     except ImportError as error:
         raise MissingExtraError("pandas", "data") from error
-    return pd.DataFrame(columns)
+    return pd.DataFrame(content)
 
 
 def more_channels(count: int) -> str:

@@ -1,17 +1,18 @@
 """What a race of settings found: the explainer to use, a table, a sentence, a file of settings."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tempograd.core import validation
-from tempograd.core.errors import DataError, MissingExtraError, short_path
+from tempograd.core.errors import DataError, short_path
 from tempograd.core.formatting import alike, short_number, table, with_error
 from tempograd.core.io import EXPLAINER, SETTINGS, as_path, reason, write_atomically
 from tempograd.explainers import EXPLAINERS, Explainer
 from tempograd.explainers.files import explainer_with
+from tempograd.explanation.answers import as_table
 from tempograd.typing import Setting
 from tempograd.version import __version__
 
@@ -54,15 +55,6 @@ def changed_settings(explainer: Explainer) -> dict[str, Any]:
     """Return the settings that are not what they are by default."""
     known = (f for f in fields(explainer) if not f.metadata.get("fitted") and f.default is not MISSING)
     return {f.name: getattr(explainer, f.name) for f in known if getattr(explainer, f.name) != f.default}
-
-
-def as_dataframe(rows: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
-    """Return rows as a table of pandas."""
-    try:
-        import pandas as pd  # noqa: PLC0415  # an extra
-    except ImportError as error:
-        raise MissingExtraError("pandas", "data") from error
-    return pd.DataFrame(list(rows))
 
 
 @dataclass(frozen=True)
@@ -183,7 +175,7 @@ class Tuning:
             content = asdict(trial)
             setting = content.pop("setting")
             rows.append({"setting": trial.words, **{name: setting.get(name) for name in names}, **content})
-        return as_dataframe(rows)
+        return as_table(rows)
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Draw the settings as differences to the default, see :func:`tempograd.plots.tuning`."""

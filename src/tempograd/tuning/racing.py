@@ -20,7 +20,7 @@ passes, the default stays.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import InitVar, dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -36,8 +36,9 @@ from tempograd.explainers import EXPLAINERS, Explainer, Timing
 from tempograd.explainers.base import nouns
 from tempograd.explainers.by_name import explainer_of
 from tempograd.metrics import Metric, compare, summarise
+from tempograd.metrics.evaluation import as_metric
 from tempograd.tuning.outcome import Trial, Tuning, changed_settings, setting_in_words
-from tempograd.tuning.trials import Bench, Scored
+from tempograd.tuning.trials import FEWEST, Bench, Scored
 from tempograd.typing import Inputs, Measured, Model, Setting
 
 DRAWS = 4000  # of random signs, which tell what noise can do
@@ -46,7 +47,6 @@ DRAWS = 4000  # of random signs, which tell what noise can do
 WAYS = ((3, 8), (2, 8), (1, 8), (1, 4), (1, 2))
 SLACK = 0.98  # of the budget, since series differ in what their scores cost
 REMOVALS = 2  # other series whose values take the place of removed cells: more series tell more than more of these
-FEWEST = 2  # series that tell any difference
 UNITS = ("n_samples", "n_steps")  # settings that say how exactly, and not what, is computed
 
 
@@ -133,10 +133,7 @@ def tune(
         raise SettingError(
             f"level={level:g} is how often noise may change the default: pass a share between 0 and 1."
         )
-    bench = Bench.of_call(*nouns(model, x), metric, question, effort, k=k, of=of)
-    bench.removals = REMOVALS
-    if bench.count < FEWEST:
-        raise InputError("Settings are compared series by series, and one series tells nothing: pass more.")
+    bench = Bench(*nouns(model, x), as_metric(metric), question, effort, k, of, REMOVALS)
     race = _Race(bench, default, budget)
     race.enter(_candidates(default, given, method, grid, race.look()), strict=grid is not None)
     if not race.runners:
@@ -163,21 +160,12 @@ def _candidates(
         tried = [{name: value for name, value in each.items() if name not in fixed} for each in declared]
     else:
         tried = _own_grid(grid, set(given))
-    found: list[dict[str, Setting]] = []
-    for setting in tried:
-        if setting and setting not in found:
-            found.append(setting)
-    if not found:
-        raise InputError(
-            f"No setting of {default.name} is left to tune, since given ones stay: {listed(sorted(fixed))}."
-        )
-    return found
+    return [setting for place, setting in enumerate(tried) if setting and setting not in tried[:place]]
 
 
 def _own_grid(grid: Any, given: set[str]) -> list[dict[str, Setting]]:
     settings = list(grid) if isinstance(grid, Iterable) else []  # once, since it may be a generator
-    good = not isinstance(grid, (str, dict)) and all(isinstance(each, dict) and each for each in settings)
-    if not settings or not good:
+    if not settings or not all(isinstance(each, dict) and each for each in settings):
         raise InputError(f"grid must be a list of settings, got {brief(grid)}: write [{{'held': 0.75}}, …].")
     both = sorted(given & {name for each in settings for name in each})
     if both:
@@ -195,31 +183,25 @@ class Round(NamedTuple):
     series: int
 
 
-def plan(
-    settings: int, series: int, explained: float, scored: float, left: float, done: int = 0
-) -> list[Round] | None:
+def plan(settings: int, series: int, one: float, left: float, done: int = 0) -> list[Round] | None:
     """Return rounds that cost at most ``left``, with as many series in the first as that allows; None if none do.
 
-    ``explained`` and ``scored`` are the passes that maps and scores take on one series, and the default has been
-    run on ``done`` series. Where scores cost much, the last round has fewer than all series.
+    ``one`` is the number of passes that a map and its score take on one series, and the default has been run on
+    ``done`` series. Where scores cost much, the last round has fewer than all series.
 
     Examples
     --------
-    >>> plan(settings=8, series=100, explained=50, scored=15, left=8 * 5000)
+    >>> plan(settings=8, series=100, one=50 + 15, left=8 * 5000)
     [Round(settings=8, series=38), Round(settings=4, series=62), Round(settings=3, series=100)]
     """
     ways = [(*way, top) for way in WAYS for top in _tops(series, way[1])]
     if done:  # series that the default has run on are dropped only where nothing else can be paid for
         ways.sort(key=lambda way: way[2] < series)
     for finalists, least, top in ways:
-        low, high = min(least, top) - 1, top
-        while low < high:  # the most that can be paid for
-            first = (low + high + 1) // 2
+        for first in range(top, min(least, top) - 1, -1):  # the most that can be paid for
             rounds = _rounds(settings, top, finalists, first)
-            whole = total_cost(rounds, explained, scored) + max(top - done, 0) * (explained + scored)
-            low, high = (first, high) if whole <= left else (low, first - 1)
-        if low >= min(least, top):
-            return _rounds(settings, top, finalists, low)
+            if total_cost(rounds, one) + max(top - done, 0) * one <= left:
+                return rounds
     return None
 
 
@@ -243,11 +225,10 @@ def _rounds(settings: int, series: int, finalists: int, first: int) -> list[Roun
     return [Round(*each) for each in zip(counts, sizes, strict=True)]
 
 
-def total_cost(rounds: Sequence[Round], explained: float, scored: float) -> float:
-    """Return the passes that rounds take; series that a setting has been scored on are not explained again."""
+def total_cost(rounds: Sequence[Round], one: float) -> float:
+    """Return the passes that rounds take, ``one`` to explain and score a series, which is done once a setting."""
     before = [0, *(each.series for each in rounds)]
-    new = [each.settings * (each.series - done) for each, done in zip(rounds, before, strict=False)]
-    return sum(new) * (explained + scored)
+    return one * sum(each.settings * (each.series - done) for each, done in zip(rounds, before, strict=False))
 
 
 # The race itself
@@ -259,11 +240,14 @@ class _Runner:
 
     setting: dict[str, Setting]
     explainer: Explainer
-    scores: Tensor  # (series,), NaN where it did not run
-    ran: Tensor  # (series,), where it did
+    count: InitVar[int]  # of series
     passes: int = 0
     learnt: bool = False  # whether it has learnt from the background series
     out: bool = False
+
+    def __post_init__(self, count: int) -> None:
+        self.scores = torch.full((count,), math.nan, dtype=torch.float64)  # NaN where it did not run
+        self.ran = torch.zeros(count, dtype=torch.bool)  # where it did
 
     @property
     def series(self) -> int:
@@ -275,15 +259,10 @@ class _Race:
     def __init__(self, bench: Bench, default: Explainer, budget: float) -> None:
         self.bench, self.default, self.budget = bench, _with_fixed_samples(default), budget
         self.order, self.strict = bench.order(), False
-        self.base, self.runners = self._runner({}, self.default), list[_Runner]()
+        self.base, self.runners = _Runner({}, self.default, bench.count), list[_Runner]()
         self.explained = self.scored = 0.0  # passes of the default on one series
         self.most = math.inf  # passes that all may take
         self.known = False  # whether maps take as many passes as planned
-
-    def _runner(self, setting: dict[str, Setting], explainer: Explainer) -> _Runner:
-        count = self.bench.count
-        scores = torch.full((count,), math.nan, dtype=torch.float64)
-        return _Runner(setting, explainer, scores, torch.zeros(count, dtype=torch.bool))
 
     def look(self) -> tuple[int, int]:
         """Run the default on a few series, which tells what it costs, and return the shape of the series."""
@@ -313,14 +292,15 @@ class _Race:
                     raise
                 continue
             if explainer != self.default:
-                self.runners.append(self._runner(setting, explainer))
+                self.runners.append(_Runner(setting, explainer, self.bench.count))
 
     def run(self) -> None:
         """Run the default on as many series as can be paid for, then the rounds."""
         rounds = self._planned(self.bench.count)
         self._cut(rounds[-1].series)
         rest, one = self._missing(self.base, len(self.order)), self.explained + self.scored
-        with progress_bar(len(rest) * one + self._cost(rounds), f"tune {self.default.name}") as advance:
+        whole = len(rest) * one + total_cost(rounds, self._dearest)
+        with progress_bar(whole, f"tune {self.default.name}") as advance:
             if len(rest):
                 with part(advance, len(rest) * one, "the default"):
                     found, share = self._scored(self.base, rest, quiet=False), len(rest) / len(self.order)
@@ -351,7 +331,7 @@ class _Race:
     def _gain(self, runner: _Runner) -> float:
         """Return by how much a setting is better than the default on the same series; 0 before it ran."""
         gap = float((runner.scores - self.base.scores)[runner.ran].nanmean()) if runner.series else 0.0
-        return -math.inf if math.isnan(gap) else gap if self.bench.higher_is_better else -gap
+        return -math.inf if math.isnan(gap) else gap if self.bench.metric.higher_is_better else -gap
 
     def _run(self, runner: _Runner, series: int, advance: Advance, note: str) -> None:
         """Explain and score what a round needs of a setting, if that can be paid for."""
@@ -394,34 +374,32 @@ class _Race:
     # What it costs
 
     def _planned(self, series: int) -> list[Round]:
-        settings, dear = len(self.runners), self.explained * self._dearest()
-        left, done = (self.most - self.bench.spent) * SLACK, self.base.series
-        whole = done == series
-        rounds = plan(settings, series, dear, self.scored, left, series if whole else 0)
+        settings, one, left = len(self.runners), self._dearest, (self.most - self.bench.spent) * SLACK
+        rounds = plan(settings, series, one, left, series if self.base.series == series else 0)
         if rounds is not None:
             return rounds
         finalists, first = WAYS[-1]
         fewest = _rounds(settings, min(series, 4 * first), finalists, first)
-        needed = self._cost(fewest) + (4 * first + FEWEST) * (dear + self.scored)
+        needed = total_cost(fewest, one) + (4 * first + FEWEST) * one
         enough = math.ceil(needed / SLACK / (self.bench.count * self.explained)) + 1
         raise InputError(
             f"{arg:call.budget={self.budget:g}} does not pay for {settings} settings of {self.default.name}, with "
             f"scores, on {series} series: pass {arg:call.budget={enough}}{arg:tune.grid}."
         )
 
+    @property
     def _dearest(self) -> float:
-        """Return how many times as many samples the settings take as the default, at most."""
-        return max(_samples(runner.explainer) for runner in self.runners) / _samples(self.default)
-
-    def _cost(self, rounds: Sequence[Round]) -> float:
-        return total_cost(rounds, self.explained * self._dearest(), self.scored)
+        """Passes that a map and its score take on one series with the setting that has most samples."""
+        samples = max(_samples(runner.explainer) for runner in self.runners)
+        return self.explained * (samples / _samples(self.default)) + self.scored
 
     # Who won
 
     def outcome(self, given: Explainer, level: float) -> Tuning:
         """Judge, by the rule above, and put everything together."""
         started = [runner for runner in self.runners if runner.series]
-        sign = 1 if self.bench.higher_is_better else -1
+        higher = self.bench.metric.higher_is_better
+        sign = 1 if higher else -1
         gains = [torch.where(each.ran, sign * (each.scores - self.base.scores), math.nan) for each in started]
         chances = zip(started, by_luck(torch.stack(gains)) if gains else (), strict=True)
         better = [
@@ -435,7 +413,7 @@ class _Race:
             settings=dict(winner.setting),
             table=[self._trial(runner, chosen=runner is winner) for runner in (self.base, *order)],
             metric=self.bench.metric.name,
-            higher_is_better=self.bench.higher_is_better,
+            higher_is_better=higher,
             series=len(self.order),
             budget=self.budget,
             passes=self.bench.spent,
@@ -448,8 +426,8 @@ class _Race:
         return bool(runner.ran[self.order].all())
 
     def _trial(self, runner: _Runner, *, chosen: bool) -> Trial:
-        own = summarise(runner.scores[runner.ran])
-        gap = compare(runner.scores[runner.ran], self.base.scores[runner.ran])
+        scores = runner.scores[runner.ran]
+        own, gap = summarise(scores), compare(scores, self.base.scores[runner.ran])
         return Trial(
             setting=dict(runner.setting),
             score=own.mean,

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
+import torch
 from torch import Tensor
 
 from tempograd.core.errors import InputError, UnknownNameError, arg, brief, quote
@@ -27,8 +28,9 @@ from tempograd.engine.predictor import Predictor
 from tempograd.explainers import Explainer, Random
 from tempograd.explainers.base import nouns
 from tempograd.explainers.by_name import explainer_of, keywords
+from tempograd.explanation.answers import as_table
 from tempograd.metrics import Metric, compare, summarise
-from tempograd.tuning.outcome import as_dataframe
+from tempograd.metrics.evaluation import as_metric
 from tempograd.tuning.trials import Bench
 from tempograd.typing import Inputs, Measured, Model
 
@@ -124,7 +126,7 @@ class Ranking:
 
     def to_dataframe(self) -> "pd.DataFrame":
         """Return one row per explainer, with the columns of :class:`~tempograd.tuning.Ranked`."""
-        return as_dataframe(asdict(row) for row in self.table)
+        return as_table([asdict(row) for row in self.table])
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Draw the explainers with their differences to the best, see :func:`tempograd.plots.ranking`."""
@@ -213,22 +215,17 @@ def rank(
             )
         raise UnknownNameError("option of rank", name, keywords(rank))
     _require_series(named, asked.background)
-    bench = Bench.of_call(*nouns(model, x), metric, asked, effort, k=k, of=of)
-    if bench.count < 2:
-        raise InputError("Explainers are compared series by series, and one series tells nothing: pass more.")
+    bench = Bench(*nouns(model, x), as_metric(metric), asked, effort, k, of)
+    rows, higher = torch.arange(bench.count), bench.metric.higher_is_better
     scores: dict[str, Tensor] = {}
     passes: dict[str, int] = {}
     with progress_bar(len(named), "rank") as advance:
         for name, explainer in named.items():
             with part(advance, 1, name):
-                found = bench.score(bench.ready(explainer), bench.order().sort().values, quiet=False)
+                found = bench.score(bench.ready(explainer), rows, quiet=False)
             scores[name], passes[name] = found.scores, found.explained + found.scored
-    return Ranking(
-        ranked(scores, passes, higher_is_better=bench.higher_is_better),
-        bench.metric.name,
-        bench.higher_is_better,
-        bench.count,
-    )
+    table = ranked(scores, passes, higher_is_better=higher)
+    return Ranking(table, bench.metric.name, higher, bench.count)
 
 
 def ranked(scores: Mapping[str, Tensor], passes: Mapping[str, int], *, higher_is_better: bool) -> list[Ranked]:
@@ -263,7 +260,11 @@ def _named(methods: Any) -> dict[str, Explainer]:
     """Return explainers by name, those of the same name with a number, and random scores beside them."""
     if isinstance(methods, (str, Explainer)):
         methods = [methods]
-    if not isinstance(methods, Iterable) or not (pairs := _labelled(methods)):
+    if isinstance(methods, Mapping):
+        pairs = list(methods.items())
+    else:
+        pairs = [(None, each) for each in methods] if isinstance(methods, Iterable) else []
+    if not pairs:
         raise InputError(f"methods must hold names or explainers, got {brief(methods)}: write ['timing', 'lime'].")
     found: dict[str, Explainer] = {}
     for label, each in pairs:
@@ -277,7 +278,8 @@ def _named(methods: Any) -> dict[str, Explainer]:
             raise InputError(
                 f"{quote(CONTROL)} is the name of the random scores that run along: choose another name."
             )
-        found[_fresh(name, found)] = explainer
+        names = (name, *(f"{name} {number}" for number in range(2, len(found) + 3)))
+        found[next(fresh for fresh in names if fresh not in found)] = explainer
     if set(found) == {CONTROL}:
         raise InputError("Random scores run along with what is compared: name a method beside them.")
     return found if CONTROL in found else found | {CONTROL: Random()}
@@ -288,13 +290,3 @@ def _require_series(named: Mapping[str, Explainer], background: Any) -> None:
     for name, each in named.items():
         if each.needs_fit and each.learnt is None and background is None:
             raise InputError(f"{name} learns from training series: pass them as {arg:question.background}.")
-
-
-def _labelled(methods: Iterable[Any]) -> list[tuple[Any, Any]]:
-    return list(methods.items()) if isinstance(methods, Mapping) else [(None, each) for each in methods]
-
-
-def _fresh(name: str, taken: Mapping[str, Any]) -> str:
-    if name not in taken:
-        return name
-    return next(text for number in range(2, len(taken) + 3) if (text := f"{name} {number}") not in taken)

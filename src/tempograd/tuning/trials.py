@@ -3,13 +3,13 @@
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, arg, brief, counted_warnings
+from tempograd.core.errors import InputError, arg, counted_warnings
 from tempograd.core.question import Effort, Question
 from tempograd.core.series import Series
 from tempograd.engine.predictor import PassCount, Predictor, counting
@@ -17,18 +17,10 @@ from tempograd.explainers import Explainer
 from tempograd.explainers.base import fitted
 from tempograd.explanation import Explanation
 from tempograd.metrics import Metric, evaluate
-from tempograd.metrics.evaluation import as_metric, measure
+from tempograd.metrics.evaluation import measure
+from tempograd.typing import Measured
 
-
-def one_metric(metric: str | Metric) -> Metric:
-    """Return the metric, which must give every series a score of its own."""
-    found = as_metric(metric)
-    if found.whole:
-        raise InputError(
-            f"{found.name} with pooled=True is one number for all series, and settings are compared series by "
-            "series: leave pooled= out."
-        )
-    return found
+FEWEST = 2  # series that tell any difference
 
 
 @dataclass(frozen=True)
@@ -52,37 +44,27 @@ class Bench:
     question: Question
     effort: Effort
     k: int | float
-    of: Any
-    spent: int = 0  # passes so far
+    of: Measured | None
     removals: int | None = None  # other series whose values take the place of removed cells, where they do
+    spent: int = 0  # passes so far
 
-    @classmethod
-    def of_call(
-        cls,
-        model: Predictor,
-        x: Series,
-        metric: str | Metric,
-        question: Question,
-        effort: Effort,
-        *,
-        k: int | float,
-        of: Any,
-    ) -> Self:
-        """Check and complete the arguments of a call."""
-        if question.targets is not None:
+    def __post_init__(self) -> None:
+        """Check the arguments of a call."""
+        if self.question.targets is not None:
             raise InputError(
                 f"Explainers are compared by one target: pass {arg:question.target} instead of "
                 f"{arg:question.targets}."
             )
-        chosen = one_metric(metric)
-        if not len(x):
-            raise InputError(f"x must hold the series that settings are tried on, got {brief(x)}.")
-        if chosen.needs_truth and x.truth is None:
-            raise InputError(f"{chosen.name} compares with the truly salient cells: pass {arg:series.truth=…}.")
-        if question.background is not None:
-            question = replace(question, background=Series.of(question.background))
-        effort = replace(effort, seed=validation.check_int(effort.seed, "seed"))
-        return cls(model, x, chosen, question, effort, k, of)
+        if self.metric.whole:
+            raise InputError(
+                f"{self.metric.name} with pooled=True is one number for all series, and settings are compared "
+                "series by series: leave pooled= out."
+            )
+        if self.count < FEWEST:
+            raise InputError("Maps are compared series by series, and a single series tells nothing: pass more.")
+        if self.metric.needs_truth and self.x.truth is None:
+            name = self.metric.name
+            raise InputError(f"{name} compares with the truly salient cells: pass {arg:series.truth=…}.")
 
     @property
     def count(self) -> int:
@@ -90,14 +72,9 @@ class Bench:
         return len(self.x)
 
     @property
-    def higher_is_better(self) -> bool:
-        """The direction of a good score."""
-        return self.metric.higher_is_better
-
-    @property
     def seed(self) -> int:
         """The seed of all draws."""
-        return self.effort.seed
+        return validation.check_int(self.effort.seed, "seed")
 
     @property
     def baseline_kind(self) -> str:
@@ -137,18 +114,18 @@ class Bench:
         PassesError before that is more than ``most``; with ``known`` the caller has made sure of it for the maps.
         """
         maps, removals = PassCount(math.inf if known else most), PassCount(math.inf)
-        explained = None
         try:
             with counting(maps):
                 explanation = self.explain(explainer, rows, quiet=quiet)
-            explained = explained_passes(explanation, maps.passes)
-            removals.most = most - explained
+            if explanation.n_evals is not None:  # looks at the model that are no part of the method do not count
+                maps.passes = int(explanation.n_evals.sum()) * explanation.draws
+            removals.most = most - maps.passes
             with counting(removals):
                 scores = self._scores(explanation, rows, quiet=quiet)
         finally:
-            self.spent += (maps.passes if explained is None else explained) + removals.passes
+            self.spent += maps.passes + removals.passes
         _, time, channels = explanation.values.shape
-        return Scored(scores, explained, removals.passes, explanation.n_evals is not None, (time, channels))
+        return Scored(scores, maps.passes, removals.passes, explanation.n_evals is not None, (time, channels))
 
     def _scores(self, explanation: Explanation, rows: Tensor, *, quiet: bool) -> Tensor:
         baseline, background = self.question.take(rows, self.x).baseline, self.question.background
@@ -158,14 +135,3 @@ class Bench:
         arguments: Any = ([self.metric], "zero" if baseline is None else baseline, self.k, self.x.take(rows).truth)
         found = (measure if quiet else evaluate)(self.model.called, explanation, None, *arguments, **options)
         return found[self.metric.name].detach().double().cpu()
-
-
-def explained_passes(explanation: Explanation, counted: int) -> int:
-    """Return how many passes of the model an explanation took: what it knows itself, or else what was counted.
-
-    Looks at the model that are no part of the method, such as the comparison of the gradient with differences, do
-    not count where the method knows.
-    """
-    if explanation.n_evals is None:
-        return counted
-    return int(explanation.n_evals.sum()) * explanation.draws
