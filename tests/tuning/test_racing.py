@@ -9,8 +9,7 @@ import torch
 import tempograd as tg
 from tempograd.engine.predictor import PassesError
 from tempograd.tuning import racing
-from tempograd.tuning.racing import by_luck, plan
-from tempograd.tuning.trials import Bench, Scored
+from tempograd.tuning.racing import Bench, Scored, by_luck, plan
 from tests.helpers.models import series
 from tests.helpers.trials import Gated, Mixed, Saturated, positive_series, short_cpd, truth_of, weighted
 

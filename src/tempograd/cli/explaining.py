@@ -52,7 +52,7 @@ from tempograd.explanation import Explanations
 from tempograd.metrics import METRICS
 from tempograd.models.files import exists
 from tempograd.tuning import load_settings, rank, tune
-from tempograd.tuning.outcome import Circumstances, changed_settings
+from tempograd.tuning.outcome import changed_settings, tuned_otherwise
 from tempograd.views.drivers import CONTROL, describe_series, spread_note
 from tempograd.views.labels import class_name, size
 from tempograd.views.summary import explanation_summary, most_telling
@@ -126,7 +126,7 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 def _warn_of_other_circumstances(path: Path | str, baseline: str | None, k: int | float | None = None) -> None:
     """Warn where settings from a file are used under another baseline, or k, than they were chosen under."""
-    for name, before, now in Circumstances.of_file(path).differing(baseline or "zero", k):
+    for name, before, now in tuned_otherwise(path, baseline=baseline or "zero", k=k):
         warn(
             f"The settings in {short_path(path)} were chosen with {name} {before} and are used with {now}, where "
             "others may be better: use the same, or tune again."

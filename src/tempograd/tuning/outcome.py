@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tempograd.core import validation
 from tempograd.core.errors import DataError, short_path
@@ -246,24 +246,15 @@ def load_settings(path: str | Path) -> Explainer:
     return explainer_with(path, found["method"], found["settings"], EXPLAINERS)
 
 
-class Circumstances(NamedTuple):
-    """Under which baseline, and with which k, settings were found to be the best; None where a file is silent."""
+def tuned_otherwise(path: str | Path, **used: Any) -> list[tuple[str, Any, Any]]:
+    """Return which of baseline and k are not those under which the settings of a file were found to be the best.
 
-    baseline: str | None = None
-    k: int | float | None = None
-
-    @classmethod
-    def of_file(cls, path: str | Path) -> "Circumstances":
-        """Read them from a file by :meth:`Tuning.save`; files of earlier versions do not tell."""
-        tuned = _content(as_path(path)).get("tuned")
-        known = tuned if isinstance(tuned, dict) else {}
-        baseline, k = known.get("baseline"), known.get("k")
-        return cls(baseline if isinstance(baseline, str) else None, k if isinstance(k, (int, float)) else None)
-
-    def differing(self, baseline: str, k: int | float | None = None) -> list[tuple[str, Any, Any]]:
-        """Return what is otherwise where the settings are used, each with what it was and what it is."""
-        pairs = (("baseline", self.baseline, baseline), ("k", self.k, k))
-        return [each for each in pairs if None not in each and each[1] != each[2]]
+    Each comes with what it was and what it is; files of earlier versions do not tell the former.
+    """
+    tuned = _content(as_path(path)).get("tuned")
+    known = tuned if isinstance(tuned, dict) else {}
+    pairs = ((name, known.get(name), now) for name, now in used.items() if now is not None)
+    return [each for each in pairs if isinstance(each[1], str | int | float) and each[1] != each[2]]
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -272,8 +263,6 @@ def _content(path: Path) -> dict[str, Any]:
         raise DataError(f"{short_path(path)} holds an explainer: read it with tempograd.Explainer.load.")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(f"{short_path(path)} does not exist.") from None
     except OSError as error:
         raise DataError(f"{short_path(path)} cannot be read: {reason(error)}.") from error
     except (ValueError, RecursionError):  # no JSON, or lists without end

@@ -20,6 +20,7 @@ passes, the default stays.
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import InitVar, dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -27,18 +28,18 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, SettingError, UnknownNameError, arg, brief, listed
+from tempograd.core.errors import InputError, SettingError, UnknownNameError, arg, brief, counted_warnings, listed
 from tempograd.core.progress import Advance, part, progress_bar
-from tempograd.core.question import asks, divided
+from tempograd.core.question import Effort, Question, asks, divided
 from tempograd.core.series import Series
-from tempograd.engine.predictor import PassesError, Predictor
+from tempograd.engine.predictor import PassCount, PassesError, Predictor, counting
 from tempograd.explainers import EXPLAINERS, Explainer, Timing
-from tempograd.explainers.base import nouns
+from tempograd.explainers.base import fitted, nouns
 from tempograd.explainers.by_name import explainer_of
-from tempograd.metrics import Metric, compare, summarise
-from tempograd.metrics.evaluation import as_metric
+from tempograd.explanation import Explanation
+from tempograd.metrics import Metric, compare, evaluate, summarise
+from tempograd.metrics.evaluation import as_metric, measure
 from tempograd.tuning.outcome import Trial, Tuning, changed_settings, setting_in_words
-from tempograd.tuning.trials import FEWEST, Bench, Scored
 from tempograd.typing import Inputs, Measured, Model, Setting
 
 DRAWS = 4000  # of random signs, which tell what noise can do
@@ -47,7 +48,128 @@ DRAWS = 4000  # of random signs, which tell what noise can do
 WAYS = ((3, 8), (2, 8), (1, 8), (1, 4), (1, 2))
 SLACK = 0.98  # of the budget, since series differ in what their scores cost
 REMOVALS = 2  # other series whose values take the place of removed cells: more series tell more than more of these
+FEWEST = 2  # series that tell any difference
 UNITS = ("n_samples", "n_steps")  # settings that say how exactly, and not what, is computed
+
+
+# What explains and scores some of the series with some explainer, and counts what that costs
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores of some series, one each, and the passes of the model that maps and scores took."""
+
+    scores: Tensor  # (series,), float64 on the CPU
+    explained: int
+    scored: int
+    known: bool  # whether the method itself knows how many passes it takes
+    shape: tuple[int, int]  # of a series, (time, channel)
+
+
+@dataclass
+class Bench:
+    """A model, the series that explainers are tried on, and how these are called and scored."""
+
+    model: Predictor
+    x: Series
+    metric: Metric
+    question: Question
+    effort: Effort
+    k: int | float
+    of: Measured | None
+    removals: int | None = None  # other series whose values take the place of removed cells, where they do
+    spent: int = 0  # passes so far
+
+    def __post_init__(self) -> None:
+        """Check the arguments of a call."""
+        if self.question.targets is not None:
+            raise InputError(
+                f"Explainers are compared by one target: pass {arg:question.target} instead of "
+                f"{arg:question.targets}."
+            )
+        if self.metric.whole:
+            raise InputError(
+                f"{self.metric.name} with pooled=True is one number for all series, and settings are compared "
+                "series by series: leave pooled= out."
+            )
+        if self.count < FEWEST:
+            raise InputError("Maps are compared series by series, and a single series tells nothing: pass more.")
+        if self.metric.needs_truth and self.x.truth is None:
+            name = self.metric.name
+            raise InputError(f"{name} compares with the truly salient cells: pass {arg:series.truth=…}.")
+
+    @property
+    def count(self) -> int:
+        """The number of series."""
+        return len(self.x)
+
+    @property
+    def seed(self) -> int:
+        """The seed of all draws."""
+        return validation.check_int(self.effort.seed, "seed")
+
+    @property
+    def baseline_kind(self) -> str:
+        """What maps compare with and removed cells become: the baseline's name, or "own" for numbers."""
+        baseline = self.question.baseline
+        return "zero" if baseline is None else baseline if isinstance(baseline, str) else "own"
+
+    def order(self) -> Tensor:
+        """Return all series in a random order, since files are often sorted by class."""
+        return torch.randperm(self.count, generator=torch.Generator().manual_seed(self.seed % 2**63))
+
+    def ready(self, explainer: Explainer) -> Explainer:
+        """Return the explainer as it is after it learnt from the background series, if there are some."""
+        return fitted(explainer, self.model, self.x, self.question, self.seed)
+
+    def explain(self, explainer: Explainer, rows: Tensor, *, quiet: bool = True) -> Explanation:
+        """Explain some of the series; ``quiet`` where another explainer has said what there is to say."""
+        question, effort = self.question.take(rows, self.x), self.effort
+        if not validation.is_background(question.baseline):  # other series serve to learn from alone
+            question = replace(question, background=None)
+        if quiet:
+            effort = replace(effort, gradient_check=False)
+        with counted_warnings() if quiet else nullcontext():
+            return explainer(self.model, self.x.take(rows), **vars(question), **vars(effort))
+
+    def score(
+        self,
+        explainer: Explainer,
+        rows: Tensor,
+        *,
+        quiet: bool = True,
+        most: float = math.inf,
+        known: bool = False,
+    ) -> Scored:
+        """Explain and score some of the series, and add what that takes to ``spent``.
+
+        PassesError before that is more than ``most``; with ``known`` the caller has made sure of it for the maps.
+        """
+        maps, removals = PassCount(math.inf if known else most), PassCount(math.inf)
+        try:
+            with counting(maps):
+                explanation = self.explain(explainer, rows, quiet=quiet)
+            if explanation.n_evals is not None:  # looks at the model that are no part of the method do not count
+                maps.passes = int(explanation.n_evals.sum()) * explanation.draws
+            removals.most = most - maps.passes
+            with counting(removals):
+                scores = self._scores(explanation, rows, quiet=quiet)
+        finally:
+            self.spent += maps.passes + removals.passes
+        _, time, channels = explanation.values.shape
+        return Scored(scores, maps.passes, removals.passes, explanation.n_evals is not None, (time, channels))
+
+    def _scores(self, explanation: Explanation, rows: Tensor, *, quiet: bool) -> Tensor:
+        baseline, background = self.question.take(rows, self.x).baseline, self.question.background
+        options: dict[str, Any] = {"batch_size": self.effort.batch_size, "of": self.of}
+        if validation.is_background(baseline) and background is not None:
+            options |= {"background": Series.of(background).x, "draws": self.removals}
+        arguments: Any = ([self.metric], "zero" if baseline is None else baseline, self.k, self.x.take(rows).truth)
+        found = (measure if quiet else evaluate)(self.model.called, explanation, None, *arguments, **options)
+        return found[self.metric.name].detach().double().cpu()
+
+
+# The race, as it is asked for
 
 
 @asks()

@@ -31,7 +31,7 @@ from tempograd.explainers.by_name import explainer_of, keywords
 from tempograd.explanation.answers import as_table
 from tempograd.metrics import Metric, compare, summarise
 from tempograd.metrics.evaluation import as_metric
-from tempograd.tuning.trials import Bench
+from tempograd.tuning.racing import Bench
 from tempograd.typing import Inputs, Measured, Model
 
 if TYPE_CHECKING:
