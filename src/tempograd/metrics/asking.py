@@ -277,18 +277,14 @@ def laid_out(explanation: Explanation, cells: Any, what: str) -> Any:
     packing = explanation.call.packing
     if packing is None or not is_several(cells):
         return cells
-    given = cells if isinstance(cells, Mapping) else dict(zip(packing.names, cells, strict=False))
-    if len(given) != len(cells) or set(given) != set(packing.names):
-        got = ", ".join(map(str, given)) if isinstance(cells, Mapping) else f"{len(cells)} of them"
-        raise InputError(f"{what} must hold the explained inputs, {', '.join(packing.names)}; got {got}.")
-    parts = []
-    for part in packing.parts:
-        tensor = validation.as_tensor(given[part.name], part.name)
-        if tuple(tensor.shape) != (len(explanation), *part.shape):
-            wanted = (len(explanation), *part.shape)
-            raise InputError(f"{part.name} must be the explained input, {wanted}, got {tuple(tensor.shape)}.")
-        parts.append(tensor.reshape(len(tensor), part.time, part.depth))
-    return packing.pack([part.to(explanation.values.device) for part in parts])
+    parts = cells.items() if isinstance(cells, Mapping) else zip(packing.names, cells, strict=False)
+    given = {name: validation.as_tensor(part, str(name)) for name, part in parts}
+    shapes = {name: tuple(part.shape) for name, part in given.items()}
+    wanted = {part.name: (len(explanation), *part.shape) for part in packing.parts}
+    if shapes != wanted or len(cells) != len(wanted):
+        raise InputError(f"{what} must hold the explained inputs, {wanted}, got {len(cells)}: {shapes}.")
+    laid = [given[part.name].reshape(-1, part.time, part.depth) for part in packing.parts]
+    return packing.pack([part.to(explanation.values.device) for part in laid])
 
 
 def _filled(x: Tensor, mask: Tensor, explained: Tensor | None) -> Tensor:

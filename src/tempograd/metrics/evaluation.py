@@ -1,7 +1,7 @@
 """One call for all metrics, one score per series out; and removal curves, for plots and for people."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -21,7 +21,6 @@ from tempograd.metrics.removal import (
     MEASURED,
     RemovalOutputs,
     RemovalSchedule,
-    mean_over,
     n_removed,
     remove_cells,
     what_is_measured,
@@ -284,29 +283,15 @@ def removal_curve(
     evaluation = Evaluation(bare, explanation, x, baseline, k, None, batch_size, of, target, background, draws)
     ask = evaluation.ask()
     limit = n_removed(k, ask.observed_cells, ask.cells)
-    parts: dict[tuple[int, int], tuple[Tensor | None, Tensor, Tensor | None]] = {}  # by draw and first row
-    device = explanation.values.device
+    removed = torch.arange(int(limit.max()) + 1)
 
-    def read(draw: int, rows: slice, outputs: list[RemovalOutputs]) -> None:
+    def read(outputs: list[RemovalOutputs]) -> list[Tensor | None]:
         (output,) = outputs
-        parts[draw, rows.start] = (
-            output.over_steps(output.score).float().to(device) if output.scored else None,
-            output.delta.float().to(device),
-            None if output.steps is not None else output.predictions.float().to(device),
-        )
+        score = output.over_steps(output.score) if output.scored else None
+        told = (score, output.delta, output.predictions if output.steps is None else None)
+        return [None if part is None else part.float().to(explanation.values.device) for part in told]
 
-    schedule, measured = RemovalSchedule(rank, descending, limit, every=True), what_is_measured(ask, of)
+    schedule, measured = RemovalSchedule(rank, descending, limit, removed), what_is_measured(ask, of)
     options: dict[str, Any] = {"of": measured, "draws": evaluation.removals, "look": True}
-    remove_cells(ask, [schedule], read, "remove cells", **options)
-
-    def joined(place: int) -> Tensor | None:
-        rows: dict[int, list[Tensor]] = {}
-        for (draw, _), found in parts.items():
-            if (part := found[place]) is not None:
-                rows.setdefault(draw, []).append(part)
-        return mean_over(torch.stack([torch.cat(each) for each in rows.values()])) if rows else None
-
-    score, delta, predictions = map(joined, range(3))
-    if delta is None:
-        raise RuntimeError("Nothing was removed.")
-    return RemovalCurve(torch.arange(schedule.width), limit, score, delta, predictions)
+    (score, delta, predictions), _ = remove_cells(ask, [schedule], read, "remove cells", **options)
+    return RemovalCurve(removed, limit, score, cast("Tensor", delta), predictions)

@@ -12,7 +12,7 @@ the probability of one of several labels, or what a function picked from the out
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from tempograd.metrics.base import METRICS, Metric
 from tempograd.metrics.removal import (
     RemovalOutputs,
     RemovalSchedule,
-    mean_over,
+    lost_target,
     n_removed,
     remove_cells,
     what_is_measured,
@@ -58,32 +58,31 @@ class Faithfulness(Metric, ABC):
     @classmethod
     def measure(cls, metrics: Sequence[Self], evaluation: Evaluation) -> dict[str, Tensor]:
         """Score all series by all metrics, which share the passes of the model."""
-        ask, seen, draws = evaluation.ask(), evaluation.seen or Seen(), evaluation.removals
-        device = ask.explanation.values.device
-        scores = {metric.name: torch.empty(draws, len(ask.x), device=device) for metric in metrics}
+        ask, seen, device = evaluation.ask(), evaluation.seen or Seen(), evaluation.explanation.values.device
         schedules = [metric.schedule(evaluation.k, ask.observed_cells, ask.cells) for metric in metrics]
 
-        def read(draw: int, rows: slice, outputs: list[RemovalOutputs]) -> None:
+        def read(outputs: list[RemovalOutputs]) -> list[Tensor]:
             seen.clean = outputs[0].predictions[:, 0] if seen.clean is None else seen.clean
-            for metric, output in zip(metrics, outputs, strict=True):
-                scores[metric.name][draw, rows] = metric.read(output).float().to(device)
+            return [metric.read(part).float().to(device) for metric, part in zip(metrics, outputs, strict=True)]
 
         seen.measured, look = what_is_measured(ask, evaluation.of), evaluation.seen is not None
-        options: dict[str, Any] = {"of": seen.measured, "draws": draws, "look": look}
-        seen.varies = remove_cells(ask, schedules, read, "evaluate", **options)
-        return {name: mean_over(found) for name, found in scores.items()}
+        options: dict[str, Any] = {"of": seen.measured, "draws": evaluation.removals, "look": look}
+        scores, seen.varies = remove_cells(ask, schedules, read, "evaluate", **options)
+        return {metric.name: cast("Tensor", score) for metric, score in zip(metrics, scores, strict=True)}
 
     def schedule(self, k: Any, observed: Tensor, cells: int) -> RemovalSchedule:
         """Return which cells go, given the evaluation's ``k`` and the number of observed cells of each series."""
         limit = n_removed(k if self.k is None else self.k, observed, cells)
-        return RemovalSchedule(self.rank, self.descending, observed - limit if self.keeps else limit, self.every)
+        limit = observed - limit if self.keeps else limit
+        stops = torch.arange(int(limit.max()) + 1) if self.every else torch.tensor([0, cells])
+        return RemovalSchedule(self.rank, self.descending, limit, stops)
 
     def read(self, outputs: RemovalOutputs) -> Tensor:
         """Check what the score needs, and compute it, (series,)."""
         if self.needs_probability:
             outputs.require_probability(self.name)
-        if self.needs_target:
-            outputs.require_score(self.name)
+        if self.needs_target and not outputs.scored:
+            raise lost_target(self.name)
         return self.score(outputs)
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple, cast, get_args
 
 import torch
@@ -106,15 +106,15 @@ class RemovalOutputs:
         steps = self.steps[:, None]
         return torch.where(steps, value, 0).sum(-1) / steps.sum(-1)
 
-    def require_score(self, metric: str) -> None:
-        """Refuse where the explained score is not known."""
-        if not self.scored:
-            raise lost_target(metric)
-
     def require_probability(self, metric: str) -> None:
         """Refuse a score that is no probability of a class or label."""
-        raw = self.output == "raw" and not self._holds_probabilities
-        if self._kind == "numbers" or self.target is None or raw:
+        if self.output != "raw":
+            holds = True
+        elif self._kind == "labels":
+            holds = bool(((self.raw >= 0) & (self.raw <= 1)).all())
+        else:
+            holds = is_probability(self.raw[:, 0])
+        if self._kind == "numbers" or self.target is None or not holds:
             raise InputError(
                 f"{metric} needs the probability of a class, and the explained score is none: explain a class "
                 f"with {arg:question.output=probability}, or use cpd, cpp, prediction_difference, "
@@ -124,12 +124,6 @@ class RemovalOutputs:
     @property
     def _kind(self) -> str:
         return outputs_of(self.task).kind
-
-    @property
-    def _holds_probabilities(self) -> bool:
-        if self._kind == "labels":
-            return bool(((self.raw >= 0) & (self.raw <= 1)).all())
-        return is_probability(self.raw[:, 0])
 
     @cached_property
     def _label(self) -> tuple[Tensor, Tensor]:
@@ -179,32 +173,20 @@ ROUNDING = 1e-9  # 0.29 · 100 is 28.999999999999996 in floating point and means
 
 
 class RemovalSchedule(NamedTuple):
-    """Which cells go: along one ranking, from one end, at every count up to the limit or at the limit only."""
+    """Which cells go: along one ranking, from one end, with the model looked at after some counts of them."""
 
     rank: str
     descending: bool
     limit: Tensor  # (series,), cells removed in the end
-    every: bool
-    stops: Tensor | None = None  # (state,), counts that are looked at, where not all are
-
-    @property
-    def width(self) -> int:
-        """How many states there are, the clean series included."""
-        if self.stops is not None:
-            return len(self.stops)
-        return int(self.limit.max()) + 1 if self.every else 2
+    stops: Tensor  # (state,), counts that are looked at, 0 first; a series stays as it is from its limit on
 
     def counts(self, rows: slice, device: torch.device) -> Tensor:
         """Cells removed in each state, (series, state); the first is the clean series."""
-        limit = self.limit[rows].to(device)[:, None]
-        if not self.every:
-            return torch.cat([torch.zeros_like(limit), limit], 1)
-        stops = torch.arange(self.width) if self.stops is None else self.stops
-        return torch.minimum(stops.to(device), limit)
+        return torch.minimum(self.stops.to(device), self.limit[rows].to(device)[:, None])
 
 
-Reader = Callable[[int, slice, list[RemovalOutputs]], None]
-"""Takes what the model says: the number of the draw, some rows, and their outputs along each schedule."""
+Reader = Callable[[list[RemovalOutputs]], Sequence[Tensor | None]]
+"""Returns numbers of some series, (series, …) each, from their outputs along each schedule."""
 
 
 class States(NamedTuple):
@@ -273,22 +255,26 @@ def remove_cells(
     of: Measured = "output",
     draws: int = 1,
     look: bool = False,
-) -> Varying:
+) -> tuple[list[Tensor | None], Varying]:
     """Run the model on every state of every schedule once, or once for each of several draws of a background.
 
-    ``read`` gets the draw, the rows and the outputs of each schedule, once more for the same rows when memory ran
-    out half-way. With ``look``, return whether the model's outputs for the same series differ, and run
-    each series by itself where they depend on their batch.
+    Return what ``read`` tells of a few series at a time, for all of them, as means over the draws. With ``look``,
+    tell whether the model's outputs for the same series differ, and run each series by itself where they depend
+    on their batch.
     """
     varies: Varying = ""
+    means: list[list[Tensor | None]] = []
     with frozen(ask.bare) as restore_buffers:
         if look:
             varies = _varying(ask)
             ask = ask.one_by_one_if(varies == "batch")
             restore_buffers()
-        for draw, replaced_by in enumerate(_replacements(ask, draws)):
-            _run(ask, schedules, partial(read, draw), label, of, replaced_by)
-    return varies
+        for replaced_by in _replacements(ask, draws):
+            parts: dict[int, Sequence[Tensor | None]] = {}  # by the first row: once more when memory ran out
+            _run(ask, schedules, read, parts, label, of, replaced_by)
+            rows = zip(*(parts[start] for start in sorted(parts)), strict=True)
+            means.append([None if part[0] is None else torch.cat(part) for part in rows])
+    return [None if part[0] is None else mean_over(torch.stack(part)) for part in zip(*means, strict=True)], varies
 
 
 def _varying(ask: AskAgain) -> Varying:
@@ -320,17 +306,15 @@ def _replacements(ask: AskAgain, draws: int) -> Iterator[Tensor | None]:
 def _run(
     ask: AskAgain,
     schedules: Sequence[RemovalSchedule],
-    read: Callable[[slice, list[RemovalOutputs]], None],
+    read: Reader,
+    read_parts: dict[int, Sequence[Tensor | None]],
     label: str,
     of: Measured,
     replaced_by: Tensor | None,
 ) -> None:
     """Run the model on every state of every schedule once, a few series at a time."""
     ranks = sorted({schedule.rank for schedule in schedules})
-    ends = {
-        (schedule.rank, schedule.descending, schedule.every, schedule.width): schedule.width
-        for schedule in schedules
-    }
+    ends = {(rank, descending, *stops.tolist()): len(stops) for rank, descending, _, stops in schedules}
 
     def work(rows: slice, size: int) -> None:
         block = ask.block(rows)
@@ -348,7 +332,7 @@ def _run(
             task=ask.explanation.task,
         )
         parts = ((outputs.raw[index], None if score is None else score[index]) for index in indices)
-        read(rows, [replace(outputs, raw=part, picked=picked) for part, picked in parts])
+        read_parts[rows.start] = read([replace(outputs, raw=part, picked=picked) for part, picked in parts])
 
     wider(ask.batching, ask.model).run(len(ask.x), sum(ends.values()), work, label)
 

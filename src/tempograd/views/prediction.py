@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -326,22 +326,20 @@ def removal_outputs(
     if not observed.all():
         explanation = replace(explanation, mask=torch.from_numpy(observed))
     ask = Evaluation(model, explanation, x, explanation.baseline).ask()
-    parts: dict[int, tuple[Tensor, Tensor | None, Tensor | None]] = {}
 
-    def read(draw: int, rows: slice, every: list[RemovalOutputs]) -> None:
+    def read(every: list[RemovalOutputs]) -> tuple[Tensor | None, ...]:
         (removed,) = every
         outputs, clean = removed.predictions, None
         if removed.steps is not None:
             clean = outputs[:, 0].cpu()
             outputs = removed.over_steps(outputs.movedim(-1, 0)).movedim(0, -1)
         score = removed.over_steps(removed.score).cpu() if removed.scored else None
-        parts[rows.start] = outputs.cpu(), score, clean
+        return outputs.cpu(), score, clean
 
-    schedule = RemovalSchedule("absolute", True, ask.observed_cells, every=True, stops=torch.from_numpy(counts))
-    remove_cells(ask, [schedule], read, "remove")
-    outputs, score, clean = zip(*(parts[start] for start in sorted(parts)), strict=True)
+    schedule = RemovalSchedule("absolute", True, ask.observed_cells, torch.from_numpy(counts))
+    (outputs, score, clean), _ = remove_cells(ask, [schedule], read, "remove")
     return RemovedOutputs(
-        outputs=to_numpy(torch.cat(outputs)),
-        score=None if score[0] is None else to_numpy(torch.cat(score)),
-        clean_steps=None if clean[0] is None else torch.cat(clean),
+        outputs=to_numpy(cast("Tensor", outputs)),
+        score=None if score is None else to_numpy(score),
+        clean_steps=clean,
     )
