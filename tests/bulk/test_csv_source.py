@@ -117,7 +117,7 @@ def test_columns_go_along(lake):
 def test_files_with_names_and_without_agree_on_channels_that_somebody_chose(lake, tmp_path):
     lake(p=A)
     (tmp_path / "lake" / "q.ts").write_text("@data\n10,20:1,2\n")
-    with pytest.raises(tg.TempogradError, match="does not name its channels, and others do"):
+    with pytest.raises(tg.TempogradError, match=r"q\.ts has no column 'a', unlike the first file"):
         explain()
     assert scores(explain(channels=["b", "a"])) == TURNED | {"q.ts:0": TURNED["u"]}
 

@@ -95,8 +95,7 @@ def test_a_file_that_changes_while_it_is_read(kind, delta, tmp_path, monkeypatch
             os.utime(path, ns=(1, 1))
         return series(*args, **named)
 
-    for module in ("reading", "readers.array_file"):
-        monkeypatch.setattr(f"tempograd.data.{module}.Series", meanwhile)
+    monkeypatch.setattr("tempograd.data.reading.Series", meanwhile)
     wanted = (
         "does not exist." if delta == "goes" else "changed while it was read: read it again when it is complete."
     )
@@ -112,7 +111,7 @@ def test_a_file_that_changes_while_it_is_read(kind, delta, tmp_path, monkeypatch
     [
         (b"", "is empty: its first line must hold the names of its columns."),
         (b"id,time,a\n", "holds no series: it has no line after its column names."),
-        (b"id,time,a,a\n1,0,5,6\n", ", line 1: column 'a' is there twice."),
+        (b"id,time,a,a\n1,0,5,6\n", "has the column 'a' twice."),
         (b"id,time,a\n1,0,5\n1,1\n", ", line 3: 2 cells instead of 3."),
         (b'id,time,a\n1,0,"5\n1,1,6\n', ", line 2: a quotation mark is opened and never closed."),
         (b'id,time,a,y\n1,0,5,a\n2,0,6,"b\n3,0,7,b\n', ", line 3: a quotation mark is opened and never closed."),
@@ -438,6 +437,6 @@ def test_memory_that_runs_out_all_the_same(tmp_path, monkeypatch):
     def full(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("tempograd.data.reading.from_ts", full)
+    monkeypatch.setattr("tempograd.data.reading.read_ts", full)
     (tmp_path / "a.ts").write_text("@data\n1\n")
     assert refusal(tmp_path / "a.ts").endswith("a.ts needs more memory than there is: cut it into several files.")

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.data.readers import csv_file
+from tempograd.data import tables
 
 X = [  # (series, time, channel): a series of three steps with a missing pulse, one of two, one of four
     [[80.1, 140.25], [None, 139.5], [82.3, 141.0]],
@@ -184,7 +184,7 @@ def test_rows_of_a_large_parquet_file_keep_their_order(tmp_path):
 def test_rows_may_come_in_any_order_and_blocks_of_any_size(write, monkeypatch):
     rows = long_rows()
     shuffled = [rows[0], *(rows[1 + i] for i in (3, 0, 8, 5, 2, 7, 1, 4, 6))]
-    monkeypatch.setattr(csv_file, "BLOCK", 2)
+    monkeypatch.setattr(tables, "BLOCK", 2)
     found = tg.read_series(write("ward.csv", shuffled), **WARD)
     order = [NAMES.index(name) for name in found.ids]
     assert order == [1, 0, 2]  # in order of appearance
@@ -193,7 +193,7 @@ def test_rows_may_come_in_any_order_and_blocks_of_any_size(write, monkeypatch):
 
 
 def test_lines_are_counted_over_all_blocks(write, monkeypatch):
-    monkeypatch.setattr(csv_file, "BLOCK", 2)
+    monkeypatch.setattr(tables, "BLOCK", 2)
     rows = ["id,time,a", *(f"1,{t},1" for t in range(4)), "1,4,high"]
     with pytest.raises(tg.TempogradError, match="line 6: a is 'high'"):
         tg.read_series(write("f.csv", rows))
@@ -326,7 +326,7 @@ def test_parts_keep_their_names(write):
         (["id,time,a", "1,2,3"], {"id": "patiant"}, "No column of .*f.csv is called 'patiant'"),
         (["id,time,a", "1,2,3"], {"channels": ["b"]}, "No column of .*f.csv is called 'b'"),
         (["id,time", "1,2"], {}, "no column is left for a channel"),
-        (["a,a", "1,2"], {}, "line 1: column 'a' is there twice"),
+        (["a,a", "1,2"], {}, "has the column 'a' twice"),
         (["id,time,a"], {}, "holds no series"),
         (["id,time,a", "1,0,"], {}, "holds no value at all"),
         (["4.1,3.9", "1,2"], {"format": "wide"}, "begins with values"),

@@ -10,7 +10,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from tempograd.core.errors import DataError, one_line, short_path
-from tempograd.data.readers.array_file import HEADERS
+from tempograd.data.arrays import HEADERS
 
 PLAIN_TYPE = re.compile(r"[iuf][1248]|b1|O8?")  # the types that an array in such a file may have
 

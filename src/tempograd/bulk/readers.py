@@ -11,8 +11,9 @@ from tempograd.bulk.sources import cut
 from tempograd.core.errors import DataError, InputError
 from tempograd.core.validation import text_key
 from tempograd.data import Source
+from tempograd.data.columns import Part
 from tempograd.data.files import arrow
-from tempograd.data.fragments import Fragment, Part, prepared, read_fragment
+from tempograd.data.fragments import Fragment, prepared, read_fragment
 
 
 @dataclass(frozen=True)

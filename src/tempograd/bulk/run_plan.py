@@ -21,7 +21,7 @@ from tempograd.core.question import Question
 from tempograd.core.series import Series
 from tempograd.data import Source
 from tempograd.data.fragments import Fragment
-from tempograd.data.reading import with_channels
+from tempograd.data.source import with_channels
 from tempograd.engine import fingerprint
 from tempograd.engine.code_marks import code_mark
 from tempograd.engine.predictor import Predictor

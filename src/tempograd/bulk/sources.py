@@ -13,7 +13,8 @@ from torch import Tensor
 
 from tempograd.core.errors import InputError, brief, listed
 from tempograd.data import Series, Source
-from tempograd.data.fragments import Fragment, Part, digest
+from tempograd.data.columns import Part
+from tempograd.data.fragments import Fragment, digest
 from tempograd.engine.inputs import is_several
 
 AT_HAND = "memory"  # in place of a path

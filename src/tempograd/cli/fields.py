@@ -29,7 +29,7 @@ HOME = Path(__file__).parents[1]
 NOUNS = {  # where the fields of each group stand
     "predictor": ("engine/predictor.py", "Predictor"),
     "series": ("core/series.py", "Series"),
-    "source": ("data/source.py", "Source"),
+    "source": ("data/columns.py", "Columns"),
     "question": ("core/question.py", "Question"),
     "effort": ("core/question.py", "Effort"),
     "run": ("bulk/driver.py", "explain_dataset"),

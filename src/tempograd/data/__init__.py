@@ -3,13 +3,11 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tempograd.data.source import Source
-
-if TYPE_CHECKING:  # the others load torch, which nobody needs to know the fields of a source
+if TYPE_CHECKING:
     from tempograd.core.series import Series
     from tempograd.data.base import Dataset, fold_indices
     from tempograd.data.loading import DATASETS, Loader, dataset, load_dataset
-    from tempograd.data.reading import read_series
+    from tempograd.data.source import Source, read_series
     from tempograd.data.synthetic import load_state, load_switch_feature
 
 __all__ = [
@@ -30,7 +28,7 @@ _HOMES = {
     "Series": "core.series",
     "Dataset": "data.base",
     "fold_indices": "data.base",
-    "read_series": "data.reading",
+    **dict.fromkeys(("Source", "read_series"), "data.source"),
     **dict.fromkeys(("DATASETS", "Loader", "dataset", "load_dataset"), "data.loading"),
     **dict.fromkeys(("load_state", "load_switch_feature"), "data.synthetic"),
 }

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -13,14 +13,11 @@ import torch
 from numpy.typing import NDArray
 
 from tempograd.core.errors import DataError, arg, brief
+from tempograd.data.columns import STANDARD, Columns, Part
 from tempograd.data.files import REMOTE, File, arrow, list_files
-from tempograd.data.readers.array_file import load_arrays
-from tempograd.data.readers.arrow_table import ArrowTable, is_list, open_parquet
-from tempograd.data.readers.pivot import TableContent, read_table
-from tempograd.data.readers.roles import require_names
-from tempograd.data.reading import ARRAYS, in_one_message, read_content
-from tempograd.data.scaling import scaled_cells
-from tempograd.data.source import STANDARD, Source
+from tempograd.data.pivot import read_table, require_names
+from tempograd.data.reading import in_one_message, read_part, scaled_cells
+from tempograd.data.tables import ArrowTable, is_list, open_parquet
 
 PLAIN = ("name", "kind", "path", "origin", "start", "stop", "rows", "alone")
 LONGER = f"pass {arg:source.shape} of the longest, and another folder if the run has begun"
@@ -84,18 +81,6 @@ class Fragment:
         return File(self.path, self.origin)
 
 
-@dataclass(frozen=True)
-class Part:
-    """Some series of a fragment, as arrays: ids, numbers and which of these were observed, what goes along."""
-
-    ids: Any
-    x: NDArray[Any]
-    mask: NDArray[np.bool_] | None
-    kept: dict[str, Any] = field(default_factory=dict)
-    faults: dict[int, str] = field(default_factory=dict)
-    channels: tuple[str, ...] | None = None
-
-
 def digest(*parts: object, size: int = 8) -> str:
     """Name plain data by a hash.
 
@@ -107,7 +92,7 @@ def digest(*parts: object, size: int = 8) -> str:
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=size).hexdigest()
 
 
-def list_fragments(source: Source, size: int) -> Iterator[Fragment]:
+def list_fragments(source: Columns, size: int) -> Iterator[Fragment]:
     """Cut a source into fragments of about ``size`` series; files are read once, to know them again."""
     files = list_files(source.path)
     for listed in files:  # workers elsewhere stand in other folders
@@ -118,14 +103,14 @@ def list_fragments(source: Source, size: int) -> Iterator[Fragment]:
         if file.ending == ".npy" and not REMOTE.match(file.path):
             kind, cuts = "array", _ranges(len(_open_array(file.path)), size)
         elif file.ending == ".parquet":
-            kind, cuts, whole_ids = _row_groups(file, source, size)
+            kind, cuts, whole_ids = _cuts(file, source, size)
         for start, stop, rows in cuts:
             name = f"{digest(file.origin)}-{digest(list(version), start, stop)}"
             alone = len(files) == 1
             yield Fragment(name, kind, file.path, file.origin, start, stop, rows, version, alone, whole_ids)
 
 
-def version_of(file: File, source: Source) -> tuple[int, ...]:
+def version_of(file: File, source: Columns) -> tuple[int, ...]:
     """Return the version of a file of series, with those of the ``.npy`` files of ids and masks beside arrays."""
     beside = [name for name in (source.id, source.mask) if name is not None and file.ending == ".npy"]
     beside += [source.scale] if source.scale not in {None, STANDARD} else []
@@ -137,7 +122,7 @@ def _ranges(total: int, size: int) -> list[Cut]:
     return [(start, min(start + size, total), min(size, total - start)) for start in range(0, total, size)]
 
 
-def _row_groups(file: File, source: Source, size: int) -> tuple[FragmentKind, list[Cut], bool | None]:
+def _cuts(file: File, source: Columns, size: int) -> tuple[FragmentKind, list[Cut], bool | None]:
     """Put neighbouring row groups of whole series together, as many as hold about ``size`` rows."""
     with open_parquet(file) as opened:
         schema, groups = opened.schema_arrow, opened.metadata.num_row_groups
@@ -156,27 +141,28 @@ def _row_groups(file: File, source: Source, size: int) -> tuple[FragmentKind, li
     return "rows", [*cuts, *([(start, groups, rows)] if rows else [])], whole_ids
 
 
-def read_fragment(fragment: Fragment, source: Source, size: int) -> Iterator[Part]:
+def read_fragment(fragment: Fragment, source: Columns, size: int) -> Iterator[Part]:
     """Read a fragment in parts of at most ``size`` series, with the shape of the source."""
-    columns = fragment.file.columns
-    keep = source.keep
-    own = tuple(name for name in keep if name not in columns)
+    folders = fragment.file.columns
+    own = tuple(name for name in source.keep if name not in folders)
     if fragment.kind == "array" or fragment.file.ending in {".npz", ".ts"}:
-        require_names(fragment.file.where, "column", own, list(columns))
-    source = replace(source, path=fragment.path, labels=False, keep=own)
-    asked = {name: text for name, text in columns.items() if name in keep}
+        require_names(fragment.file.where, "column", own, list(folders))
     if source.scale == STANDARD or (source.fill == "mean" and source.scale is None):
         raise DataError(
             f"A run reads file after file and does not know the mean of all: pass {arg:source.scale}, a file with "
             "the mean and std of each channel."
         )
-    reader = {"rows": _parquet_parts, "array": _array_parts}.get(fragment.kind, _whole_parts)
-    for part in reader(fragment, source, size):
-        kept = part.kept | {name: arrow().array([text] * len(part.x)) for name, text in asked.items()}
-        yield prepared(replace(part, kept={name: kept[name] for name in keep}), source)
+    asked = replace(source, path=fragment.path, labels=False, keep=own)
+    for part, start in (_row_groups if fragment.kind == "rows" else _whole)(fragment, asked, size):
+        count = len(part.x)
+        numbers = np.arange(start, start + count)
+        names = numbers if fragment.alone else [f"{fragment.origin}:{number}" for number in numbers.tolist()]
+        kept = part.kept | {name: arrow().array([text] * count) for name, text in folders.items()}
+        kept = {name: kept[name] for name in source.keep}
+        yield prepared(replace(part, ids=names if part.ids is None else part.ids, kept=kept), source)
 
 
-def prepared(part: Part, source: Source) -> Part:
+def prepared(part: Part, source: Columns) -> Part:
     """Return a part padded to the shape of the run, and as the model reads it."""
     x, mask, faults = part.x, part.mask, part.faults
     if source.scale is not None or source.fill not in {None, "zero"}:
@@ -196,86 +182,49 @@ def prepared(part: Part, source: Source) -> Part:
     return replace(part, x=np.pad(x, more), mask=np.pad(mask, more))
 
 
-def _names(fragment: Fragment, start: int, count: int) -> Any:
-    """Return what series without names are called: by number, in several files by file too."""
-    numbers = np.arange(start, start + count)
-    return numbers if fragment.alone else [f"{fragment.origin}:{number}" for number in numbers.tolist()]
-
-
-def _part(content: TableContent, fragment: Fragment, start: int) -> Part:
-    ids = _names(fragment, start, len(content.x)) if content.ids is None else content.ids
-    return Part(ids, content.x, content.mask, content.kept, content.faults, content.channels)
-
-
-def _parquet_parts(fragment: Fragment, source: Source, size: int) -> Iterator[Part]:
+def _row_groups(fragment: Fragment, source: Columns, size: int) -> Iterator[tuple[Part, int]]:
+    """Read row groups of whole series in batches, and tell the number of their first rows."""
     with open_parquet(fragment.file) as opened:
         row = sum(opened.metadata.row_group(group).num_rows for group in range(fragment.start))
-        groups = list(range(fragment.start, fragment.stop))
-        names = opened.schema_arrow.names
+        groups, schema = list(range(fragment.start, fragment.stop)), opened.schema_arrow
         asked = [source.x, source.mask, *source.keep]
-        require_names(fragment.file.where, "column", [name for name in asked if name is not None], names)
-        wanted = [name for name in names if not _unread(name, opened.schema_arrow, source)]
+        require_names(fragment.file.where, "column", [name for name in asked if name is not None], schema.names)
+        lists = [each.name for each in schema if is_list(each.type)]
+        one = source.x is not None or "x" in lists  # others are not read
+        unread = {*lists} - {source.x or "x", source.mask, *source.keep} if one else set()
+        wanted = [name for name in schema.names if name not in unread]
         for batch in opened.iter_batches(size, row_groups=groups, columns=wanted, use_threads=False):
             table = arrow().Table.from_batches([batch])
             rows = ArrowTable(fragment.file.where, table.schema, len(table), table.select, first=row + 1)
-            yield _part(in_one_message(source, partial(read_table, rows)), fragment, row)
+            yield in_one_message(source, partial(read_table, rows)), row
             row += len(table)
 
 
-def _unread(name: str, schema: Any, source: Source) -> bool:
-    """Tell whether a column of lists is not asked for."""
-    known = {source.x or "x", source.mask, *source.keep}
-    lists = [each.name for each in schema if is_list(each.type)]
-    return name in lists and name not in known and (source.x is not None or "x" in lists)
-
-
-def _array_parts(fragment: Fragment, source: Source, size: int) -> Iterator[Part]:
-    x = _open_array(fragment.path)
-    beside = [None if name is None else _open_array(name) for name in (source.id, source.mask)]
-    _check_form(fragment.file, x, [part for part in beside if part is not None])
-    for start in range(fragment.start, fragment.stop, size):
-        rows = slice(start, min(start + size, fragment.stop))
-        ids, mask = (None if part is None else np.array(part[rows]) for part in beside)
-        cells = np.array(x[rows])
-        called = _names(fragment, start, len(cells)) if ids is None else ids
-        yield Part(called, _floats(cells), None if mask is None else mask.astype(bool), channels=source.channels)
-
-
-def _check_form(file: File, x: NDArray[Any], beside: Sequence[NDArray[Any]]) -> None:
-    if x.ndim != 3:
-        raise DataError(f"{file.where} must hold (series, time, channel), got shape {x.shape}.")
-    for part in beside:
-        if len(part) != len(x):
-            raise DataError(f"{file.where} holds {len(x)} series, and what is beside them has {len(part)} rows.")
-
-
-def _whole_parts(fragment: Fragment, source: Source, size: int) -> Iterator[Part]:
-    """Read a whole file, once for all that read it after each other."""
+def _whole(fragment: Fragment, source: Columns, size: int) -> Iterator[tuple[Part, int]]:
+    """Read a whole file, once for all that read it after each other, or rows of an array that stays on disk."""
     whole = _whole_file(fragment, source)
-    for start in range(0, len(whole.x), size):
-        rows = slice(start, start + size)
-        mask = None if whole.mask is None else whole.mask[rows]
-        kept = {name: column[rows] for name, column in whole.kept.items()}
-        faults = {row - start: why for row, why in whole.faults.items() if start <= row < start + size}
-        yield Part(whole.ids[rows], whole.x[rows], mask, kept, faults, whole.channels)
+    for start in range(fragment.start, fragment.stop or len(whole.x), size):
+        part = whole.rows(start, min(start + size, fragment.stop or len(whole.x)))
+        x = part.x if part.x.dtype in (np.float32, np.float64) else part.x.astype(np.float32)
+        yield replace(part, x=x, mask=None if part.mask is None else part.mask.astype(bool)), start
 
 
 @lru_cache(maxsize=1)
-def _whole_file(fragment: Fragment, source: Source) -> Part:
+def _whole_file(fragment: Fragment, source: Columns) -> Part:
     file = fragment.file
-    if file.ending in ARRAYS:
-        arrays = load_arrays(file, ("x", "ids", "mask", "channels"), source)
-        x, mask, channels = arrays["x"], arrays.get("mask"), arrays.get("channels")
-        _check_form(file, x, [part for part in (arrays.get("ids"), mask) if part is not None])
-        names = source.channels or (None if channels is None else tuple(map(str, channels.tolist())))
-        ids = arrays.get("ids", _names(fragment, 0, len(x)))
-        return Part(ids, _floats(x), None if mask is None else mask.astype(bool), channels=names)
-    content = in_one_message(source, lambda asked: read_content(fragment.file, asked))
-    return _part(content, fragment, 0)
-
-
-def _floats(x: NDArray[Any]) -> NDArray[Any]:
-    return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
+    if fragment.kind == "array":
+        beside = [None if name is None else _open_array(name) for name in (source.id, source.mask)]
+        part = Part(beside[0], _open_array(file.path), beside[1], channels=source.channels)
+    else:
+        part = read_part(file, source, ("x", "ids", "mask", "channels"))
+    if part.x.ndim != 3:
+        raise DataError(f"{file.where} must hold (series, time, channel), got shape {part.x.shape}.")
+    for cells in (part.ids, part.mask):
+        if cells is not None and len(cells) != len(part.x):
+            raise DataError(
+                f"{file.where} holds {len(part.x)} series, and what is beside them has {len(cells)} rows."
+            )
+    return part
 
 
 def _open_array(path: str) -> NDArray[Any]:

@@ -1,9 +1,9 @@
-"""Series from a source: one file or many, one table or arrays, scaled for the model where that is asked for."""
+"""One file or data frame as series: read, checked, and scaled for the model where that is asked for."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from inspect import signature
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,105 +12,71 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import DataError, InputError, TempogradError, arg, listed, quote
+from tempograd.core.errors import DataError, InputError, TempogradError, arg, one_line, quote
+from tempograd.core.progress import progress_bar
 from tempograd.core.series import Series, is_nested
-from tempograd.data.files import File, is_many, list_files
-from tempograd.data.readers.array_file import from_arrays
-from tempograd.data.readers.arrow_table import FRAME, frame_table, is_frame, parquet_table
-from tempograd.data.readers.columns import Table
-from tempograd.data.readers.csv_file import CsvTable
-from tempograd.data.readers.pivot import TableContent, read_table
-from tempograd.data.readers.roles import UnclearError, find_roles, written
-from tempograd.data.readers.ts_file import from_ts
-from tempograd.data.scaling import scale_series
-from tempograd.data.source import Source
+from tempograd.data.arrays import NAMES, load_arrays, read_arrays
+from tempograd.data.columns import STANDARD, Columns, Part
+from tempograd.data.files import File, list_files
+from tempograd.data.pivot import UnclearError, as_numbers, observed, read_table, require_names, written
+from tempograd.data.tables import (
+    FRAME,
+    LARGEST,
+    CsvTable,
+    Floats,
+    Text,
+    frame_table,
+    missing,
+    open_table,
+    parse_number,
+    parse_numbers,
+)
+from tempograd.engine.inputs import pack_inputs
 
 T = TypeVar("T")
 LONGEST_PATH = 90  # characters that a message repeats
-ARRAYS, TEXTS = (".npz", ".npy"), (".csv", ".tsv")
+ARRAYS = (".npz", ".npy")
+ALIASES = {"@targetlabel": "@classlabel", "@dimension": "@dimensions"}  # in the header of a .ts file
 
 
-def read_series(path: Any, **fields: Any) -> Series:
-    r"""Read series from files of one's own, or from a data frame: ``Source(path, …).read()``.
-
-    Arrays (``.npz``, ``.npy``) are taken as they are. Tables (``.csv``, ``.tsv``, ``.parquet``, frames) hold one
-    row per series and step, one per series, step and channel, or a whole series in each row; ``.ts`` is the text
-    format of the UEA and UCR archives. Missing cells hold 0 in ``x``, which the model reads, and False in
-    ``mask``. Series of unequal length stay a list, each of them shown to the model at its own length;
-    :meth:`Series.padded` brings them to one.
-
-    Parameters
-    ----------
-    path : path, address, pattern, folder, list of these, or data frame
-    **fields
-        Those of ``Source``: which column is what.
-
-    Returns
-    -------
-    Series
-        With the names of series, channels, times and classes. Whole numbers of 64 bits that name the series are
-        their ``ids``. Where one of them is anything else, larger numbers included, all ids are texts.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "ward.csv"
-    >>> rows = "bed,time,pulse,sodium,label", "A,0,80,140,well", "A,1,82,,well", "B,0,95,133,ill"
-    >>> _ = path.write_text("\n".join(rows))
-    >>> ward = read_series(path, id="bed")
-    >>> ward
-    Series(2 series × 2 steps × 2 channels, 2 classes)
-    >>> ward.ids, ward.channels, ward.classes, ward.y
-    (('A', 'B'), ('pulse', 'sodium'), ('ill', 'well'), tensor([1, 0]))
-    >>> ward.mask[0]
-    tensor([[ True,  True],
-            [ True, False]])
-    """
-    return Source(path, **fields).read()
+def read_frame(frame: Any, source: Columns) -> Series:
+    """Read a data frame."""
+    _refuse_inputs(source, FRAME)
+    return series_of(in_one_message(source, lambda asked: read_table(frame_table(frame), asked)), source, FRAME)
 
 
-_shown = [part for part in signature(Source).parameters.values() if part.name != "keep"]  # which is for runs
-read_series.__signature__ = signature(read_series).replace(parameters=_shown)  # type: ignore[attr-defined]
-
-
-def read_source(source: Source) -> Series:
-    """Read all series of a source; nothing goes along with them."""
-    source = replace(source, keep=())
-    if is_frame(source.path):
-        _refuse_inputs(source, FRAME)
-        series = in_one_message(
-            source, lambda asked: series_of(read_table(frame_table(source.path), asked), asked, FRAME)
-        )
-        return scale_series(series, source)
-    files = list_files(source.path)
-    if is_many(source.path):
-        source = with_channels(files, source)
-    parts = [(read_file(file, source), file) for file in files]
-    return scale_series(_joined([_named(part, file, alone=len(files) == 1) for part, file in parts]), source)
-
-
-def read_file(file: File, source: Source) -> Series:
+def read_file(file: File, source: Columns) -> Series:
     """Read one file as it is."""
     with file.reading():
-        if file.ending in ARRAYS:
-            return from_arrays(file, source)
-        return in_one_message(source, lambda asked: series_of(read_content(file, asked), asked, file.where))
+        return series_of(read_part(file, source), source, file.where)
 
 
-def read_content(file: File, source: Source) -> TableContent:
-    """Read a table or a .ts file."""
+def read_part(file: File, source: Columns, names: Sequence[str] = NAMES) -> Part:
+    """Read the arrays of one file, those of ``names`` alone where they have names."""
+    if file.ending in ARRAYS:
+        with _in_file(file.where):
+            return read_arrays(file, source, names)
     _refuse_inputs(source, file.where)
     if file.ending == ".ts":
-        return from_ts(file, source)
-    return read_table(open_table(file), source)
+        return read_ts(file, source)
+    return in_one_message(source, lambda asked: read_table(open_table(file), asked))
 
 
-def open_table(file: File) -> Table:
-    """Open a file with named columns."""
-    return CsvTable(file) if file.ending in TEXTS else parquet_table(file)
+def _refuse_inputs(source: Columns, where: str) -> None:
+    if source.inputs is not None or source.fixed is not None:
+        raise DataError(f"{where} holds one table: several inputs are read from .npz files.")
 
 
-def in_one_message(source: Source, read: Callable[[Source], T]) -> T:
+@contextmanager
+def _in_file(where: str) -> Iterator[None]:
+    """Say in which file something is wrong with series."""
+    try:
+        yield
+    except InputError as error:
+        raise DataError(f"{where}: {one_line(error.finding.text, 240)}", code=error.code) from error
+
+
+def in_one_message(source: Columns, read: Callable[[Columns], T]) -> T:
     """Read a source; everything that is unclear comes in one message, which ends with what to write.
 
     What a message proposes is tried, so that what is wrong with the next column is known as well.
@@ -141,154 +107,196 @@ def in_one_message(source: Source, read: Callable[[Source], T]) -> T:
     raise UnclearError(first.where, "; ".join(complaints), fix, f"write {call}{arg:source.end}") from None
 
 
-def series_of(content: TableContent, source: Source, where: str) -> Series:
-    """Return what a table holds; series of unequal length stay a list."""
-    for row, why in sorted(content.faults.items()):
+def series_of(part: Part, source: Columns, where: str) -> Series:
+    """Return what a reader found, checked; series of unequal length stay a list."""
+    for row, why in sorted(part.faults.items()):
         raise DataError(f"{where}, row {row + 1}: {why}.")
-    x, mask = torch.from_numpy(content.x), None if content.mask is None else torch.from_numpy(content.mask)
-    try:
-        x = validation.check_series(x, gaps=source.missing == "mask", marking=f"{arg:source.missing=mask}")
+    gaps, more, ids = source.missing == "mask", part.more, part.ids
+    with _in_file(where):
+        if isinstance(part.x, dict):
+            series = Series(part.x, mask="nan" if gaps else None, ids=ids, **more)
+            pack_inputs(series.x, mask=series.mask)  # which says what is wrong
+            return series
+        x = validation.check_series(part.x, gaps=gaps, marking=f"{arg:source.missing=mask}")
+        mask = None if part.mask is None else validation.check_mask(part.mask, x)
         x, mask, _ = validation.without_gaps(x, mask, None, "x")
-        ends, labels = content.steps.tolist(), content.labels
-        unequal, longest = len(set(ends)) > 1, max(ends)
-        times = content.times
-        if unequal and times is not None:
-            times = tuple(row[:longest] for row in times) if is_nested(times) else times[:longest]
-        return Series(
-            [series[:end] for series, end in zip(x, ends, strict=True)] if unequal else x,
-            None if labels is None else torch.from_numpy(labels.y),
-            mask=_missing(mask, ends) if unequal and mask is not None else mask,
-            ids=content.ids,
-            channels=content.channels,
-            times=times,
-            classes=None if labels is None else labels.classes,
-        )
-    except InputError as error:
-        raise DataError(f"{where}: {error.finding.text}", code=error.code) from error
+        if more.get("raw") is not None:
+            more = more | {"raw": validation.check_raw(more["raw"], x, mask)}
+        ends = [x.shape[1]] if part.steps is None else part.steps.tolist()
+        values: Any = x
+        seen: Any = mask
+        if len(set(ends)) > 1:
+            longest, times = max(ends), more.get("times")
+            if times is not None:
+                cut = tuple(row[:longest] for row in times) if is_nested(times) else times[:longest]
+                more = more | {"times": cut}
+            values = [series[:end] for series, end in zip(x, ends, strict=True)]
+            seen = [cells[:end] for cells, end in zip(seen, ends, strict=True)]  # shorter ones have a mask
+            seen = None if all(bool(cells.all()) for cells in seen) else seen
+        return Series(values, mask=seen, ids=ids, channels=part.channels, **more)
 
 
-def _missing(mask: Tensor, ends: Sequence[int]) -> list[Tensor] | None:
-    """Return what was observed of each series up to its end; None where that is all of it."""
-    parts = [seen[:end] for seen, end in zip(mask, ends, strict=True)]
-    return None if all(bool(part.all()) for part in parts) else parts
+# Values as the model was trained on them: standardised by channel, and something where values are missing
 
 
-def _refuse_inputs(source: Source, where: str) -> None:
-    if source.inputs is not None or source.fixed is not None:
-        raise DataError(f"{where} holds one table: several inputs are read from .npz files.")
-
-
-# Many files: the same channels in all of them, one batch of series
-
-
-def with_channels(files: Sequence[File], source: Source, least: int = 2) -> Source:
-    """Return the source with the channels that ``least`` files or more have: by default those of the first."""
-    if len(files) < least:
-        return source
-    wanted = None
-    for file in files:
-        names = channels_of(file, source)
-        if source.channels is not None:
-            continue
-        if file is files[0]:
-            wanted = names
-        if (names is None) != (wanted is None):
-            does = (
-                "does not name its channels, and others do"
-                if names is None
-                else "names its channels, and others do not"
-            )
-            advice = f"choose them with {arg:source.channels}, in the order of the files without names"
-            raise DataError(f"{file.where} {does}: {advice}.")
-        for name in sorted({*(names or ())} ^ {*(wanted or ())}):
-            has = "has a" if name in (names or ()) else "has no"
-            same = f"all files must have the channels {listed(wanted or ())}"
-            rule = f"{same}, unless {arg:source.channels} chooses some"
-            raise DataError(f"{file.where} {has} column {quote(name)}, unlike the first file: {rule}.")
-    return source if wanted is None else replace(source, channels=wanted)
-
-
-def channels_of(file: File, source: Source) -> tuple[str, ...] | None:
-    """Return the channels that a file names, from its first lines where that can be; None where it names none."""
-    if file.ending in {".npy", ".ts"} or (file.ending == ".npz" and source.channels is not None):
-        return None
-    if file.ending == ".npz":
-        channels: tuple[str, ...] | None = from_arrays(file, source).channels
-        return channels
-    roles = in_one_message(source, lambda asked: find_roles(open_table(file), asked))
-    if roles.format == "melted" and source.channels is None:
-        return read_content(file, source).channels
-    return roles.values if roles.format == "long" else None
-
-
-def _named(series: Series, file: File, *, alone: bool) -> Series:
-    """Return the series of a file; those without names are called after their file where there are several."""
-    if alone or not torch.equal(series.keys, torch.arange(len(series))) or isinstance(series.ids, tuple):
+def scale_series(series: Series, source: Columns) -> Series:
+    """Return series as a source says that the model reads them; what they were is kept to be shown."""
+    if source.units is not None:
+        series = replace(series, units=source.units)
+    if source.scale is None and source.fill in {None, "zero"}:
         return series
-    return replace(series, ids=[f"{file.origin}:{row}" for row in range(len(series))])
+    if isinstance(series.x, (dict, tuple)):
+        raise InputError(f"{arg:source.scale} and {arg:source.fill} are for models of one input.")
+    padded = series.padded()
+    z = scaled_cells(padded.x, padded.mask, source, series.channels)
+    return series.scaled([row[: len(part)] for row, part in zip(z, series.x, strict=True)] if z.ndim == 3 else z)
 
 
-def _joined(parts: Sequence[Series]) -> Series:
-    """Put the series of several files together, one after the other."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    if any(isinstance(part.x, (dict, tuple)) for part in parts):
-        raise InputError("Series of several inputs are read from one file.")
-    if len({isinstance(part.ids, tuple) for part in parts}) > 1:
-        raise DataError(
-            "The ids of some files are whole numbers, those of others texts: write all as whole numbers (7, not "
-            "007), or put a letter before each (s7)."
-        )
-    y, classes = _labels(parts)
-    return Series(
-        _cells(parts, "x"),
-        y,
-        ids=list(chain.from_iterable(np.asarray(part.ids).tolist() for part in parts)),
-        **{name: _cells(parts, name) for name in ("mask", "truth", "raw")},
-        channels=first.channels,
-        units=first.units,
-        times=_times(parts),
-        classes=classes,
-    )
+def scaled_cells(x: Tensor, mask: Tensor | None, source: Columns, channels: Sequence[str] | None) -> Tensor:
+    """Return numbers (series, time, channel) as the model reads them; 0 where nothing is known of a channel."""
+    seen = torch.ones_like(x, dtype=torch.bool) if mask is None else mask
+    known = seen
+    mean, std = _statistics(x, seen, source, channels)
+    if source.fill == "forward":
+        x, known = _filled_forward(x, seen)
+    elif source.fill == "mean":
+        x, known = torch.where(seen, x, mean.to(x)), torch.ones_like(seen)
+    if source.scale is not None:
+        x = ((x.double() - mean) / std).to(x.dtype)
+    return x.masked_fill(~known, 0)
 
 
-def _cells(parts: Sequence[Series], name: str) -> Any:
-    """Return what is shaped like the series, of all parts, or None; a part without a mask has seen all."""
-    cells = [getattr(part, name) for part in parts]
-    if all(cell is None for cell in cells) or (name != "mask" and any(cell is None for cell in cells)):
-        return None
-    rows = [
-        row
-        for part, cell in zip(parts, cells, strict=True)
-        for row in (cell if cell is not None else [torch.ones_like(one, dtype=torch.bool) for one in part.x])
-    ]
-    return rows if len({*map(len, rows)}) > 1 else torch.stack(rows)
+def _filled_forward(x: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+    """Put the last value before, or else the next, where none was observed; and tell where there is any."""
+    clock = torch.arange(x.shape[1])[None, :, None]
+    before = torch.where(seen, clock, -1).cummax(1).values
+    after = torch.where(seen, clock, x.shape[1]).flip(1).cummin(1).values.flip(1)
+    place = torch.where(before >= 0, before, after)
+    return x.gather(1, place.clamp(max=x.shape[1] - 1)), place < x.shape[1]
 
 
-def _labels(parts: Sequence[Series]) -> tuple[Tensor | None, tuple[str, ...] | None]:
-    """Return the labels of all parts, None where one has none; classes that are texts are numbered anew."""
-    ys = [part.y for part in parts]
-    if any(y is None for y in ys) or len({y.ndim for y in ys}) > 1:
-        return None, None
-    if any(part.classes is not None for part in parts):
-        called = [list(part.classes or map(str, range(int(part.y.max()) + 1))) for part in parts]
-        classes = called[0] if all(names == called[0] for names in called) else sorted({*chain(*called)})
-        ys = [torch.tensor([classes.index(name) for name in own])[y] for own, y in zip(called, ys, strict=True)]
+def _statistics(x: Tensor, seen: Tensor, source: Columns, channels: Sequence[str] | None) -> tuple[Tensor, Tensor]:
+    """Return the mean and the standard deviation of each channel, from a file or over what was observed."""
+    if source.scale not in {None, STANDARD}:
+        mean, std = _from_file(str(source.scale), channels)
+        if len(mean) != x.shape[2]:
+            raise DataError(
+                f"{source.scale} must have one mean and std per channel, {x.shape[2]}, got {len(mean)}."
+            )
     else:
-        classes = None
-    longest = max(y.shape[-1] for y in ys) if ys[0].ndim > 1 else 0
-    ys = [torch.nn.functional.pad(y, (0, longest - y.shape[-1])) if longest else y for y in ys]
-    return torch.cat(ys), None if classes is None else tuple(classes)
+        values = x.double().masked_fill(~seen, 0)
+        count = seen.sum((0, 1)).clamp(min=1)
+        mean = values.sum((0, 1)) / count
+        std = (((values - mean) ** 2).masked_fill(~seen, 0).sum((0, 1)) / count).sqrt()
+    return mean, torch.where(std > 0, std, 1.0)
 
 
-def _times(parts: Sequence[Series]) -> Any:
-    """Return the times that all parts have, or those of each series."""
-    known = [part.times for part in parts]
-    if any(times is None for times in known):
-        return None
-    if all(times == known[0] for times in known) and not is_nested(known[0]):
-        return known[0]
-    longest = max(part.shape[1] for part in parts)
-    rows = [row for part in parts for row in (part.times if is_nested(part.times) else [part.times] * len(part))]
-    return [[*row, *[None] * (longest - len(row))] for row in rows]
+def _from_file(path: str, channels: Sequence[str] | None) -> tuple[Tensor, Tensor]:
+    """Read ``mean`` and ``std`` from a file, in the order of its column ``channel`` where it has one."""
+    (file,) = list_files(path)
+    names, order = ("mean", "std"), None
+    if file.ending == ".npz":
+        mean, std = (load_arrays(file, names, names)[name] for name in names)
+    else:
+        table = CsvTable(file)
+        require_names(file.where, "column", names, table.columns)
+        texts, numbers = table.read({"channel"} & {*table.columns}, names)
+        mean, std = numbers.T
+        if "channel" in texts and channels is not None:
+            known = texts["channel"].cells
+            require_names(file.where, "channel", channels, known)
+            order = [known.index(name) for name in channels]
+    rows = slice(None) if order is None else order
+    return torch.as_tensor(mean[rows]).double(), torch.as_tensor(std[rows]).double()
+
+
+# .ts, the text format of the UEA and UCR archives: dimension:dimension:label, one series per line
+
+
+def read_ts(file: File, source: Columns) -> Part:
+    """Read a ``.ts`` file; dimensions may differ in length, and the shorter ones end in missing values."""
+    series: list[list[Floats]] = []
+    labels: list[str] = []
+    found_in: list[int] = []
+    with file.text() as text, progress_bar(None, f"read {file.where}") as advance:
+        lines = enumerate(file.lines(text), start=1)
+        header = _read_header(file, lines)
+        labelled, *classes = header.get("@classlabel", ["false"])
+        dimensions = int(header.get("@dimensions", ["0"])[0])
+        for place, line in lines:
+            if not line.strip() or line.strip().startswith("#"):
+                continue
+            parts = line.strip().split(":")
+            if labelled == "true":
+                labels.append(parts.pop().strip())
+                found_in.append(place)
+            if not parts or len(parts) != (dimensions or len(parts)):
+                raise _fault(file, place, f"{len(parts)} dimensions instead of {dimensions or 'at least one'}")
+            dimensions = len(parts)
+            series.append([_values(file, place, part) for part in parts])
+            advance(len(line))
+    if not series:
+        raise DataError(f"{file.where} holds no series after its line @data.")
+    x = np.full(
+        (len(series), max(len(values) for row in series for values in row), dimensions), np.nan, np.float32
+    )
+    for row, parts_of in enumerate(series):
+        for channel, values in enumerate(parts_of):
+            x[row, : len(values), channel] = values
+    more = {}
+    if labels and source.labels:
+        # by value where they are numbers, else by letters
+        numbers = classes and None not in map(parse_number, classes)
+        declared = tuple(sorted(classes, key=float if numbers else None)) or None
+        text_labels = Text.of(labels)
+        y, names = as_numbers(
+            text_labels.texts,
+            source.classes or declared,
+            file.where,
+            lambda code, what: _fault(file, found_in[text_labels.row(code)], what),
+            declared=source.classes is None,
+        )
+        more = {"y": y[text_labels.codes], "classes": names}
+    return observed(file.where, x, None, source.channels, more)
+
+
+def _read_header(file: File, lines: Iterator[tuple[int, str]]) -> dict[str, list[str]]:
+    """Return what the lines with @ say, up to @data; a wrong word there would turn labels into values."""
+    header: dict[str, list[str]] = {}
+    for place, line in lines:
+        key, *words = line.split() or [""]
+        key, flag = key.lower(), words[0].lower() if words else ""
+        if key == "@data":
+            return header
+        if key and key[0] not in "@#":
+            raise _fault(file, place, "a series before the line @data, which must come first")
+        if key in {"@classlabel", "@targetlabel", "@timestamps", "@univariate"}:
+            if flag not in {"true", "false"}:
+                raise _fault(file, place, f"{key} must be true or false, got {quote(flag)}")
+            words[0] = flag
+        if key == "@timestamps" and flag == "true":
+            raise _fault(file, place, "values with time stamps are not read: write a long .csv instead")
+        if key in {"@dimension", "@dimensions"} and not re.fullmatch("[1-9][0-9]{0,17}", " ".join(words)):
+            raise _fault(file, place, f"{key} must be a whole number, got {quote(' '.join(words))}")
+        if key != "@univariate":
+            header[ALIASES.get(key, key)] = words
+        elif flag == "true":
+            header["@dimensions"] = ["1"]
+    raise DataError(f"{file.where} has no line @data, after which a .ts file holds its series.")
+
+
+def _values(file: File, line: int, part: str) -> Floats:
+    cells = part.replace("?", "nan").split(",")
+    values = None if "" in cells else parse_numbers(cells)
+    if values is None:
+        wrong = next(
+            cell for cell in cells if not cell.strip() or not (missing(cell) or parse_number(cell) is not None)
+        )
+        raise _fault(file, line, f"{quote(wrong.strip())} is no number")
+    for value in values[np.abs(values) > LARGEST]:
+        raise _fault(file, line, f"{value:g} is no finite number in single precision")
+    return values
+
+
+def _fault(file: File, line: int, what: str) -> DataError:
+    return DataError(f"{file.where}, line {line}: {what}.")

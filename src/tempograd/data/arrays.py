@@ -1,11 +1,10 @@
-"""``.npz`` and ``.npy`` files: the arrays as they are, checked."""
+"""``.npz`` and ``.npy`` files: the arrays as they are."""
 
 import sys
 import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from math import prod
 from typing import IO, Any
 
@@ -17,13 +16,11 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError, TempogradError, arg, listed, one_line, warn
-from tempograd.core.series import Series, check_times
+from tempograd.core.series import check_times
+from tempograd.data.columns import Columns, Part
 from tempograd.data.files import File
-from tempograd.data.readers.columns import Text
-from tempograd.data.readers.pivot import as_numbers
-from tempograd.data.source import Source
-from tempograd.engine.inputs import pack_inputs
-from tempograd.typing import Times
+from tempograd.data.pivot import as_numbers
+from tempograd.data.tables import BEYOND, Text
 
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 NAMES = ("x", "mask", "y", "truth", "ids", "channels", "times", "units", "raw")
@@ -38,72 +35,35 @@ UTF_32 = f"utf-32-{sys.byteorder[0]}e"
 _Array = NDArray[Any]
 
 
-def from_arrays(file: File, source: Source) -> Series:
-    """Read arrays by name; only x is needed."""
-    several = source.inputs or ()
-    own = (*several, *(source.fixed or ()))
-    clash = [name for name in own if name in NAMES and name != "x"]
-    wanted = [name for name in NAMES if (source.labels or name not in {"y", "truth"}) and name not in clash]
-    arrays = load_arrays(file, [*wanted, *own], source, needed=own if several else ("x", *own))
-    try:
-        found = _inputs(arrays, source, file.where) if several else _series(arrays, source, file.where)
-        fixed = {name: validation.as_tensor(arrays[name], name) for name in source.fixed or ()}
-        for name, part in fixed.items():
-            if part.ndim == 0 or len(part) != len(found):
-                raise InputError(f"{name} must have one row for each of the {len(found)} series.")
-        return replace(found, fixed=fixed) if fixed else found
-    except InputError as error:
-        raise DataError(f"{file.where}: {one_line(error.finding.text, 240)}", code=error.code) from error
-
-
-def load_arrays(
-    file: File, wanted: Sequence[str], source: Source, needed: Sequence[str] = ("x",)
-) -> dict[str, _Array]:
-    """Read the arrays of a file that are wanted and there, and those of ``.npy`` files beside it."""
-    arrays = _load(file, wanted, needed)
+def read_arrays(file: File, source: Columns, names: Sequence[str] = NAMES) -> Part:
+    """Read arrays by name, and those of ``.npy`` files beside them; only x, or the inputs, is needed."""
+    inputs = source.inputs or ()
+    own = (*inputs, *(source.fixed or ()))
+    wanted = [name for name in names if (source.labels or name not in {"y", "truth"}) and name not in own]
+    arrays = load_arrays(file, [*wanted, *own], own if inputs else ("x", *own))
     for name, path in (("ids", source.id), ("mask", source.mask)):
         if path is not None and path.endswith(".npy"):
-            arrays[name] = _load(File(path, path), ["x"], ["x"], name)["x"]
-    return arrays
+            arrays[name] = load_arrays(File(path, path), ["x"], ["x"], name)["x"]
+    ids: Any = arrays.get("ids")
+    times = arrays.get("times")
+    if ids is not None and (ids.dtype.kind in "US" or (ids.dtype.kind == "u" and bool((ids >= BEYOND).any()))):
+        ids = _texts(ids, "ids")  # also numbers beyond 64 bits
+    y, classes = _labels(arrays.get("y"), source, file.where)
+    more: dict[str, Any] = {"y": y, "classes": classes, "truth": arrays.get("truth"), "raw": arrays.get("raw")}
+    if source.fixed:
+        more["fixed"] = {name: arrays[name] for name in source.fixed}
+    if inputs:
+        return Part(ids, {name: arrays[name] for name in inputs}, more=more)
+    channels = source.channels or _texts(arrays.get("channels"), "channels")
+    if times is not None and times.dtype.kind != "M":
+        times = np.array(_texts(times.reshape(-1) if times.ndim == 2 else times, "times"), object).reshape(
+            times.shape
+        )
+    more |= {"times": times, "units": _texts(arrays.get("units"), "units")}
+    return Part(ids, arrays["x"], arrays.get("mask"), channels=channels, more=more)
 
 
-def _inputs(arrays: dict[str, _Array], source: Source, where: str) -> Series:
-    """Read several inputs: side by side in x, with their names, and each by itself."""
-    inputs = {name: validation.as_tensor(arrays[name], name) for name in source.inputs or ()}
-    y, classes = _labels(arrays.get("y"), source, where)
-    mask = "nan" if source.missing == "mask" else None
-    series = Series(inputs, y, mask=mask, ids=_ids(arrays.get("ids")), classes=classes)
-    pack_inputs(series.x, mask=series.mask)  # which says what is wrong
-    return series
-
-
-def _ids(ids: _Array | None) -> Any:
-    """Return whole numbers as numbers, texts and numbers beyond 64 bits as texts."""
-    if ids is not None and (ids.dtype.kind in "US" or (ids.dtype.kind == "u" and bool((ids >= 2**63).any()))):
-        return _texts(ids, "ids")
-    return ids
-
-
-def _series(arrays: dict[str, _Array], source: Source, where: str) -> Series:
-    x = validation.check_series(arrays["x"], gaps=source.missing == "mask", marking=f"{arg:source.missing=mask}")
-    mask = validation.check_mask(arrays["mask"], x) if "mask" in arrays else None
-    x, mask, _ = validation.without_gaps(x, mask, None, "x")  # 0, as in tables
-    y, classes = _labels(arrays.get("y"), source, where)
-    return Series(
-        x=x,
-        y=y,
-        mask=mask,
-        truth=arrays.get("truth"),
-        ids=_ids(arrays.get("ids")),
-        channels=source.channels or _texts(arrays.get("channels"), "channels"),
-        times=_times(arrays.get("times"), len(x), x.shape[1]),
-        classes=classes,
-        units=_texts(arrays.get("units"), "units"),
-        raw=validation.check_raw(arrays["raw"], x, mask) if "raw" in arrays else None,
-    )
-
-
-def _load(file: File, wanted: Sequence[str], needed: Sequence[str], called: str = "x") -> dict[str, _Array]:
+def load_arrays(file: File, wanted: Sequence[str], needed: Sequence[str], called: str = "x") -> dict[str, _Array]:
     """Read the arrays that are wanted and there; others are not even unpacked."""
     where = file.where
     with file.opened() as opened, _foreign(where):
@@ -182,7 +142,7 @@ def _refuse_kind(where: str, name: str, dtype: np.dtype[Any]) -> None:
         raise DataError(f"{where}: {name} holds {what}: save it as numbers of 64 bits or fewer.")
 
 
-def _labels(labels: _Array | None, source: Source, where: str) -> tuple[Tensor | None, tuple[str, ...] | None]:
+def _labels(labels: _Array | None, source: Columns, where: str) -> tuple[Tensor | None, tuple[str, ...] | None]:
     if labels is None:
         return None, None
     if labels.dtype.kind not in "iufUS":
@@ -198,14 +158,6 @@ def _labels(labels: _Array | None, source: Source, where: str) -> tuple[Tensor |
     if not bool(tensor.isfinite().all()):
         raise InputError("y holds NaN or infinity: leave series without a label out.")
     return (tensor if tensor.is_floating_point() else tensor.long()), None
-
-
-def _times(array: _Array | None, series: int, steps: int) -> Times | None:
-    """Return the names of the steps, (time,), or of those of each series, (series, time)."""
-    if array is None or array.dtype.kind == "M":
-        return check_times(array, series, steps)
-    texts = _texts(array.reshape(-1) if array.ndim == 2 else array, "times") or ()
-    return check_times(np.array(texts, object).reshape(array.shape) if array.ndim == 2 else texts, series, steps)
 
 
 def _texts(array: _Array | None, name: str) -> tuple[str, ...] | None:

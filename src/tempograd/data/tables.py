@@ -1,0 +1,480 @@
+"""Tables with named columns: text, Parquet files and data frames; numbers as they stand in files."""
+
+import csv
+import re
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempograd.core.errors import DataError, arg, brief, one_line, quote
+from tempograd.core.progress import progress_bar
+from tempograd.core.series import check_times
+from tempograd.data.files import BUFFER, File, arrow
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+FRAME = "The data frame"  # what messages call it
+INDEX = "__index_level_"  # as pandas calls one in Arrow
+BLOCK = 500  # rows held as text at once; with more of them Python looks for garbage all the time
+CELLS = 500_000  # cells held as text at once, where rows are long
+SAMPLE = 100  # rows by which text is told from numbers
+SEPARATORS = ",;\t"
+
+# Numbers as they stand in files
+
+MISSING = frozenset({"", "?", "na", "n/a", "nan", "-nan", "+nan", "null", "none"})
+FLAGS = {"true": 1.0, "false": 0.0}
+LARGEST = float(np.finfo(np.float32).max)
+BEYOND = 2**63  # of int64
+# a digit may stand in one place only, or long texts would take quadratic time; ASCII has the spaces of float()
+DECIMAL = re.compile(r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+WITH_COMMA = re.compile(r"\s*[+-]?[0-9][0-9.]*,[0-9]+\s*", re.ASCII)
+COMMA = "write it with a decimal point, or read the file with pandas, decimal=',', and pass the data frame"
+ZEROS = re.compile(r"(:\d\d)\.0+(?=[Z+-]|$)")
+
+
+def missing(text: str) -> bool:
+    """Tell whether a cell says that there is no value.
+
+    Examples
+    --------
+    >>> [missing(cell) for cell in ("", " NaN", "?", "0")]
+    [True, True, True, False]
+    """
+    return text.strip().lower() in MISSING
+
+
+def parse_number(text: str) -> float | None:
+    """Return the decimal number that a text is; None if it is anything else, or no finite one.
+
+    Python would also read ``1_000``, digits of other scripts, ``infinity`` and ``nan``.
+
+    Examples
+    --------
+    >>> [parse_number(text) for text in ("-1.5", " 2e3", ".5", "1_000", "٣", "0x10", "inf", "nan", "²")]
+    [-1.5, 2000.0, 0.5, None, None, None, None, None, None]
+    """
+    return float(text) if DECIMAL.fullmatch(text) else None
+
+
+def parse_cell(text: str) -> float | None:
+    """Return the number in a cell: NaN where it is missing, 1 and 0 for True and False, None for anything else."""
+    value = FLAGS.get(text.strip().lower(), parse_number(text))
+    return np.nan if value is None and missing(text) else value
+
+
+def parse_numbers(cells: Sequence[str]) -> Floats | None:
+    """Return a column of numbers, NaN where a cell is missing; None if one of them is no number."""
+    together = "".join(cells)
+    if together.isascii() and "_" not in together:  # what float() reads and a table does not
+        try:
+            found = np.fromiter((float(cell or "nan") for cell in cells), np.float64, len(cells))
+            if not np.isinf(found).any():
+                return found
+        except ValueError:
+            pass
+    parsed = [parse_cell(cell) for cell in cells]
+    return None if None in parsed else np.array(parsed, np.float64)
+
+
+def parse_whole(text: str) -> int | None:
+    """Return the integer of 64 bits that a text is, to its last digit; None if it is none.
+
+    Examples
+    --------
+    >>> [parse_whole(text) for text in ("9007199254740993", "2.0", "1e3", "2.5", "one", "9" * 30)]
+    [9007199254740993, 2, 1000, None, None, None]
+    """
+    value = parse_number(text)
+    if value is None or abs(value) > BEYOND or not value.is_integer():
+        return None
+    try:
+        whole = int(text)
+    except ValueError:  # 2.0, 1e3
+        whole = int(value)
+    return whole if -BEYOND <= whole < BEYOND else None
+
+
+# Tables
+
+
+@dataclass(frozen=True)
+class Text:
+    """A column of text as the distinct texts, in order of appearance, and which of them every row has."""
+
+    codes: Codes
+    texts: list[str]
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "Text":
+        """Return some texts as such a column."""
+        coder = CategoryEncoder()
+        return cls(coder.codes(texts), list(coder))
+
+    @property
+    def cells(self) -> list[str]:
+        """The text of every row."""
+        return [self.texts[code] for code in self.codes.tolist()]
+
+    def row(self, code: int) -> int:
+        """Return the first row that has a text."""
+        return int(np.flatnonzero(self.codes == code)[0])
+
+
+class CategoryEncoder(dict[str, int]):
+    """Numbers texts in order of appearance."""
+
+    def __missing__(self, text: str) -> int:
+        self[text] = code = len(self)
+        return code
+
+    def codes(self, texts: Sequence[str]) -> Codes:
+        """Return the numbers of some texts."""
+        return np.fromiter(map(self.__getitem__, texts), np.int64, len(texts))
+
+
+class Table:
+    """Rows with named columns.
+
+    ``where`` is what messages call it; ``aside`` are columns that have no name, as an index of rows has none;
+    ``lists`` those that hold a list in each row, and ``words`` those that hold text.
+    """
+
+    lists: frozenset[str] = frozenset()
+    words: Any
+
+    def __init__(self, where: str, columns: Sequence[str]) -> None:
+        self.where, self.columns = where, list(columns)
+        for name, count in Counter(columns).most_common(1):
+            if count > 1:
+                raise DataError(f"{where} has the column {quote(name)} twice.")
+        indices = [name for name in columns if name.startswith(INDEX)]
+        # pandas calls an index so that somebody else wrote without a name
+        self.aside = frozenset(indices + [name for name in columns[:1] if name == "Unnamed: 0"])
+
+    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Floats]:
+        """Return columns of text by name and columns of numbers (row, column), NaN where a cell is missing."""
+        raise NotImplementedError
+
+    def kept(self, names: Sequence[str], rows: Codes) -> dict[str, Any]:
+        """Return some rows of columns as Arrow arrays."""
+        raise NotImplementedError
+
+    def fault(self, row: int, what: str) -> DataError:
+        """Say what is wrong with one row."""
+        raise NotImplementedError
+
+    def refuse_large(self, values: Floats, names: Sequence[str]) -> None:
+        """Refuse infinity, and numbers that become infinite in single precision."""
+        for row, column in np.argwhere(np.abs(values) > LARGEST)[:1]:
+            what = f"{one_line(names[column])} is {values[row, column]:g}"
+            raise self.fault(int(row), f"{what}, which is no finite number in single precision")
+
+
+class CsvTable(Table):
+    """A file with a line of column names; commas, semicolons or tabs stand between cells."""
+
+    def __init__(self, file: File) -> None:
+        self._file, self._lines = file, array("q")
+        with file.text() as text:
+            outside_quotes = "".join(next(file.lines(text), "").split('"')[::2])
+        self._separator = max(SEPARATORS, key=outside_quotes.count)
+        names = [name.strip() for name in next(self._rows(), [])]
+        heads = "its first line must hold the names of its columns"
+        if not any(names):
+            raise DataError(f"{file.where} is empty: {heads}.")
+        values = [value for value in map(parse_number, names) if value is not None]
+        # the times of a wide table are numbers too, and grow
+        if len(values) == len(names) and any(later <= earlier for earlier, later in pairwise(values)):
+            raise DataError(f"{file.where} begins with values: {heads}.")
+        super().__init__(file.where, [name or f"column {place}" for place, name in enumerate(names, start=1)])
+        self.aside |= {called for called, name in zip(self.columns, names, strict=True) if not name}
+        self._places = {name: place for place, name in enumerate(self.columns)}
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The columns most of whose first cells are text."""
+        first = next(self._blocks(), [])
+        return frozenset(
+            name for name, cells in zip(self.columns, first, strict=False) if _is_text(cells[:SAMPLE])
+        )
+
+    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Floats]:
+        coders = {name: CategoryEncoder() for name in texts}
+        codes: dict[str, list[Codes]] = {name: [] for name in coders}
+        blocks, first, wanted = [np.empty((0, len(numbers)))], 0, [self._places[name] for name in numbers]
+        with progress_bar(None, f"read {self.where}") as advance:
+            for columns in self._blocks():
+                rows = len(columns[0])
+                for name, coder in coders.items():
+                    codes[name].append(coder.codes(columns[self._places[name]]))
+                cells = [cell for place in wanted for cell in columns[place]]
+                values = parse_numbers(cells)
+                if values is None:
+                    raise self._no_number(cells, numbers, rows, first)
+                blocks.append(values.reshape(len(wanted), rows).T)
+                first += rows
+                advance(len(columns) * rows)
+        if not first:
+            raise DataError(f"{self.where} holds no series: it has no line after its column names.")
+        values = np.concatenate(blocks)
+        self.refuse_large(values, numbers)
+        return {name: Text(np.concatenate(codes[name]), list(coder)) for name, coder in coders.items()}, values
+
+    def kept(self, names: Sequence[str], rows: Codes) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, column in self.read(names, [])[0].items():
+            cells = [column.texts[code] for code in column.codes[rows]]
+            numbers = parse_numbers(cells)
+            whole = numbers is not None and bool(np.isfinite(numbers).all()) and all(map(str.isdigit, cells))
+            values = list(map(int, cells)) if whole else cells if numbers is None else numbers
+            found[name] = arrow().array(values)
+        return found
+
+    def fault(self, row: int, what: str) -> DataError:
+        return DataError(f"{self._file.where}, line {self._lines[row]}: {what}.")
+
+    def _blocks(self) -> Iterator[list[tuple[str, ...]]]:
+        """Yield the cells of some rows, column by column."""
+        size, self._lines = max(1, min(BLOCK, CELLS // len(self.columns))), array("q")
+        source, rows = self._rows(self._lines), list[list[str]]()
+        next(source)
+        del self._lines[:]
+        for cells in source:
+            if len(cells) != len(self.columns):
+                raise self.fault(-1, f"{len(cells)} cells instead of {len(self.columns)}")
+            rows.append(cells)
+            if len(rows) == size:
+                yield [*zip(*rows, strict=True)]
+                rows = []
+        if rows:
+            yield [*zip(*rows, strict=True)]
+
+    def _rows(self, lines: "array[int] | None" = None) -> Iterator[list[str]]:
+        """Yield the rows that hold anything, and note in which line each begins."""
+        begin = 1
+        with self._file.text() as text:
+            reader = csv.reader(
+                self._file.lines(text), delimiter=self._separator, skipinitialspace=True, strict=True
+            )
+            try:
+                for cells in reader:
+                    if cells and lines is not None:
+                        lines.append(begin)
+                    if cells:
+                        yield cells
+                    begin = reader.line_num + 1
+            except csv.Error as error:
+                quoted = "a quotation mark is opened and never closed"
+                most = f"a cell has more than {csv.field_size_limit():,} characters: perhaps {quoted}"
+                found = str(error)
+                what = quoted if "unexpected end" in found else most if "field limit" in found else one_line(found)
+                raise DataError(f"{self._file.where}, line {begin}: {what}.") from None
+
+    def _no_number(self, cells: Sequence[str], names: Sequence[str], rows: int, first: int) -> DataError:
+        """Say which of the cells, column by column, is no number."""
+        place, cell = next((place, cell) for place, cell in enumerate(cells) if parse_cell(cell) is None)
+        what = f"{one_line(names[place // rows])} is {quote(cell, 24)}, which is no number"
+        choose = f"leave it empty if it is missing, or choose others with {arg:source.channels}"
+        return self.fault(first + place % rows, f"{what}: {COMMA if WITH_COMMA.fullmatch(cell) else choose}")
+
+
+def _is_text(cells: Sequence[str]) -> bool:
+    """Tell whether most cells are neither missing nor numbers; one cell does not tell."""
+    filled = [cell for cell in cells if not missing(cell)]
+    texts = sum(parse_cell(cell) is None and not WITH_COMMA.fullmatch(cell) for cell in filled)
+    return 2 * texts > len(filled) > 1
+
+
+class ArrowTable(Table):
+    """A table of Arrow, whose columns are read when they are asked for; rows are counted from ``first``."""
+
+    def __init__(
+        self, where: str, schema: Any, rows: int, select: Callable[[Sequence[str]], Any], *, first: int
+    ) -> None:
+        super().__init__(where, schema.names)
+        if not rows:
+            raise DataError(f"{where} holds no series: it has no row.")
+        types = arrow().types
+        self._schema, self._select, self._first = schema, select, first
+        kinds = {field.name: _plain(field.type) for field in schema}
+        number = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
+        numbers = {name for name, kind in kinds.items() if any(is_kind(kind) for is_kind in number)}
+        self.lists = frozenset(name for name, kind in kinds.items() if is_list(kind))
+        self.words = frozenset(self.columns) - numbers - self.lists
+
+    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Floats]:
+        texts = list(texts)
+        for name in numbers:
+            if name in self.words | self.lists:
+                kind = f"column {quote(name)} holds {self._schema.field(name).type}"
+                raise DataError(f"{self.where}: {kind}, not numbers: choose others with {arg:source.channels}.")
+        table = self._select(list(dict.fromkeys([*texts, *numbers])))
+        values = np.empty((table.num_rows, len(numbers)))
+        for place, name in enumerate(numbers):
+            values[:, place] = plain_values(table.column(name)).cast("float64").to_numpy()
+        self.refuse_large(values, numbers)
+        return {name: _text(table.column(name)) for name in texts}, values
+
+    def cells(self, name: str) -> Any:
+        """Return a column of lists."""
+        return self._select([name]).column(name).combine_chunks()
+
+    def kept(self, names: Sequence[str], rows: Codes) -> dict[str, Any]:
+        table = self._select(list(names)).take(rows)
+        return {name: one_chunk(plain_values(table.column(name))) for name in names}
+
+    def fault(self, row: int, what: str) -> DataError:
+        return DataError(f"{self.where}, row {row + self._first}: {what}.")
+
+
+def is_frame(value: Any) -> bool:
+    """Tell whether something is a data frame, of pandas or of another library: named columns that Arrow reads.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> is_frame(pd.DataFrame({"a": [1]})), is_frame(np.zeros((1, 1))), is_frame(pd.DataFrame)
+    (True, False, False)
+    """
+    known = ("__arrow_c_stream__", "to_arrow", "to_numpy")
+    return (
+        not isinstance(value, type) and hasattr(value, "columns") and any(hasattr(value, name) for name in known)
+    )
+
+
+def frame_table(frame: Any) -> ArrowTable:
+    """Return a data frame as a table; an index that has a name is a column too."""
+    pa = arrow()
+    Table(FRAME, list(map(str, getattr(frame, "column_names", frame.columns))))  # which tells names that are twice
+    try:
+        streamed = hasattr(frame, "__arrow_c_stream__") or not hasattr(frame, "to_arrow")
+        table = pa.table(frame if streamed else frame.to_arrow())
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        reason = one_line(str(error).splitlines()[0], 160)
+        raise DataError(
+            f"{FRAME} cannot be read, perhaps a column holds both numbers and text: {reason}."
+        ) from error
+    table = table.select([name for name in table.column_names if not name.startswith(INDEX)])
+    return ArrowTable(FRAME, table.schema, table.num_rows, table.select, first=0)
+
+
+@contextmanager
+def open_parquet(file: File) -> Iterator[Any]:
+    """Open a Parquet file so that reading it does not keep what was read."""
+    pa = arrow()
+    with file.opened() as opened:
+        try:
+            yield pa.parquet.ParquetFile(opened, pre_buffer=False, buffer_size=BUFFER)
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            reason = one_line((str(error).strip().splitlines() or [""])[0], 90)
+            what = "is damaged or no Parquet file: write or fetch it again"
+            raise DataError(f"{file.where} {what} ({reason}).") from error
+
+
+def open_table(file: File) -> Table:
+    """Open a file with named columns."""
+    if file.ending != ".parquet":
+        return CsvTable(file)
+    with open_parquet(file) as opened:
+        schema, rows = opened.schema_arrow, opened.metadata.num_rows
+
+    def read(names: Sequence[str]) -> Any:
+        with open_parquet(file) as opened:
+            table = opened.read(columns=list(names), use_threads=False)
+        if names and table.num_rows != rows:
+            raise DataError(f"{file.where} is damaged: it has not as many rows as it says.")
+        return table
+
+    return ArrowTable(file.where, schema, rows, read, first=1)
+
+
+def _plain(kind: Any) -> Any:
+    return kind.value_type if arrow().types.is_dictionary(kind) else kind
+
+
+def plain_values(column: Any) -> Any:
+    """Return plain values: what the codes of a dictionary mean may differ between files."""
+    return column.cast(_plain(column.type))
+
+
+def one_chunk(column: Any) -> Any:
+    """Return a column as one array."""
+    pa = arrow()
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _text(column: Any) -> Text:
+    """Write the distinct values of a column, missing ones as nothing; dates as those of other tables."""
+    pa = arrow()
+    coded = one_chunk(plain_values(column)).dictionary_encode(null_encoding="encode")
+    kind, values = coded.dictionary.type, coded.dictionary
+    if (pa.types.is_timestamp(kind) and kind.tz is None) or pa.types.is_date(kind):
+        stamps = values.to_numpy(zero_copy_only=False).astype("datetime64[ns]")
+        written = list(map(str, check_times(stamps, 1, len(stamps)) or ()))
+    elif pa.types.is_boolean(kind) or pa.types.is_floating(kind):
+        cells = values.to_pylist()
+        written = ["" if cell is None or cell != cell else str(cell) for cell in cells]  # noqa: PLR0124
+    else:
+        try:
+            written = [ZEROS.sub(r"\1", text or "") for text in values.cast(pa.string()).to_pylist()]
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise DataError(f"A column of {kind} cannot be read as text: {brief(str(error))}.") from error
+    spelt = Text.of(written)  # null and NaN are one
+    return Text(spelt.codes[coded.indices.to_numpy()], spelt.texts)
+
+
+# Whole series in each row
+
+
+def is_list(kind: Any) -> bool:
+    """Tell whether values are lists."""
+    types = arrow().types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def list_cells(
+    column: Any, shape: tuple[int, int] | None, where: str
+) -> tuple[NDArray[Any], Codes, dict[int, str]]:
+    """Turn lists of T lists of D numbers, or flat lists where the shape is known, into (series, T, D).
+
+    Return the steps of each series too: behind them are zeros. Rows that are no such series are zeros, with the
+    reason.
+    """
+    nested = is_list(column.type.value_type)
+    if not nested and shape is None:
+        raise DataError(f"{where} holds series as flat lists: pass {arg:source.shape=(time, channel)}.")
+    counts, inner = _counts(column), column.flatten()
+    depths = _counts(inner) if nested else np.ones(len(inner), dtype=np.int64)
+    depth = shape[1] if shape is not None else int(np.bincount(depths[depths >= 0], minlength=1).argmax())
+    flat = (inner.flatten() if nested else inner).to_numpy(zero_copy_only=False)
+    flat = flat if flat.dtype in (np.float32, np.float64) else flat.astype(np.float32)
+    owners = np.repeat(np.arange(len(counts)), np.maximum(counts, 0))
+    sizes = np.bincount(owners, np.maximum(depths, 0), len(counts)).astype(np.int64)  # cells of each row
+    uneven = owners[depths != depth] if nested else np.flatnonzero(sizes % max(depth, 1))
+    faults = dict.fromkeys(uneven.tolist(), f"not every step has {depth} values")
+    faults |= dict.fromkeys(np.flatnonzero((counts <= 0) | (sizes == 0)).tolist(), "there is no series")
+    steps = sizes // max(depth, 1)
+    steps[list(faults)] = 0
+    longest = max(1 if shape is None else shape[0], int(steps.max(initial=1)))
+    x = np.zeros((len(counts), longest * depth), dtype=flat.dtype)
+    x[np.arange(longest * depth) < (steps * depth)[:, None]] = flat[np.repeat(steps > 0, sizes)]
+    return x.reshape(len(counts), longest, depth), steps, faults
+
+
+def _counts(column: Any) -> Codes:
+    """Return the lengths of lists, -1 for none."""
+    import pyarrow.compute as pc  # noqa: PLC0415  # an extra
+
+    found = pc.fill_null(pc.list_value_length(column).cast("int64"), -1)
+    return found.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
