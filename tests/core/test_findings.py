@@ -30,6 +30,7 @@ EXAMPLES = {
     "model.stochastic": {},
     "model.mixes": {},
     "model.alone": {},
+    "fit.model": {"method": "timex", "there": "Net:0123", "here": "Net:4567"},
     "model.fresh": {"name": "Net"},
     "model.accuracy": {"right": "15 %", "chance": "50 %"},
     "baseline.far": {"count": 2, "of": 5, "channel": "'heat'", "low": 51.04, "high": 79.0},

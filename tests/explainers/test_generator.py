@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.explainers.prefix import FitSchedule, FitTask, Generator, learn, nearest_past
+from tempograd.explainers.prefix import DrawingNetwork, FitSchedule, Generator, learn
 from tests.helpers.literal_methods import Known
 from tests.helpers.models import series
 
@@ -61,7 +61,7 @@ def test_the_right_generator_is_surprised_by_the_entropy():
 def test_the_generator_learns_what_follows_from_the_past():
     x = linear_process(400, 8)
     schedule = FitSchedule(15, 50, rate=5e-3)
-    generator = learn(lambda: Generator(2, 6), nearest_past, nn.Linear(2, 2), x[:300], schedule, 0, "g")
+    generator = learn(lambda: Generator(2, 6), nn.Linear(2, 2), x[:300], schedule, 0, "g")
     values, past = x[300:, 3:].flatten(0, 1), generator.past(x[300:])[:, 3:].flatten(0, 1)
     noise = torch.randn(len(past), generator.latents, generator=torch.Generator().manual_seed(0))
     mean = generator.moments(past, noise)[0]
@@ -85,26 +85,25 @@ def test_learning_depends_on_the_seed_alone_and_disturbs_no_other_numbers():
     assert not torch.equal(first["gru.weight_ih_l0"], weights(4)["gru.weight_ih_l0"])
 
 
-class Two(nn.Module):
+class Two(DrawingNetwork):
     """Two numbers that rise by the rate in every epoch."""
 
-    def __init__(self):
+    def __init__(self, checked):
         super().__init__()
-        self.w = nn.Parameter(torch.zeros(2, 1))
+        self.w, self.checked = nn.Parameter(torch.zeros(2, 1)), checked
+
+    def losses(self, x, rng):
+        yield -self.w.sum()
+
+    def check(self, x, rng):
+        return torch.tensor(next(self.checked))
 
 
 @pytest.mark.parametrize(("patience", "best", "epochs"), [(None, [5.0, 1.0], 5), (2, [2.0, 1.0], 4)])
 def test_each_part_keeps_its_best_epoch(patience, best, epochs):
     checked = iter(([3.0, 1.0], [2.0, 2.0], [2.5, 1.5], [9.0, 1.5], [1.0, 1.5]))
-
-    def task(network):
-        def losses(x, rng):
-            yield -network.w.sum()
-
-        return FitTask(losses, lambda x, rng: torch.tensor(next(checked)))
-
     schedule = FitSchedule(5, 100, rate=1.0, held_out=0.2, patience=patience)
-    network = learn(Two, task, nn.Identity(), series(10, 3, 1), schedule, 0, "two numbers")
+    network = learn(lambda: Two(checked), nn.Identity(), series(10, 3, 1), schedule, 0, "two numbers")
     torch.testing.assert_close(network.w.flatten(), torch.tensor(best), rtol=1e-4, atol=0)
     assert len(list(checked)) == 5 - epochs
 
@@ -112,21 +111,17 @@ def test_each_part_keeps_its_best_epoch(patience, best, epochs):
 def test_held_out_series_are_not_learnt_from():
     seen, held = [], []
 
-    def task(network):
-        inner = nearest_past(network)
-
-        def losses(x, rng):
+    class Watched(Generator):
+        def losses(self, x, rng):
             seen.append(x[:, 0, 0])
-            yield from inner.losses(x, rng)
+            yield from super().losses(x, rng)
 
-        def check(x, rng):
+        def check(self, x, rng):
             held.append(x[:, 0, 0])
-            return inner.check(x, rng)
-
-        return inner._replace(losses=losses, check=check)
+            return super().check(x, rng)
 
     x = torch.arange(21.0)[:, None, None].expand(21, 4, 2) / 21
-    learn(lambda: Generator(2, 4), task, nn.Identity(), x, FitSchedule(2, 9), 0, "split")
+    learn(lambda: Watched(2, 4), nn.Identity(), x, FitSchedule(2, 9), 0, "split")
     held, seen = torch.cat(held[:1]).sort().values, torch.cat(seen[:2]).sort().values
     assert len(held) == 3
     assert torch.equal(torch.cat([held, seen]).sort().values, x[:, 0, 0])

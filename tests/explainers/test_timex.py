@@ -38,7 +38,7 @@ def generator(time: int = 9, channels: int = 3, seed: int = 0) -> MaskGenerator:
 
 
 def weights(explainer) -> torch.Tensor:
-    return torch.cat([part.flatten() for part in explainer.network.generator.state_dict().values()])
+    return torch.cat([part.flatten() for part in explainer.network.state_dict().values()])
 
 
 def test_the_time_code_against_its_formula():
@@ -129,8 +129,20 @@ def test_fitting_changes_the_generator_and_nothing_of_the_explainer(kind):
     assert fitted == explainer
     assert fitted.parameters == explainer.parameters
     longer = quick(kind, epochs=2).fit(smooth(9, 3), TRAIN)
-    assert len(longer.network.losses) == 2
-    assert longer.network.losses[0] == fitted.network.losses[0]
+    assert len(longer.network.facts["losses"]) == 2
+    assert longer.network.facts["losses"][0] == fitted.network.facts["losses"][0]
+
+
+@BOTH
+def test_a_fit_tells_when_another_model_is_explained_than_it_learnt_from(kind, tmp_path):
+    model, other = smooth(9, 3), smooth(9, 3, seed=1)
+    fitted = quick(kind).fit(model, TRAIN)
+    for explainer in (fitted, tg.Explainer.load(fitted.save(tmp_path / "e.safetensors"))):
+        for same in (model, tg.Predictor(model, reset=lambda: None)):
+            assert "fit.model" not in {finding.code for finding in explainer(same, X).findings}
+        with pytest.warns(tg.TempogradWarning, match="learnt from another model"):
+            found = explainer(other, X)
+        assert "fit.model" in {finding.code for finding in found.findings}
 
 
 @BOTH
@@ -157,10 +169,10 @@ def test_the_best_epoch_is_kept(kind, monkeypatch):
 
     monkeypatch.setattr(Training, "_judge", catch)
     fitted = quick(kind, epochs=5, learning_rate=0.05).fit(smooth(9, 3), TRAIN)
-    losses = fitted.network.losses
-    assert losses.index(min(losses)) == fitted.network.epoch
-    assert fitted.network.epoch < 4 or losses[3] > losses[4]
-    assert torch.equal(weights(fitted).double(), seen[fitted.network.epoch].double())
+    losses = fitted.network.facts["losses"]
+    assert losses.index(min(losses)) == fitted.network.facts["epoch"]
+    assert fitted.network.facts["epoch"] < 4 or losses[3] > losses[4]
+    assert torch.equal(weights(fitted).double(), seen[fitted.network.facts["epoch"]].double())
 
 
 def test_the_loss_is_the_sum_of_its_terms():
@@ -171,7 +183,7 @@ def test_the_loss_is_the_sum_of_its_terms():
     def first(*names: str) -> float:
         chosen = {name: weight if name in names else 0.0 for name, weight in terms.items()}
         explainer = quick(tg.TimeXPP, learning_rate=1e-12, weight_decay=0.0, **chosen)
-        return explainer.fit(smooth(9, 3), TRAIN).network.losses[0]
+        return explainer.fit(smooth(9, 3), TRAIN).network.facts["losses"][0]
 
     assert first() == 0
     alone = [first(name) for name in terms]
@@ -257,7 +269,7 @@ def test_what_timexpp_minimises_falls_on_series_that_it_does_not_learn_from():
     before = after = 0.0
     for seed in range(2):
         inner, x = smooth(4, 1, seed=3 + seed), series(128, 4, 3, seed=1 + seed, dtype=torch.float64)
-        losses = settings.fit(lambda z, inner=inner: 3 * inner(z[..., :1]), x, seed=seed).learnt.losses
+        losses = settings.fit(lambda z, inner=inner: 3 * inner(z[..., :1]), x, seed=seed).learnt.facts["losses"]
         before, after = before + losses[0], after + min(losses)
     assert after < 0.95 * before
 

@@ -9,7 +9,7 @@ from torch import nn
 import tempograd as tg
 from tempograd.core.errors import InputError, ModelError, SettingError
 from tempograd.core.rng import Stream, fold_in, keys, normal, randint
-from tempograd.explainers.prefix import FitSchedule, WindowGenerator, learn, next_values, windows_of
+from tempograd.explainers.prefix import FitSchedule, WindowGenerator, learn, windows_of
 from tests.helpers.models import Recurrent, linear, series
 
 DOUBLE = torch.float64
@@ -175,7 +175,7 @@ def test_the_networks_side_by_side_are_networks_of_their_own():
 def test_the_loss_is_the_error_of_draws_of_values_that_exist():
     many, x = WindowGenerator(2, 3, hidden=4).double().eval(), series(3, 5, 2, dtype=DOUBLE)
     with torch.no_grad():
-        found = next_values(many).check(x, torch.Generator().manual_seed(1))
+        found = many.check(x, torch.Generator().manual_seed(1))
         mean, spread = many.moments(many.past(x))
     noise = torch.randn(3, 4, 2, 3, generator=torch.Generator().manual_seed(1))
     for f in range(2):
@@ -193,9 +193,7 @@ def test_networks_learn_together_as_if_each_were_alone():
     """A channel that repeats itself becomes known; one of noise stays at its variance."""
     x = series(120, 6, 2)
     x[..., 0] = x[:, :1, 0]
-    generator = learn(
-        lambda: WindowGenerator(2, 3, 8), next_values, nn.Linear(1, 1), x, FitSchedule(60, 40, 1e-2), 0, "g"
-    )
+    generator = learn(lambda: WindowGenerator(2, 3, 8), nn.Linear(1, 1), x, FitSchedule(60, 40, 1e-2), 0, "g")
     new = series(200, 6, 2, seed=3)
     new[..., 0] = new[:, :1, 0]
     mean, spread = (part[:, 1:4] for part in generator.moments(generator.past(new)))

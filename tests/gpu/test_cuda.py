@@ -187,13 +187,13 @@ def test_networks_fitted_on_the_device_explain_on_both(kind):
     model, x = Recurrent().cuda().eval(), series(24, 12, 3)
     rng = torch.cuda.get_rng_state()
     fitted_there = kind(epochs=2, fit_batch_size=8).fit(model, x)
-    assert fitted_there.network.generator.code.device.type == "cuda"
+    assert fitted_there.network.code.device.type == "cuda"
     assert torch.equal(rng, torch.cuda.get_rng_state())
     assert not model.gru.training
     there = fitted_there(model, x[:5]).values
     here = fitted_there(model.cpu(), x[:5]).values
     torch.testing.assert_close(here, there, rtol=1e-3, atol=1e-4)
-    assert fitted_there.network.generator.code.device.type == "cuda"
+    assert fitted_there.network.code.device.type == "cuda"
 
 
 @pytest.mark.parametrize("name", ["random", "timing", "integrated_gradients", "occlusion"])

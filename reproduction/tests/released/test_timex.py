@@ -59,10 +59,10 @@ def test_the_means_can_agree_where_the_pairs_do_not():
 
 def test_the_released_label_is_used():
     pairs, means = (
-        quick(ReleasedTimeX, epochs=2, learning_rate=0.05, label=label).fit(smooth(9, 3), TRAIN).network.losses
+        quick(ReleasedTimeX, epochs=2, learning_rate=0.05, label=label).fit(smooth(9, 3), TRAIN).network.facts
         for label in ("pairs", "means")
     )
-    assert all(abs(a - b) > 1e-6 for a, b in zip(pairs, means, strict=True))
+    assert all(abs(a - b) > 1e-6 for a, b in zip(pairs["losses"], means["losses"], strict=True))
     with pytest.raises(SettingError, match="'pairs' or 'means'"):
         ReleasedTimeX(label="rows")
 
@@ -107,7 +107,7 @@ def test_every_quirk_changes_the_scores(kind):
 @pytest.mark.parametrize(("kind", "key"), [(ReleasedTimeX, "7"), (ReleasedTimeXPP, "8")])
 def test_epochs_are_chosen_by_other_losses(kind, key):
     clean, quirky = (
-        quick(kind, epochs=2, quirks=quirks).fit(smooth(9, 3), TRAIN).network.losses
+        quick(kind, epochs=2, quirks=quirks).fit(smooth(9, 3), TRAIN).network.facts["losses"]
         for quirks in (frozenset(), frozenset({key}))
     )
     assert all(abs(a - b) > 1e-4 for a, b in zip(clean, quirky, strict=True))

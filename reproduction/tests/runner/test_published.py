@@ -101,14 +101,14 @@ def test_winit_draws_from_the_training_series():
 def test_timex_learns_from_the_whole_training_file_in_its_order(method):
     whole = load_ward()  # the file before a fold cuts it
     found, plain, model = explainer_of(method, "ward", whole.fold(2))
-    expected = weights(plain.fit(model, whole.train.x, seed=42).learnt.generator)
-    assert torch.equal(weights(found.learnt.generator), expected)
+    expected = weights(plain.fit(model, whole.train.x, seed=42).learnt)
+    assert torch.equal(weights(found.learnt), expected)
     assert not torch.equal(
         whole.train.x, torch.cat([part.x for part in (whole.fold(2).train, whole.fold(2).validation)])
     )
     without, *_ = explainer_of(method, "ward", whole)  # no fold, so nothing was held out
-    assert torch.equal(weights(without.learnt.generator), expected)
-    only = weights(plain.fit(model, whole.fold(2).train.x, seed=42).learnt.generator)
+    assert torch.equal(weights(without.learnt), expected)
+    only = weights(plain.fit(model, whole.fold(2).train.x, seed=42).learnt)
     assert not torch.equal(only, expected)
 
 

@@ -230,9 +230,7 @@ def test_methods_that_learn_learn_from_all_training_series(data, monkeypatch):
     timex, nothing = make_tuned_explainer(cell_of("timex", settings=(("epochs", 1),)), model, series, "zero")
     expected = tg.EXPLAINERS["timex"](epochs=1).fit(model, data.train.x, seed=42)
     assert nothing is None
-    for one, other in zip(
-        timex.learnt.generator.parameters(), expected.learnt.generator.parameters(), strict=True
-    ):
+    for one, other in zip(timex.learnt.parameters(), expected.learnt.parameters(), strict=True):
         assert torch.equal(one, other)
 
 

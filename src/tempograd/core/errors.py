@@ -78,6 +78,8 @@ SAYS = {
     "model.alone": "The model's answer to a series depends on the other series of its batch or on its place "
     "among them, so each was run by itself, which takes longer: look for statistics over the batch or a "
     "positional encoding along it. With {arg:question.batch_size} batches are run all the same.",
+    "fit.model": "{method} learnt from another model ({there}) than the one explained here ({here}): "
+    "fit it to this one.",
     "model.fresh": "{name} seems untrained (created without weights): pass {arg:load.weights=FILE} if it is not.",
     "model.accuracy": "The model is right on {right} of the labels, guessing on {chance}: was it trained on "
     "scaled values? Check {arg:load.weights}, and the order of {arg:predictor.classes} and {arg:series.channels}.",

@@ -31,7 +31,7 @@ from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import FEW, Varying, look_again, run_twice
 from tempograd.explainers import files
 from tempograd.explainers.checks import METHOD
-from tempograd.explainers.files import LearntParts
+from tempograd.explainers.files import LearntNetwork, LearntParts
 from tempograd.explanation import Explanation, Explanations, Facts
 from tempograd.explanation.diagnostics import wrong_gradient
 from tempograd.explanation.targets import key_of
@@ -112,8 +112,8 @@ class Explainer(ABC):
     - :meth:`attribute`, the method itself: an ask to a list of estimates, one for each target.
     - :meth:`grid`, the settings that are worth trying for a model; ``takes_background`` and the other class facts;
       ``parameters``, the hyper-parameters as plain data.
-    - ``_learnt_parts()`` and ``_with_learnt(parts)``, what :meth:`fit` learnt as a file holds it; for what is no
-      series.
+    - ``_network()``, what makes the network that :meth:`fit` learns; ``_learnt_parts()`` and
+      ``_with_learnt(parts)``, what it learnt as a file holds it, where that is neither a network nor series.
     - ``question(ask)``, what is asked, and ``_explanation(ask, estimate, shown)``, the result: of a method or
       variant that changes baseline, steps or output.
     - ``_examined``, whether settings and results are examined and doubts are said.
@@ -130,7 +130,7 @@ class Explainer(ABC):
       ``_steps(ask, groups, leaves)``, the loss terms of each step of an epoch.
     - Dynamask: ``_learn(ask, series)``, ``_aim(errors)`` and ``_chosen(masks, errors)``, masks for each area,
       their goal, and the best.
-    - FIT: ``_fit_schedule()``, ``_generator`` and ``_task(generator)``, how, which and by which loss one learns.
+    - FIT: ``_fit_schedule()`` and ``_network()``, how and which generator learns; ``losses`` of the generator.
     - TimeX and TimeX++: ``_learnt_from``, ``_training_set`` and ``_training``, what is learnt from and how,
       ``_label_loss`` and ``_divergence``, parts of the loss, ``_masks``, the scores, and ``_batching(ask)``, how
       many series go through the mask generator at once; ``_mode``, ``_clip`` and ``_judge`` of a training, and
@@ -230,13 +230,19 @@ class Explainer(ABC):
             raise DataError(f"{what} does not fit the method that is installed here: fit it again.") from error
 
     def _learnt_parts(self) -> LearntParts | None:
-        """Return what was learnt as plain data and tensors, None before; for series, of one input or several."""
-        return None if self.learnt is None else files.parts_of_inputs(self.learnt, self.name)
+        """Return what was learnt as plain data and tensors, None before: of series, or of a network."""
+        return None if self.learnt is None else files.parts_of(self.learnt, self.name)
 
     def _with_learnt(self, parts: LearntParts) -> Self:
         """Return a new explainer that has learnt what the parts hold, the inverse of ``_learnt_parts``."""
         name = next(f.name for f in fields(self) if f.metadata.get("fitted"))
-        return replace(self, **{name: files.inputs_of(parts)})
+        network = "sizes" in parts.facts
+        learnt = files.network_of(parts, self._network()) if network else files.inputs_of(parts)
+        return replace(self, **{name: learnt})
+
+    def _network(self) -> Callable[..., LearntNetwork]:
+        """Return what makes the network that :meth:`fit` learns from its sizes, for a method that learns one."""
+        raise NotImplementedError
 
     @property
     def name(self) -> str:
@@ -551,6 +557,9 @@ class Explainer(ABC):
             warn_of_low_accuracy(ask, shown["y"])
         if getattr(predictor.model, "tempograd_created", None) == shown["fingerprint"]:
             warn("model.fresh", name=type(predictor.model).__name__)
+        there = getattr(self.learnt, "facts", {}).get("model", shown["fingerprint"])
+        if there != shown["fingerprint"]:  # of the model that it learnt from
+            warn("fit.model", method=self.name, there=there, here=shown["fingerprint"])
 
     def _explanation(self, ask: Ask, estimate: Estimate, shown: dict[str, Any]) -> Explanation:
         """Put an estimate together with the ask, and with what else is shown."""

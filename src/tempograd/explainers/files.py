@@ -24,7 +24,6 @@ from tempograd.version import __version__
 
 FORMAT = "tempograd-explainer-1"
 LARGEST = 2**31  # of sizes in a header
-_Network = TypeVar("_Network", bound=nn.Module)
 _Explainer = TypeVar("_Explainer")
 
 
@@ -35,11 +34,18 @@ class LearntParts(NamedTuple):
     tensors: dict[str, Tensor]
 
 
-# Series, of one input or of several, and networks
+class LearntNetwork(nn.Module):
+    """A network that a method learns: made again from its ``sizes``; ``facts`` are plain data on how it learnt."""
+
+    def __init__(self, **sizes: int) -> None:
+        super().__init__()
+        self.sizes, self.facts = sizes, dict[str, Any]()
 
 
-def parts_of_inputs(learnt: Any, method: str) -> LearntParts:
-    """Take series that a method keeps apart; undone by :func:`inputs_of`."""
+def parts_of(learnt: Any, method: str) -> LearntParts:
+    """Take apart what a method learnt: a network, or series of one input or of several."""
+    if isinstance(learnt, LearntNetwork):
+        return LearntParts({"sizes": learnt.sizes} | learnt.facts, dict(learnt.state_dict()))
     names = [str(name) for name in learnt] if isinstance(learnt, Mapping) else None
     series = learnt.values() if names is not None else learnt if isinstance(learnt, tuple) else (learnt,)
     try:
@@ -60,19 +66,16 @@ def inputs_of(parts: LearntParts) -> Inputs:
     return tuple(series) if parts.facts["several"] else series[0]
 
 
-def parts_of_network(network: nn.Module, **sizes: int) -> LearntParts:
-    """Take a network apart that can be made again from some sizes; undone by :func:`network_of`."""
-    return LearntParts({"sizes": sizes}, dict(network.state_dict()))
-
-
-def network_of(parts: LearntParts, make: Callable[..., _Network]) -> _Network:
+def network_of(parts: LearntParts, make: Callable[..., LearntNetwork]) -> LearntNetwork:
     """Make a network from its sizes and give it its weights, whatever the precision."""
-    sizes = parts.facts["sizes"]
+    facts = dict(parts.facts)
+    sizes = facts.pop("sizes")
     if not all(type(size) is int and 0 < size < LARGEST for size in sizes.values()):
         raise ValueError("sizes that no network can have")
     with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
         network = make(**sizes)
     network.load_state_dict(parts.tensors, assign=True)
+    network.facts = facts
     return network.eval().requires_grad_(requires_grad=False)
 
 

@@ -1,6 +1,7 @@
 """FIT and WinIT: predictions from step to step, with values drawn as training series have them."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from tempograd.engine import Ask, Block, Prefixes, place, slices
 from tempograd.engine.prefixes import require_prefixes
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training, one_by_one
 from tempograd.explainers.checks import require_probabilities
-from tempograd.explainers.files import LearntParts, inputs_of, network_of, parts_of_network
+from tempograd.explainers.files import LearntNetwork
 from tempograd.models.training import batches
 from tempograd.typing import Inputs, Model, Setting, WinITAggregation, WinITDistance, WinITSampler
 
@@ -99,7 +100,20 @@ def divergence(p: Tensor, q: Tensor) -> Tensor:
 
 # One training loop for the networks that learn to draw
 
-Network = TypeVar("Network", bound=nn.Module)
+
+class DrawingNetwork(LearntNetwork, ABC):
+    """A network that learns to draw values; random numbers come from the generator."""
+
+    @abstractmethod
+    def losses(self, x: Tensor, rng: torch.Generator) -> Iterator[Tensor]:
+        """Yield what each optimiser step lowers, for some series."""
+
+    @abstractmethod
+    def check(self, x: Tensor, rng: torch.Generator) -> Tensor:
+        """Return the loss of each independent part, (parts,); it owns an equal, consecutive share of all rows."""
+
+
+Network = TypeVar("Network", bound=DrawingNetwork)
 
 
 class FitSchedule(NamedTuple):
@@ -113,25 +127,8 @@ class FitSchedule(NamedTuple):
     patience: int | None = None  # stop after so many epochs without a better one; None: never
 
 
-class FitTask(NamedTuple):
-    """What to learn; random numbers come from the generator.
-
-    ``losses`` yields what each optimiser step lowers. ``check`` gives the loss of each independent part of the
-    network, (parts,); a part owns an equal, consecutive share of the rows of every weight.
-    """
-
-    losses: Callable[[Tensor, torch.Generator], Iterator[Tensor]]
-    check: Callable[[Tensor, torch.Generator], Tensor]
-
-
 def learn(
-    make: Callable[[], Network],
-    task: Callable[[Network], FitTask],
-    model: Model,
-    x: Tensor,
-    schedule: FitSchedule,
-    seed: int,
-    label: str,
+    make: Callable[[], Network], model: Model, x: Tensor, schedule: FitSchedule, seed: int, label: str
 ) -> Network:
     """Make a network and train it where the explained model is, in the model's precision.
 
@@ -149,12 +146,12 @@ def learn(
             torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed every GPU
             network = make().to(device, dtype)
         data = [x[rows.to(x.device)] for rows in (order[held:], order[:held])]
-        _train(network, task(network), data, schedule, rng, label)
+        _train(network, data, schedule, rng, label)
     return network.eval().requires_grad_(requires_grad=False)
 
 
 def _train(
-    network: nn.Module, task: FitTask, data: list[Tensor], schedule: FitSchedule, rng: torch.Generator, label: str
+    network: DrawingNetwork, data: list[Tensor], schedule: FitSchedule, rng: torch.Generator, label: str
 ) -> None:
     """Learn from the first part of the data, and keep the weights that the second part chooses."""
     learning, watched = data
@@ -166,7 +163,7 @@ def _train(
             network.train()
             total = torch.zeros((), device=like.device)
             for batch in batches(torch.randperm(len(learning), generator=rng), schedule.batch_size):
-                for loss in task.losses(learning[batch.to(learning.device)].to(like), rng):
+                for loss in network.losses(learning[batch.to(learning.device)].to(like), rng):
                     optimiser.zero_grad()
                     loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
                     optimiser.step()
@@ -180,7 +177,7 @@ def _train(
             same = torch.Generator().manual_seed(rng.initial_seed())  # the same random numbers every time
             with torch.no_grad():
                 some = torch.split(watched, schedule.batch_size)
-                parts = [len(batch) * task.check(batch.to(like), same) for batch in some]
+                parts = [len(batch) * network.check(batch.to(like), same) for batch in some]
             loss = torch.stack(parts).sum(0) / len(watched)
             better = loss < lowest
             weights, lowest = _best_parts(network, better, weights), torch.where(better, loss, lowest)
@@ -211,14 +208,14 @@ MIDDLE = 10  # units of the hidden layers between state, latent and values
 CHECKED = 10  # steps at which held-out series are looked at
 
 
-class Generator(nn.Module):
+class Generator(DrawingNetwork):
     """The joint distribution of the channels at a step, given the steps before.
 
     ``noise`` is a variance added to every channel.
     """
 
     def __init__(self, channels: int, hidden: int, noise: float = 1e-4) -> None:
-        super().__init__()
+        super().__init__(channels=channels, hidden=hidden)
         self.channels, self.noise, self.latents = channels, noise, LATENT
         self.gru = nn.GRU(channels, hidden, batch_first=True)
         for name, weight in self.gru.named_parameters():
@@ -255,6 +252,17 @@ class Generator(nn.Module):
         noise = torch.randn(len(x), self.latents, generator=rng).to(x)
         return self.surprise(x[:, t], self.gru(x[:, :t])[0][:, -1], noise)
 
+    def losses(self, x: Tensor, rng: torch.Generator) -> Iterator[Tensor]:
+        """Yield the density of single steps, at three log-spaced steps."""
+        for t in log_spaced(x.shape[1], 3):
+            yield self.surprise_at(t, x, rng)
+
+    def check(self, x: Tensor, rng: torch.Generator) -> Tensor:
+        at = log_spaced(x.shape[1], CHECKED)
+        values, past = x[:, at].flatten(0, 1), self.past(x)[:, at].flatten(0, 1)
+        noise = torch.randn(len(past), self.latents, generator=rng).to(x)
+        return self.surprise(values, past, noise)[None]
+
     def candidates(self, x: Tensor, past: Tensor, at: slice, ids: Tensor, seed: int, samples: int) -> Tensor:
         r"""Draw each step of ``at`` given its past and a value of its own, (series, steps, kept, sample, channel).
 
@@ -276,22 +284,6 @@ class Generator(nn.Module):
         kept = torch.eye(channels, dtype=torch.bool, device=x.device)
         found = torch.where(kept, value[:, None], found)  # the kept value itself, without rounding
         return found.view(series, count, samples, channels, channels).transpose(2, 3)
-
-
-def nearest_past(generator: Generator) -> FitTask:
-    """Learn the density of single steps, at three log-spaced steps of every batch."""
-
-    def losses(x: Tensor, rng: torch.Generator) -> Iterator[Tensor]:
-        for t in log_spaced(x.shape[1], 3):
-            yield generator.surprise_at(t, x, rng)
-
-    def check(x: Tensor, rng: torch.Generator) -> Tensor:
-        at = log_spaced(x.shape[1], CHECKED)
-        values, past = x[:, at].flatten(0, 1), generator.past(x)[:, at].flatten(0, 1)
-        noise = torch.randn(len(past), generator.latents, generator=rng).to(x)
-        return generator.surprise(values, past, noise)[None]
-
-    return FitTask(losses, check)
 
 
 def log_spaced(time: int, count: int) -> list[int]:
@@ -395,29 +387,15 @@ class Fit(PrefixExplainer):
         channels, schedule = series.shape[2], self._fit_schedule()
         if channels == 1:  # nothing is ever drawn from it
             schedule = schedule._replace(epochs=0)
-        make, label = partial(self._generator, channels), f"train the generator of {self.name}"
-        return replace(self, generator=learn(make, self._task, model, series, schedule, seed, label))
-
-    def _learnt_parts(self) -> LearntParts | None:
-        learnt = self.generator
-        if learnt is None:
-            return None
-        return parts_of_network(learnt, channels=learnt.channels, hidden=learnt.gru.hidden_size)
-
-    def _with_learnt(self, parts: LearntParts) -> Self:
-        sized = replace(self, hidden=parts.facts["sizes"]["hidden"])
-        return replace(self, generator=network_of(parts, lambda channels, hidden: sized._generator(channels)))
+        make = partial(self._network(), channels, self.hidden or 3 * channels)
+        label = f"train the generator of {self.name}"
+        return replace(self, generator=learn(make, model, series, schedule, seed, label))
 
     def _fit_schedule(self) -> FitSchedule:
         return FitSchedule(self.epochs, self.fit_batch_size, patience=self.patience)
 
-    def _generator(self, channels: int) -> Generator:
-        """Return a generator that has not learnt yet."""
-        return Generator(channels, self.hidden or 3 * channels)
-
-    def _task(self, generator: Generator) -> FitTask:
-        """Return what the generator learns."""
-        return nearest_past(generator)
+    def _network(self) -> type[Generator]:
+        return Generator
 
     @one_by_one
     def attribute(self, ask: Ask) -> Estimate:
@@ -460,11 +438,11 @@ class Fit(PrefixExplainer):
 HIDDEN = 50
 
 
-class WindowGenerator(nn.Module):
+class WindowGenerator(DrawingNetwork):
     """As many recurrent networks as there are channels, each for the next ``window`` values of its channel."""
 
     def __init__(self, channels: int, window: int, hidden: int = HIDDEN) -> None:
-        super().__init__()
+        super().__init__(channels=channels, window=window)
         self.channels, self.window, self.hidden = channels, window, hidden
         self.reads = nn.Linear(channels, channels * 3 * hidden)  # gates: reset, update, new
         self.recurrent = _Many(channels, hidden, 3 * hidden)
@@ -495,6 +473,17 @@ class WindowGenerator(nn.Module):
         found = self.last(middle).view(channels, series, time, 2, self.window)
         return found[:, :, :, 0].permute(1, 2, 0, 3), found[:, :, :, 1].permute(1, 2, 0, 3)
 
+    def check(self, x: Tensor, rng: torch.Generator) -> Tensor:
+        """Return the mean squared error of each channel's draws of what follows, from every step but the first."""
+        mean, spread = (part[:, 1:] for part in self.moments(self.past(x)))
+        drawn = mean + spread * torch.randn(mean.shape, generator=rng).to(x)
+        inside = windows_of(torch.ones_like(x[:1]), self.window)[:, 1:]
+        wrong = (drawn - windows_of(x, self.window)[:, 1:]).square() * inside
+        return wrong.sum((0, 1, 3)) / (len(x) * inside.sum((0, 1, 3)))
+
+    def losses(self, x: Tensor, rng: torch.Generator) -> Iterator[Tensor]:
+        yield self.check(x, rng).sum()  # no weight is shared, so each network learns as if it were alone
+
 
 class _Many(nn.Module):
     """A linear layer for each channel, (channel, rows, inputs) → (channel, rows, outputs)."""
@@ -518,23 +507,6 @@ def windows_of(x: Tensor, window: int) -> Tensor:
     """
     beyond = x.new_zeros(len(x), window - 1, *x.shape[2:])
     return torch.cat([x, beyond], 1).unfold(1, window, 1)
-
-
-def next_values(generator: WindowGenerator) -> FitTask:
-    """Learn to draw values near those that follow, from every step on but the first."""
-
-    def errors(x: Tensor, rng: torch.Generator) -> Tensor:
-        """Return the mean squared error of each channel's draws."""
-        mean, spread = (part[:, 1:] for part in generator.moments(generator.past(x)))
-        drawn = mean + spread * torch.randn(mean.shape, generator=rng).to(x)
-        inside = windows_of(torch.ones_like(x[:1]), generator.window)[:, 1:]
-        wrong = (drawn - windows_of(x, generator.window)[:, 1:]).square() * inside
-        return wrong.sum((0, 1, 3)) / (len(x) * inside.sum((0, 1, 3)))
-
-    def losses(x: Tensor, rng: torch.Generator) -> Iterator[Tensor]:
-        yield errors(x, rng).sum()  # no weight is shared, so each network learns as if it were alone
-
-    return FitTask(losses, errors)
 
 
 _Sampler = Callable[[slice], Tensor]  # steps to values from each on, (series, steps, sample, channel, window)
@@ -626,17 +598,10 @@ class WinIT(PrefixExplainer):
         series = self._training_series(model, x)
         schedule = FitSchedule(self.epochs, self.fit_batch_size, rate=1e-4, decay=1e-3, patience=self.patience)
         make, label = partial(WindowGenerator, series.shape[2], self.window), f"train generators of {self.name}"
-        return replace(self, source=learn(make, next_values, model, series, schedule, seed, label))
+        return replace(self, source=learn(make, model, series, schedule, seed, label))
 
-    def _learnt_parts(self) -> LearntParts | None:
-        if isinstance(self.source, WindowGenerator):
-            return parts_of_network(self.source, channels=self.source.channels, window=self.source.window)
-        return super()._learnt_parts()
-
-    def _with_learnt(self, parts: LearntParts) -> Self:
-        if "sizes" in parts.facts:
-            return replace(self, source=network_of(parts, WindowGenerator))
-        return replace(self, source=validation.check_series(inputs_of(parts)))
+    def _network(self) -> type[WindowGenerator]:
+        return WindowGenerator
 
     @one_by_one
     def attribute(self, ask: Ask) -> Estimate:

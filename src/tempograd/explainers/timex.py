@@ -19,14 +19,14 @@ from tempograd.core.errors import InputError, ModelError, arg, brief, listed
 from tempograd.core.estimate import Estimate
 from tempograd.core.optimisers import AdamW
 from tempograd.core.progress import progress_bar
-from tempograd.engine import Ask, Batching, Block, both_logits, frozen, owner, place
+from tempograd.engine import Ask, Batching, Block, both_logits, fingerprint, frozen, owner, place
 from tempograd.engine.gradients import require_path
 from tempograd.engine.model import by_lists, mutable_if_needed, spare
 from tempograd.engine.outputs import is_probability, resumed
 from tempograd.engine.predictor import Adapted, forward
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training, one_by_one
 from tempograd.explainers.checks import require_probabilities
-from tempograd.explainers.files import LearntParts, network_of, parts_of_network
+from tempograd.explainers.files import LearntNetwork
 from tempograd.models.training import batches, seed_generators
 from tempograd.typing import Inputs, Model
 
@@ -58,7 +58,7 @@ def gate(p: Tensor, uniform: Tensor) -> Tensor:
     return (soft > 0.5).to(soft) + (soft - soft.detach())
 
 
-class MaskGenerator(nn.Module):
+class MaskGenerator(LearntNetwork):
     """Maps series (N, T, D) to soft masks in (0, 1), by attention over the steps.
 
     An encoder reads the series behind its time code; a decoder reads the series before its time code and
@@ -68,8 +68,8 @@ class MaskGenerator(nn.Module):
     code: Tensor
 
     def __init__(self, time: int, channels: int) -> None:
-        super().__init__()
-        self.time, self.channels = time, channels
+        super().__init__(time=time, channels=channels)
+        self.channels = channels
         width = channels + CODE
         self.register_buffer("code", step_code(time))
         self.encoder = nn.TransformerEncoderLayer(width, 1, 72, 0.25, batch_first=True)
@@ -317,14 +317,6 @@ class Objective(NamedTuple):
     fidelity: Callable[[Batch, Tensor, Tensor], Tensor]  # of a batch, its gates and its masked series
 
 
-class Learnt(NamedTuple):
-    """A mask generator, and how its training went."""
-
-    generator: MaskGenerator
-    losses: tuple[float, ...]  # what chose the epoch, one number per epoch
-    epoch: int  # the one that was kept
-
-
 def probabilities(raw: Tensor) -> Tensor:
     """Turn raw outputs into probabilities that sum to 1: softmax, or for one logit a no and a yes."""
     return both_logits(raw, "probability").softmax(-1)
@@ -392,8 +384,8 @@ class Training:
         decay, lists = settings.weight_decay, by_lists()
         self.optimiser = AdamW(self.weights, lr=settings.learning_rate, weight_decay=decay, foreach=lists)
 
-    def run(self, label: str) -> Learnt:
-        """Train, and return the generator in evaluation mode."""
+    def run(self, label: str) -> MaskGenerator:
+        """Train, and return the generator in evaluation mode with its losses as facts."""
         plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
             self.optimiser, factor=FACTOR, patience=PATIENCE, threshold=THRESHOLD
         )
@@ -416,7 +408,8 @@ class Training:
                     plateau.step(losses[-1])
         generator.load_state_dict(best)
         kept = max(epoch for epoch, loss in enumerate(losses) if loss == min(losses))
-        return Learnt(generator.eval().requires_grad_(False), tuple(losses), kept)
+        generator.facts = {"losses": losses, "epoch": kept}
+        return generator.eval().requires_grad_(False)
 
     def _mode(self, training: bool) -> None:
         """Switch dropout on or off."""
@@ -484,7 +477,7 @@ class MaskNetwork(Explainer):
     prior: float = validation.real(0.5, high=1.0, closed=(False, False))
     sparsity: float = validation.real(2.0)
     connection: float = validation.real(4.0)
-    network: Learnt | None = validation.learnt(by_name=True)
+    network: MaskGenerator | None = validation.learnt(by_name=True)
 
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer whose mask generator has learnt from series like those the model was trained on.
@@ -503,7 +496,10 @@ class MaskNetwork(Explainer):
         seed = validation.check_int(seed, "seed") % 2**63
         if len(x) < LEAST:
             raise InputError(f"{self.name} learns from training series: got {len(x)}, pass at least {LEAST}.")
-        return mutable_if_needed(partial(self._learnt_from, model, x, seed))
+        mark = fingerprint(model)
+        fitted = mutable_if_needed(partial(self._learnt_from, model, x, seed))
+        cast("MaskGenerator", fitted.network).facts["model"] = mark()
+        return fitted
 
     def _learnt_from(self, model: Model, x: Tensor, seed: int) -> Self:
         with frozen(model):
@@ -536,27 +532,19 @@ class MaskNetwork(Explainer):
     def _objective(self, generator: MaskGenerator, data: TrainingSet) -> Objective:
         """Return what is learnt and how a mask is judged."""
 
-    def _learnt_parts(self) -> LearntParts | None:
-        if self.network is None:
-            return None
-        generator, losses, epoch = self.network
-        found = parts_of_network(generator, time=generator.time, channels=generator.channels)
-        return found._replace(facts=found.facts | {"losses": list(losses), "epoch": epoch})
-
-    def _with_learnt(self, parts: LearntParts) -> Self:
-        generator = network_of(parts, MaskGenerator)
-        return replace(self, network=Learnt(generator, tuple(parts.facts["losses"]), parts.facts["epoch"]))
+    def _network(self) -> type[MaskGenerator]:
+        return MaskGenerator
 
     @one_by_one
     def attribute(self, ask: Ask) -> Estimate:
-        generator = cast("Learnt", self.network).generator  # no call gets here before fit
+        generator = cast("MaskGenerator", self.network)  # no call gets here before fit
         if ask.question.steps is not None:
             steps = f"{arg:question.steps={brief(ask.question.steps)}}"
             raise InputError(f"{self.name} explains all steps together, got {steps}: leave steps out.")
         few = ask.block(slice(0, 2))
         with torch.no_grad():
             require_probabilities(self.name, ask, partial(ask.forward, few.x, few.index))
-        check_training((generator.time, generator.channels), ask)
+        check_training((len(generator.code), generator.channels), ask)
         if generator.code.device != ask.device:
             generator = copy.deepcopy(generator).to(ask.device)
         values = torch.zeros(ask.x.shape, device=ask.x.device)
