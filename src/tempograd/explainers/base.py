@@ -85,8 +85,6 @@ class Explainer(ABC):
         Whether the scores sum to the score of x minus that of the baseline.
     uses_baseline : bool
         Whether the scores compare with the baseline.
-    draws_baselines : bool
-        Whether background series, where there are some, take the place of a baseline that nobody named.
     takes_background : bool
         Whether values of other series, drawn anew for each sample, can be the baseline.
     targeted : bool
@@ -148,7 +146,6 @@ class Explainer(ABC):
     shared: ClassVar[bool] = False
     complete: ClassVar[bool] = False
     uses_baseline: ClassVar[bool] = True
-    draws_baselines: ClassVar[bool] = False
     takes_background: ClassVar[bool] = False
     targeted: ClassVar[bool] = True
     zero_if_ignored: ClassVar[bool] = False

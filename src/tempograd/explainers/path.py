@@ -281,7 +281,6 @@ class GradientShap(PathMethod):
     tensor([3., 2.])
     """
 
-    draws_baselines: ClassVar[bool] = True
     caveat: ClassVar[str] = "gradient_shap has no pool of baselines"
 
     n_samples: int = validation.integer(50)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Unpack
 
@@ -20,7 +19,7 @@ from tempograd.engine import Ask, Call, Predictor, frozen
 from tempograd.engine.model import find_device, no_denormals, place
 from tempograd.engine.predictor import numbers_of
 from tempograd.models.networks import Classifier, build
-from tempograd.typing import RecipeOptions, Setting
+from tempograd.typing import Model, RecipeOptions, Setting
 
 # How a model is trained, as data.
 
@@ -87,20 +86,6 @@ def adjusted(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
 BATCH = 256
 
 
-@contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Run the block with ``model`` in evaluation mode and put every submodule back as it was."""
-    modes = [(module, module.training) for module in model.modules()]
-    for module, _ in modes:  # exported modules have no eval() to call
-        module.training = False
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-@torch.no_grad()
 def accuracy(model: nn.Module | Predictor, split: Series) -> float:
     """Share of right predictions: over the series, or over all steps where every step has a label.
 
@@ -114,11 +99,8 @@ def accuracy(model: nn.Module | Predictor, split: Series) -> float:
     """
     predictor = model if isinstance(model, Predictor) else Predictor(model)
     asked = Call(pick=predictor.pick, model_layout=predictor.layout).adapt(predictor.called)
-    with frozen(asked):
-        right = 0
-        for logits, y in _predictions(asked, split):
-            right += int((logits.argmax(-1) == y).sum())
-    return float(right / split.y.numel())
+    logits, y = predictions(asked, split)
+    return float((logits.argmax(-1) == y).double().mean())
 
 
 def warn_of_low_accuracy(ask: Ask, y: Tensor) -> None:
@@ -138,18 +120,16 @@ def warn_of_low_accuracy(ask: Ask, y: Tensor) -> None:
         warn("model.accuracy", right=f"{100 * right:.0f} %", chance=f"{100 * chance:.0f} %")
 
 
-@torch.no_grad()
 def mean_loss(model: nn.Module, split: Series) -> float:
     """Mean cross-entropy, over the series or over all steps where every step has a label."""
-    with evaluation_mode(model):
+    with frozen(model), torch.no_grad():
         total = sum(float(cross_entropy(logits, y, "sum")) for logits, y in _predictions(model, split))
     return float(total / split.y.numel())
 
 
-@torch.no_grad()
-def predictions(model: nn.Module, split: Series) -> tuple[Tensor, Tensor]:
+def predictions(model: Model, split: Series) -> tuple[Tensor, Tensor]:
     """Return logits (M, C) and labels (M,) on the CPU, of all series or of all their steps."""
-    with evaluation_mode(model):
+    with frozen(model), torch.no_grad():
         parts = [(logits.flatten(0, -2).cpu(), y.flatten().cpu()) for logits, y in _predictions(model, split)]
     return torch.cat([logits for logits, _ in parts]), torch.cat([y for _, y in parts])
 
