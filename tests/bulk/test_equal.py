@@ -11,7 +11,7 @@ import torch
 import tempograd as tg
 from tempograd.core.estimate import LOOKED
 from tempograd.explanation import diagnostics
-from tempograd.explanation.fields import per_series
+from tempograd.explanation.record import per_series
 from tempograd.models import build
 from tests.bulk.conftest import explain_files
 

@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 
 import tempograd as tg
 from tempograd.core.errors import DataError, InputError
-from tempograd.explanation.fields import NUMBERS
 from tempograd.explanation.files import SCHEMA, checksum
+from tempograd.explanation.record import NUMBERS
 from tempograd_paper import figures
 from tests.helpers.models import Recurrent, linear, series
 

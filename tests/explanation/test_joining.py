@@ -9,7 +9,7 @@ import torch
 
 import tempograd as tg
 from tempograd.explainers import base
-from tempograd.explanation.fields import ALIKE
+from tempograd.explanation.record import ALIKE
 from tests.helpers.models import smooth
 
 X = torch.from_numpy(np.random.default_rng(0).normal(size=(6, 5, 2)))
@@ -189,3 +189,29 @@ def test_removed_cells_may_become_something_of_each_input():
         left = weighed(torch.full_like(X, 0.5), STATIC.mean(0).expand(6, 3), WEIGHT)[:, 1]
         expected = weighed(X, STATIC, WEIGHT)[:, 1] - left
     torch.testing.assert_close(removed["comprehensiveness"].double(), expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.filterwarnings("ignore:The series have . different lengths")
+@pytest.mark.parametrize("task", ["classification", "per_step"])
+def test_batches_of_unequal_series_are_as_one_call(task):
+    """The second batch is shorter than the first, and the third holds series of one length."""
+    lengths, columns = (7, 4, 3, 5, 6, 6), torch.tensor([[0.5, -1.0], [0.2, 0.7]])
+    rows = [X[:1].repeat(1, 2, 1)[0, :length].float() * (i + 1) for i, length in enumerate(lengths)]
+    stamps = [[f"{i}:{t}" for t in range(length)] for i, length in enumerate(lengths)]
+
+    def answers(x):
+        per_step = (x @ columns).tanh().cumsum(1)
+        return per_step if task == "per_step" else per_step[:, -1]
+
+    def explained(part):
+        x = tg.Series(rows[part], ids=range(6)[part], times=stamps[part], raw=[2 * row for row in rows[part]])
+        return tg.explain(tg.Predictor(answers, task=task), x, n_samples=5)
+
+    whole = explained(slice(None))
+    joined = tg.concat([explained(part) for part in (slice(0, 2), slice(2, 4), slice(4, 6))])
+    assert joined.call.lengths == lengths
+    assert_same(joined, whole)
+    for name in ("raw", "prediction", "steps"):
+        torch.testing.assert_close(getattr(joined, name), getattr(whole, name), equal_nan=True)
+    joined.verify()
+    assert [part.shape for part in joined.series.x] == [part.shape for part in rows]

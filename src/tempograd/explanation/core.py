@@ -15,11 +15,10 @@ from tempograd.core.question import Asked
 from tempograd.core.series import Series, check_times, is_nested
 from tempograd.engine import Model, Predictor, fingerprint
 from tempograd.engine.outputs import class_count, link_words, output_of, outputs_of
-from tempograd.explanation import fields as declared
 from tempograd.explanation import files
 from tempograd.explanation.answers import Blocks, as_table
 from tempograd.explanation.diagnostics import sentence
-from tempograd.explanation.record import Record
+from tempograd.explanation.record import Record, check_fields
 from tempograd.targets import in_words
 from tempograd.typing import ArrayLike, BlockSteps, DescribeOptions, Inputs, Picker, SeriesPlotOptions
 
@@ -483,7 +482,7 @@ class Explanation(Record):
         sizes = dict(zip(("series", "time", "channel"), values.shape, strict=True))
         sizes["steps"] = sizes["time"] if packing is None else packing.first.time
         sizes["looks"] = self.curve_samples.numel() if isinstance(self.curve_samples, Tensor) else 0
-        declared.check_fields(self, sizes)
+        check_fields(self, sizes)
         validation.check_choice(self.output, "output", ("raw", output_of(self.task)))
         validation.check_classes(self.classes, self.n_outputs)
         validation.check_ids(self.ids, len(self))

@@ -30,7 +30,7 @@ from tempograd.core.series import is_nested
 from tempograd.core.validation import check_flag, unexpanded
 from tempograd.engine import Call
 from tempograd.engine.outputs import in_full
-from tempograd.explanation.fields import NUMBERS
+from tempograd.explanation.record import NUMBERS
 from tempograd.targets import TargetScore, from_spec, in_words
 from tempograd.typing import Output
 

@@ -18,8 +18,8 @@ from tempograd.engine import Model, Predictor
 from tempograd.engine.outputs import in_full, outputs_of
 from tempograd.explanation import diagnostics, files
 from tempograd.explanation.core import Explanation, require
-from tempograd.explanation.fields import joined
 from tempograd.explanation.files import Key
+from tempograd.explanation.record import joined, lengthened
 from tempograd.typing import ArrayLike
 
 if TYPE_CHECKING:
@@ -220,6 +220,9 @@ def concat(parts: Iterable[E], *, ids: ArrayLike | Sequence[str] | None = None) 
 
 
 def _joined(parts: Sequence[Explanation], ids: Any) -> Explanation:
+    if any(part.call.lengths is not None for part in parts):
+        longest = max(part.values.shape[1] for part in parts)
+        parts = [part._with(**lengthened(part, longest)) for part in parts]
     first = parts[0]
     for number, part in enumerate(parts):
         _require_alike(first, part, number)

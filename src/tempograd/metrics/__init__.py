@@ -1,11 +1,10 @@
 """Metrics: an explanation in, one score per series out."""
 
-from tempograd.metrics.aggregate import Difference, Summary, compare, summarise
+from tempograd.metrics.aggregate import Difference, PaperTable, Summary, compare, summarise, table
 from tempograd.metrics.base import METRICS, Metric
 from tempograd.metrics.evaluation import RemovalCurve, evaluate, removal_curve
 from tempograd.metrics.faithfulness import Faithfulness
 from tempograd.metrics.localisation import Localisation
-from tempograd.metrics.score_table import PaperTable, table
 
 __all__ = [
     "METRICS",

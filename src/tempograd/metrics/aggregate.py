@@ -1,13 +1,32 @@
-"""From one score per series to a mean with its standard error, and to paired differences."""
+"""From one score per series to means with standard errors, paired differences, and a table as papers print it."""
 
-from dataclasses import dataclass
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from tempograd.core import stats, validation
-from tempograd.core.errors import InputError
+from tempograd.core import formatting, stats, validation
+from tempograd.core.errors import InputError, brief
+from tempograd.explanation.answers import as_table
+from tempograd.metrics.base import METRICS
 from tempograd.typing import ArrayLike
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEVEL = 0.05  # of all tests of a metric together
+SMALL, LARGE = 1e-3, 1e5  # beyond these a column is written with a power of ten
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+SPECIAL = re.compile(r"([&%$#_{}])")  # in LaTeX
+NOTE = "± standard error; {}: best; †: not told apart from it (paired t tests, Holm-corrected, p ≥ 0.05)"
+TEXT = {"↑": " ↑", "↓": " ↓", "±": " ± ", "cell": "{}", "best": "{}*", "tie": "{}†"}
+MARKDOWN = TEXT | {"best": "**{}**"}
+LATEX = {"↑": r" $\uparrow$", "↓": r" $\downarrow$", "±": r" \pm "}
+LATEX |= {"cell": "${}$", "best": r"$\mathbf{{{}}}$", "tie": r"${}^\dagger$"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,3 +112,179 @@ def _scores(scores: ArrayLike, name: str) -> Tensor:
     if tensor.ndim > 1:
         raise InputError(f"{name} must be one number per series, got shape {tuple(tensor.shape)}.")
     return tensor.reshape(-1)
+
+
+# A table of methods by metrics: the best, and corrected tests
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """One method under one metric.
+
+    Attributes
+    ----------
+    mean, standard_error : float
+        Over the series; ``count`` is how many have a score.
+    best : bool
+        Whether no other mean is better.
+    p_value : float, optional
+        Of the difference to the best on the same series, after Holm; None for the best, and for a metric of which
+        nobody said what is better.
+    """
+
+    mean: float
+    standard_error: float
+    count: int
+    best: bool
+    p_value: float | None
+
+    @property
+    def ties(self) -> bool:
+        """Whether the best cannot be told from it."""
+        return self.p_value is not None and self.p_value >= LEVEL
+
+
+@dataclass(frozen=True, repr=False)
+class PaperTable:
+    """What :func:`tempograd.table` returns; print it, or write it into a paper.
+
+    Attributes
+    ----------
+    methods, metrics : tuple of str
+    higher_is_better : tuple of bool, optional
+        Of each metric.
+    cells : mapping from (method, metric) to TableCell
+    """
+
+    methods: tuple[str, ...]
+    metrics: tuple[str, ...]
+    higher_is_better: tuple[bool | None, ...]
+    cells: Mapping[tuple[str, str], TableCell]
+
+    def __repr__(self) -> str:
+        return f"{formatting.table(self._rows(TEXT))}\n\n{NOTE.format('*')}"
+
+    def to_markdown(self) -> str:
+        """Return the table in Markdown: the best of each metric bold, a dagger where it is not told apart."""
+        return formatting.table(self._rows(MARKDOWN))
+
+    def to_latex(self) -> str:
+        """Return the same in LaTeX, for the package booktabs."""
+        head, *body = (" & ".join(row) + r" \\" for row in self._rows(LATEX))
+        begin = rf"\begin{{tabular}}{{l{'c' * len(self.metrics)}}}"
+        return "\n".join([begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"])
+
+    def _rows(self, look: Mapping[str, str]) -> list[list[str]]:
+        """Return the head and a row per method, in the language of ``look``."""
+        latex, arrows = look is LATEX, {True: look["↑"], False: look["↓"], None: ""}
+        rows = [["Method"], *([_escaped(method) if latex else method] for method in self.methods)]
+        for metric, higher in zip(self.metrics, self.higher_is_better, strict=True):
+            cells = [self.cells[method, metric] for method in self.methods]
+            power, places = _scale(cells)
+            scale = rf" $\cdot 10^{{{-power}}}$" if latex else f" · 10{str(-power).translate(RAISED)}"
+            name = _escaped(metric.upper()) if latex else metric.upper()
+            rows[0].append(f"{name}{arrows[higher]}{scale * bool(power)}")
+            for row, cell in zip(rows[1:], cells, strict=True):
+                known = [number for number in (cell.mean, cell.standard_error) if math.isfinite(number)]
+                text = look["±"].join(f"{number / 10.0**power:.{places}f}" for number in known)
+                kind = "best" if cell.best else "tie" if cell.ties else "cell"
+                row.append(look[kind].format(text if latex else text.replace("-", "−")) if known else "–")
+        return rows
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """Return one row per method and metric, with the columns of :class:`TableCell`."""
+        rows = [{"method": one, "metric": metric} | asdict(cell) for (one, metric), cell in self.cells.items()]
+        return as_table({name: [row[name] for row in rows] for name in rows[0]})
+
+
+def _scale(cells: Sequence[TableCell]) -> tuple[int, int]:
+    """Return the power of ten that a column is divided by, and its decimals: two digits of its smallest error."""
+    largest = max((abs(cell.mean) for cell in cells if math.isfinite(cell.mean)), default=0.0)
+    power = 0 if not largest or SMALL <= largest < LARGE else math.floor(math.log10(largest))
+    errors = [cell.standard_error for cell in cells if 0 < cell.standard_error < math.inf]
+    error = min(errors, default=max(largest, 1e-9) / 10)
+    return power, min(max(1 - math.floor(math.log10(error)) + power, 0), 6)
+
+
+def table(scores: Mapping[str, Mapping[str, Tensor]]) -> PaperTable:
+    r"""Put what :func:`tempograd.evaluate` returned for several methods into a table for a paper.
+
+    Parameters
+    ----------
+    scores : mapping
+        Of each method, by metric, one score per series: ``{"TIMING": tg.evaluate(…), "mine": …}``.
+
+    Returns
+    -------
+    PaperTable
+        It prints itself; ``to_latex()``, ``to_markdown()`` and ``to_dataframe()`` write it.
+
+    Notes
+    -----
+    The method with the best mean is compared with each of the :math:`m - 1` others by a paired t test on the
+    series that both have scores of. Holm's correction holds the probability of any false difference of a metric
+    at 5 %: with :math:`p_{(1)} \le p_{(2)} \le \dots`, the corrected :math:`p_{(i)}` is
+    :math:`\max_{j \le i} \min(1, (m - j) \, p_{(j)})`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> found = table({"a": {"cpd": torch.tensor([1.0, 2, 3])}, "b": {"cpd": torch.tensor([0.5, 1.6, 2.4])}})
+    >>> print(found.to_markdown())
+    | Method |           CPD ↑ |
+    | :----- | --------------: |
+    | a      | **2.00 ± 0.58** |
+    | b      |     1.50 ± 0.55 |
+    >>> round(found.cells["b", "cpd"].p_value, 4)
+    0.0131
+    """
+    if not isinstance(scores, Mapping) or not scores or not all(isinstance(s, Mapping) for s in scores.values()):
+        wanted = "a mapping of methods to what tempograd.evaluate returns of each"
+        raise InputError(f"scores must be {wanted}, got {brief(scores)}.")
+    metrics = tuple(next(iter(scores.values())))
+    odd = next((method for method, found in scores.items() if set(found) != set(metrics)), None)
+    if odd is not None:
+        raise InputError(f"All methods must have the same metrics, {', '.join(metrics)}; {odd} has others.")
+    directions = tuple(METRICS[metric].higher_is_better if metric in METRICS else None for metric in metrics)
+    cells: dict[tuple[str, str], TableCell] = {}
+    for metric, higher in zip(metrics, directions, strict=True):
+        of_metric = {method: found[metric] for method, found in scores.items()}
+        cells |= {(method, metric): cell for method, cell in _column(of_metric, higher).items()}
+    return PaperTable(
+        tuple(map(str, scores)), metrics, directions, {(str(m), k): cell for (m, k), cell in cells.items()}
+    )
+
+
+def _column(scores: Mapping[str, Tensor], higher: bool | None) -> dict[str, TableCell]:
+    """Return the cells of one metric."""
+    summaries = {method: summarise(values) for method, values in scores.items()}
+    known = [method for method, summary in summaries.items() if not math.isnan(summary.mean)]
+    best, p_values = None, {}
+    if higher is not None and known:
+        best = (max if higher else min)(known, key=lambda method: summaries[method].mean)
+        others = [method for method in known if method != best]
+        p_values = dict(zip(others, holm([compare(scores[m], scores[best]).p_value for m in others]), strict=True))
+
+    def cell(method: str, found: Summary) -> TableCell:
+        return TableCell(found.mean, found.standard_error, found.count, method == best, p_values.get(method))
+
+    return {method: cell(method, found) for method, found in summaries.items()}
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Correct several p values so that none is below a level by chance more often than that level says.
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03, 0.9])
+    [0.04, 0.09, 0.09, 0.9]
+    """
+    corrected, least, count = [0.0] * len(p_values), 0.0, len(p_values)
+    for rank, place in enumerate(sorted(range(count), key=lambda place: p_values[place])):
+        least = max(least, min(1.0, (count - rank) * p_values[place]))
+        corrected[place] = least
+    return corrected
+
+
+def _escaped(text: str) -> str:
+    return SPECIAL.sub(r"\\\1", text.replace("\\", r"\textbackslash "))
