@@ -8,7 +8,6 @@ from contextlib import nullcontext
 
 import torch
 from torch import nn
-from torch.nn.parameter import is_lazy
 
 from tempograd.core.errors import ModelError
 from tempograd.core.progress import LISTENERS, progress_bar
@@ -117,7 +116,7 @@ def suits_cpu(modules: Iterable[nn.Module], time: int, channels: int, precision:
     """
     layers = [part for module in modules for part in module.modules()]
     computed = [part for part in layers if not isinstance(part, (nn.Embedding, nn.EmbeddingBag))]  # no tables
-    weights = [weight for part in computed for weight in part.parameters(recurse=False) if not is_lazy(weight)]
+    weights = [weight for part in computed for weight in part._parameters.values() if weight is not None]
     rows = sum(len(weight) for weight in weights if weight.ndim > 1)
     if rows == 0:
         return DEFAULT

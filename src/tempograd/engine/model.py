@@ -7,11 +7,13 @@ import re
 import threading
 import types
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
+from operator import is_
 from typing import Any, Literal, TypeVar, get_args
 from weakref import ProxyTypes, WeakKeyDictionary, WeakValueDictionary, ref
 
@@ -19,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as nn_module
-from torch.nn.parameter import is_lazy
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError
@@ -54,10 +55,12 @@ AnyGenerator = torch.Generator | np.random.Generator | np.random.RandomState | r
 GENERATORS = get_args(AnyGenerator)
 KINDS = (bool, int, float, complex, str, bytes, torch.dtype, torch.device, type(None), type)
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
-CONTAINERS = (dict, tuple, list, set, frozenset)
+CONTAINERS = (dict, OrderedDict, tuple, list, set, frozenset)
+PLAIN = {*KINDS, *CONTAINERS}  # types of values that are neither tensors nor generators: nearly all of a module's
+LAZY = (nn.UninitializedParameter, nn.UninitializedBuffer)
 MOST = 10**5  # plain parts of a module that are compared
 USUAL = set(nn.Module().__dict__) - {"training", "_parameters", "_buffers"}  # hooks and the like
-COMPILED = ("_torchdynamo_orig_callable", "_compiled_call_impl")  # which would compile a hook too, each time anew
+COMPILED = {"_torchdynamo_orig_callable", "_compiled_call_impl"}  # which would compile a hook too, each time anew
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 KEPT = 32  # callers, sizes and states per module that need no second look
 T = TypeVar("T")
@@ -115,7 +118,7 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
             call.freeze(module)
         loose = reached(model) if owner(model) is None else ()
         things = chain(loose, *(module.modules() for module in modules))
-        if not any(getattr(thing, name, None) is not None for thing in things for name in COMPILED):
+        if all(COMPILED.isdisjoint(getattr(thing, "__dict__", ())) for thing in things):
             undo.callback(nn_module.register_module_forward_pre_hook(call.touch).remove)
         yield call.restore_buffers
 
@@ -176,12 +179,11 @@ class _Call:
         modules, weights, buffers = parts_of(module)
         self.touched.update(map(id, modules))
         few = sum(weight.numel() for weight in weights) <= LARGE
-        copies = [weight.detach().clone() for weight in weights] if few else []
+        copies = list(bits_of(weights)) if few else []
         self.weights.append((module, weights, copies, [weight._version for weight in weights]))
-        attributes = [(vars(part), vars(part).copy()) for part in modules]
-        held = [value for _, before in attributes for value in before.values() if isinstance(value, Tensor)]
+        held = [value for value in unusual(modules) if isinstance(value, Tensor)]
         self.copies += [(tensor, tensor._version, tensor.clone()) for tensor in (*buffers, *held)]
-        self.attributes += attributes
+        self.attributes += [(vars(part), vars(part).copy()) for part in modules]
         for part in modules:
             recurrent = isinstance(part, nn.RNNBase)
             self.undo.callback(setattr, part, "training", part.training)
@@ -203,6 +205,8 @@ class _Call:
             if tensor._version != version:
                 tensor.detach().copy_(copy)
         for now, before in self.attributes:
+            if len(now) == len(before) and all(map(is_, chain(now, now.values()), chain(before, before.values()))):
+                continue
             changed = [name for name, value in (before | now).items() if before.get(name) is not value]
             for name in [*changed, *(before.keys() - now.keys())]:  # few: types are asked of these alone
                 if not isinstance(before.get(name), Tensor) and not isinstance(now.get(name), Tensor):
@@ -222,13 +226,12 @@ class _Call:
         names, lost = [], False
         for module, weights, copies, versions in self.weights:
             if copies or not weights:
-                changed = not all(map(torch.equal, bits_of(weights), bits_of(copies)))
+                changed = not all(map(torch.equal, bits_of(weights), copies))
             else:
                 lost |= (changed := versions != [weight._version for weight in weights])
             if changed:
                 names.append(type(module).__name__)
-                for weight, copy in zip(weights, copies, strict=False):  # of a large module there are none
-                    weight.detach().copy_(copy)
+                put_back(weights, copies)
         if names and error is None:
             end = "they cannot all be put back, so load the model again" if lost else "they were put back"
             raise ModelError(
@@ -241,18 +244,32 @@ class _Call:
 
 
 def bits_of(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Yield the bits of tensors, flat, those of one width on one device together: few operations serve many."""
-    waiting: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
+    """Yield copies of the bits of tensors, those of one width on one device behind each other."""
+    for group in _grouped(tensors):
+        yield torch.cat([words for _, words in group])
+
+
+def put_back(tensors: Iterable[Tensor], copies: Iterable[Tensor]) -> None:
+    """Write the bits that :func:`bits_of` has copied back into the tensors."""
+    for group, copy in zip(_grouped(tensors), copies, strict=False):  # of a large module there are none
+        parts = copy.split([len(words) for _, words in group])
+        for (tensor, _), part in zip(group, parts, strict=True):
+            tensor.detach().copy_(part.clone().view(tensor.dtype).view(tensor.shape))
+
+
+def _grouped(tensors: Iterable[Tensor]) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """Yield tensors with their bits, flat, those that one operation can serve together."""
+    waiting: dict[tuple[torch.dtype, torch.device], list[tuple[Tensor, Tensor]]] = {}
     size = 0
     for tensor in tensors:
         plain = torch.view_as_real(tensor.detach()) if tensor.is_complex() else tensor.detach()
         bits = plain.contiguous().view(-1).view(WIDTHS.get(plain.element_size(), torch.int32))
-        waiting.setdefault((bits.dtype, bits.device), []).append(bits)
+        waiting.setdefault((bits.dtype, bits.device), []).append((tensor, bits))
         size += bits.numel()
         if size > GROUP:
-            yield from map(torch.cat, waiting.values())
+            yield from waiting.values()
             waiting, size = {}, 0
-    yield from map(torch.cat, waiting.values())
+    yield from waiting.values()
 
 
 class WithModules(nn.Module):
@@ -316,7 +333,7 @@ def generators(model: Model | None = None) -> list[tuple[AnyGenerator, Callable[
     held: Iterable[Any] = (torch.default_generator, np.random.mtrand._rand, random._inst, *gpus)
     if model is not None:
         parts = [part for module in modules_of(model) for part in module.modules()]
-        held = chain(*(vars(part).values() for part in parts), reached(model) if owner(model) is None else ())
+        held = chain(unusual(parts), reached(model) if owner(model) is None else ())
     states: dict[int, tuple[AnyGenerator, Callable[..., Any], Any]] = {}
     for thing in (thing for thing in held if isinstance(thing, GENERATORS)):
         if isinstance(thing, np.random.Generator):
@@ -327,6 +344,11 @@ def generators(model: Model | None = None) -> list[tuple[AnyGenerator, Callable[
         else:
             states[id(thing)] = thing, thing.set_state, thing.get_state()
     return list(states.values())
+
+
+def unusual(modules: Iterable[nn.Module]) -> list[Any]:
+    """Return the values among the attributes of some modules that are not of the types that most have."""
+    return [value for module in modules for value in vars(module).values() if type(value) not in PLAIN]
 
 
 def _recurs(module: nn.Module) -> bool:
@@ -411,12 +433,10 @@ def modules_of(model: Model) -> list[nn.Module]:
 def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
     """Where the model computes and in which precision; a model without weights follows ``x``."""
     loose = reached(model) if owner(model) is None else ()
-    weights = [part for part in loose if isinstance(part, nn.Parameter)]
-    parts = [part for module in modules_of(model) for part in parts_of(module)[1:]]
-    for tensor in chain(*parts, weights):
-        if tensor.is_floating_point():
-            return tensor.device, tensor.dtype
-    return x.device, x.dtype
+    weights = (part for part in loose if isinstance(part, nn.Parameter))
+    parts = ((*module.parameters(), *module.buffers()) for module in modules_of(model))
+    tensor = next((tensor for tensor in chain(*parts, weights) if tensor.is_floating_point()), x)
+    return tensor.device, tensor.dtype
 
 
 def parts_of(module: nn.Module) -> tuple[list[nn.Module], list[nn.Parameter], list[Tensor]]:
@@ -431,7 +451,7 @@ def parts_of(module: nn.Module) -> tuple[list[nn.Module], list[nn.Parameter], li
     modules = list(module.modules())  # one walk, where torch's own lists take one each
     weights = [weight for part in modules for weight in part._parameters.values() if weight is not None]
     buffers = [buffer for part in modules for buffer in part._buffers.values() if buffer is not None]
-    if any(is_lazy(tensor) or tensor.is_meta for tensor in (*weights, *buffers)):
+    if any(isinstance(tensor, LAZY) or tensor.is_meta for tensor in (*weights, *buffers)):
         raise ModelError(NO_NUMBERS)
     return modules, list(dict.fromkeys(weights)), list(dict.fromkeys(buffers))
 
@@ -536,17 +556,19 @@ def plain_state(module: nn.Module) -> Hashable:
         held, opaque = vars(part), isinstance(part, (torch.jit.ScriptModule, nn.DataParallel))
         if opaque or "forward" in held or any(map(held.__getitem__, HOOKS)):
             raise NotCapturableError
-        parts += (id(part), type(part), type(part).forward, *held["_modules"])
-        waiting = [thing for name, value in held.items() if name not in USUAL for thing in (value, name)]
-        while waiting:
-            value = waiting.pop()
-            if isinstance(value, KINDS) or (isinstance(value, FUNCTIONS) and not getattr(value, "__closure__", 0)):
+        own = {name: value for name, value in held.items() if name not in USUAL}
+        parts += (id(part), type(part), type(part).forward, *held["_modules"], *own)
+        waiting = [*own.values()]
+        for value in waiting:  # which grows
+            if type(value) not in CONTAINERS and isinstance(value, KINDS):
                 parts.append(value)
             elif isinstance(value, Tensor):
                 parts += (value.data_ptr(), value.shape, value.stride(), value.dtype)
             elif isinstance(value, CONTAINERS) and len(parts) < MOST:  # one may hold itself
                 parts.append(len(value))
                 waiting += (*value, *value.values()) if isinstance(value, dict) else value
+            elif isinstance(value, FUNCTIONS) and not getattr(value, "__closure__", 0):
+                parts.append(value)
             elif isinstance(value, ref):
                 parts.append(id(value()))
             else:

@@ -438,8 +438,9 @@ class Findings:
 
     def verify(self, output: str, shape: Sequence[int], *, first: bool = False) -> None:
         """Judge all blocks, which waits for the device; or the first, if nobody has, without later work."""
-        judged = [] if self._first is None else [self._first().tolist()]
-        if not first:
+        if first:
+            judged = [] if self._first is None else [self._first().tolist()]
+        else:
             judged = torch.stack(self._found).tolist() if self._found else []
             self._found.clear()
         self._first = None
