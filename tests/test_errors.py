@@ -104,13 +104,13 @@ def test_warnings_are_counted_instead_of_said():
             warn("The model draws.")
             warnings.warn("of somebody else", UserWarning, stacklevel=1)
         warn("afterwards")
-    assert counts.plain() == {"3 cells are rarely free.": 3, "The model draws.": 1}
+    assert counts == {"3 cells are rarely free.": 3, "The model draws.": 1}
     assert [str(each.message) for each in said] == ["of somebody else", "afterwards"]
 
 
 def test_counts_of_several_places_are_put_together_and_said_once():
     counts = WarningCounts({"3 cells are rarely free.": 2, "The model draws.": 1})
-    counts.update({"8 cells are rarely free.": 1_400})
+    counts.add("8 cells are rarely free.", 1_400)
     with pytest.warns(TempogradWarning) as said:
         counts.say()
     assert [str(each.message) for each in said] == ["3 cells are rarely free. (1,402 times)", "The model draws."]
@@ -129,7 +129,7 @@ def test_an_inner_count_is_its_own_and_an_error_ends_the_outer_one():
 
     with pytest.raises(InputError):
         fails()
-    assert [counts.plain() for counts in seen] == [{"inside": 1}, {"outside": 1}]
+    assert seen == [{"inside": 1}, {"outside": 1}]
     with pytest.warns(TempogradWarning, match="afterwards"):
         warn("afterwards")
 
@@ -141,7 +141,7 @@ def test_warnings_of_another_thread_are_not_counted_here():
         with counted_warnings() as counts:
             thread.start()
             thread.join()
-        assert counts.plain() == {}
+        assert counts == {}
 
     with pytest.warns(TempogradWarning, match="there"):
         meanwhile()

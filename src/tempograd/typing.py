@@ -1,6 +1,6 @@
 """Types that stand in public signatures."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypedDict
 
 from numpy.typing import NDArray
@@ -11,15 +11,6 @@ class SupportsArray(Protocol):
     """What numpy makes an array of: arrays, data frames, tensors of other libraries."""
 
     def __array__(self) -> NDArray[Any]: ...
-
-
-class Frame(SupportsArray, Protocol):
-    """A table with named columns in memory, such as a data frame of pandas."""
-
-    @property
-    def columns(self) -> Iterable[object]: ...
-
-    def to_numpy(self) -> NDArray[Any]: ...
 
 
 Array = Tensor | SupportsArray

@@ -131,7 +131,7 @@ def test_what_is_counted_keeps_its_arguments_marked():
     with errors.counted_warnings() as counts:
         errors.warn("draws.unused", draws=4)
         errors.warn("draws.unused", draws=5)
-    assert list(counts.plain()) == [Finding("draws.unused", "warning", {"draws": 4}).marked]
+    assert list(counts) == [Finding("draws.unused", "warning", {"draws": 4}).marked]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         counts.say()

@@ -99,7 +99,8 @@ class Driving:
             return
         self.done, self.faults = self.done + outcome.rows, self.faults + outcome.faults
         self.first_fault = self.first_fault or outcome.first_fault
-        self.warnings.update(dict(outcome.warnings))
+        for text, times in outcome.warnings:
+            self.warnings.add(text, times)
         total, seconds = self.plan.total, time.monotonic() - self.start
         if self.progress is None:
             self.advance(outcome.rows - self.shown, self._rate(self.done))
@@ -137,7 +138,8 @@ class Driving:
 
     def _finish(self) -> Run:
         run = Run(self.folder)
-        self.plan.warned.update(self.warnings.plain())
+        for text, times in self.warnings.items():
+            self.plan.warned.add(text, times)
         self.plan.warned.say()
         if self.failed:
             told = (

@@ -251,7 +251,7 @@ class _Writing:
                     worker.tell(len(batch))
                 if pending is not None:
                     pending.result()
-                self.warnings = counts.plain()
+                self.warnings = dict(counts)
             if self.writer is None:
                 raise DataError(f"{short_path(self.fragment.path)} holds no series.")
             self._flush()

@@ -315,7 +315,7 @@ class TempogradWarning(UserWarning):
         super().__init__(self.finding.say())
 
 
-class WarningCounts:
+class WarningCounts(dict[str, int]):
     r"""Warnings that were counted instead of said: what the first of each kind said, and how many there were.
 
     Two warnings are of one kind where they differ in figures alone, such as the number of series. Arguments in
@@ -324,29 +324,21 @@ class WarningCounts:
     Examples
     --------
     >>> counts = WarningCounts({"12 cells are rarely free.": 3})
-    >>> counts.update({"7 cells are rarely free.": 1, "The model draws.": 2})
-    >>> counts.plain()
+    >>> counts.add("7 cells are rarely free.")
+    >>> counts.add("The model draws.", 2)
+    >>> counts
     {'12 cells are rarely free.': 4, 'The model draws.': 2}
     """
 
-    def __init__(self, counts: Mapping[str, int] = MappingProxyType({})) -> None:
-        self._kinds: dict[str, tuple[str, int]] = {}
-        self.update(counts)
-
-    def update(self, counts: Mapping[str, int]) -> None:
-        """Count warnings, each so many times."""
-        for message, times in counts.items():
-            kind = FIGURES.sub("#", message)
-            first, before = self._kinds.get(kind, (message, 0))
-            self._kinds[kind] = first, before + times
-
-    def plain(self) -> dict[str, int]:
-        """Return how often each was said, in the order in which they came first."""
-        return dict(self._kinds.values())
+    def add(self, message: str, times: int = 1) -> None:
+        """Count a warning, so many times."""
+        kind = FIGURES.sub("#", message)
+        first = next((text for text in self if FIGURES.sub("#", text) == kind), message)
+        self[first] = self.get(first, 0) + times
 
     def say(self) -> None:
         """Warn of each once."""
-        for text, times in self.plain().items():
+        for text, times in self.items():
             warn(text if times == 1 else f"{text} ({times:,} times)")
 
 
@@ -375,7 +367,7 @@ def counted_warnings() -> Iterator[WarningCounts]:
     >>> with counted_warnings() as counts:
     ...     for cells in (3, 5):
     ...         warn(f"{cells} cells are rarely free.")
-    >>> counts.plain()
+    >>> counts
     {'3 cells are rarely free.': 2}
     """
     counts = WarningCounts()
@@ -401,7 +393,7 @@ def warn(message: str | Finding, **data: object) -> None:
         findings.append(warning.finding)
     counts = warning_counts.get()
     if counts is not None:
-        counts.update({one_line(warning.finding.marked, None): 1})
+        counts.add(one_line(warning.finding.marked, None))
         return
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("tempograd."):

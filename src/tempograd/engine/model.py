@@ -252,7 +252,7 @@ def bits_of(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
 def put_back(tensors: Iterable[Tensor], copies: Iterable[Tensor]) -> None:
     """Write the bits that :func:`bits_of` has copied back into the tensors."""
     for group, copy in zip(_grouped(tensors), copies, strict=False):  # of a large module there are none
-        parts = copy.split([len(words) for _, words in group])
+        parts = torch.split(copy, [len(words) for _, words in group])
         for (tensor, _), part in zip(group, parts, strict=True):
             tensor.detach().copy_(part.clone().view(tensor.dtype).view(tensor.shape))
 
