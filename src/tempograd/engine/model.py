@@ -96,9 +96,11 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
     would leave what that had changed. The block gets a function that puts the buffers back before the rest.
     """
     modules = modules_of(model)
+    parts = [part for module in modules for part in module.modules()]
+    loose = [*reached(model)] if owner(model) is None else []
     outside = torch.inference_mode(mode=False) if torch.is_inference_mode_enabled() else nullcontext()
     with ExitStack() as undo:
-        for turn in _turns_of(modules) or [_functions]:
+        for turn in _turns_of(parts) or [_functions]:
             undo.enter_context(turn)
         for context in (outside, torch.enable_grad(), no_denormals()):
             undo.enter_context(context)
@@ -112,22 +114,19 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
                     shared.callback(setattr, backend, name, getattr(backend, name))
             _calls.append(shared)
             undo.push(call.leave)
-        for _, put_back, state in generators(model):
+        for _, put_back, state in generators((*unusual(parts), *loose)):
             undo.callback(put_back, state)
         for module in modules:
             call.freeze(module)
-        loose = reached(model) if owner(model) is None else ()
-        things = chain(loose, *(module.modules() for module in modules))
-        if all(COMPILED.isdisjoint(getattr(thing, "__dict__", ())) for thing in things):
+        if all(COMPILED.isdisjoint(getattr(thing, "__dict__", ())) for thing in (*loose, *parts)):
             undo.callback(nn_module.register_module_forward_pre_hook(call.touch).remove)
         yield call.restore_buffers
 
 
 def _turns_of(modules: Iterable[nn.Module]) -> list[threading.RLock]:
-    """Return the locks of some modules and their parts, in one order, so that nobody waits for each other."""
-    parts = {part for module in modules for part in module.modules()}
+    """Return the locks of some modules, in one order, so that nobody waits for each other."""
     with _lock:
-        return sorted((_turns.setdefault(part, threading.RLock()) for part in parts), key=id)
+        return sorted((_turns.setdefault(module, threading.RLock()) for module in set(modules)), key=id)
 
 
 class _ThisThread(threading.local):
@@ -167,7 +166,7 @@ class _Call:
         if known or self.thread != threading.get_ident() or not this_thread.runs_model:
             return
         with ExitStack() as turns:
-            for turn in _turns_of([module]):
+            for turn in _turns_of(module.modules()):
                 if not turn.acquire(blocking=False):
                     return
                 turns.callback(turn.release)
@@ -324,16 +323,14 @@ def fingerprint(model: Model) -> Callable[[], str]:
     return name
 
 
-def generators(model: Model | None = None) -> list[tuple[AnyGenerator, Callable[..., Any], Any]]:
-    """Return the generators that a model holds, in its modules or a function; without one those that all share.
+def generators(held: Iterable[Any] | None = None) -> list[tuple[AnyGenerator, Callable[..., Any], Any]]:
+    """Return the generators among what a model holds (:func:`held_by`); without it those that all share.
 
     Each comes with what puts a state of it back, and with its state now.
     """
-    gpus = torch.cuda.default_generators if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
-    held: Iterable[Any] = (torch.default_generator, np.random.mtrand._rand, random._inst, *gpus)
-    if model is not None:
-        parts = [part for module in modules_of(model) for part in module.modules()]
-        held = chain(unusual(parts), reached(model) if owner(model) is None else ())
+    if held is None:
+        gpus = torch.cuda.default_generators if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
+        held = torch.default_generator, np.random.mtrand._rand, random._inst, *gpus
     states: dict[int, tuple[AnyGenerator, Callable[..., Any], Any]] = {}
     for thing in (thing for thing in held if isinstance(thing, GENERATORS)):
         if isinstance(thing, np.random.Generator):
@@ -349,6 +346,12 @@ def generators(model: Model | None = None) -> list[tuple[AnyGenerator, Callable[
 def unusual(modules: Iterable[nn.Module]) -> list[Any]:
     """Return the values among the attributes of some modules that are not of the types that most have."""
     return [value for module in modules for value in vars(module).values() if type(value) not in PLAIN]
+
+
+def held_by(model: Model) -> list[Any]:
+    """Return what may be a generator among the attributes of a model's modules, and what a function reaches."""
+    parts = (part for module in modules_of(model) for part in module.modules())
+    return [*unusual(parts), *(reached(model) if owner(model) is None else ())]
 
 
 def _recurs(module: nn.Module) -> bool:
@@ -434,8 +437,9 @@ def place(model: Model, x: Tensor) -> tuple[torch.device, torch.dtype]:
     """Where the model computes and in which precision; a model without weights follows ``x``."""
     loose = reached(model) if owner(model) is None else ()
     weights = (part for part in loose if isinstance(part, nn.Parameter))
-    parts = ((*module.parameters(), *module.buffers()) for module in modules_of(model))
-    tensor = next((tensor for tensor in chain(*parts, weights) if tensor.is_floating_point()), x)
+    held = (part for module in modules_of(model) for part in (module.parameters(), module.buffers()))
+    tensors = chain(chain.from_iterable(held), weights)
+    tensor = next((tensor for tensor in tensors if tensor.is_floating_point()), x)
     return tensor.device, tensor.dtype
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core.errors import InputError, arg
-from tempograd.engine.model import Model, generators, modules_of, parts_of, resolution, trusted
+from tempograd.engine.model import Model, generators, held_by, modules_of, parts_of, resolution, trusted
 from tempograd.engine.predictor import forward
 
 FEW = 8  # series that are run again
@@ -139,7 +139,7 @@ def _gap(first: Tensor, second: Tensor) -> float:
 
 def _random_state(model: Model) -> list[bytes | str]:
     """Return the state of all generators that a model may use, to be compared with that of another moment."""
-    states = [state for _, _, state in generators() + generators(model)]
+    states = [state for _, _, state in generators() + generators(held_by(model))]
     return [state.numpy().tobytes() if isinstance(state, Tensor) else repr(state) for state in states]
 
 
@@ -157,7 +157,7 @@ class Realisation:
     _vectorized: bool | None = None  # whether series can go through at once; None before it was tried
 
     def __post_init__(self) -> None:
-        self._generators = [generator for generator, *_ in (*generators(), *generators(self.model))]
+        self._generators = [generator for generator, *_ in (*generators(), *generators(held_by(self.model)))]
         (word,) = np.random.SeedSequence([self.seed % 2**64, self.j]).generate_state(1, np.uint64)
         self._number = int(word >> np.uint64(1))
 
