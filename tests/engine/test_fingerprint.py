@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from tempograd.engine import fingerprint
+from tempograd.engine.model import bits_of, put_back
 from tempograd.explainers import IntegratedGradients
 from tests.helpers.models import linear, series
 
@@ -118,3 +119,23 @@ def test_a_name_is_that_of_the_moment_it_was_asked_for():
     later, expected = fingerprint(model), fingerprint(deepcopy(model))()
     model[0].weight.data.mul_(2)
     assert later() == expected != before
+
+
+def test_bits_of_tensors_of_every_kind_are_put_back():
+    kinds = (
+        torch.float32,
+        torch.float64,
+        torch.bfloat16,
+        torch.complex64,
+        torch.complex128,
+        torch.bool,
+        torch.int64,
+    )
+    tensors = [torch.ones(3, 2).to(kind) for kind in kinds]
+    tensors += [torch.arange(6.0).view(2, 3).T, torch.tensor(torch.nan), torch.zeros(0, 3)]
+    before, copies = deepcopy(tensors), [*bits_of(tensors)]
+    for tensor in tensors:
+        tensor.zero_()
+    put_back(tensors, copies)
+    for tensor, expected in zip(tensors, before, strict=True):
+        torch.testing.assert_close(tensor, expected, rtol=0, atol=0, equal_nan=True)
