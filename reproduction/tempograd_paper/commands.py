@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tempograd.cli import run_command, start_parser
-from tempograd.cli.arguments import Commands, add_command, add_device, add_force, add_json, parse_names
+from tempograd.cli.arguments import Commands, add_command, names
 from tempograd_paper.labels import PROGRAM
 
 PATH = f"""the usual path:
@@ -72,9 +72,9 @@ def add_run(commands: Commands, name: str = "run") -> None:
     parser.add_argument("--root", type=Path, help="folder with the data sets' files (default: $TEMPOGRAD_DATA)")
     only = parser.add_argument_group("only a part of the plan")
     for kind, example in (("datasets", "wafer,freezer"), ("methods", "timing,random"), ("folds", "0,1")):
-        only.add_argument(f"--{kind}", type=parse_names, help=f"such as {example}")
+        only.add_argument(f"--{kind}", type=names, help=f"such as {example}")
     only.add_argument("--kept", type=Path, metavar="DIR", help="not the folds that this archive has whole")
-    add_device(parser)
+    parser.add_argument("--device", help="for instance cpu or cuda:0 (default: a GPU if there is one)")
     parser.set_defaults(run="tempograd_paper.actions:run_plan")
 
 
@@ -93,14 +93,14 @@ def add_table(commands: Commands) -> None:
         help="what runs left, or archives; of a fold the fullest counts",
     )
     parser.add_argument("--format", default="markdown", choices=FORMATS, help="(default: markdown)")
-    add_json(parser, "the same as --format json")
+    parser.add_argument("--json", action="store_true", help="the same as --format json")
     parser.add_argument("--protocol", choices=("published", "fair", "tuned"), help="in place of the plan's")
     parser.add_argument("--root", type=Path, help="for table7: folder with the data sets' files")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write there instead of printing")
     parser.add_argument(
         "--archive", type=Path, metavar="DIR", help="also write the results in the small form for a repository"
     )
-    add_force(parser)
+    parser.add_argument("--force", action="store_true", help="overwrite files that tempograd did not write")
     parser.set_defaults(run="tempograd_paper.actions:print_table", usage=parser.error)
 
 
@@ -129,7 +129,7 @@ def add_answers(commands: Commands) -> None:
 
 def add_list(commands: Commands) -> None:
     parser = add_command(commands, "list", "show the plans of the package, with one line each", ("", "--json"))
-    add_json(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
     parser.set_defaults(run="tempograd_paper.commands:list_plans")
 
 

@@ -144,9 +144,9 @@ def test_rows_that_are_one_step_each(x, capsys):
     table |= {name: x[..., d].flip(1).flatten().numpy() for d, name in enumerate(("a", "b"))}
     pq.write_table(pa.table(table), "long/x.parquet")
     command = ["explain", *MODEL, "--data", "long", "--out", "out", "--n-samples", "6", "--seed", "3"]
-    assert main([*command, "--x", "a,b", "--time", "when"]) == 3
+    assert main([*command, "--channels", "a,b", "--time", "when"]) == 3
     assert "the only series has this time twice" in capsys.readouterr().err
-    assert main([*command, "--x", "a,b", "--id", "who", "--time", "when"]) == 0
+    assert main([*command, "--channels", "a,b", "--id", "who", "--time", "when"]) == 0
     one = tg.explain(tg.load_model("m.safetensors"), tg.Series(x, ids=IDS), n_samples=6, seed=3)
     np.testing.assert_array_equal(cells("out"), one.values.flatten(1).numpy())
 
@@ -154,7 +154,7 @@ def test_rows_that_are_one_step_each(x, capsys):
 def test_series_without_ids_in_flat_lists(x):
     Path("flat").mkdir()
     pq.write_table(pa.table({"series": x.flatten(1).tolist()}), "flat/x.parquet")
-    more = ["--x", "series", "--id", "none", "--shape", f"{TIME},{CHANNELS}"]
+    more = ["--x", "series", "--shape", f"{TIME},{CHANNELS}"]
     command = ["explain", *MODEL, "--data", "flat/", "--out", "out", "--method", "integrated_gradients"]
     assert main([*command, *more]) == 0
     found = {str(row["id"]): row["values"] for row in rows()}
@@ -457,7 +457,7 @@ TABLES = ["explain", *MODEL, "--data", "csv/*.csv", "--out", "out/", "--method",
 @pytest.mark.usefixtures("x")
 @pytest.mark.parametrize(
     "options",
-    ["--channels b,a", "--x b,a --shape 3,2", "--channels b,a --label state", "--x b,a --channels b,a"],
+    ["--channels b,a", "--channels b,a --shape 3,2", "--channels b,a --label state"],
 )
 def test_columns_of_tables_by_name(options, capsys):
     tables(q="id,time,a,state,b u,0,1,ill,0.5 u,1,2,ill,-1 u,2,-1,ill,1")

@@ -93,7 +93,7 @@ FORMS = {
     "regression": (*MODEL, "--data", "values.npz", "--output", "raw"),
     "labels of another number of classes": ("--model", "next_net:Three", *TABLE),
     "another number of classes": (*ALARM, "--data", "wards.npz", "--classes", "alive,died,lost"),
-    "faulty labels": (*ALARM, "--data", "faulty.npz"),
+    "faulty labels": (*ALARM, "--data", "faulty.npz", "--no-labels"),
     "no labels, odd names": (*ALARM, "--data=-bare.npy", "--out=-e.safetensors"),
     "weights": (*NET, "--weights", "the weights.pt", "--data", "wards.npz"),
     "one logit per step": STEPS,
@@ -144,7 +144,7 @@ def test_from_a_folder_of_files_to_a_report(capsys):
     for part, x in enumerate(series(COUNT, TIME, 2).split(5)):
         np.save(f"in/{part}.npy", x.numpy())
     model = (*NET, "--weights", "the weights.pt", "--device", "cpu")
-    argv = ["explain", *model, "--data", "in", "--id", "none", "--out", "the run/", "--method", "random"]
+    argv = ["explain", *model, "--data", "in", "--out", "the run/", "--method", "random"]
     assert main(argv) == 0
     assert following(capsys.readouterr().out)[:2] == ["report", "the run/"]
     assert "Wrote report.html" in capsys.readouterr().out

@@ -155,9 +155,7 @@ def test_kinds_do_not_take_each_other_for_themselves():
         ]
 
 
-@pytest.mark.parametrize(
-    "name", ["model.safetensors", "timing.safetensors", "report.html", "table.md", "series.png", "cost.png"]
-)
+@pytest.mark.parametrize("name", ["model.safetensors", "timing.safetensors", "report.html", "table.md"])
 def test_a_demo_leaves_files_of_others_alone(capsys, name, monkeypatch):
     Path("demo").mkdir()
     Path("demo", name).write_text("mine")

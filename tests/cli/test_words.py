@@ -11,7 +11,7 @@ import pytest
 
 import tempograd
 from tempograd.cli import main, make_parser
-from tempograd.cli.fields import fields_of, flag_of, options_of
+from tempograd.cli.arguments import fields_of, flag_of, options_of
 from tempograd.core.errors import MARKED, UnknownNameError, closest, said
 from tempograd.core.question import Effort
 from tempograd.models import build, save_model
@@ -36,7 +36,7 @@ def place(tmp_path, monkeypatch):
     save_model(build("gru", 2, 2, hidden=4), "m.safetensors")
     rng = np.random.default_rng(0)
     np.savez("d.npz", x=rng.normal(size=(6, 8, 2)).astype("f4"))
-    np.savez("far.npz", x=rng.normal(size=(6, 8, 2)).astype("f4") + 50, y=np.full(6, 1j))
+    np.savez("far.npz", x=rng.normal(size=(6, 8, 2)).astype("f4") + 50)
     np.savez("flat.npz", x=np.zeros((6, 8), "f4"))
     np.savez("wide.npz", x=np.zeros((6, 2, 8), "f4"))
     np.savez("whole.npz", x=np.zeros((6, 8, 2), "i4"))
@@ -78,15 +78,12 @@ def test_errors_speak_of_options(fault, capsys, said):
 def test_an_error_is_the_last_line(capsys):
     argv = ["explain", "--model", "m.safetensors", "--data", "far.npz", "--device", "cpu"]
     assert main([*argv, "--target", "7"]) == 5
-    first, second = capsys.readouterr().err.splitlines()
-    assert second.startswith("tempograd: target 7 is out of range")
-    assert first.startswith("tempograd: warning: The labels are left out.")
+    assert capsys.readouterr().err.splitlines()[-1].startswith("tempograd: target 7 is out of range")
     assert main([*argv, "--method", "ig"]) == 2  # known before anything is read
     (only,) = capsys.readouterr().err.splitlines()
     assert "Did you mean 'integrated_gradients'?" in only
     assert main([*argv, "--n-samples", "5"]) == 0
-    labels, far = capsys.readouterr().err.splitlines()
-    assert labels.startswith("tempograd: warning: The labels are left out.")
+    (far,) = capsys.readouterr().err.splitlines()
     assert far.startswith("tempograd: warning: 0 is far from every value of 2 of 2 channels (channel 0: ")
 
 

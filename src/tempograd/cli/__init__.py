@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from errno import ENOSPC, EPIPE
+from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -21,10 +22,8 @@ from tempograd.core.errors import (
     TempogradError,
     TempogradWarning,
     closest,
-    listed,
     one_line,
     quote,
-    warn,
 )
 from tempograd.core.progress import last_words, stoppable
 from tempograd.core.registry import Registry, about, package
@@ -67,13 +66,13 @@ PATH = """the usual path:
 """
 
 
-def _own(name: str, line: str) -> Callable[[Any], None]:
-    """Return what adds one of our commands, whose arguments are loaded when they are needed."""
-    return lambda parts: import_module("tempograd.cli.parsers").add(parts, name, line)
+def _add_own(name: str, parts: Any) -> None:
+    """Add one of our commands, whose arguments are loaded when they are needed."""
+    import_module("tempograd.cli.parsers").add(parts, name, OWN[name])
 
 
-for _name, _line in OWN.items():
-    COMMANDS.register(_name)(_own(_name, _line))
+for _name in OWN:
+    COMMANDS.register(_name)(partial(_add_own, _name))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,7 +112,8 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
     else:
         import_module("torch")  # which such a function may need
     try:
-        with stoppable(), _warnings_of_the_shell(), _one_core_left(), _printing():
+        with stoppable(), _warnings_of_the_shell(), _printing():
+            _leave_one_core()
             return args.run(args) or 0
     except TempogradError as error:
         return _failed(error)
@@ -158,37 +158,26 @@ def _printing() -> Iterator[None]:
     """Print what can be printed; a reader that has seen enough, such as head, is no error, a full disk is one."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")  # names of files can be any bytes
-    worked = False
     try:
         yield
-        worked = True
         sys.stdout.flush()
     except OSError as error:
-        if not worked and error.errno not in (EPIPE, ENOSPC):
+        if error.errno not in (EPIPE, ENOSPC):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python would try again when it ends
         if not isinstance(error, BrokenPipeError):
             raise OutputError(f"What was to be printed could not be written: {error.strerror}.") from error
 
 
-@contextmanager
-def _one_core_left() -> Iterator[None]:
+def _leave_one_core() -> None:
     """Use all cores but one, unless OMP_NUM_THREADS says otherwise.
 
     The threads of a small model wait for each other many times per step. When another program holds one
     of their cores, all wait: training became 18 times slower on two cores, and one thread was faster.
     """
     torch = sys.modules.get("torch")
-    if torch is None:  # this command computes nothing
-        yield
-        return
-    threads = torch.get_num_threads()
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(max(1, min(threads, (os.cpu_count() or 1) - 1)))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+    if torch is not None and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) - 1)))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -224,31 +213,20 @@ def make_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
         else:
             parts.add_parser(name, help=line)
     if words is None or (wanted not in OWN and words[:1] != ["--version"]):  # which need no other package
-        _add_offered(parts, wanted, everything=words is None)
+        for name, points in COMMANDS.offers.items():
+            if words is None or name == wanted:
+                _add_offered(name, parts)
+            else:
+                parts.add_parser(name, help=about(points[0]).replace("%", "%%"))
     return parser
 
 
-def _add_offered(parts: Any, wanted: str | None, *, everything: bool) -> None:
-    """Add the commands of other packages."""
-    for name, points in COMMANDS.offers.items():
-        try:
-            if everything or name == wanted:
-                _add(name, parts)
-                continue
-        except TempogradError as error:
-            if name == wanted:
-                raise
-            warn(error.finding.text)
-        many = f"offered by several packages: {listed(map(package, points))}"
-        line = about(points[0]) if len(points) == 1 else many
-        parts.add_parser(name, help=line.replace("%", "%%"))
-
-
-def _add(name: str, parts: Any) -> None:
+def _add_offered(name: str, parts: Any) -> None:
+    """Add a command of another package."""
     add = COMMANDS[name]
     try:
         add(parts)
-    except Exception as error:  # whatever happens in another package
+    except Exception as error:  # whatever happens there
         raise TempogradError(
             f"The command {quote(name)} of the package {package(COMMANDS.offers[name][0])} cannot be added: "
             f"{type(error).__name__}: {one_line(str(error), 120)}"

@@ -1,21 +1,32 @@
-"""Values that options are made of, arguments that several commands share, and commands as people can type them."""
+"""Arguments of commands: values read from texts, options made from what the library takes, commands to type next.
+
+An option has the name of its field, its type and choices, and the first words of its documentation, all read from
+the source of the library's nouns and functions, so without torch.
+"""
 
 import argparse
+import ast
 import json
+import math
+import re
 import shlex
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from tempograd.core.errors import brief
+from tempograd.core.errors import OPTIONS, brief
 
 Commands = Any  # argparse gives the type of its sub-parsers no public name
 Container = Any  # nor its groups of arguments
+Parse = Callable[[str], Any]
 
 
 def add_command(
-    commands: Commands, name: str, about: str, examples: Sequence[str], notes: str = "", usage: str | None = None
+    commands: Commands, name: str, about: str, examples: Sequence[str], notes: str = ""
 ) -> argparse.ArgumentParser:
-    """Add a command whose help ends with examples; ``usage`` stands for a list of options too long to read."""
+    """Add a command whose help ends with examples."""
     program = commands._prog_prefix
     shown = "\n".join(f"  {program} {name} {example}".rstrip() for example in examples)
     parser: argparse.ArgumentParser = commands.add_parser(
@@ -24,181 +35,273 @@ def add_command(
         description=f"{about[0].upper()}{about[1:]}.",
         epilog=f"{notes}Examples:\n{shown}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage=None if usage is None else f"{program} {name} {usage}",
     )
     parser.set_defaults(parser=parser)  # which knows what was probably meant
     return parser
 
 
-def add_json(parser: Container, what: str = "print JSON, for programs") -> None:
-    parser.add_argument("--json", action="store_true", help=what)
+# Values. Where a text cannot be read, argparse names the kind, which is the name of the function.
 
 
-def add_device(parser: Container) -> None:
-    parser.add_argument("--device", help="for instance cpu or cuda:0 (default: a GPU if there is one)")
+def amount(text: str) -> int | float:
+    """Read a count such as 100, or a share such as 0.1."""
+    return int(text) if text.isdigit() else float(text)
 
 
-def add_force(parser: Container) -> None:
-    parser.add_argument("--force", action="store_true", help="overwrite files that tempograd did not write")
-
-
-# Values.
-
-
-def parser_of(read: Callable[[str], Any], wanted: str) -> Callable[[str], Any]:
-    """Return a function that reads a value, and says what is wanted where it cannot.
+def names(text: str) -> list[str]:
+    """Read names separated by commas.
 
     Examples
     --------
-    >>> parser_of(int, "a number such as 3")("three")
-    Traceback (most recent call last):
-    ...
-    argparse.ArgumentTypeError: write a number such as 3, got 'three'
+    >>> names("cpd, cpp")
+    ['cpd', 'cpp']
     """
-
-    def parse(text: str) -> Any:
-        try:
-            return read(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"write {wanted}, got {brief(text)}") from None
-
-    return parse
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _whole_numbers(text: str) -> tuple[int, ...]:
+def numbers(text: str) -> tuple[int, ...]:
+    """Read whole numbers separated by commas."""
     return tuple(map(int, text.split(",")))
 
 
-def _shape(text: str) -> tuple[int, int]:
-    steps, channels = _whole_numbers(text)
-    return steps, channels
+def steps(text: str) -> str | list[int]:
+    """Read ``own``, or steps such as ``3,4``."""
+    return text if text == "own" else list(numbers(text))
 
 
-parse_whole_number = parser_of(int, "a whole number such as 100")
-parse_real_number = parser_of(float, "a number such as 0.1")
-parse_amount = parser_of(
-    lambda text: int(text) if text.isdigit() else float(text), "a count such as 100 or a share such as 0.1"
-)
-parse_steps = parser_of(
-    lambda text: text if text == "own" else list(_whole_numbers(text)), "own, or steps such as 3,4"
-)
-parse_shape = parser_of(_shape, "steps and channels, as 48,32")
-parse_address = parser_of(_whole_numbers, "addresses such as 3,1;4,1")
+def part(text: str) -> int | str:
+    """Read the name of a part of an output, or its place."""
+    return int(text) if text.lstrip("-").isdecimal() else text
 
 
-def parse_setting(text: str) -> tuple[str, Any]:
+def target(text: str) -> int | str | tuple[int, ...]:
+    """Read one target: a number, a name, or an address.
+
+    Examples
+    --------
+    >>> target("2"), target("died"), target("3,1"), target("left, right")
+    (2, 'died', (3, 1), 'left, right')
+    """
+    if re.fullmatch(r"\d{1,9}(\s*,\s*\d{1,9})*", text.strip(), re.ASCII):
+        place = numbers(text)
+        return place if len(place) > 1 else place[0]
+    return text.strip()
+
+
+def targets(text: str) -> str | list[int | str | tuple[int, ...]]:
+    """Read ``all``, targets such as ``0,5,11`` or ``survived,died``, or addresses such as ``3,1;4,1``.
+
+    Examples
+    --------
+    >>> targets("all"), targets("0,died"), targets("3,1;4,1"), targets("3,1;")
+    ('all', [0, 'died'], [(3, 1), (4, 1)], [(3, 1)])
+    """
+    if text.strip() == "all":
+        return "all"
+    return [target(one) for one in text.split(";" if ";" in text else ",") if one.strip()]
+
+
+def setting(text: str) -> tuple[str, Any]:
     """Read ``name=value``: numbers, true, false, none, lists with commas, other JSON, else text.
 
     Examples
     --------
-    >>> [parse_setting(text) for text in ("n_samples=100", "rule=midpoint", "areas=0.1,0.2", "segments=None")]
+    >>> [setting(text) for text in ("n_samples=100", "rule=midpoint", "areas=0.1,0.2", "segments=None")]
     [('n_samples', 100), ('rule', 'midpoint'), ('areas', [0.1, 0.2]), ('segments', None)]
     """
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise argparse.ArgumentTypeError(f"write name=value, got {brief(text)}")
     if "," in value and value[:1] not in '[{"':
-        return name.strip(), [_plain(part) for part in value.split(",") if part.strip()]
-    return name.strip(), _plain(value)
+        return name.strip(), [_plain(word) for word in names(value)]
+    return name.strip(), _plain(value.strip())
 
 
-def _plain(text: str) -> Any:
-    word = text.strip()
+def _plain(word: str) -> Any:
     try:
         return json.loads({"none": "null", "true": "true", "false": "false"}.get(word.lower(), word))
     except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, lists without end
         return word
 
 
-def parse_targets(text: str) -> str | list[int | str | tuple[int, ...]]:
-    """Read ``all``, targets such as ``0,5,11`` or ``survived,died``, or addresses such as ``3,1;4,1``.
+# Options that are fields.
+
+HOME = Path(__file__).parents[1]
+NOUNS = {  # where the fields of each group stand
+    "predictor": ("engine/predictor.py", "Predictor"),
+    "series": ("core/series.py", "Series"),
+    "source": ("data/columns.py", "Columns"),
+    "question": ("core/question.py", "Question"),
+    "effort": ("core/question.py", "Effort"),
+    "run": ("bulk/driver.py", "explain_dataset"),
+}
+PYTHON = {"predictor.model", "predictor.modules", "predictor.reset", "source.path"}  # no options
+RUN = ("cells", "engine", "workers", "fragment", "max_faults")  # those of the function that are a run's alone
+TYPES: dict[str, tuple[Parse, str]] = {  # of an annotation, in which the first of these words counts
+    "Targets": (targets, "A,B,…"),
+    "Target": (target, "TARGET"),
+    "Steps": (steps, "T,T,…"),
+    "Pick": (part, "NAME"),
+    r"(Sequence|tuple)\[str": (names, "A,B,…"),
+    r"tuple\[int": (numbers, "T,D"),
+    "int": (int, "N"),
+    "float": (float, "SHARE"),
+}
+ABOUT = {  # what the documentation says otherwise, to those who write Python
+    "source.labels": "leave labels and truth alone",
+    "question.target": "a class by name or number, an output, an address such as 3,1, or mean of one",
+    "question.targets": "several of them: 0,5,11, or all, or addresses such as 3,1;4,1",
+    "question.background": "other series, for --baseline background and for methods that learn (default: the "
+    "training series of a data set)",
+    "effort.gradient_check": "do not compare the gradient with differences of the score",
+}
+
+
+class Field(NamedTuple):
+    """What a field or an argument tells of itself."""
+
+    name: str
+    kind: str
+    default: Any
+    about: str
+
+
+@cache
+def fields_of(noun: str) -> dict[str, Field]:
+    """Return the fields of a class, or the arguments of a function.
 
     Examples
     --------
-    >>> parse_targets("all"), parse_targets("0,5,11"), parse_targets("3,1;4,1"), parse_targets("3,1;")
-    ('all', [0, 5, 11], [(3, 1), (4, 1)], [(3, 1)])
+    >>> fields_of("effort")["seed"]
+    Field(name='seed', kind='int', default=0, about='Of the random draws.')
     """
-    if text.strip() == "all":
-        return "all"
-    parts = [part.strip() for part in text.split(";" if ";" in text else ",") if part.strip()]
-    if not parts:
-        raise argparse.ArgumentTypeError("write all, targets such as 0,5,11, or addresses such as 3,1;4,1")
-    return [parse_address(part) if ";" in text else _one_target(part) for part in parts]
+    path, name = NOUNS[noun]
+    body = ast.parse((HOME / path).read_text(encoding="utf-8")).body
+    node: Any = next(node for node in body if getattr(node, "name", None) == name)
+    if isinstance(node, ast.ClassDef):
+        lines = [line for line in node.body if isinstance(line, ast.AnnAssign)]
+        parts = [(ast.unparse(line.target), line.annotation, line.value) for line in lines]
+    else:
+        options = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        parts = [(option.arg, option.annotation, default) for option, default in options]
+    documented: dict[str, tuple[str, str]] = {}
+    for heads, kind, words in re.findall(
+        r"^(\w[\w, ]*?)(?: : (.+))?\n((?:    .+\n?)+)", ast.get_docstring(node) or "", re.MULTILINE
+    ):
+        documented |= dict.fromkeys(heads.split(", "), (kind, " ".join(words.split())))
+    found = {}
+    for name, annotation, made in parts:
+        kind, about = documented.get(name, ("", ""))
+        # a call makes a field from its help and its default
+        words, default = (*made.args, None)[:2] if isinstance(made, ast.Call) else (None, made)
+        kind = kind if "{" in kind else ast.unparse(annotation)
+        found[name] = Field(name, kind, _value(default), _value(words) or about)
+    found.pop("_", None)
+    return found
 
 
-def _one_target(text: str) -> int | str:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
+def _value(node: ast.expr | None) -> Any:
+    try:
+        return None if node is None else ast.literal_eval(node)
+    except ValueError:  # no plain value
+        return None
 
 
-def parse_one_target(text: str) -> int | str | tuple[int, ...]:
-    """Read one target: a number, a name, or an address such as ``3,1``.
+def options_of(noun: str) -> dict[str, Field]:
+    """Return the fields that are options of commands."""
+    return {
+        name: field
+        for name, field in fields_of(noun).items()
+        if f"{noun}.{name}" not in PYTHON and (noun != "run" or name in RUN)
+    }
+
+
+def flag_of(noun: str, name: str) -> str:
+    """Return the option of a field.
 
     Examples
     --------
-    >>> parse_one_target("2"), parse_one_target("died"), parse_one_target("3,1")
-    (2, 'died', (3, 1))
+    >>> flag_of("predictor", "layout"), flag_of("effort", "gradient_check")
+    ('--model-layout', '--no-gradient-check')
     """
-    parts = [_one_target(part.strip()) for part in text.split(",")]
-    whole = len(parts) > 1 and all(isinstance(part, int) for part in parts)
-    return tuple(map(int, parts)) if whole else _one_target(text.strip())
+    no = "no-" if fields_of(noun)[name].default is True else ""
+    return OPTIONS.get(f"{noun}.{name}", f"--{no}{name.replace('_', '-')}")
 
 
-def parse_pick(text: str) -> str | int:
-    """Read the name of a part, or its place.
-
-    Examples
-    --------
-    >>> parse_pick("logits"), parse_pick("1")
-    ('logits', 1)
-    """
-    return int(text) if text.lstrip("-").isdecimal() else text
-
-
-def parse_names(text: str) -> list[str]:
-    """Read names separated by commas.
-
-    Examples
-    --------
-    >>> parse_names("cpd, cpp")
-    ['cpd', 'cpp']
-    """
-    return [part.strip() for part in text.split(",") if part.strip()]
+def add_fields(group: Container, noun: str, only: str = "", without: tuple[str, ...] = ()) -> None:
+    """Add the options of a noun, or only one of them, that the command has not got yet."""
+    for name, (_, kind, default, words) in options_of(noun).items():
+        flag = flag_of(noun, name)
+        if only not in ("", name) or name in without or flag in group._option_string_actions:
+            continue
+        about = ABOUT.get(f"{noun}.{name}", _in_few(words))
+        choices = re.findall(r'"(\w+)"', kind.partition("{")[2].partition("}")[0])
+        if kind == "bool":
+            more: dict[str, Any] = {"action": "store_const", "const": not default, "dest": name}
+        elif choices:
+            more = {"choices": choices}
+        else:
+            parse = next((entry for words, entry in TYPES.items() if re.search(rf"\b{words}", kind)), (None, None))
+            more = dict(zip(("type", "metavar"), parse, strict=True))
+        if default not in (None, True, ()):
+            about += f" (default: {default})"
+        group.add_argument(flag, help=about.replace("%", "%%"), **more)
 
 
-def parse_columns(text: str) -> str | list[str]:
-    """Read a column, or several with commas; one of several that is alone ends in a comma.
-
-    Examples
-    --------
-    >>> parse_columns("x"), parse_columns("pulse,sodium"), parse_columns("pulse,")
-    ('x', ['pulse', 'sodium'], ['pulse'])
-    """
-    return parse_names(text) if "," in text else text
+def _in_few(about: str) -> str:
+    """Return the first words of a documentation, in the words of the command line."""
+    about = re.sub(r'``(\w+)="?(\w*)"?``', r"--\1 \2", re.split(r"[.;](?: |$)", about)[0])
+    return about[:1].lower() + about[1:].replace("``", "")
 
 
-# Commands as people can type them.
+def place_of(noun: str, name: str) -> str:
+    """Return where the parsed arguments have a field."""
+    return flag_of(noun, name).removeprefix("--no-").lstrip("-").replace("-", "_")
+
+
+def given(args: argparse.Namespace, noun: str) -> dict[str, Any]:
+    """Return the fields of a noun that somebody gave a value, by their names in Python."""
+    values = {name: getattr(args, place_of(noun, name), None) for name in options_of(noun)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+# What is printed: values as JSON, and commands as people can type them.
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(_as_json(value), indent=2, ensure_ascii=False))
+
+
+def _as_json(value: Any) -> Any:
+    """Return plain data; what is not defined or not finite is null."""
+    if isinstance(value, Mapping):
+        return {key: _as_json(part) for key, part in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_as_json(part) for part in value]
+    if isinstance(value, Path):
+        return str(value)
+    if is_dataclass(value):
+        return _as_json(vars(value))
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def command(*words: str, **options: Any) -> str:
-    """Return a command; what is None or False is left out.
+    """Return a command; what is None is left out.
 
-    Lists are joined by commas, and a mapping repeats its option, as ``--set`` is.
+    Lists are joined by commas.
 
     Examples
     --------
     >>> command("report", "my E.safetensors", data="a.csv", classes=["-1", "1"], root=None)
     "tempograd report 'my E.safetensors' --data a.csv --classes=-1,1"
-    >>> command("explain", target=(3, 1), model_layout="BDT", set={"areas": [0.1, 0.2], "p": 0.5})
-    "tempograd explain --target 3,1 --model-layout BDT --set 'areas=[0.1, 0.2]' --set p=0.5"
+    >>> command("explain", target=(3, 1), model_layout="BDT", trust=True)
+    'tempograd explain --target 3,1 --model-layout BDT --trust'
     """
     line = ["tempograd", *(f"./{word}" if word.startswith("-") else word for word in words)]
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):  # an option without a value
-            line += [option] if value else []
-        elif isinstance(value, dict):
-            for key, part in value.items():
-                line += [option, f"{key}={part if isinstance(part, str) else json.dumps(part)}"]
+            line += [option if value else f"--no{option[1:]}"]
         elif value is not None:  # a value that begins with a dash would be taken for an option
             text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
             line += [f"{option}={text}"] if text.startswith("-") else [option, text]

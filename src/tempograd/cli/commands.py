@@ -2,15 +2,12 @@
 
 import argparse
 import inspect
-import json
-import math
 import re
-import textwrap
 from typing import Any
 
 import torch
 
-from tempograd.cli.arguments import command
+from tempograd.cli.arguments import command, print_json
 from tempograd.cli.inputs import ReadArguments, claim, device, natural_values, read, sample_note, with_classes
 from tempograd.cli.parsers import KINDS
 from tempograd.core.errors import InputError, warn
@@ -23,7 +20,7 @@ from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import poor, sentence
 from tempograd.explanation.targets import other_targets
 from tempograd.html_report import report
-from tempograd.metrics import METRICS, Difference, Summary, evaluate
+from tempograd.metrics import METRICS, Difference, evaluate
 from tempograd.models import MODELS, accuracy, save_model, train
 from tempograd.views.comparison import ScoreTable, score_table
 
@@ -42,50 +39,29 @@ FACTS = (
     "complete",
 )
 
-LEGEND = """
-signed: the sign tells the direction · targeted: about one class or output, not the whole · deterministic: the
-seed makes no difference · needs gradient: of a differentiable model · needs fit: background series ·
-needs module: an nn.Module · needs prefixes: predictions on the first steps of a series · needs probabilities:
-no regression · shared: series explained together influence each other · complete: scores sum to the change of
-the prediction
-"""
-
 
 def run_list(args: argparse.Namespace) -> None:
-    kinds = KINDS if args.kind is None else (args.kind,)
-    found = {kind: describe(kind) for kind in kinds}
+    entries = {kind: describe(kind) for kind in KINDS if args.kind in (None, kind)}
     if args.json:
-        print(json.dumps(found if args.kind is None else found[args.kind], indent=2, ensure_ascii=False))
+        print_json(entries if args.kind is None else entries[args.kind])
         return
-    for kind, entries in found.items():
-        if args.kind is None:
-            print(f"{'' if kind == KINDS[0] else chr(10)}{kind.upper()}")
-        _print(kind, entries)
-
-
-def _print(kind: str, entries: list[dict[str, Any]]) -> None:
-    width = max(len(entry["name"]) for entry in entries) + 2
-    for entry in entries:
-        about = entry["about"] + _extra(entry)
-        print(textwrap.fill(about, 110, initial_indent=entry["name"].ljust(width), subsequent_indent=" " * width))
-    print(LEGEND if kind == "explainers" else "", end="")
+    blocks = []
+    for kind, known in entries.items():
+        width = max(len(entry["name"]) for entry in known) + 2
+        lines = [f"{entry['name']:{width}}{entry['about']}{_extra(entry)}" for entry in known]
+        blocks.append("\n".join([kind.upper(), *lines] if args.kind is None else lines))
+    print(*blocks, sep="\n\n")
 
 
 def describe(kind: str) -> list[dict[str, Any]]:
     """Return one entry per name of a registry."""
-    registries: tuple[Registry[Any], ...] = (EXPLAINERS, METRICS, DATASETS, MODELS)
+    registry: Registry[Any] = (EXPLAINERS, METRICS, DATASETS, MODELS)[KINDS.index(kind)]
     entries = []
-    registry = registries[KINDS.index(kind)]
-    found = registry.working()
-    for name in sorted(found) if kind == "explainers" else found:
-        thing = found[name]
+    for name, thing in sorted(registry.working().items()):
         entry: dict[str, Any] = {"name": name, "about": first_sentence(inspect.getdoc(thing) or "")}
         entry["package"] = registry.origin(name) or None
-        if kind == "explainers":
-            entry |= {fact: getattr(thing, fact) for fact in FACTS}
-        if kind == "metrics":
-            entry["higher_is_better"] = thing.higher_is_better
-        entries.append(entry)
+        facts = {"explainers": FACTS, "metrics": ("higher_is_better",)}.get(kind, ())
+        entries.append(entry | {fact: getattr(thing, fact) for fact in facts})
     return entries
 
 
@@ -103,10 +79,8 @@ def first_sentence(documentation: str) -> str:
 
 def _extra(entry: dict[str, Any]) -> str:
     package = f" (from {entry['package']})" if entry["package"] else ""
-    if "higher_is_better" in entry:
-        return (" Higher is better." if entry["higher_is_better"] else " Lower is better.") + package
-    facts = [fact.replace("_", " ") for fact in FACTS if entry.get(fact)]
-    return (f" [{', '.join(facts)}]" if facts else "") + package
+    better = {True: " Higher is better.", False: " Lower is better.", None: ""}
+    return better[entry.get("higher_is_better")] + package
 
 
 # ``tempograd train``: a model for a data set.
@@ -123,8 +97,8 @@ def run_train(args: argparse.Namespace) -> None:
         facts["validation_accuracy"] = accuracy(model, data.validation)
     save_model(model, args.out, facts=facts, force=args.force)
     if args.json:
-        about = {"out": str(args.out), "dataset": args.dataset, "model": args.model, "seed": args.seed}
-        print(json.dumps(about | facts, indent=2))
+        about = {"out": args.out, "dataset": args.dataset, "model": args.model, "seed": args.seed}
+        print_json(about | facts)
     else:
         print(f"Test accuracy {reached:.4f}. Wrote {args.out}.")
         place = {"root": args.root, "variant": args.variant}
@@ -141,30 +115,28 @@ def run_evaluate(args: argparse.Namespace) -> None:
     _refuse_several_targets(found)
     if args.baseline is None:
         _warn_of_several_baselines(found)
+    x, truth = (None, None) if found.series is None else (found.series.x, found.series.truth)
     drawn = [label for label, one in found.explanations.items() if one.background is not None]
     scores = {}
     for label, explanation in found.explanations.items():
         compares = label in drawn or not drawn or args.baseline is not None  # else with something else
-        scores[label] = evaluate(
-            found.model,
-            explanation,
-            None if found.series is None else found.series.x,
-            args.metrics,
-            args.baseline,
-            args.k,
-            None if found.series is None else found.series.truth,
-            of=args.of,
-            background=found.question["background"] if compares else None,
-        )
+        others = found.question["background"] if compares else None
+        options: dict[str, Any] = {"truth": truth, "of": args.of, "background": others}
+        scores[label] = evaluate(found.model, explanation, x, args.metrics, args.baseline, args.k, **options)
     results = score_table(scores)
     verdicts = {label: verdict(one) for label, one in found.explanations.items()}
     if args.json:
-        entries = [_entry(results, scores, label) for label in results.methods]
-        for entry, path in zip(entries, args.explanations, strict=True):
-            entry |= {"file": str(path), "verdict": verdicts[entry["name"]]}
-        facts = {"ids": found.first.ids.tolist(), "names": found.first.names, "explanations": entries}
-        facts["differences"] = [_gaps(results, label) for label in results.methods[1:]]
-        print(json.dumps(facts, indent=2, ensure_ascii=False))
+        names = zip(results.methods, args.explanations, strict=True)
+        entries = [
+            {"name": name, "metrics": _entry(results, scores, name), "file": path, "verdict": verdicts[name]}
+            for name, path in names
+        ]
+        gaps = [
+            {"name": name, "minus": results.methods[0], "metrics": _gaps(results, name)}
+            for name in results.methods[1:]
+        ]
+        facts = {"ids": found.first.ids.tolist(), "names": found.first.names}
+        print_json(facts | {"explanations": entries, "differences": gaps})
         return
     taken = sample_note(args, found.first)
     print(f"{taken}\n\n" if taken else "", table(score_rows(results)), sep="")
@@ -173,6 +145,11 @@ def run_evaluate(args: argparse.Namespace) -> None:
             print(f"\n{label}: {verdicts[label]}")
     if len(results.methods) > 1:
         _print_differences(results)
+
+
+def _entry(results: ScoreTable, scores: Any, method: str) -> dict[str, Any]:
+    cells = {metric: vars(results.cells[method, metric].summary) for metric in results.metrics}
+    return {metric: cell | {"scores": scores[method][metric].tolist()} for metric, cell in cells.items()}
 
 
 def verdict(explanation: Explanation, i: int | None = None) -> str:
@@ -214,11 +191,16 @@ def score_rows(found: ScoreTable) -> list[list[str]]:
     return [["method", *found.heads], *body]
 
 
+def _gaps(found: ScoreTable, method: str) -> dict[str, Any]:
+    """Return the differences of a method to the first, by metric."""
+    return {metric: found.cells[method, metric].difference for metric in found.metrics}
+
+
 def _print_differences(found: ScoreTable) -> None:
     """Print paired differences to the first method, and which is better by the first metric."""
     base, *others = found.methods
+    gaps = {label: list(_gaps(found, label).values()) for label in others}
     print(f"\nPaired differences to {base} on the same series, with 95 % intervals:\n")
-    gaps = {label: [_difference(found, label, metric) for metric in found.metrics] for label in others}
     heads = [f"minus {base}", *(metric.upper() for metric in found.metrics)]
     print(table([heads, *([label, *map(interval, parts)] for label, parts in gaps.items())]), end="\n\n")
     by = found.metrics[0].upper()
@@ -230,39 +212,11 @@ def _print_differences(found: ScoreTable) -> None:
         print(f"{better} is better than {worse} by {by}.")
 
 
-def _difference(found: ScoreTable, method: str, metric: str) -> Difference:
-    gap = found.cells[method, metric].difference
-    assert gap is not None  # noqa: S101  # only the first method has none
-    return gap
-
-
 def interval(gap: Difference) -> str:
     """Write a difference with its interval."""
     values = (gap.mean, gap.low, gap.high)
     signed = [f"+{text}" if value > 0 else text for text, value in zip(alike(*values), values, strict=True)]
     return f"{signed[0]} [{signed[1]}, {signed[2]}]"
-
-
-def _entry(found: ScoreTable, scores: Any, label: str) -> dict[str, Any]:
-    metrics = {
-        metric: _finite(found.cells[label, metric].summary) | {"scores": list(map(_number, values.tolist()))}
-        for metric, values in scores[label].items()
-    }
-    return {"name": label, "metrics": metrics}
-
-
-def _gaps(found: ScoreTable, label: str) -> dict[str, Any]:
-    gaps = {metric: _finite(_difference(found, label, metric)) for metric in found.metrics}
-    return {"name": label, "minus": found.methods[0], "metrics": gaps}
-
-
-def _finite(record: Summary | Difference) -> dict[str, Any]:
-    """Return numbers as JSON has them: what is not defined or not finite is null."""
-    return {name: _number(value) for name, value in vars(record).items()}
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 # ``tempograd report``: explanations as one HTML file.

@@ -3,21 +3,20 @@
 import argparse
 import json
 import os
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from tempograd.bulk import Progress, Run, explain_dataset, open_run
 from tempograd.bulk.folder import RunFolder, kept_reason
 from tempograd.cli import SOME_FAILED
-from tempograd.cli.arguments import command
-from tempograd.cli.fields import given, options_of, place_of
+from tempograd.cli.arguments import RUN, command, given, options_of, place_of, print_json
 from tempograd.cli.inputs import (
     ReadArguments,
+    asked,
     background_of,
     claim,
     is_dataset,
@@ -30,6 +29,7 @@ from tempograd.cli.inputs import (
     source_of,
     with_classes,
 )
+from tempograd.core import io
 from tempograd.core.errors import (
     SETTINGS,
     InputError,
@@ -42,30 +42,22 @@ from tempograd.core.errors import (
     warn,
 )
 from tempograd.core.formatting import percent
-from tempograd.core.io import EXPLANATION
-from tempograd.core.io import SETTINGS as SETTINGS_FILE
 from tempograd.core.progress import clock
 from tempograd.data import DATASETS
-from tempograd.data.files import MAGIC, REMOTE
+from tempograd.data.files import is_many
 from tempograd.explainers import EXPLAINERS, Explainer, explain
 from tempograd.explanation import Explanations
 from tempograd.metrics import METRICS
-from tempograd.models.files import exists
 from tempograd.tuning import load_settings, rank, tune
 from tempograd.tuning.outcome import changed_settings, tuned_otherwise
-from tempograd.views.drivers import CONTROL, describe_series, spread_note
+from tempograd.views.drivers import CONTROL, describe_series
 from tempograd.views.labels import class_name, size
 from tempograd.views.summary import explanation_summary, most_telling
 
 # ``tempograd explain``: what moved a model's predictions.
 
-ASKED = [
-    place_of(noun, name)
-    for noun in ("predictor", "question", "effort")
-    for name in options_of(noun)
-    if name != "seed"
-]
-RUNS = ("cells", "engine", "workers", "fragment", "max_faults")  # of runs alone
+NOUNS = ("predictor", "question", "effort")
+ASKED = [place_of(noun, name) for noun in NOUNS for name in options_of(noun) if name != "seed"]
 NO_RUN = ("limit", "lengths", "targets", "raw", "force")
 STAYS = "what is done stays: the same command goes on from there."
 REASONS, NAMED = 5, 3  # why series have no explanation, and how many of them are named
@@ -74,11 +66,11 @@ REASONS, NAMED = 5, 3  # why series have no explanation, and how many of them ar
 def run_explain(args: argparse.Namespace) -> int:
     """Explain one file into another, or many into a folder."""
     settings = method_settings(args)  # a mistake there is told before anything is read
-    if _names_many(args.data) or _names_folder(args.out):
+    if (args.data not in DATASETS and is_many(args.data)) or _names_folder(args.out):
         return _explain_many(args, settings)
-    _refuse(args, RUNS, "is for results in a folder: pass --out FOLDER/")
+    _refuse(args, RUN, "is for results in a folder: pass --out FOLDER/")
     args.out = Path(args.out)
-    claim(args, EXPLANATION)
+    claim(args, io.EXPLANATION)
     found = read(args, [args.method])
     result = explain(found.predictor, found.series, args.method, **(found.question | settings))
     first = result.at(0) if isinstance(result, Explanations) else result
@@ -102,7 +94,6 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
         if name in chosen and chosen[name] != value:
             raise InputError(f"{name} has two values, {chosen[name]} and {brief(value)}: leave one of them out.")
         chosen[name] = value
-    found: dict[str, Any] = {}
     path = getattr(args, "settings_file", None)
     if path is not None:
         explainer = load_settings(path)
@@ -111,17 +102,16 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
                 f"{short_path(path)} has settings of {explainer.name}, and --method is {quote(args.method)}: "
                 "leave --method out, or tune that method."
             )
-        args.method, found = explainer.name, changed_settings(explainer)
+        args.method, chosen = explainer.name, changed_settings(explainer) | chosen
         _warn_of_other_circumstances(path, args.baseline)
     args.method = args.method or "timing"
-    kind, found = EXPLAINERS[args.method], found | chosen
+    kind = EXPLAINERS[args.method]
     known = [field.name for field in fields(kind) if not field.metadata.get("fitted")]
-    for name in found:
+    for name in chosen:
         if name not in known:
-            short = {"n_samples": "n_steps", "n_steps": "n_samples"}  # whichever of the two a method has
-            raise UnknownNameError(f"setting of {args.method}", name, known, short=short)
-    kind(**found)
-    return found
+            raise UnknownNameError(f"setting of {args.method}", name, known)
+    kind(**chosen)
+    return chosen
 
 
 def _warn_of_other_circumstances(path: Path | str, baseline: str | None, k: int | float | None = None) -> None:
@@ -137,70 +127,49 @@ def _print_summary(result: Any, found: ReadArguments, args: argparse.Namespace) 
     """Print what was explained, what mattered and how sure that is, for people or as JSON."""
     several = result if isinstance(result, Explanations) else None
     first = result if several is None else several.at(0)
-    series = found.series
-    facts = {
-        "out": str(args.out),
-        **explanation_summary(first, found.model, series, "shell"),
-        "classes": first.classes,
-    }
-    following = command("report", str(args.out), **repeated(args))
+    facts = {"out": args.out, **explanation_summary(first, found.model, found.series, "shell")}
+    facts |= {"classes": first.classes, "most_telling": None}
+    target = None
     if several is not None:
         facts |= {"targets": list(several), "verdict": several.verdict()}
         target = next(iter(several))
-        following += (
-            f" --target {','.join(map(str, target)) if isinstance(target, tuple) else shlex.quote(str(target))}"
-        )
-    facts["most_telling"] = None
+    facts["next"] = command("report", str(args.out), **repeated(args), target=target)
     if first.method != CONTROL:  # whose scores mean nothing
         place = most_telling(first)
-        told = describe_series(first, place, model=found.model, y=series.y)
-        facts["most_telling"] = {"series": first.label(place), "sentence": told}
+        sentence = describe_series(first, place, model=found.model, y=found.series.y)
+        facts["most_telling"] = {"series": first.label(place), "sentence": sentence}
     if args.json:
-        print(json.dumps(facts | {"next": following}, indent=2, ensure_ascii=False))
+        print_json(facts)
         return
     against = f", baseline: {facts['baseline']}" if EXPLAINERS[args.method].uses_baseline else ""
     print(f"Explained {facts['series']} series ({size(first)}) with {facts['method']}{against}.")
-    for line in _summary_lines(facts, several):
-        print(f"  {line}")
-    print(f"Wrote {args.out}.\nNext: {following}")
+    print(*(f"  {line}" for line in _summary_lines(facts, several)), sep="\n")
+    print(f"Wrote {args.out}.\nNext: {facts['next']}")
 
 
 def _summary_lines(facts: dict[str, Any], several: Explanations | None) -> Iterator[str]:
+    classes = facts["classes"] or ()
     if several is not None:
         yield f"targets: {several.listed}; below, the first of them"
-    telling = facts["most_telling"]
-    if telling is not None:
-        yield f"most telling, series {telling['series']}: {telling['sentence']}"
-        yield from filter(None, [spread_note(telling["sentence"])])
-    if facts["missing"]:
-        yield f"missing: {percent(facts['missing'])} of the cells, the ends of shorter series among them"
-    for what in ("predicted", "explained"):
-        if facts[what] and (what == "predicted" or facts["predicted"] not in (None, facts["explained"])):
-            yield f"{what}: {_counted(facts[what], facts['classes'])}"
+    if facts["most_telling"] is not None:
+        yield "most telling, series {series}: {sentence}".format(**facts["most_telling"])
+    told = ("predicted", "explained") if facts["predicted"] != facts["explained"] else ("predicted",)
+    for what in told if facts["predicted"] else ():
+        named = [f"{class_name(int(number), classes)} ({count})" for number, count in facts[what].items()]
+        yield f"{what}: {', '.join(named)}"
     if facts["accuracy"] is not None:
-        numbers = ", ".join(f"{number} = {name}" for number, name in enumerate(facts["classes"] or ()))
+        numbers = ", ".join(f"{number} = {name}" for number, name in enumerate(classes))
         yield f"right on {percent(facts['accuracy'])} of the labels{f' (class {numbers})' if numbers else ''}"
     if facts["channels"] > 1:
         strongest = [f"{entry['channel']} {percent(entry['share'])}" for entry in facts["strongest_channels"]]
         yield f"share of the attribution by channel: {', '.join(strongest)}"
     yield facts["verdict"]
-    if facts["sign_certain"] is not None:
-        yield f"sign certain for {percent(facts['sign_certain'])} of the strongest values of each series"
     yield f"explained: {facts['what']}"
     if facts["assumed"]:
         yield f"assumed: {facts['assumed']}"
 
 
-def _counted(counts: dict[str, int], classes: Sequence[str] | None) -> str:
-    return ", ".join(f"{class_name(int(number), classes)} ({count})" for number, count in counts.items())
-
-
 # Many files, into a folder.
-
-
-def _names_many(data: str) -> bool:
-    pattern = MAGIC.search(data) and not exists(Path(data))
-    return data not in DATASETS and bool(REMOTE.match(data) or is_folder(Path(data)) or pattern)
 
 
 def _names_folder(out: str) -> bool:
@@ -215,11 +184,9 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     if Path(args.out).suffix and not (_names_folder(args.out) or is_folder(Path(args.out))):
         raise InputError("--data names many files, whose results go to a folder: pass --out FOLDER/.")
     series = read_data(args.data, args) if is_dataset(args.data) else None
-    question = given(args, "question") | given(args, "effort")
-    pool = background_of(args, [args.method], (), None)
-    predictor = predictor_of(args, read_model(args), question, series)
-    named = {name: part for name, part in given(args, "run").items() if name not in {"weights", "trust", "device"}}
-    options = named | question | {"method": args.method, "background": pool}
+    question = asked(args) | {"background": background_of(args, [args.method], None)}
+    predictor = predictor_of(args, read_model(args), question)
+    options = given(args, "run") | question | {"method": args.method}
     source = source_of(args.data, args) if series is None else series
     if args.json:
         options["progress"] = _print_progress
@@ -233,7 +200,7 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     facts = _facts(run)
     following = _following(args.out, facts, args)
     if args.json:
-        print(json.dumps(facts | {"next": following}, indent=2, ensure_ascii=False))
+        print_json(facts | {"next": following})
     else:
         print(f"Explained {facts['series'] - facts['faults']:,} series with {run.method}.")
         old = len(before & set(run.files))
@@ -247,8 +214,8 @@ def _following(folder: str | Path, facts: dict[str, Any], args: argparse.Namespa
     """Return the next command: a report needs the scores of all cells."""
     if facts["cells"] != "all":
         return command("runs", str(folder))
-    names = ("model", "weights", "trust")
-    return command("report", str(folder), **{name: getattr(args, name, None) for name in names})
+    same = repeated(args) if args is not None else {}
+    return command("report", str(folder), **{name: same.get(name) for name in ("model", "weights", "trust")})
 
 
 def _print_progress(progress: Progress) -> None:
@@ -262,10 +229,9 @@ def run_runs(args: argparse.Namespace) -> None:
     run = open_run(args.folder)
     facts = _facts(run)
     if args.json:
-        print(json.dumps(facts, indent=2, ensure_ascii=False))
+        print_json(facts)
         return
-    print(f"{args.folder}: {run.method}")
-    print(*(f"  {line}" for line in _run_lines(facts)), sep="\n")
+    print(f"{args.folder}: {run.method}", *(f"  {line}" for line in _run_lines(facts)), sep="\n")
     if facts["left"] != 0:
         print("It goes on when its 'tempograd explain' command is typed again.")
     elif facts["cells"] == "all":
@@ -273,17 +239,17 @@ def run_runs(args: argparse.Namespace) -> None:
 
 
 def _facts(run: Run) -> dict[str, Any]:
-    """Return all that is known of a run, as JSON values."""
+    """Return all that is known of a run."""
     summary = run.summary()
     seconds, count = summary["seconds"], summary["series_left"]
     rate = summary["series"] / seconds if seconds else None
-    names: dict[str, list[int | str]] = {}
+    faulty: dict[str, list[int | str]] = {}
     for name, reason in run.faults().items() if summary["faults"] else ():
-        names.setdefault(reason, []).append(name)
-    reasons = [{"reason": reason, "series": len(ids), "ids": ids[:NAMED]} for reason, ids in names.items()]
+        faulty.setdefault(reason, []).append(name)
+    reasons = [{"reason": reason, "series": len(ids), "ids": ids[:NAMED]} for reason, ids in faulty.items()]
     return {
         **summary,
-        "fault_reasons": sorted(reasons, key=lambda entry: -len(names[str(entry["reason"])])),
+        "fault_reasons": sorted(reasons, key=lambda entry: -entry["series"]),
         "failures": {name: kept_reason(text) for name, text in run.failures().items()},
         "series_per_worker_second": rate,
         "worker_seconds_left": None if count is None or not rate else count / rate,
@@ -318,15 +284,14 @@ def _run_lines(facts: dict[str, Any]) -> Iterator[str]:
 
 def run_tune(args: argparse.Namespace) -> None:
     settings = method_settings(args)
-    claim(args, SETTINGS_FILE)
+    claim(args, io.SETTINGS)
     found, options = _read_tried(args, [args.method])
     outcome = tune(found.predictor, found.series, args.method, budget=args.budget, **(options | settings))
     outcome.save(args.out, force=args.force)
     following = command("explain", **repeated(args, "device", *ASKED), settings=args.out)
     if args.json:
-        plain = {f.name: getattr(outcome, f.name) for f in fields(outcome) if f.name not in {"explainer", "table"}}
-        plain |= {"table": [asdict(row) for row in outcome.table], "verdict": outcome.verdict()}
-        print(json.dumps(plain | {"out": str(args.out), "next": following}, indent=2, ensure_ascii=False))
+        facts = {name: value for name, value in vars(outcome).items() if name != "explainer"}
+        print_json(facts | {"verdict": outcome.verdict(), "out": args.out, "next": following})
         return
     times = outcome.passes / outcome.unit
     print(f"{outcome}\n\n{outcome.passes:,} passes of the model, {times:.1f} times those of explaining once.")
@@ -334,24 +299,22 @@ def run_tune(args: argparse.Namespace) -> None:
 
 
 def run_rank(args: argparse.Namespace) -> None:
-    twice = [word for word, count in Counter(args.methods).items() if count > 1]
-    if twice:
-        raise InputError(f"--methods has {quote(twice[0])} twice.")
-    files = [word for word in args.methods if word not in EXPLAINERS and word.endswith(".json")]
-    stems = Counter(Path(word).stem for word in args.methods)
+    counts, stems = Counter(args.methods), Counter(Path(word).stem for word in args.methods)
     methods: dict[str, Explainer] = {}
     for word in args.methods:
-        if word in files:
+        if counts[word] > 1:
+            raise InputError(f"--methods has {quote(word)} twice.")
+        if word in EXPLAINERS or not word.endswith(".json"):
+            methods[word] = EXPLAINERS[word]()
+        else:
             _warn_of_other_circumstances(word, args.baseline, args.k)
             methods[word if stems[Path(word).stem] > 1 else Path(word).stem] = load_settings(word)
-        else:
-            methods[word] = EXPLAINERS[word]()
     found, options = _read_tried(args, [method.name for method in methods.values()])
     ranking = rank(found.predictor, found.series, methods, **options)
     if args.json:
-        print(json.dumps(asdict(ranking) | {"best": ranking.best, "verdict": ranking.verdict()}, indent=2))
-        return
-    print(ranking)
+        print_json(vars(ranking) | {"best": ranking.best, "verdict": ranking.verdict()})
+    else:
+        print(ranking)
 
 
 def _read_tried(args: argparse.Namespace, methods: list[str]) -> tuple[ReadArguments, dict[str, Any]]:

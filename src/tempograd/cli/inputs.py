@@ -1,6 +1,7 @@
 """What commands read, in one step: a model, series, explanations, other series; and whether they may write."""
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -14,12 +15,11 @@ from torch import Tensor, nn
 
 from tempograd.bulk import open_run
 from tempograd.bulk.repeats import has_numbers
-from tempograd.cli.fields import given, options_of
-from tempograd.core.errors import DataError, InputError, TempogradError, quote, short_path, warn
+from tempograd.cli.arguments import given, options_of
+from tempograd.core.errors import InputError, quote, short_path, warn
 from tempograd.core.io import Kind, check_output
 from tempograd.core.validation import check_int
 from tempograd.data import DATASETS, Series, Source, load_dataset
-from tempograd.data.files import ENDINGS
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation, Explanations
@@ -55,26 +55,31 @@ def read(args: argparse.Namespace, methods: Sequence[str] = ()) -> ReadArguments
     if args.data is not None:
         series = _to_explain(args) if first is None else aligned(first, read_data(args.data, args))
     named = series if first is None else first
-    question = given(args, "question") | given(args, "effort")
-    drawn = [label for label, found in explanations.items() if found.background is not None]
-    question["background"] = background_of(args, methods, drawn, None if named is None else named.channels)
-    predictor = None if model is None else predictor_of(args, model, question, series)
+    question = asked(args)
+    question["background"] = background_of(args, methods, None if named is None else named.channels)
+    predictor = None if model is None else predictor_of(args, model, question)
     return ReadArguments(model, predictor, series, explanations, question)
 
 
-def predictor_of(
-    args: argparse.Namespace, model: nn.Module, question: dict[str, Any], series: Series | None
-) -> Predictor:
-    """Return the model with all that was said of it; names of classes where a target of the question is one."""
-    said, several = given(args, "predictor"), question.get("targets")
-    classes = said.pop("classes", None) or getattr(series, "classes", None)
-    several = several if isinstance(several, list) else []
-    words = [word for word in (question.get("target"), *several) if isinstance(word, str)]
-    if "mean" in words and "mean" not in (classes or ()):
-        words.remove("mean")
-        question |= {"target": mean() if question.get("target") == "mean" else question.get("target")}
-        question |= {"targets": [mean() if word == "mean" else word for word in several]} if several else {}
-    return Predictor(model, **said, classes=classes if words else None)
+def asked(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the question as arguments of tg.explain, those of the effort among them."""
+    question = given(args, "question") | given(args, "effort")
+    if question.get("target") == "mean":
+        question["target"] = mean()
+    if isinstance(question.get("targets"), list):
+        question["targets"] = [mean() if target == "mean" else target for target in question["targets"]]
+    return question
+
+
+def predictor_of(args: argparse.Namespace, model: nn.Module, question: dict[str, Any]) -> Predictor:
+    """Return the model with all that was said of it; names of classes where a target of the question is one.
+
+    They name labels otherwise, and the model's output may be a single number.
+    """
+    said, several = given(args, "predictor"), question.get("targets", "all")
+    classes = said.pop("classes", None)
+    named = any(isinstance(target, str) for target in (question.get("target"), *several * (several != "all")))
+    return Predictor(model, **said, classes=classes if named else None)
 
 
 def device(name: str | None) -> str:
@@ -85,25 +90,24 @@ def device(name: str | None) -> str:
 
 def read_model(args: argparse.Namespace) -> nn.Module:
     """Load the model; code of one's own is looked for in the current folder as well, after all libraries."""
-    if is_code(args.model):  # else a file beside the data could pass for a library
-        here = str(Path.cwd())
-        if here not in sys.path:
-            sys.path.append(here)
+    if is_code(args.model):
+        if str(Path.cwd()) not in sys.path:
+            sys.path.append(str(Path.cwd()))  # at its start a file beside the data could pass for a library
         _refuse_two_of_a_name(args.model)
     return load_model(args.model, device(args.device), weights=args.weights, trust=args.trust)
 
 
 def _refuse_two_of_a_name(model: str) -> None:
     """Refuse a module of the current folder whose name another one has, a library say: that is found first."""
-    name = model.partition(":")[0].partition(".")[0]
-    found = None
+    name, found = re.split("[:.]", model)[0], None
     with suppress(ImportError, ValueError, AttributeError):  # whoever loads it says more
         found = find_spec(name)
+    origin = Path((found and found.origin) or "a folder")
     for path in (Path.cwd() / f"{name}.py", Path.cwd() / name / "__init__.py"):
-        if found is not None and exists(path) and Path(found.origin or "").resolve() != path.resolve():
+        if found is not None and exists(path) and origin.resolve() != path.resolve():
             raise InputError(
-                f"{short_path(path)} is not the {quote(name)} that Python finds first "
-                f"({short_path(found.origin or 'a folder')}): give your file another name."
+                f"{short_path(path)} is not the {quote(name)} that Python finds first ({short_path(origin)}): "
+                "give your file another name."
             )
 
 
@@ -122,38 +126,23 @@ def is_dataset(source: str) -> bool:
 
 def read_data(source: str, args: argparse.Namespace, part: str | None = None, **options: Any) -> Series:
     """Read a data set by name, or a file by its ending; ``labels=False`` leaves labels and truth alone."""
-    path = Path(source)
-    if is_dataset(source):
-        explained, part = part is None, part or args.split
-        data = load_dataset(source, root=args.root, variant=args.variant, fold=0 if part == "validation" else None)
-        split: Series = getattr(data, part)
-        raw = data.raw(split) if explained and data.centre is not None else None  # else nobody is shown it
-        return replace(split, raw=raw)
-    if not path.name.removesuffix(".gz").lower().endswith(ENDINGS):
-        raise DataError(
-            f"{short_path(path)} cannot be read: files of series end in {', '.join(ENDINGS)}, and {quote(source)} "
-            f"is no data set ({', '.join(sorted(DATASETS))})."
-        )
-    return source_of(source, args, **options).read()
+    if not is_dataset(source):
+        return source_of(source, args, **options).read()
+    split = part or args.split
+    data = load_dataset(source, root=args.root, variant=args.variant, fold=0 if split == "validation" else None)
+    series: Series = getattr(data, split)
+    raw = data.raw(series) if part is None and data.centre is not None else None  # else nobody is shown it
+    return replace(series, raw=raw)
 
 
 def source_of(path: str, args: argparse.Namespace, **options: Any) -> Source:
     """Return where series are, with all that was said of the columns."""
-    asked = given(args, "source") | options
-    if asked.get("id") == "none":
-        del asked["id"]
-    if isinstance(asked.get("x"), list):  # of which each is a channel
-        asked["channels"] = asked.pop("x")
-    return Source(path, **asked)
+    return Source(path, **given(args, "source") | options)
 
 
 def _to_explain(args: argparse.Namespace) -> Series:
-    """Read the series to explain, as many as are wanted, in people's units; faulty labels are left out."""
-    try:
-        series = read_data(args.data, args)
-    except TempogradError as error:
-        series, args.faulty = read_data(args.data, args, labels=False), True  # or it fails again
-        warn(f"The labels are left out. {error.finding.text}")
+    """Read the series to explain, as many as are wanted, in people's units."""
+    series = read_data(args.data, args)
     series = series.padded() if args.lengths == "padded" else series
     if args.limit is not None:
         series = series.take(slice(check_int(args.limit, "--limit", 1)))
@@ -173,7 +162,7 @@ def natural_values(args: argparse.Namespace, keys: Tensor) -> Any:
 
 
 def background_of(
-    args: argparse.Namespace, methods: Sequence[str], drawn: Sequence[str], channels: Sequence[str] | None
+    args: argparse.Namespace, methods: Sequence[str], channels: Sequence[str] | None
 ) -> Series | None:
     """Read other series, to learn from or to compare with: those given, or those of the data set if needed.
 
@@ -181,14 +170,10 @@ def background_of(
     """
     if "background" not in args:
         return None
-    learning = [name for name in methods if EXPLAINERS[name].needs_fit]
-    drawn = drawn if args.baseline is None else []
     source = args.background
-    if source is None and (learning or drawn or args.baseline == "background"):
-        source = args.data if args.data in DATASETS and not drawn else None
-        if source is None:
-            who = next(iter([*learning, *drawn]), "--baseline background")
-            raise InputError(f"{who} needs other series: pass them with --background.")
+    if source is None and args.data in DATASETS:
+        needed = any(EXPLAINERS[name].needs_fit for name in methods) or args.baseline == "background"
+        source = args.data if needed else None
     if source is None:
         return None
     chosen = {} if channels is None or is_dataset(source) else {"channels": list(channels)}
@@ -225,14 +210,16 @@ def load_explanations(args: argparse.Namespace) -> dict[str, Explanation]:
     """
     paths: list[Path] = args.explanations
     runs = [path for path in paths if is_folder(path)]
-    if not runs and (args.sample, args.seed) != (None, None):
+    sample, seed = getattr(args, "sample", None), getattr(args, "seed", None)
+    if not runs and (sample, seed) != (None, None):
         raise InputError("--sample and --seed are for the folder of a run: name one, or leave them out.")
-    count = args.most if args.sample is None else check_int(args.sample, "--sample", 1)
-    taken = _of_runs(runs, count, args.seed or 0, getattr(args, "series", None))
+    count = args.most if sample is None else check_int(sample, "--sample", 1)
+    taken = _of_runs(runs, count, seed or 0, getattr(args, "series", None))
     found = [taken[path] if path in taken else _of_target(path, args.target) for path in paths]
     methods = [explanation.method for explanation in found]
-    stems = [path.stem for path in paths]
-    labels = [method if methods.count(method) == 1 else stem for method, stem in zip(methods, stems, strict=True)]
+    labels = [
+        method if methods.count(method) == 1 else path.stem for method, path in zip(methods, paths, strict=True)
+    ]
     if len(set(labels)) < len(labels):  # files of one name in several folders, or one file twice
         return as_mapping(found)
     return as_mapping(dict(zip(labels, found, strict=True)))
@@ -242,19 +229,13 @@ def _of_runs(folders: Sequence[Path], count: int, seed: int, called: Any) -> dic
     """Take some series out of runs, from all of them the same ones, or the one that is ``called`` so."""
     runs = {folder: open_run(folder) for folder in folders}
     if isinstance(called, str):
-        return {folder: run.take([_named(run, called)]) for folder, run in runs.items()}
-    samples = [set(run.sample(count, seed)) for run in runs.values()]
-    common = sorted(set.intersection(*samples)) if samples else []
-    if samples and not common:
+        number = called.removeprefix("-").isdecimal()
+        ids = {run: int(called) if number and has_numbers(run.files[0]) else called for run in runs.values()}
+        return {folder: run.take([ids[run]]) for folder, run in runs.items()}
+    common = sorted(set.intersection(*(set(run.sample(count, seed)) for run in runs.values()))) if runs else []
+    if runs and not common:
         raise InputError("These runs have no series in common: name runs over the same series.")
     return {folder: run.take(common) for folder, run in runs.items()}
-
-
-def _named(run: Any, called: str) -> int | str:
-    whole = bool(run.files) and has_numbers(run.files[0])
-    if whole and not called.lstrip("-").isdecimal():
-        raise InputError(f"{short_path(run.folder)} has no series {quote(called)}: its series have numbers.")
-    return int(called) if whole else called
 
 
 def _of_target(path: Path, target: Any) -> Explanation:
@@ -282,8 +263,7 @@ def sample_note(args: argparse.Namespace, explanation: Explanation) -> str:
 
 def repeated(args: argparse.Namespace, *names: str) -> dict[str, Any]:
     """Return options that the next command needs too: model, series, and those named, unless they are as usual."""
-    data = () if "faulty" in args else ("data", "root", "variant", "split", *options_of("source"))
-    names = ("model", "weights", "trust", *data, *names)
+    names = ("model", "weights", "trust", "data", "root", "variant", "split", *options_of("source"), *names)
     values = {name: getattr(args, name, None) for name in names}
     return {name: value for name, value in values.items() if value != args.parser.get_default(name)}
 
@@ -298,15 +278,7 @@ def input_files(args: argparse.Namespace) -> Iterator[Path]:
     for name, value in vars(args).items():
         for part in value if isinstance(value, (list, tuple)) else [value]:
             if name not in OUTPUTS and isinstance(part, (str, Path)):
-                yield Path(part)
-                yield from _code(str(part))
+                module = Path(*str(part).partition(":")[0].split("."))  # of module:callable
+                yield from (Path(part), Path(f"{module}.py"), module / "__init__.py")
                 if Path(part).is_dir():  # of results, whose files a command may read
                     yield from Path(part).iterdir()
-
-
-def _code(text: str) -> Iterator[Path]:
-    """Yield the files that ``module:callable`` may be imported from."""
-    module, colon, _ = text.partition(":")
-    path = Path(*module.split("."))
-    if colon and path.name:  # ".." has none
-        yield from (path.with_name(f"{path.name}.py"), path / "__init__.py")

@@ -1,16 +1,14 @@
 """What ``top`` and ``plot`` do, which look at one series; ``parsers.py`` has their arguments."""
 
 import argparse
-import json
 import shutil
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from torch import Tensor, nn
 
-from tempograd.cli.arguments import command
+from tempograd.cli.arguments import command, print_json
 from tempograd.cli.commands import verdict
 from tempograd.cli.inputs import claim, read, repeated, with_classes
 from tempograd.core.errors import InputError, OutputError, UnknownNameError, short_path
@@ -19,7 +17,6 @@ from tempograd.core.io import DRAWN, PICTURE
 from tempograd.core.validation import check_int
 from tempograd.explanation import Explanation
 from tempograd.views.channels import chosen_channels
-from tempograd.views.drivers import spread_note
 from tempograd.views.labels import channel_names, name
 from tempograd.views.series import Floats, observed_cells, position, scores, to_numpy
 from tempograd.views.summary import most_telling
@@ -36,18 +33,9 @@ class Chosen(NamedTuple):
 
     explanation: Explanation
     place: int
-    model: nn.Module | None
-    y: Tensor | None
-
-    @property
-    def label(self) -> str:
-        """What people call it."""
-        return str(self.explanation.label(self.place))
-
-    @property
-    def sentence(self) -> str:
-        """What was predicted, and why."""
-        return self.explanation.describe(self.place, model=self.model, y=self.y)
+    label: str
+    sentence: str  # what was predicted, and why
+    known: dict[str, Any]  # the model, and labels of all series
 
 
 def choose(args: argparse.Namespace) -> Chosen:
@@ -58,16 +46,16 @@ def choose(args: argparse.Namespace) -> Chosen:
     classes, series = with_classes(found.first, found.series, args)
     explanation = found.first if classes is None else found.first.with_names(classes=classes)
     place = most_telling(explanation) if args.series is None else _place(explanation, args.series)
-    return Chosen(explanation, place, found.model, None if series is None else series.y)
+    known = {"model": found.model, "y": None if series is None else series.y}
+    return Chosen(explanation, place, str(explanation.label(place)), explanation.describe(place, **known), known)
 
 
 def _place(explanation: Explanation, called: str) -> int:
-    labels = explanation.labels
-    if called in (explanation.names or ()):  # which several series may have
+    if explanation.names is not None:
         return position(explanation, called)
-    if called not in labels:
-        raise UnknownNameError("series", called, labels)
-    return labels.index(called)
+    if called not in explanation.labels:
+        raise UnknownNameError("series", called, explanation.labels)
+    return explanation.labels.index(called)
 
 
 # ``tempograd top``: the strongest values of a series.
@@ -75,18 +63,15 @@ def _place(explanation: Explanation, called: str) -> int:
 
 def run_top(args: argparse.Namespace) -> None:
     count = check_int(args.k, "--k", 1)
-    chosen = choose(args)
-    rows, told = strongest(chosen.explanation, chosen.place, count), verdict(chosen.explanation, chosen.place)
-    same = repeated(args, "target", "device")
-    following = command("plot", str(args.explanations[0]), **same, series=chosen.label)
+    explanation, place, label, sentence, _ = choose(args)
+    rows, sure = strongest(explanation, place, count), verdict(explanation, place)
+    following = command("plot", str(args.explanations[0]), **repeated(args, "target", "device"), series=label)
     if args.json:
-        facts = {"series": chosen.label, "sentence": chosen.sentence, "strongest": rows, "verdict": told}
-        print(json.dumps(facts | {"next": following}, indent=2, ensure_ascii=False))
+        print_json({"series": label, "sentence": sentence, "strongest": rows, "verdict": sure, "next": following})
         return
-    print(f"Series {chosen.label}: {chosen.sentence}", *filter(None, [spread_note(chosen.sentence)]), sep="\n")
-    print("\nThe strongest single values:")
-    print(_table(rows, signed=chosen.explanation.signed))
-    print(f"\n{told[:1].upper()}{told[1:]}.\nNext: {following}")
+    print(f"Series {label}: {sentence}\n\nThe strongest single values:")
+    print(_table(rows, signed=explanation.signed))
+    print(f"\n{sure[:1].upper()}{sure[1:]}.\nNext: {following}")
 
 
 def strongest(explanation: Explanation, place: int, count: int) -> list[dict[str, Any]]:
@@ -144,7 +129,7 @@ def run_plot(args: argparse.Namespace) -> None:
         picture = draw_text(chosen.explanation, chosen.place, args.shown or CHANNELS, width)
         print(f"Series {chosen.label}: {chosen.sentence}\n\n{picture}")
         return
-    figure = chosen.explanation.plot(chosen.place, model=chosen.model, y=chosen.y, channels=args.shown)
+    figure = chosen.explanation.plot(chosen.place, channels=args.shown, **chosen.known)
     note = {ENDINGS[args.out.suffix.lower()]: DRAWN.decode()}
     figure.savefig(args.out, metadata=note, dpi=160, format=args.out.suffix[1:].lower())
     print(f"{chosen.sentence}\nWrote {args.out}.")

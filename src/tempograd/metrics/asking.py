@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, ModelError, brief, warn
+from tempograd.core.errors import InputError, ModelError, arg, brief, warn
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series
 from tempograd.engine import Ask, Model, Predictor, frozen, one_logit, slices
@@ -241,9 +241,10 @@ def _removes_to_others(explanation: Explanation, baseline: Any, background: Any,
     if validation.is_background(baseline) or (baseline is None and explanation.background is not None):
         if background is None:
             own = "The explanation compares with other series, which it does not keep"
-            asked = "baseline='background' puts values of other series in the place of removed cells"
+            asked = f"{arg:question.baseline=background} puts values of other series in the place of removed cells"
             raise InputError(
-                f"{own if baseline is None else asked}: pass them as background=, or another baseline=."
+                f"{own if baseline is None else asked}: pass them as {arg:question.background}, or another "
+                f"{arg:question.baseline}."
             )
         return True
     for name, given in (("background", background), ("draws", draws)):
