@@ -8,7 +8,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.core.errors import SettingError, UnknownNameError
-from tempograd_paper.released.fit import ReleasedFit, random_step
+from tempograd_paper.released.fit import PlainGenerator, ReleasedFit
 from tempograd_paper.released.winit import ReleasedWinIT
 from tests.helpers.literal_methods import Known, literal_fit
 from tests.helpers.models import Recurrent, series
@@ -45,11 +45,11 @@ def test_the_plain_generator_gives_the_literal_loops():
 
 
 def test_the_plain_generator_learns_one_late_step_of_each_batch_and_keeps_the_last_weights():
-    class Spy:
+    class Spy(PlainGenerator):
         def surprise_at(self, t, x, rng):
             return torch.tensor(t)
 
-    rng, losses = torch.Generator().manual_seed(0), random_step(Spy())
+    rng, losses = torch.Generator().manual_seed(0), Spy(3, 4).losses
     for time, late in ((7, {4, 5, 6}), (3, {2})):
         drawn = [[int(t) for t in losses(series(2, time, 3), rng)] for _ in range(60)]
         assert {t for (t,) in drawn} == late
