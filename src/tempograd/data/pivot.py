@@ -24,7 +24,7 @@ from tempograd.data.tables import (
     ArrowTable,
     Codes,
     CsvTable,
-    Floats,
+    Doubles,
     Table,
     Text,
     list_cells,
@@ -262,7 +262,7 @@ def _leave_out(table: Table, name: str, column: Text, *, index: bool) -> None:
 
 
 Labels = tuple[NDArray[Any], tuple[str, ...] | None]  # int64 or float64, and the names of classes that are text
-Read = tuple[Part, Codes]  # and the first row of each series
+_Read = tuple[Part, Codes]  # and the first row of each series
 
 
 def _more(labels: Labels | None, times: Times | None = None) -> dict[str, Any]:
@@ -270,8 +270,8 @@ def _more(labels: Labels | None, times: Times | None = None) -> dict[str, Any]:
 
 
 def _of_steps(
-    table: Table, roles: Roles, source: Columns, texts: dict[str, Text], values: Floats, labels: Labels | None
-) -> Read:
+    table: Table, roles: Roles, source: Columns, texts: dict[str, Text], values: Doubles, labels: Labels | None
+) -> _Read:
     """Read a table whose rows are steps, or single values of one."""
     series = texts[roles.id] if roles.id else Text(np.zeros(len(values), np.int64), [""])
     time = texts[roles.time] if roles.time else None
@@ -312,8 +312,8 @@ def _of_steps(
 
 
 def _of_columns(
-    table: Table, roles: Roles, source: Columns, texts: dict[str, Text], values: Floats, labels: Labels | None
-) -> Read:
+    table: Table, roles: Roles, source: Columns, texts: dict[str, Text], values: Doubles, labels: Labels | None
+) -> _Read:
     """Read a table whose rows are series and whose columns are steps."""
     if source.channels is not None and len(source.channels) != 1:
         raise DataError(
@@ -332,8 +332,8 @@ def _of_columns(
 
 
 def _of_lists(
-    table: Any, roles: Roles, source: Columns, texts: dict[str, Text], _: Floats, labels: Labels | None
-) -> Read:
+    table: Any, roles: Roles, source: Columns, texts: dict[str, Text], _: Doubles, labels: Labels | None
+) -> _Read:
     """Read a table whose rows are whole series."""
     x, steps, faults = list_cells(table.cells(roles.values[0]), source.shape, table.where)
     mask = np.arange(x.shape[1])[None, :, None] < steps[:, None, None]
@@ -434,7 +434,7 @@ def time_index(table: Table, series: Text, time: Text | None, align: str | None,
     )
 
 
-def parse_times(time: Text, fault: Fault) -> tuple[Floats | Codes, list[str]]:
+def parse_times(time: Text, fault: Fault) -> tuple[Doubles | Codes, list[str]]:
     """Return the distinct times as numbers, and as the texts that people will read."""
     integers = [moment for moment in map(parse_whole, time.texts) if moment is not None]
     if len(integers) == len(time.texts):  # to the last digit: nanoseconds since 1970 are more than 2^53
@@ -523,7 +523,7 @@ def as_numbers(
     return numbers, None
 
 
-def _real_labels(texts: Sequence[str], values: Floats, fault: Fault) -> Floats:
+def _real_labels(texts: Sequence[str], values: Doubles, fault: Fault) -> Doubles:
     """Return the values of a regression; numbers of classes that no integer holds are none."""
     large = [place for place, text in enumerate(texts) if DIGITS.fullmatch(text) and parse_whole(text) is None]
     if large and bool((np.floor(values) == values).all()):

@@ -23,7 +23,7 @@ from tempograd.data.tables import (
     FRAME,
     LARGEST,
     CsvTable,
-    Floats,
+    Doubles,
     Text,
     frame_table,
     missing,
@@ -215,7 +215,7 @@ def _from_file(path: str, channels: Sequence[str] | None) -> tuple[Tensor, Tenso
 
 def read_ts(file: File, source: Columns) -> Part:
     """Read a ``.ts`` file; dimensions may differ in length, and the shorter ones end in missing values."""
-    series: list[list[Floats]] = []
+    series: list[list[Doubles]] = []
     labels: list[str] = []
     found_in: list[int] = []
     with file.text() as text, progress_bar(None, f"read {file.where}") as advance:
@@ -285,7 +285,7 @@ def _read_header(file: File, lines: Iterator[tuple[int, str]]) -> dict[str, list
     raise DataError(f"{file.where} has no line @data, after which a .ts file holds its series.")
 
 
-def _values(file: File, line: int, part: str) -> Floats:
+def _values(file: File, line: int, part: str) -> Doubles:
     cells = part.replace("?", "nan").split(",")
     values = None if "" in cells else parse_numbers(cells)
     if values is None:

@@ -19,7 +19,7 @@ from tempograd.core.progress import progress_bar
 from tempograd.core.series import check_times
 from tempograd.data.files import BUFFER, File, arrow
 
-Floats = NDArray[np.float64]
+Doubles = NDArray[np.float64]
 Codes = NDArray[np.int64]
 FRAME = "The data frame"  # what messages call it
 INDEX = "__index_level_"  # as pandas calls one in Arrow
@@ -71,7 +71,7 @@ def parse_cell(text: str) -> float | None:
     return np.nan if value is None and missing(text) else value
 
 
-def parse_numbers(cells: Sequence[str]) -> Floats | None:
+def parse_numbers(cells: Sequence[str]) -> Doubles | None:
     """Return a column of numbers, NaN where a cell is missing; None if one of them is no number."""
     together = "".join(cells)
     if together.isascii() and "_" not in together:  # what float() reads and a table does not
@@ -160,7 +160,7 @@ class Table:
         # pandas calls an index so that somebody else wrote without a name
         self.aside = frozenset(indices + [name for name in columns[:1] if name == "Unnamed: 0"])
 
-    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Floats]:
+    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Doubles]:
         """Return columns of text by name and columns of numbers (row, column), NaN where a cell is missing."""
         raise NotImplementedError
 
@@ -172,7 +172,7 @@ class Table:
         """Say what is wrong with one row."""
         raise NotImplementedError
 
-    def refuse_large(self, values: Floats, names: Sequence[str]) -> None:
+    def refuse_large(self, values: Doubles, names: Sequence[str]) -> None:
         """Refuse infinity, and numbers that become infinite in single precision."""
         for row, column in np.argwhere(np.abs(values) > LARGEST)[:1]:
             what = f"{one_line(names[column])} is {values[row, column]:g}"
@@ -207,7 +207,7 @@ class CsvTable(Table):
             name for name, cells in zip(self.columns, first, strict=False) if _is_text(cells[:SAMPLE])
         )
 
-    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Floats]:
+    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Doubles]:
         coders = {name: CategoryEncoder() for name in texts}
         codes: dict[str, list[Codes]] = {name: [] for name in coders}
         blocks, first, wanted = [np.empty((0, len(numbers)))], 0, [self._places[name] for name in numbers]
@@ -311,7 +311,7 @@ class ArrowTable(Table):
         self.lists = frozenset(name for name, kind in kinds.items() if is_list(kind))
         self.words = frozenset(self.columns) - numbers - self.lists
 
-    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Floats]:
+    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Doubles]:
         texts = list(texts)
         for name in numbers:
             if name in self.words | self.lists:
