@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 import tempograd as tg
 from tempograd import plots
-from tempograd.views.channels import ChannelEffects, channel_effects
+from tempograd.views.groups import ChannelEffects, channel_effects
 from tempograd_paper import figures
 from tempograd_paper.runner.execute import model_quality
 from tempograd_paper.runner.reading import load_plan

@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
     from tempograd.models import MODELS, accuracy, load_model, save_model, train
     from tempograd.tuning import Ranking, Tuning, load_settings, rank, tune
     from tempograd.views.baselines import BaselineComparison, compare_baselines
-    from tempograd.views.blocks import GroupComparison, compare_groups
+    from tempograd.views.groups import GroupComparison, compare_groups
 
 __all__ = [
     "DATASETS",
@@ -154,7 +154,7 @@ _HOMES = {
         "models": ("MODELS", "accuracy", "load_model", "save_model", "train"),
         "tuning": ("Ranking", "Tuning", "load_settings", "rank", "tune"),
         "views.baselines": ("BaselineComparison", "compare_baselines"),
-        "views.blocks": ("GroupComparison", "compare_groups"),
+        "views.groups": ("GroupComparison", "compare_groups"),
     }.items()
     for name in names
 }

@@ -8,8 +8,7 @@ import torch
 import tempograd as tg
 from tempograd.core import stats
 from tempograd.views import palette
-from tempograd.views.blocks import compare_groups
-from tempograd.views.value_effects import value_effects
+from tempograd.views.groups import compare_groups, value_effects
 
 pytestmark = pytest.mark.browser
 

@@ -17,7 +17,7 @@ from torch import nn
 import tempograd as tg
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.worker import Worker
-from tempograd.views.channels import groups
+from tempograd.views.groups import groups
 from tests.bulk.conftest import explain_files
 
 SERIES, TIME, CHANNELS = 60, 6, 2

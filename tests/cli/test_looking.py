@@ -14,7 +14,7 @@ import torch
 
 import tempograd as tg
 from tempograd.cli import main
-from tempograd.views.summary import most_telling
+from tempograd.views.reader import most_telling
 from tests.helpers.report_page import Page
 
 CODE = """

@@ -14,7 +14,7 @@ import tempograd as tg
 from tempograd.cli import main
 from tempograd.explanation.diagnostics import completeness_gap, sentence
 from tempograd.models import accuracy
-from tempograd.views.summary import mean_delta, sign_certain
+from tempograd.views.reader import mean_delta, sign_certain
 from tests.helpers.models import linear, series
 
 CODE = """

@@ -14,7 +14,7 @@ from tempograd.core.errors import InputError, ModelError
 from tempograd.engine import predictor
 from tempograd.engine.outputs import LINKS, TASKS, Link, Outputs
 from tempograd.typing import Task
-from tempograd.views.summary import explained_output
+from tempograd.views.reader import explained_output
 from tests.helpers.models import Recurrent, linear, series
 
 X = series(6, 9, 2)

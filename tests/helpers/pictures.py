@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 import tempograd as tg
 from tempograd.views.labels import as_mapping
-from tempograd.views.one_series import series_views
+from tempograd.views.prediction import series_views
 from tests.helpers.explanations import waves
 
 TOLERANCE = 4  # root mean square of 0 … 255: rounding gives less, a bar that is missing more

@@ -10,7 +10,8 @@ from tempograd.data import Series
 from tempograd.explainers import explain
 from tempograd.html_report.content import Pack, coded, packed_bits, quantised
 from tempograd.metrics import evaluate
-from tempograd.views import channels, labels, prediction
+from tempograd.views import groups as channels
+from tempograd.views import labels, prediction
 from tempograd.views import series as views
 from tests.helpers.explanations import masked_series, three_explanations
 from tests.helpers.models import Flat, RunningMean, random_series

@@ -19,8 +19,8 @@ from tempograd.core.errors import InputError
 from tempograd.core.formatting import probability
 from tempograd.data import Series
 from tempograd.html_report import notebook
-from tempograd.views.channels import channel_effects
-from tempograd.views.one_series import series_views
+from tempograd.views.groups import channel_effects
+from tempograd.views.prediction import series_views
 from tempograd_paper import figures
 from tests.helpers.pictures import texts, view
 from tests.helpers.report_page import Page, flags

@@ -10,7 +10,7 @@ from scipy import stats
 
 import tempograd as tg
 from tempograd import plots
-from tempograd.views.channels import channel_effects
+from tempograd.views.groups import channel_effects
 from tests.helpers.explanations import made
 
 VALUES = torch.tensor(

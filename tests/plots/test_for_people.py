@@ -10,7 +10,7 @@ import tempograd as tg
 from tempograd import plots
 from tempograd.core.errors import InputError
 from tempograd.views.labels import short_times, time_names
-from tempograd.views.one_series import series_views
+from tempograd.views.prediction import series_views
 from tests.helpers.explanations import named_ward, stamp, ward
 from tests.helpers.pictures import view
 

@@ -7,7 +7,7 @@ import torch
 import tempograd as tg
 from tempograd import plots
 from tempograd.core.errors import InputError
-from tempograd.views.forecast import horizon_view
+from tempograd.views.prediction import horizon_view
 from tests.helpers.pictures import linear_forecast, texts
 
 TIME, CHANNELS, HORIZON = 8, 2, 5

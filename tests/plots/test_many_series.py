@@ -9,8 +9,8 @@ import torch
 import tempograd as tg
 from tempograd import plots
 from tempograd.core.errors import InputError
+from tempograd.views.groups import value_effects
 from tempograd.views.series import color_limit
-from tempograd.views.value_effects import value_effects
 from tests.helpers.explanations import made, waves, with_gaps
 from tests.helpers.pictures import texts
 

@@ -6,7 +6,7 @@ import torch
 
 import tempograd as tg
 from tempograd import plots
-from tempograd.views.one_series import series_views, shaded
+from tempograd.views.prediction import series_views, shaded
 from tests.helpers.explanations import gaps, made, waves
 from tests.helpers.pictures import texts, view
 

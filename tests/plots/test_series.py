@@ -10,7 +10,7 @@ from scipy import stats
 import tempograd as tg
 from tempograd import plots
 from tempograd.views import palette
-from tempograd.views.one_series import series_views
+from tempograd.views.prediction import series_views
 from tests.helpers.explanations import HOSTILE, gaps, made, waves
 from tests.helpers.models import RunningDifference, linear
 from tests.helpers.pictures import texts, view

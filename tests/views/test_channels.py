@@ -15,8 +15,8 @@ from tempograd import plots
 from tempograd.data import Series
 from tempograd.html_report import report
 from tempograd.views import series
-from tempograd.views.channels import channel_effects, groups
-from tempograd.views.summary import explanation_summary
+from tempograd.views.groups import channel_effects, groups
+from tempograd.views.reader import explanation_summary
 from tests.helpers.pictures import view
 from tests.helpers.report_page import Page
 

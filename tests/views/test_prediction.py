@@ -12,7 +12,7 @@ from tempograd.core.question import Question
 from tempograd.data import Series
 from tempograd.html_report.content import collect
 from tempograd.views import prediction
-from tempograd.views.summary import explanation_summary
+from tempograd.views.reader import explanation_summary
 from tests.helpers.literal_metrics import by_hand, randn
 from tests.helpers.report_page import Page
 

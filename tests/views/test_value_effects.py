@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.views.value_effects import value_effects
+from tempograd.views.groups import value_effects
 from tests.helpers.explanations import made, waves, with_gaps
 
 

@@ -17,7 +17,7 @@ from tempograd.plots import style
 from tempograd.plots.parts import draw_bars, heading, runs, scale_ticks, time_axis, value_ticks
 from tempograd.sampling.estimators import WeightedMean
 from tempograd.views import labels, palette
-from tempograd.views.channels import chosen_channels
+from tempograd.views.groups import chosen_channels
 from tempograd.views.labels import channel_names
 from tempograd.views.prediction import completed
 from tempograd.views.series import Flags, Floats, position, to_numpy, whole_series

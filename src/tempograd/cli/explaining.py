@@ -52,7 +52,7 @@ from tempograd.tuning import load_settings, rank, tune
 from tempograd.tuning.outcome import changed_settings, tuned_otherwise
 from tempograd.views.drivers import CONTROL, describe_series
 from tempograd.views.labels import class_name, size
-from tempograd.views.summary import explanation_summary, most_telling
+from tempograd.views.reader import explanation_summary, most_telling
 
 # ``tempograd explain``: what moved a model's predictions.
 

@@ -16,10 +16,10 @@ from tempograd.core.formatting import alike, short_number, table
 from tempograd.core.io import DRAWN, PICTURE
 from tempograd.core.validation import check_int
 from tempograd.explanation import Explanation
-from tempograd.views.channels import chosen_channels
+from tempograd.views.groups import chosen_channels
 from tempograd.views.labels import channel_names, name
+from tempograd.views.reader import most_telling
 from tempograd.views.series import Floats, observed_cells, position, scores, to_numpy
-from tempograd.views.summary import most_telling
 
 ENDINGS = {".png": "Software", ".svg": "Creator", ".pdf": "Creator"}  # of pictures, and where notes have room
 WIDE, MARGIN = 100, 8  # columns that a picture of text takes at most, and those before a line

@@ -345,7 +345,7 @@ class Explanation(Record):
         Blocks
             With 95 % intervals over the series; ``to_dataframe()`` is its table.
         """
-        from tempograd.views.blocks import blocks_of  # noqa: PLC0415  # above
+        from tempograd.views.groups import blocks_of  # noqa: PLC0415  # above
 
         return blocks_of(self, rows, steps=steps)
 

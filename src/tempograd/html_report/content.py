@@ -26,10 +26,9 @@ from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS
 from tempograd.typing import Model
 from tempograd.views import series
-from tempograd.views.blocks import blocks_of
-from tempograd.views.channels import Group, groups
 from tempograd.views.comparison import Cell, MetricScores, ScoreTable
 from tempograd.views.drivers import CONTROL, describe_series, told_channels
+from tempograd.views.groups import Group, blocks_of, groups, value_effects
 from tempograd.views.labels import are_numbers, channel_names, output_name, output_unit, outputs_of, unit_apart
 from tempograd.views.prediction import (
     POSITIVE,
@@ -41,9 +40,8 @@ from tempograd.views.prediction import (
     removal_outputs,
     step_outputs,
 )
+from tempograd.views.reader import Certainty
 from tempograd.views.series import Flags, Floats, Indices, Map, to_numpy
-from tempograd.views.summary import Certainty
-from tempograd.views.value_effects import value_effects
 
 STRONGEST = 10  # cells in the table beside a picture
 STEPS = 32767

@@ -12,9 +12,9 @@ from tempograd.plots.parts import draw_dots, heading, name_rows, note, numbers_b
 from tempograd.tuning import Ranking, Tuning
 from tempograd.views import labels, palette
 from tempograd.views.baselines import BaselineComparison
-from tempograd.views.channels import half_interval
 from tempograd.views.comparison import MetricScores, score_table
 from tempograd.views.drivers import CONTROL
+from tempograd.views.groups import half_interval
 from tempograd.views.series import Flags, Floats
 
 if TYPE_CHECKING:

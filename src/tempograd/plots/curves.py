@@ -14,7 +14,7 @@ from tempograd.plots import style
 from tempograd.plots.parts import decade_ticks, heading, note, spread, value_ticks
 from tempograd.typing import Array, Baseline, Model
 from tempograd.views import labels, palette
-from tempograd.views.channels import half_interval, mean_and_error
+from tempograd.views.groups import half_interval, mean_and_error
 from tempograd.views.labels import Compared, as_mapping
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from tempograd.plots.parts import (
 )
 from tempograd.typing import Array, Channels, Model
 from tempograd.views import labels, palette
-from tempograd.views.forecast import Horizon, horizon_view
+from tempograd.views.prediction import Horizon, horizon_view
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

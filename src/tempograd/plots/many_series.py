@@ -24,11 +24,17 @@ from tempograd.plots.parts import (
 )
 from tempograd.typing import Array, ArrayLike, BlockSteps, Channels, EffectUnit, Rank
 from tempograd.views import labels, palette
-from tempograd.views.blocks import GroupComparison, blocks_of, group_rows
-from tempograd.views.channels import channel_effects, chosen_channels
+from tempograd.views.groups import (
+    GroupComparison,
+    ValueEffect,
+    blocks_of,
+    channel_effects,
+    chosen_channels,
+    group_rows,
+    value_effects,
+)
 from tempograd.views.labels import channel_names, known_classes
 from tempograd.views.series import Flags, Floats, color_limit
-from tempograd.views.value_effects import ValueEffect, value_effects
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

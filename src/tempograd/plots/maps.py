@@ -21,7 +21,7 @@ from tempograd.plots.parts import (
 from tempograd.typing import Array, ArrayLike, ChannelOrder, Channels, Model
 from tempograd.views import labels
 from tempograd.views.labels import Compared, as_mapping, time_names
-from tempograd.views.one_series import series_views, shaded
+from tempograd.views.prediction import series_views, shaded
 from tempograd.views.series import Flags, Scores, position
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from tempograd.plots.parts import (
 )
 from tempograd.typing import Array, ArrayLike, Channels, Model
 from tempograd.views import labels, palette
-from tempograd.views.one_series import SeriesView, series_views
-from tempograd.views.prediction import StepOutputs
+from tempograd.views.prediction import SeriesView, StepOutputs, series_views
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

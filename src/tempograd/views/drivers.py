@@ -19,7 +19,6 @@ are too narrow, those of their sums are too.
 """
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -30,7 +29,7 @@ from tempograd.core.formatting import LARGE, SMALL, alike, short_number
 from tempograd.explanation.core import Explanation, require
 from tempograd.typing import ArrayLike, Model
 from tempograd.views import palette
-from tempograd.views.labels import STATIC, channel_names, name, short_times
+from tempograd.views.labels import channel_names, name, short_times, when_text
 from tempograd.views.prediction import Said, said_of
 from tempograd.views.reader import doubt
 from tempograd.views.series import Flags, Floats, observed_cells, position, to_numpy, whole_series
@@ -43,7 +42,6 @@ MOST = 4
 FEW = 1 / 3  # of all scores, by size: below that, drivers are the strongest of many and not the main ones
 LEVEL = 0.95
 CONTROL = "random"  # the method whose scores mean nothing, on purpose
-NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(\D*)")
 
 
 @dataclass(frozen=True)
@@ -231,30 +229,6 @@ def _range(low: float, high: float) -> str:
     while all("." in end and end[-1] in "0." for end in ends):
         ends = tuple(end[:-1] for end in ends)
     return (" to " if low < 0 else "–").join(ends)
-
-
-def when_text(times: Sequence[str], *, numbered: bool = False) -> str:
-    """Say when something was, given what people call its steps; ``numbered`` if these are their numbers.
-
-    Examples
-    --------
-    >>> when_text(("35", "36"), numbered=True), when_text(("35 h", "36 h", "37 h")), when_text(("46:00",))
-    ('at steps 35–36', 'at 35–37 h', 'at 46:00')
-    >>> when_text(("2026-03-01 08:00", "2026-03-01 09:30")), when_text(("Monday", "Tuesday"))
-    ('at 2026-03-01 08:00–09:30', 'from Monday to Tuesday')
-    """
-    first, last = (" ".join(text.split()) for text in (times[0], times[-1]))
-    if len(times) == 1 or first == last:
-        return "" if last == STATIC or not last else f"at {'step ' * numbered}{last}"
-    if numbered:
-        return f"at steps {first}–{last}"
-    one, other = NUMBER.fullmatch(first), NUMBER.fullmatch(last)
-    if one and other and one[2] == other[2]:
-        return f"at {one[1]}–{last}" if "-" not in first + last else f"at {one[1]} to {last}"
-    day, _, clock = last.rpartition(" ")
-    if ":" in clock and first.startswith(f"{day} "):
-        return f"at {first}–{clock}"
-    return f"at {first}–{last}" if ":" in first and " " not in first + last else f"from {first} to {last}"
 
 
 def describe_series(

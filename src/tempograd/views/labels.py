@@ -23,6 +23,7 @@ STATIC = inputs.STATIC  # what the step of static values is called
 LONGEST = 28  # letters of a name in a picture
 STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d(?:\.\d+)?))?Z?)?")
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(\D*)")
 UNIT = re.compile(r"(\S.*?)\s*\[([^\[\]]+)\]")
 
 
@@ -165,6 +166,30 @@ def short_times(times: Sequence[str]) -> tuple[str, ...]:
         time = f"{hour}:{second or '00'}" if seconds else hour
         shown.append(" ".join([date] * (days > 1 or not (clock or seconds)) + [time] * bool(clock or seconds)))
     return tuple(shown)
+
+
+def when_text(times: Sequence[str], *, numbered: bool = False) -> str:
+    """Say when something was, given what people call its steps; ``numbered`` if these are their numbers.
+
+    Examples
+    --------
+    >>> when_text(("35", "36"), numbered=True), when_text(("35 h", "36 h", "37 h")), when_text(("46:00",))
+    ('at steps 35–36', 'at 35–37 h', 'at 46:00')
+    >>> when_text(("2026-03-01 08:00", "2026-03-01 09:30")), when_text(("Monday", "Tuesday"))
+    ('at 2026-03-01 08:00–09:30', 'from Monday to Tuesday')
+    """
+    first, last = (" ".join(text.split()) for text in (times[0], times[-1]))
+    if len(times) == 1 or first == last:
+        return "" if last == STATIC or not last else f"at {'step ' * numbered}{last}"
+    if numbered:
+        return f"at steps {first}–{last}"
+    one, other = NUMBER.fullmatch(first), NUMBER.fullmatch(last)
+    if one and other and one[2] == other[2]:
+        return f"at {one[1]}–{last}" if "-" not in first + last else f"at {one[1]} to {last}"
+    day, _, clock = last.rpartition(" ")
+    if ":" in clock and first.startswith(f"{day} "):
+        return f"at {first}–{clock}"
+    return f"at {first}–{last}" if ":" in first and " " not in first + last else f"from {first} to {last}"
 
 
 def class_name(index: int, classes: Sequence[str] | None) -> str:

@@ -1,4 +1,4 @@
-"""The model's outputs for series, whole and with cells removed, what was requested, and what is known."""
+"""What the model says of series, whole and with cells removed, and one series or forecast as pictures show it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,17 +9,41 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, brief
+from tempograd.core.errors import InputError, arg, brief
 from tempograd.core.formatting import probability, short_number
 from tempograd.engine import select_target
 from tempograd.engine.outputs import outputs_of
-from tempograd.explanation import Explanation
-from tempograd.explanation.targets import as_explained
+from tempograd.explanation import Explanation, Explanations
+from tempograd.explanation.core import require
+from tempograd.explanation.targets import address, as_explained, called, number
 from tempograd.metrics.asking import AskAgain, Evaluation
 from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, remove_cells
-from tempograd.typing import Model
-from tempograd.views.labels import class_name, known_classes, output_name, output_unit, target_name
-from tempograd.views.series import Flags, Floats, Indices, to_numpy
+from tempograd.typing import Array, ArrayLike, ChannelOrder, Channels, Model
+from tempograd.views.groups import chosen_channels
+from tempograd.views.labels import (
+    channel_names,
+    class_name,
+    known_classes,
+    output_name,
+    output_unit,
+    target_name,
+    time_names,
+    with_unit,
+)
+from tempograd.views.series import (
+    Flags,
+    Floats,
+    Indices,
+    Scores,
+    cells_like,
+    color_limit,
+    observed_cells,
+    position,
+    scores,
+    shown_values,
+    to_numpy,
+    whole_series,
+)
 
 POSITIVE = 1  # of two classes: the one that an alarm is about
 
@@ -343,3 +367,269 @@ def removal_outputs(
         score=None if score is None else to_numpy(score),
         clean_steps=clean,
     )
+
+
+@dataclass(frozen=True)
+class SeriesView:
+    """One series, its channels in the order of the picture.
+
+    Attributes
+    ----------
+    id : int or str
+    said : PredictionText
+        What was explained.
+    times, channels, units : tuple of str
+    left_out : int
+        How many channels are not shown.
+    x : array of shape (time, channel)
+        The values as people know them.
+    observed : array of bool like ``x``
+    scores : tuple of Scores
+        Of each method, with 95 % intervals, like ``x``.
+    truth : array of bool like ``x``, optional
+        Cells that are known to decide the label.
+    """
+
+    id: int | str
+    said: PredictionText
+    times: tuple[str, ...]
+    channels: tuple[str, ...]
+    units: tuple[str, ...]
+    left_out: int
+    x: Floats
+    observed: Flags
+    scores: tuple[Scores, ...]
+    truth: Flags | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the channels with the units of their values."""
+        return tuple(with_unit(name, unit) for name, unit in zip(self.channels, self.units, strict=True))
+
+    @property
+    def limits(self) -> tuple[float, ...]:
+        """Return the size that gets the full colour, of each method: their scores have units of their own."""
+        return tuple(color_limit(found.values, self.observed) for found in self.scores)
+
+
+def series_views(
+    explanations: dict[str, Explanation] | Explanation,
+    rows: Sequence[int | str],
+    *,
+    model: Model | None = None,
+    x: Array | None = None,
+    y: ArrayLike | None = None,
+    truth: Array | None = None,
+    channels: Channels | None = None,
+    classes: Sequence[str] | None = None,
+    most: int = 8,
+    order: ChannelOrder | None = None,
+) -> tuple[SeriesView, ...]:
+    """Return what is shown of some series: the same channels of all, by the first method's scores of all.
+
+    The strongest come first (``order="effect"``), or where they are many; else channels are in their own order.
+    """
+    if not isinstance(explanations, dict):
+        explanations = {require(explanations).method: explanations}
+    named = explanations
+    first = next(iter(named.values()))
+    places = [position(first, row) for row in rows]
+    if not places:
+        raise InputError("i is empty: name at least one series.")
+    values, names = shown_values(named.values(), x), channel_names(first)
+    kept = next((each for each in named.values() if each.x is not None), first)
+    read = None if model is None else whole_series(kept, x)
+    every = [[scores(each, row, label) for label, each in named.items()] for row in places]
+    effect = np.sum([found[0].effect for found in every], axis=0)
+    picked = chosen_channels(channels, names, effect, most, ordered=order == "effect")
+    if order == "given" and not isinstance(channels, Sequence):
+        picked = sorted(picked)
+    marked = None if truth is None else to_numpy(cells_like(truth, first, "truth")) > 0
+    units = first.units or ("",) * len(names)
+    return tuple(
+        SeriesView(
+            id=first.label(row),
+            said=prediction_text(first, row, model, read, y, classes),
+            times=first.times_of(row),
+            channels=tuple(names[d] for d in picked),
+            units=tuple(units[d] for d in picked),
+            left_out=len(names) - len(picked),
+            x=to_numpy(values[row])[:, picked],
+            observed=observed_cells(first)[row][:, picked],
+            scores=tuple(each.channels(picked) for each in found),
+            truth=None if marked is None else marked[row][:, picked],
+        )
+        for row, found in zip(places, every, strict=True)
+    )
+
+
+def shaded(x: Floats, seen: Flags) -> Floats:
+    """Scale each channel from 0, its lowest observed value in all series, to 1; one half where they are equal.
+
+    Examples
+    --------
+    >>> x = np.array([[[1.0, 7.0], [3.0, 7.0], [2.0, 9.0]]])
+    >>> seen = np.array([[[True, True], [True, True], [True, False]]])
+    >>> shaded(x, seen)[0].T
+    array([[0. , 1. , 0.5],
+           [0.5, 0.5, 0.5]])
+    """
+    low = np.min(x, axis=(0, 1), where=seen, initial=np.inf)
+    high = np.max(x, axis=(0, 1), where=seen, initial=-np.inf)
+    spread = high - low
+    usable = spread > 0
+    shade = (x - np.where(usable, low, 0)) / np.where(usable, spread, 1)
+    return np.asarray(np.where(seen & usable, shade, 0.5))
+
+
+MOST = 3  # channels of the past, where nobody says which
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """A forecast, and which past values pushed which of its steps.
+
+    Attributes
+    ----------
+    id : int or str
+    times, channels : tuple of str
+        Names of the past steps, and of the channels whose past is shown.
+    left_out : int
+        How many channels are not shown.
+    x : array of shape (time, channel)
+        The past.
+    observed : array of bool like ``x``
+    steps : tuple of int
+        The explained steps of the horizon, in their order.
+    names : tuple of str
+        What they are called.
+    forecast : array of shape (horizon,), optional
+        What the model says, at all steps of the horizon.
+    forecast_of : int, optional
+        Which of the shown channels the forecast continues, where that is known.
+    variable : int, optional
+        Which variable is forecast, of several.
+    scores : Scores
+        How much each past step pushed each step ahead, (time, step): the sum over the channels ``pushed_by``.
+    seen : array of bool of shape (time,)
+        Past steps at which something was observed.
+    totals : array of shape (step,)
+        How far all past values together pushed each step ahead.
+    limit : float
+        The size of attribution that gets the full colour.
+    pushed_by : str
+    """
+
+    id: int | str
+    times: tuple[str, ...]
+    channels: tuple[str, ...]
+    left_out: int
+    x: Floats
+    observed: Flags
+    steps: tuple[int, ...]
+    names: tuple[str, ...]
+    forecast: Floats | None
+    forecast_of: int | None
+    variable: int | None
+    scores: Scores
+    seen: Flags
+    totals: Floats
+    limit: float
+    pushed_by: str
+
+
+def horizon_view(
+    explanation: Explanation | Explanations,
+    i: int | str = 0,
+    *,
+    model: Model | None = None,
+    x: Array | None = None,
+    channel: int | str | None = None,
+    channels: Channels | None = None,
+    variable: int | None = None,
+) -> Horizon:
+    """Return what the picture of a forecast shows; see :func:`tempograd.plots.horizon`."""
+    parts = list(explanation.values()) if isinstance(explanation, Explanations) else [require(explanation)]
+    explanation = parts[0]
+    i = position(explanation, i)
+    ahead, column = _ahead(parts, i, variable)
+    values, names = whole_series(explanation, x), channel_names(explanation)
+    known, units = values if x is not None or explanation.raw is None else explanation.raw, explanation.units
+    shown = [scores(part, i) for part in ahead.values()]
+    first = shown[0]
+    pushing = list(range(len(names)))
+    if channel is not None:
+        pushing = chosen_channels([channel], names, first.effect, 1, ordered=False)
+    seen = observed_cells(explanation)[i]
+    pushes = np.stack([each.values[:, pushing].sum(1) for each in shown], 1)
+    effect = np.sum([each.effect for each in shown], axis=0)
+    picked = chosen_channels(channels if channel is None else [channel], names, effect, MOST, ordered=False)
+    told = None if model is None else _forecast(model, explanation[i : i + 1], values[i : i + 1], column)
+    continued = _continued(explanation, column, picked) if known is values else None  # else on other scales
+    visible = seen[:, pushing].any(1)
+    return Horizon(
+        id=explanation.label(i),
+        times=time_names(explanation, [i]),
+        channels=tuple(with_unit(names[d], "" if units is None else units[d]) for d in picked),
+        left_out=len(names) - len(picked),
+        x=to_numpy(known[i])[:, picked],
+        observed=seen[:, picked],
+        steps=tuple(ahead),
+        names=tuple(str(called(part)) if explanation.classes else str(step) for step, part in ahead.items()),
+        forecast=told,
+        forecast_of=continued,
+        variable=column,
+        scores=Scores(first.method, first.signed, pushes, None, None),
+        seen=visible,
+        totals=pushes.sum(0),
+        limit=color_limit(pushes, np.repeat(visible[:, None], len(ahead), 1)),
+        pushed_by=names[pushing[0]] if len(pushing) == 1 else f"all {len(names)} channels",
+    )
+
+
+def _ahead(
+    parts: Sequence[Explanation], i: int, variable: int | None
+) -> tuple[dict[int, Explanation], int | None]:
+    """Return the explanation of each step of the horizon, and which variable they forecast, of several."""
+    places: dict[tuple[int, ...], Explanation] = {}
+    for part in parts:
+        one = part[i : i + 1]
+        step = number(one)
+        if step is None or (one.target is not None and one.target.ndim > 1):
+            raise InputError(
+                f"A horizon needs the steps of a forecast as targets, got {brief(called(one))}: pass "
+                f"{arg:question.targets=all}, or a list of steps."
+            )
+        places[address(one) or (step,)] = part
+    rests = sorted({place[1:] for place in places})
+    variables = sorted({rest[0] for rest in rests if rest})
+    if variable is not None:
+        if variable not in variables:
+            raise InputError(
+                f"{arg:source.variable={brief(variable)}} is none of these targets': "
+                f"{variables or 'there are none'}."
+            )
+        rests = [rest for rest in rests if rest[0] == variable]
+    if len(rests) > 1:
+        raise InputError(
+            f"These targets are of {len(variables)} variables, {variables}: pass {arg:source.variable}, one of "
+            "them."
+        )
+    (rest,) = rests
+    ahead = {place[0]: part for place, part in sorted(places.items()) if place[1:] == rest}
+    return ahead, rest[0] if rest else None
+
+
+def _forecast(model: Model, explanation: Explanation, x: Tensor, column: int | None) -> Floats:
+    """Return what the model says about one series at all steps of the horizon."""
+    outputs = model_outputs(model, explanation, x).reshape(-1)
+    if column is None:
+        return to_numpy(outputs)
+    return to_numpy(outputs.reshape(explanation.output_shape).flatten(1)[:, column])
+
+
+def _continued(explanation: Explanation, column: int | None, picked: list[int]) -> int | None:
+    """Return which of the shown channels the forecast continues: the only one, or that of the same number."""
+    depth = explanation.values.shape[2]
+    whose = 0 if depth == 1 else column if explanation.output_shape[1:] == (depth,) else None
+    return picked.index(whose) if whose in picked else None

@@ -1,6 +1,6 @@
 // Groups of series, their means with intervals over the series, and how two of them differ.
 
-// Half-width of the 95 % interval of Student's t, between the values that came with the page; see views/blocks.py.
+// Half-width of the 95 % interval of Student's t, between the values that came with the page; see views/groups.py.
 const student = (freedom, table = data.student) => {
   const place = Math.min(1, 1 / freedom) * (table.length - 1),
     low = Math.min(Math.floor(place), table.length - 2);

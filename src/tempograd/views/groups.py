@@ -1,0 +1,649 @@
+r"""Groups of series: which channels matter, and when, which of their values push, and how two groups differ.
+
+For the series :math:`n` of a group, with scores :math:`A_{n,t,d}`, a channel's push and size are
+
+.. math:: p_{n,d} = \sum_t A_{n,t,d}, \qquad s_{n,d} = \sum_t |A_{n,t,d}|
+
+and what is shown are their means over the group with standard errors; a block of steps is summed in the same way.
+Student's interval of a mean is about series like these: it holds how much they differ, with the sampling error of
+each. A cell that was not observed counts as 0: it did nothing. So does a score below 0 of a method without signs,
+which says that the cell matters less than nothing.
+
+Values of a channel: the lowest and the highest 2 % of those observed are a group each, since what matters is often
+rare; those between are in six groups of about equally many. Equal values are in the same group. For the series
+:math:`n` that have values in a group :math:`g`, :math:`m_{n,g}` is the mean score of these; shown is the mean of
+:math:`m_{n,g}` over the series with Student's interval, since values of one series are not independent.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tempograd.core import stats, validation
+from tempograd.core.errors import InputError, arg, brief, listed
+from tempograd.core.formatting import alike, counted, short_number, table
+from tempograd.explanation.answers import LISTED, Blocks, as_table, more_channels
+from tempograd.explanation.core import Explanation, require
+from tempograd.typing import Array, ArrayLike, BlockSteps, Channels, EffectUnit
+from tempograd.views.labels import channel_names, time_names, when_text
+from tempograd.views.series import BLOCKS, Flags, Floats, Indices, observed_cells, shown_values, sizes, to_numpy
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Effects(NamedTuple):
+    """Scores of some series on the CPU, (series, time, channel): with their signs, and as sizes."""
+
+    push: Tensor
+    size: Tensor
+
+    @classmethod
+    def of(cls, explanation: Explanation, rows: Any = slice(None)) -> "Effects":
+        """Return those of the series at ``rows``; without a sign a push is a size."""
+        size = sizes(explanation)[rows].detach().cpu()
+        return cls(explanation.values[rows].detach().cpu() if explanation.signed else size, size)
+
+
+def mean_and_error(totals: Tensor) -> tuple[Floats, Floats]:
+    """Mean and standard error of each column (infinite below two series); what is not defined does not count."""
+    totals = totals.double()
+    known = ~totals.isnan()
+    count = known.sum(0)
+    mean = totals.nansum(0) / count
+    squares = torch.where(known, (totals - mean) ** 2, 0).sum(0)
+    error = torch.where(count > 1, (squares / (count * (count - 1))).sqrt(), torch.inf)
+    return mean.numpy(), error.numpy()
+
+
+def half_interval(error: Floats, freedom: Any, level: float = 0.95) -> Floats:
+    """Return half the width of Student's interval; infinite where nothing is known of the spread."""
+    factor = stats.t_quantile(level, torch.as_tensor(freedom, dtype=torch.float64)).numpy()
+    return np.asarray(np.where(np.isfinite(error), np.where(error == 0, 0, factor * error), np.inf))
+
+
+@dataclass(frozen=True)
+class ChannelEffects:
+    """How far channels moved predictions, over some series; arrays are (channel,).
+
+    Attributes
+    ----------
+    names : tuple of str
+    series : int
+    signed : bool
+    push, push_half : array
+        Mean over the series of the scores of a channel, summed over time or per observed value, and half the width
+        of its 95 % interval, infinite below two series.
+    size, size_half : array
+        The same of the sizes of scores.
+    present : array
+        Share of the series in which the channel was observed at all.
+    """
+
+    names: tuple[str, ...]
+    series: int
+    signed: bool
+    push: Floats
+    push_half: Floats
+    size: Floats
+    size_half: Floats
+    present: Floats
+
+
+def channel_effects(
+    explanation: Explanation,
+    target: int | None = None,
+    *,
+    rows: ArrayLike | None = None,
+    per: EffectUnit = "series",
+) -> ChannelEffects:
+    r"""Return how far each channel moved the predictions of some series, of those explained for a class.
+
+    With attributions :math:`A_{i,t,d}` of the :math:`n` series, the effect of a channel in a series is
+    :math:`s_{i,d} = \sum_t A_{i,t,d}` (its size :math:`\sum_t |A_{i,t,d}|`), divided by the number of observed
+    values for ``per="value"``; means and intervals are over the series.
+    """
+    validation.check_choice(per, "per", get_args(EffectUnit))
+    index = _rows(require(explanation), target, rows)
+    effects = Effects.of(explanation, index)
+    mask = torch.ones_like(effects.size) if explanation.mask is None else explanation.mask[index].cpu()
+    count = mask.double().sum(1)
+    share = count if per == "value" else torch.ones_like(count)
+    known = (count > 0).double().sum(0) if per == "value" else torch.full_like(count[0], len(index))
+    (push, push_error), (size, size_error) = (mean_and_error(part.double().sum(1) / share) for part in effects)
+    return ChannelEffects(
+        names=channel_names(explanation),
+        series=len(index),
+        signed=explanation.signed,
+        push=push,
+        push_half=half_interval(push_error, known - 1),
+        size=size,
+        size_half=half_interval(size_error, known - 1),
+        present=(count > 0).double().mean(0).numpy(),
+    )
+
+
+def _rows(explanation: Explanation, target: int | None, rows: ArrayLike | None) -> Tensor:
+    """Return the positions of the series that count."""
+    index = torch.arange(len(explanation))
+    if rows is not None:
+        index = validation.check_positions(rows, "rows", len(index))
+    if target is not None:
+        validation.check_int(target, "target", 0)
+        if explanation.target is None or explanation.target.ndim != 1:
+            raise InputError(
+                f"{arg:question.target} needs an explanation of one class per series: choose series by rows= "
+                "instead."
+            )
+        count = explanation.n_outputs
+        if count is not None and target >= count:
+            raise InputError(f"target {target} is out of range: the model has {count} outputs, 0 to {count - 1}.")
+        index = index[explanation.target.cpu()[index] == target]
+    if not len(index):
+        raise InputError(
+            f"No series is left to average over: none of those given was explained for class {target}. To "
+            f"see another class explain it with {arg:question.target}, or choose series by rows=."
+        )
+    return index
+
+
+@dataclass(frozen=True)
+class Group:
+    """One method on the series of one explained class, or on all of them (``kind`` is None)."""
+
+    kind: int | None
+    count: int
+    push: Floats  # (channel,), as the next three
+    push_error: Floats
+    size: Floats
+    size_error: Floats
+    mean: Floats  # (time, channel), of the scores at every moment, and of their sizes
+    mean_size: Floats
+
+
+def groups(explanations: Mapping[str, Explanation]) -> dict[str, tuple[Group, ...]]:
+    """Summarise every method for all series and, where a class was explained per series, for each class."""
+    target = next(iter(explanations.values())).target
+    kinds: list[int | None] = [None]
+    if target is not None and target.ndim == 1:
+        classes = sorted(set(target.tolist()))
+        kinds += classes if len(classes) > 1 else []
+    return {
+        label: tuple(_group(explanation, target, kind) for kind in kinds)
+        for label, explanation in explanations.items()
+    }
+
+
+def _group(explanation: Explanation, target: Tensor | None, kind: int | None) -> Group:
+    rows = slice(None) if kind is None or target is None else target.to(explanation.values.device) == kind
+    push, size = Effects.of(explanation, rows)
+    means = (*mean_and_error(push.sum(1)), *mean_and_error(size.sum(1)))
+    moments = (part.double().mean(0).numpy() for part in (push, size))
+    return Group(kind, len(push), *(part.astype(np.float32) for part in (*means, *moments)))
+
+
+def channel_shares(explanation: Explanation, most: int) -> list[tuple[str, float]]:
+    r"""Return the strongest channels with their parts of the sum of all sizes, :math:`\sum_{n,t} |A_{ntd}|`."""
+    size = sizes(explanation).sum((0, 1)).double()
+    share = size / size.sum() if float(size.sum()) else size
+    names = channel_names(explanation)
+    return [(names[d], float(share[d])) for d in share.argsort(descending=True, stable=True)[:most].tolist()]
+
+
+def chosen_channels(
+    wanted: Channels | None, names: Sequence[str], effect: Floats, most: int, *, ordered: bool
+) -> list[int]:
+    """Return the channels to show: how many of the strongest by ``effect``, or which; None: at most ``most``.
+
+    Where nobody asked for an order the strongest come first, or, without ``ordered``, all keep their places.
+
+    Examples
+    --------
+    >>> effect = np.array([1.0, 3.0, 2.0])
+    >>> chosen_channels(2, "abc", effect, 8, ordered=False)
+    [1, 2]
+    >>> chosen_channels(["c", 0], "abc", effect, 8, ordered=False)
+    [2, 0]
+    """
+    strongest = [int(d) for d in np.argsort(-effect, kind="stable")]
+    if wanted is None:
+        return list(range(len(names))) if len(names) <= most and not ordered else strongest[:most]
+    if isinstance(wanted, (np.ndarray, Tensor)) and wanted.ndim == 1:
+        wanted = wanted.tolist()
+    if isinstance(wanted, (str, bool)) or not isinstance(wanted, Sequence):
+        return strongest[: validation.check_int(wanted, "channels", 1)]
+    places = {label: d for d, label in enumerate(names)}
+    found = [places.get(label) if isinstance(label, str) else label for label in wanted]
+    for label, d in zip(wanted, found, strict=True):
+        if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or not 0 <= d < len(names):
+            raise InputError(f"There is no channel {brief(label)}: expected a count or some of {listed(names)}.")
+    return [int(d) for d in found if d is not None]
+
+
+LEVEL = 0.95
+
+
+def blocks_of(
+    explanation: Explanation, rows: ArrayLike | None = None, *, steps: BlockSteps | None = None
+) -> Blocks:
+    """Sum scores up over blocks of steps, and average over a group of series.
+
+    Parameters
+    ----------
+    explanation : Explanation
+    rows : sequence of int or bool, optional
+        The series of the group, by position or as one flag each; by default all.
+    steps : int or sequence of int, optional
+        How many steps a block has, the last one perhaps fewer; or where blocks begin and the last one ends, such
+        as ``[0, 24, 48]``. By default there are eight blocks.
+    """
+    chosen = group_rows(require(explanation), rows, "rows")
+    edges = block_edges(steps, explanation.values.shape[1])
+    push, size = (_summed(part, edges) for part in Effects.of(explanation, chosen))
+    seen = torch.from_numpy(observed_cells(explanation)[chosen.numpy()]).double()
+    mean, error = mean_and_error(push)
+    half = half_interval(error, len(chosen) - 1)
+    names = time_names(explanation, chosen.tolist())
+    numbered = names == tuple(map(str, range(len(names))))
+    whens = (when_text(names[first:last], numbered=numbered) for first, last in pairwise(edges))
+    return Blocks(
+        channels=channel_names(explanation),
+        times=tuple(when.removeprefix("at ") for when in whens),
+        edges=edges,
+        series=len(chosen),
+        signed=explanation.signed,
+        mean=mean,
+        error=error,
+        low=mean - half,
+        high=mean + half,
+        size=size.mean(0).numpy(),
+        present=(_summed(seen, edges) > 0).double().mean(0).numpy(),
+    )
+
+
+def _summed(cells: Tensor, edges: Sequence[int]) -> Tensor:
+    """Sum (series, time, channel) up over blocks, to (series, channel, block)."""
+    sums = [cells[:, first:last].double().sum(1) for first, last in pairwise(edges)]
+    return torch.stack(sums, -1)
+
+
+def group_rows(explanation: Explanation, rows: ArrayLike | None, what: str) -> Tensor:
+    """Return the positions of the series of a group, each once."""
+    count = len(explanation)
+    found = torch.arange(count) if rows is None else validation.check_positions(rows, what, count)
+    if not len(found):
+        raise InputError(f"{what} chooses no series: there is nothing to average over.")
+    if len(set(found.tolist())) < len(found):
+        raise InputError(f"{what} must name each series once, got {brief(rows)}.")
+    return found
+
+
+def block_edges(steps: BlockSteps | None, time: int) -> tuple[int, ...]:
+    """Return where blocks of steps begin, and where the last one ends.
+
+    Examples
+    --------
+    >>> block_edges(20, 48), block_edges([0, 24, 48], 48), block_edges(None, 48)
+    ((0, 20, 40, 48), (0, 24, 48), (0, 6, 12, 18, 24, 30, 36, 42, 48))
+    """
+    if steps is None:
+        steps = max(1, math.ceil(time / BLOCKS))
+    if isinstance(steps, (str, bool)) or not isinstance(steps, Sequence | np.ndarray | Tensor):
+        return (*range(0, time, validation.check_int(steps, "steps", 1)), time)
+    tensor = validation.check_numbers(steps, "steps").cpu()
+    found = [] if tensor.ndim != 1 or tensor.is_floating_point() else [int(edge) for edge in tensor.tolist()]
+    ordered = all(first < last for first, last in pairwise(found))
+    if len(found) < 2 or not ordered or found[0] < 0 or found[-1] > time:
+        raise InputError(
+            f"steps must be how many steps a block has, or where blocks begin and the last one ends, rising from "
+            f"0 to at most {time}, got {brief(steps)}."
+        )
+    return tuple(found)
+
+
+# Two groups
+
+
+@dataclass(frozen=True, eq=False)
+class GroupComparison:
+    """What differs between two groups of series, channel by channel; arrays are (channel,).
+
+    Attributes
+    ----------
+    channels : tuple of str
+    names : tuple of str
+        What the groups are called.
+    counts : tuple of int
+        How many series each has.
+    signed : bool
+    first, second : array
+        Mean over the series of a group of the scores of a channel, summed over time.
+    difference, error, low, high : array
+        First minus second, its standard error and 95 % interval (Welch); infinite where a group has one series.
+    freedom : array
+        Degrees of freedom of that interval.
+    """
+
+    channels: tuple[str, ...]
+    names: tuple[str, str]
+    counts: tuple[int, int]
+    signed: bool
+    first: Floats
+    second: Floats
+    difference: Floats
+    error: Floats
+    low: Floats
+    high: Floats
+    freedom: Floats
+
+    @property
+    def certain(self) -> Flags:
+        """Tell for which channels the interval leaves 0 out, (channel,)."""
+        return np.asarray((self.low > 0) | (self.high < 0))
+
+    @property
+    def order(self) -> list[int]:
+        """Return the channels by the size of their difference, the largest first."""
+        return [int(d) for d in np.argsort(-np.abs(self.difference), kind="stable")]
+
+    @property
+    def certain_together(self) -> Flags:
+        """Tell the same by intervals that hold for all channels at once (Bonferroni), (channel,).
+
+        Of a hundred channels, intervals of 95 % each leave 0 out in five by chance.
+        """
+        level = 1 - (1 - LEVEL) / len(self.channels)
+        return np.asarray(np.abs(self.difference) > half_interval(self.error, self.freedom, level))
+
+    def verdict(self) -> str:
+        """Say in one line in which channels the groups differ, by more than chance explains in any of them."""
+        certain = [d for d in self.order if self.certain_together[d]]
+        groups = " and ".join(f"{label} ({count:,})" for label, count in zip(self.names, self.counts, strict=True))
+        alone = [d for d in self.order if self.certain[d]]
+        if min(self.counts) < 2:
+            return f"{groups} cannot be compared: a group needs two series or more"
+        if not alone:
+            return f"{groups} differ in no channel by more than chance explains"
+        named = certain or alone
+        said = ", ".join(f"{self.channels[d]} {_interval(self, d)}" for d in named[:3])
+        more = f" and {counted(len(named) - 3, 'more channel')}" if len(named) > 3 else ""
+        if certain:
+            return f"{groups} differ in {said}{more}"
+        chance = f"of {len(self.channels)} channels, {(1 - LEVEL) * len(self.channels):.2g} do so by chance"
+        return f"{groups} may differ in {said}{more}: {chance}"
+
+    def __repr__(self) -> str:
+        rows = [["channel", *self.names, "difference [95 % interval]"]]
+        for d in self.order[:LISTED]:
+            means = (short_number(float(f"{part[d]:.3g}")) for part in (self.first, self.second))
+            rows.append([self.channels[d], *means, _interval(self, d)])
+        return f"GroupComparison: {self.verdict()}\n{table(rows)}{more_channels(len(self.channels))}"
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """Return one row per channel, with the columns ``channel``, ``first`` to ``high``, and ``certain``."""
+        names = ("first", "second", "difference", "low", "high")
+        columns = {"channel": list(self.channels)} | {name: getattr(self, name) for name in names}
+        return as_table(columns | {"standard_error": self.error, "certain": self.certain})
+
+
+def _interval(found: GroupComparison, d: int) -> str:
+    middle, low, high = alike(*(float(part[d]) for part in (found.difference, found.low, found.high)))
+    return f"{'+' if found.difference[d] > 0 else ''}{middle} [{low}, {high}]"
+
+
+def compare_groups(
+    explanation: Explanation, first: ArrayLike, second: ArrayLike, *, names: Sequence[str] = ("A", "B")
+) -> GroupComparison:
+    r"""Tell which channels push the predictions of two groups of series differently.
+
+    Parameters
+    ----------
+    explanation : Explanation
+    first, second : sequence of int or bool
+        The series of each group, by position or as one flag each. No series may be in both.
+    names : sequence of str
+        What the groups are called.
+
+    Returns
+    -------
+    GroupComparison
+        It prints itself; ``verdict()`` is its sentence, and :func:`tempograd.plots.group_difference` draws it.
+
+    Notes
+    -----
+    With the sums of a channel's scores over time :math:`s_{n,d}`, the difference of the groups' means has the
+    standard error :math:`\sqrt{v_A / N_A + v_B / N_B}` with the variances :math:`v` over the series of each group,
+    and the interval is Student's t with the degrees of freedom of Welch. Scores are compared as they are: in both
+    groups they should be about the same output, such as the probability of class 1.
+
+    Examples
+    --------
+    >>> x = torch.tensor([3.0, 5.0, 0.0, 2.0]).view(4, 1, 1)
+    >>> from tempograd import Predictor, explain
+    >>> model = Predictor(lambda z: z[:, :, 0], task="regression")
+    >>> found = compare_groups(explain(model, x, "occlusion"), [0, 1], [2, 3])
+    >>> float(found.difference[0]), round(float(found.error[0]), 3)
+    (3.0, 1.414)
+    """
+    rows = [group_rows(require(explanation), part, what) for part, what in ((first, "first"), (second, "second"))]
+    shared = set(rows[0].tolist()) & set(rows[1].tolist())
+    if shared:
+        raise InputError(f"A series can be in one group only; in both: {len(shared)}.")
+    if isinstance(names, str) or len(names) != 2:
+        raise InputError(f"names must be two, one for each group, got {brief(names)}.")
+    sums = [Effects.of(explanation, part).push.sum(1, dtype=torch.float64) for part in rows]
+    (one, one_error), (other, other_error) = map(mean_and_error, sums)
+    counts = len(rows[0]), len(rows[1])
+    error = np.sqrt(one_error**2 + other_error**2)
+    freedom = _welch(one_error, other_error, counts)
+    half = half_interval(error, freedom)
+    return GroupComparison(
+        channels=channel_names(explanation),
+        names=(str(names[0]), str(names[1])),
+        counts=counts,
+        signed=explanation.signed,
+        first=one,
+        second=other,
+        difference=one - other,
+        error=error,
+        low=one - other - half,
+        high=one - other + half,
+        freedom=freedom,
+    )
+
+
+def _welch(one: Floats, other: Floats, counts: tuple[int, int]) -> Floats:
+    """Return the degrees of freedom of a difference of means with these standard errors, by Satterthwaite."""
+    variances = [np.where(np.isfinite(error), error, 0) ** 2 for error in (one, other)]
+    parts = [variance**2 / max(count - 1, 1) for variance, count in zip(variances, counts, strict=True)]
+    total = np.asarray(parts[0] + parts[1])
+    return np.asarray(np.where(total > 0, (variances[0] + variances[1]) ** 2 / np.where(total > 0, total, 1), 1.0))
+
+
+OUTER = 0.02  # share of the values that each of the outer groups has
+INNER = 6  # groups between them
+SLIGHT = 0.1  # of the largest push: what pushes less is not named
+
+
+@dataclass(frozen=True, eq=False)
+class ValueEffect:
+    """Observed values of a channel with their scores, and the means of groups of them.
+
+    Attributes
+    ----------
+    channel : str
+    values, scores : array of shape (observed values,)
+    rows : array of shape (observed values,)
+        Which series each is from.
+    centre, mean, low, high : array of shape (groups,)
+        Median value of a group, its mean score over the series, and the 95 % interval of that.
+    counts, series : array of shape (groups,)
+        How many values a group has, and from how many series.
+    signed : bool
+    """
+
+    channel: str
+    values: Floats
+    scores: Floats
+    rows: Indices
+    centre: Floats
+    mean: Floats
+    low: Floats
+    high: Floats
+    counts: Indices
+    series: Indices
+    signed: bool
+
+    @property
+    def certain(self) -> Flags:
+        """Tell of which groups the interval leaves 0 out."""
+        return np.asarray((self.low > 0) | (self.high < 0))
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Return which groups stand for the lowest and the highest values.
+
+        Each is the outermost group with a certain score; where neither of the two outer ones is certain, the
+        outermost with an interval.
+        """
+        near = range(min(2, max(1, len(self.mean) // 2)))
+        return self._end(list(near)), self._end([len(self.mean) - 1 - group for group in near])
+
+    def _end(self, groups: Sequence[int]) -> int:
+        known = [group for group in groups if np.isfinite(self.low[group])]
+        return next((group for group in groups if self.certain[group]), (*known, groups[0])[0])
+
+    @property
+    def pushes(self) -> tuple[int, int]:
+        """Return where the lowest and the highest values certainly push: up (1), down (-1), or nowhere (0)."""
+        if not len(self.mean):
+            return 0, 0
+        ends = list(self.ends)
+        effect = np.where(self.certain[ends], self.mean[ends], 0.0)
+        effect[np.abs(effect) < SLIGHT * np.abs(effect).max()] = 0.0
+        low, high = np.sign(effect).astype(int).tolist()
+        return low, high
+
+    @property
+    def direction(self) -> int:
+        """Return 1 or -1 where the highest values certainly score more or less than the lowest, else 0."""
+        if not len(self.mean):
+            return 0
+        low, high = self.ends
+        return int(self.low[high] > self.high[low]) - int(self.high[high] < self.low[low])
+
+    @property
+    def strength(self) -> float:
+        """Return how far the channel certainly moved a series, up or down, by which channels are ranked.
+
+        That is the limit of each group's interval that is nearer to 0, times the values that a series has there.
+        """
+        nearer = np.maximum(np.maximum(self.low, -self.high), 0)
+        return float(nearer @ self.counts) / max(len(set(self.rows.tolist())), 1)
+
+    @property
+    def words(self) -> str:
+        """Say in a few words which values push, and where."""
+        unclear = "no clear direction" if len(self.values) else "no value observed"
+        if not self.signed:
+            return (unclear, "high values matter more", "low values matter more")[self.direction]
+        low, high = self.pushes
+        if not low and not high:
+            return unclear
+        sides = {1: "up", -1: "down"}
+        if low == -high:
+            return f"high values push {sides[high]}, low values {sides[low]}"
+        if low != high:
+            return f"{'high' if high else 'low'} values push {sides[high or low]}"
+        if (self.mean * low < SLIGHT * np.abs(self.mean).max()).any():
+            return f"high and low values push {sides[low]}"
+        most = ("", ", high ones most", ", low ones most")[self.direction * low]
+        return f"all values push {sides[low]}{most}"
+
+    def data(self) -> dict[str, Any]:
+        """Return words, numbers and groups as plain data for a page; None stands for an unknown limit."""
+        groups = zip(self.centre, self.mean, self.low, self.high, self.counts, self.series, strict=True)
+        return {
+            "channel": self.channel,
+            "words": self.words,
+            "pushes": self.pushes,
+            "strength": self.strength,
+            "groups": [[float(part) if np.isfinite(part) else None for part in group] for group in groups],
+        }
+
+
+def value_effects(
+    explanation: Explanation,
+    rows: ArrayLike | None = None,
+    *,
+    channels: Sequence[int] | None = None,
+    x: Array | None = None,
+) -> tuple[ValueEffect, ...]:
+    """Return which values of each channel push, over some series, by default all; channels in their own order."""
+    index = group_rows(explanation, rows, "rows")
+    chosen = range(explanation.values.shape[2]) if channels is None else channels
+    return tuple(value_effect(explanation, channel, index, x=x) for channel in chosen)
+
+
+def value_effect(
+    explanation: Explanation, channel: int, rows: ArrayLike, *, x: Array | None = None
+) -> ValueEffect:
+    """Collect the observed values of one channel in some series with their scores."""
+    names = channel_names(explanation)
+    if not 0 <= channel < len(names):
+        raise InputError(f"There is no channel {channel}: the explanation has {len(names)}, counted from 0.")
+    index = torch.as_tensor(rows).numpy()
+    seen = observed_cells(explanation)[index][..., channel]
+    value = to_numpy(shown_values([explanation], x)[index, :, channel]).astype(np.float64)[seen]
+    score = to_numpy(Effects.of(explanation, index).push[..., channel]).astype(np.float64)[seen]
+    place, (group, count) = np.nonzero(seen)[0], _grouped(value)
+    cell, shape = place * count + group, (len(index), count)
+    members = np.bincount(cell, minlength=len(index) * count).reshape(shape)
+    sums = np.bincount(cell, score, minlength=len(index) * count).reshape(shape)
+    means = np.divide(sums, members, out=np.full(shape, np.nan), where=members > 0)
+    mean, error = mean_and_error(torch.from_numpy(means))
+    series = (members > 0).sum(0)
+    half = half_interval(error, series - 1)
+    centre = np.array([np.median(value[group == each]) for each in range(count)])
+    return ValueEffect(
+        channel=names[channel],
+        values=value,
+        scores=score,
+        rows=index[place],
+        centre=centre,
+        mean=mean,
+        low=mean - half,
+        high=mean + half,
+        counts=members.sum(0),
+        series=series,
+        signed=explanation.signed,
+    )
+
+
+def _grouped(values: Floats) -> tuple[Indices, int]:
+    """Return the group of each value, and how many there are; equal values are in the same one.
+
+    Examples
+    --------
+    >>> _grouped(np.array([5.0, 1.0, 1.0, 1.0, 2.0]))
+    (array([2, 0, 0, 0, 1]), 3)
+    >>> [int(count) for count in np.bincount(_grouped(np.arange(100.0))[0])]
+    [2, 16, 16, 16, 16, 16, 16, 2]
+    """
+    count = len(values)
+    if not count:
+        return np.zeros(0, dtype=np.int64), 0
+    ordered = np.sort(values)
+    outer = max(1, round(OUTER * count))
+    smaller = np.searchsorted(ordered, values)  # how many are
+    group = 1 + np.clip((smaller - outer) * INNER // max(count - 2 * outer, 1), 0, INNER - 1)
+    group[values >= ordered[-outer]] = INNER + 1
+    group[values <= ordered[outer - 1]] = 0
+    found, group = np.unique(group, return_inverse=True)
+    return group, len(found)
