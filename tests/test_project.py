@@ -68,7 +68,7 @@ def defined(path: Path) -> set[str]:
 def test_no_public_name_is_there_twice_and_none_hides_its_module(package):
     where = defaultdict(set)
     for path in package.rglob("*.py"):
-        assert path.stem not in defined(path) or path.stem == "value_effects", path  # of which it holds one
+        assert path.stem not in defined(path), path
         for name in defined(path):
             where[name].add(path.relative_to(package).as_posix())
     twice = {name for name, places in where.items() if len(places) > 1}

@@ -17,7 +17,7 @@ from torch import nn
 import tempograd as tg
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.worker import Worker
-from tempograd.views.groups import groups
+from tempograd.views.groups import class_effects
 from tests.bulk.conftest import explain_files
 
 SERIES, TIME, CHANNELS = 60, 6, 2
@@ -76,13 +76,13 @@ def test_sums_come_from_footers_and_equal_the_rows(x, tmp_path):
     run = explain(tmp_path)
     rows, whole = frame(run), tg.explain(Net(), x, **SETTINGS)
     assert rows["day"].tolist() == [row % 3 for row in range(SERIES)]
-    classes = {group.kind: group for group in groups({"timing": whole})["timing"]}
+    classes = class_effects({"timing": whole})["timing"]
     assert len(classes) == 3  # all, and two classes
     for kind, group in classes.items():
         found = run.channel_importance(kind)
         part = rows if kind is None else rows[rows["target"] == kind]
         effect = np.stack(part["channel_effect"].to_numpy())
-        assert found.count == group.count == len(part)
+        assert found.count == group.series == len(part)
         np.testing.assert_allclose(found.effect, effect.mean(0), rtol=1e-5, atol=1e-8)
         np.testing.assert_allclose(found.effect_error, effect.std(0, ddof=1) / len(part) ** 0.5, rtol=1e-4)
         for name, other in (("effect", "push"), ("importance", "size")):

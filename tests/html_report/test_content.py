@@ -205,16 +205,14 @@ def test_real_labels_are_values_and_no_classes():
 
 def test_summary_holds_means_and_errors_for_every_class(explanations):
     values, target = explanations[0].values.double().numpy(), explanations[0].target.numpy()
-    groups = channels.groups({"timing": explanations[0]})["timing"]
+    groups = channels.class_effects({"timing": explanations[0]})["timing"]
     kinds = [None, *sorted(set(target.tolist()))]
-    assert [group.kind for group in groups] == kinds
-    for group in groups:
-        rows = values if group.kind is None else values[target == group.kind]
-        assert group.count == len(rows)
+    assert list(groups) == kinds
+    for kind, group in groups.items():
+        rows = values if kind is None else values[target == kind]
+        assert group.series == len(rows)
         np.testing.assert_allclose(group.push, rows.sum(1).mean(0), rtol=1e-5, atol=1e-8)
         np.testing.assert_allclose(group.size, np.abs(rows).sum(1).mean(0), rtol=1e-5)
-        np.testing.assert_allclose(group.mean, rows.mean(0), rtol=1e-5, atol=1e-9)
-        np.testing.assert_allclose(group.mean_size, np.abs(rows).mean(0), rtol=1e-5)
         if len(rows) > 1:
             error = rows.sum(1).std(0, ddof=1) / len(rows) ** 0.5
             np.testing.assert_allclose(group.push_error, error, rtol=1e-5)
@@ -227,8 +225,9 @@ def test_summary_holds_means_and_errors_for_every_class(explanations):
 
 def test_groups_are_those_of_the_first_method(explanations):
     other = type(explanations[1])(**{**vars(explanations[1]), "target": torch.zeros(5, dtype=torch.int64)})
-    groups = channels.groups({"timing": explanations[0], "other": other})
-    assert [g.count for g in groups["timing"]] == [g.count for g in groups["other"]]
+    groups = channels.class_effects({"timing": explanations[0], "other": other})
+    counts = [{kind: found.series for kind, found in part.items()} for part in groups.values()]
+    assert counts[0] == counts[1]
 
 
 def test_quantised_scores_are_within_half_a_step(explanations):

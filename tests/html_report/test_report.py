@@ -16,7 +16,6 @@ from tempograd.data import Series
 from tempograd.explainers import explain
 from tempograd.html_report import report
 from tempograd.metrics import compare, evaluate, summarise
-from tempograd.views.comparison import score_table
 from tempograd.views.reader import reader_verdict
 from tests.helpers.explanations import masked_series, three_explanations
 from tests.helpers.models import Flat, RunningMean, random_series
@@ -200,16 +199,16 @@ def test_another_model_is_named_on_the_page(tmp_path, explanations):
 def test_best_and_differences_follow_the_direction():
     first, second = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([2.0, 2.5, 4.0])
     scores = {"a": {"cpd": first, "cpp": first}, "b": {"cpd": second, "cpp": second}}
-    table = score_table(scores, ("a", "b"))
+    table = tg.table(scores)
     assert table.higher_is_better == (True, False)
-    assert [key for key, cell in table.cells.items() if cell.best] == [("b", "cpd"), ("a", "cpp")]
+    assert [key for key in table.cells if table.leads(*key)] == [("b", "cpd"), ("a", "cpp")]
     assert table.cells["b", "cpd"].difference == compare(second, first)
     assert table.cells["a", "cpd"].difference is None
 
 
 def best(**scores):
-    table = score_table({name: {"auroc": torch.tensor(values)} for name, values in scores.items()}, tuple(scores))
-    return [method for (method, _), cell in table.cells.items() if cell.best]
+    table = tg.table({name: {"auroc": torch.tensor(values)} for name, values in scores.items()})
+    return [method for method in table.methods if table.leads(method, "auroc")]
 
 
 def test_undefined_scores_are_never_best():

@@ -15,7 +15,7 @@ from tempograd import plots
 from tempograd.data import Series
 from tempograd.html_report import report
 from tempograd.views import series
-from tempograd.views.groups import channel_effects, groups
+from tempograd.views.groups import channel_effects, class_effects
 from tempograd.views.reader import explanation_summary
 from tests.helpers.pictures import view
 from tests.helpers.report_page import Page
@@ -53,12 +53,11 @@ def test_scores_below_0_count_as_nothing_and_only_without_a_sign(scores):
 
 def test_the_summary_of_the_report(scores, tmp_path):
     found = unsigned(scores)
-    (group,) = groups({"fit": found})["fit"]
+    (group,) = class_effects({"fit": found})["fit"].values()
     totals = np.array(expected(scores))
     np.testing.assert_allclose(group.size, totals.mean(0), rtol=1e-5)
     np.testing.assert_allclose(group.size_error, totals.std(0, ddof=1) / COUNT**0.5, rtol=1e-4)
     np.testing.assert_allclose(group.push, group.size)  # there is no direction
-    np.testing.assert_allclose(group.mean_size, scores.clamp(min=0).mean(0), rtol=1e-5)
     packed = Page(report(tmp_path / "r.html", model, found)).content
     size = packed["summary"]["maps"][0][0]["size"]
     assert tuple(packed["channels"][d] for d in np.argsort(-size)) == RANKED

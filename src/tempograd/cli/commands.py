@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from tempograd.cli.arguments import command, print_json
 from tempograd.cli.inputs import ReadArguments, claim, device, natural_values, read, sample_note, with_classes
@@ -20,9 +21,9 @@ from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import poor, sentence
 from tempograd.explanation.targets import other_targets
 from tempograd.html_report import report
-from tempograd.metrics import METRICS, Difference, evaluate
+from tempograd.metrics import METRICS, Difference, PaperTable, evaluate, summarise
+from tempograd.metrics import table as metric_table
 from tempograd.models import MODELS, accuracy, save_model, train
-from tempograd.views.comparison import ScoreTable, score_table
 
 # ``tempograd list``: what there is, with one line each.
 
@@ -123,12 +124,12 @@ def run_evaluate(args: argparse.Namespace) -> None:
         others = found.question["background"] if compares else None
         options: dict[str, Any] = {"truth": truth, "of": args.of, "background": others}
         scores[label] = evaluate(found.model, explanation, x, args.metrics, args.baseline, args.k, **options)
-    results = score_table(scores)
+    results = metric_table(scores)
     verdicts = {label: verdict(one) for label, one in found.explanations.items()}
     if args.json:
         names = zip(results.methods, args.explanations, strict=True)
         entries = [
-            {"name": name, "metrics": _entry(results, scores, name), "file": path, "verdict": verdicts[name]}
+            {"name": name, "metrics": _entry(scores[name]), "file": path, "verdict": verdicts[name]}
             for name, path in names
         ]
         gaps = [
@@ -147,9 +148,8 @@ def run_evaluate(args: argparse.Namespace) -> None:
         _print_differences(results)
 
 
-def _entry(results: ScoreTable, scores: Any, method: str) -> dict[str, Any]:
-    cells = {metric: vars(results.cells[method, metric].summary) for metric in results.metrics}
-    return {metric: cell | {"scores": scores[method][metric].tolist()} for metric, cell in cells.items()}
+def _entry(scores: dict[str, Tensor]) -> dict[str, Any]:
+    return {metric: vars(summarise(part)) | {"scores": part.tolist()} for metric, part in scores.items()}
 
 
 def verdict(explanation: Explanation, i: int | None = None) -> str:
@@ -182,21 +182,21 @@ def _warn_of_several_baselines(found: ReadArguments) -> None:
         )
 
 
-def score_rows(found: ScoreTable) -> list[list[str]]:
+def score_rows(found: PaperTable) -> list[list[str]]:
     """Return a head and one row per method: mean ± standard error of every metric."""
     body = []
     for method in found.methods:
-        summaries = [found.cells[method, metric].summary for metric in found.metrics]
-        body.append([method, *(with_error(s.mean, s.standard_error) for s in summaries)])
+        cells = [found.cells[method, metric] for metric in found.metrics]
+        body.append([method, *(with_error(cell.mean, cell.standard_error) for cell in cells)])
     return [["method", *found.heads], *body]
 
 
-def _gaps(found: ScoreTable, method: str) -> dict[str, Any]:
+def _gaps(found: PaperTable, method: str) -> dict[str, Any]:
     """Return the differences of a method to the first, by metric."""
     return {metric: found.cells[method, metric].difference for metric in found.metrics}
 
 
-def _print_differences(found: ScoreTable) -> None:
+def _print_differences(found: PaperTable) -> None:
     """Print paired differences to the first method, and which is better by the first metric."""
     base, *others = found.methods
     gaps = {label: list(_gaps(found, label).values()) for label in others}

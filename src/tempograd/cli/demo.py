@@ -20,8 +20,8 @@ from tempograd.explainers import EXPLAINERS, DeepLift, explain
 from tempograd.explanation import Explanation
 from tempograd.html_report import report
 from tempograd.metrics import evaluate
+from tempograd.metrics import table as metric_table
 from tempograd.models import accuracy, save_model, train
-from tempograd.views.comparison import score_table
 from tempograd.views.prediction import RemovedOutputs
 
 # TIMING, then the others, the cheap ones first; settings are lighter than the defaults where those take minutes
@@ -73,7 +73,7 @@ class Demo:
     @property
     def table(self) -> str:
         """The scores with, in the last column, the paired difference to TIMING in CPD."""
-        found = score_table(self.scores)
+        found = metric_table(self.scores)
         head, *rows = score_rows(found)
         gaps = [found.cells[method, "cpd"].difference for method in found.methods]  # none of TIMING, the first
         lines = [[*row, "" if gap is None else interval(gap)] for row, gap in zip(rows, gaps, strict=True)]

@@ -10,6 +10,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from torch import Tensor
+
 from tempograd.core import validation
 from tempograd.core.errors import InputError, brief
 from tempograd.core.io import REPORT, check_output, write_atomically
@@ -17,11 +19,14 @@ from tempograd.data import Series
 from tempograd.explanation.core import Explanation, warn_of_another_model
 from tempograd.explanation.targets import as_explained
 from tempograd.html_report import text
-from tempograd.html_report.content import collect, packed
+from tempograd.html_report.content import collect
+from tempograd.metrics import METRICS, PaperTable
+from tempograd.metrics import table as metric_table
+from tempograd.metrics.aggregate import MetricScores
+from tempograd.metrics.evaluation import measure
 from tempograd.typing import Array, Model
 from tempograd.version import __version__
 from tempograd.views import palette
-from tempograd.views.comparison import MetricScores, compute_scores, score_table
 from tempograd.views.labels import Compared, as_mapping, known_classes
 from tempograd.views.prediction import RemovedOutputs, completed
 from tempograd.views.reader import assumed, doubts
@@ -31,6 +36,8 @@ SCRIPTS = (  # one scope, in this order
     *("page", "pictures", "choosing", "tables", "channels", "maps", "removal", "trust", "groups"),
     *("summary", "controls", "main"),
 )
+REMOVAL = ("cpd", "cpp")
+AGAINST_TRUTH = ("auroc", "auprc")
 LIBRARY = "uPlot"  # in vendor/, which make vendor renews
 
 
@@ -105,25 +112,50 @@ def report(
     notice, unsaid = " ".join(filter(None, (message, doubts(named.values())))), assumed(named.values())
     if scores is None:
         scores = {} if model is None else compute_scores(model, named, x, None if split is None else split.truth)
-    table = score_table(scores, tuple(named)) if scores else None
+    table = _table(scores, named) if scores else None
     measured = next((found.raw for found in named.values() if found.raw is not None), None)
     measured = measured if raw is None else cells_like(raw, first, "raw")
     units = validation.check_names(units, x.shape[2], "units") or first.units
     split = None if split is None else renumbered(split, classes)
-    content = collect(model, named, x, split, shown, scores, measured, units, classes, removals)
+    header, pack = collect(model, named, x, split, shown, scores, measured, units, classes, removals, table)
     page = _page(
         title=escape(title),
         lead=text.lead(named, len(shown)),
         notice=f'<p class="notice">{escape(notice)}</p>' if notice else "",
         assumed=escape(unsaid and f"Assumed: {unsaid}."),
-        legend=text.legend(content),
+        legend=text.legend(first, header),
         trust=text.trust(table),
         scores=text.score_section(table),
         provenance=text.provenance(named),
-        data=packed(content, table),
+        data=pack.text(header),
     )
     written = page.encode("utf-8", "replace")  # half of a letter, as in a title that is no UTF-8, becomes a ?
     return write_atomically(path, lambda temporary: temporary.write_bytes(written), kind=REPORT, force=force)
+
+
+def compute_scores(
+    model: Model, explanations: Mapping[str, Explanation], x: Tensor, truth: Tensor | None
+) -> dict[str, dict[str, Tensor]]:
+    """Score every method by what its strongest cells do to the prediction and, where known, by the truth.
+
+    It warns of no other model: the caller has done so, once for all methods.
+    """
+    metrics = [METRICS[name]() for name in (*REMOVAL, *(AGAINST_TRUTH if truth is not None else ()))]
+    baseline = next(iter(explanations.values())).baseline  # the same removals for all, or differences mean nothing
+    return {
+        label: measure(model, explanation, x, metrics, baseline, truth=truth)
+        for label, explanation in explanations.items()
+    }
+
+
+def _table(scores: MetricScores, named: Mapping[str, Explanation]) -> PaperTable:
+    """Summarise scores: first those of the method that the others are compared with."""
+    if set(named) - set(scores):
+        raise InputError(
+            f"scores must hold one entry per explanation, {', '.join(named)}; got {', '.join(scores)}."
+        )
+    first = next(iter(named))
+    return metric_table({first: scores[first], **scores})
 
 
 def _classes(first: Explanation, split: Series | None) -> tuple[str, ...] | None:

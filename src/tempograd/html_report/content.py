@@ -11,7 +11,7 @@ import gzip
 import json
 import struct
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,25 +23,24 @@ from tempograd.core.series import shared_times
 from tempograd.core.stats import t_quantile
 from tempograd.data import Series
 from tempograd.explanation import Explanation
+from tempograd.explanation.diagnostics import error_curve, goal
 from tempograd.metrics import METRICS
+from tempograd.metrics.aggregate import MetricScores, PaperTable, TableCell
 from tempograd.typing import Model
 from tempograd.views import series
-from tempograd.views.comparison import Cell, MetricScores, ScoreTable
 from tempograd.views.drivers import CONTROL, describe_series, told_channels
-from tempograd.views.groups import Group, blocks_of, groups, value_effects
+from tempograd.views.groups import blocks_of, class_effects, value_effects
 from tempograd.views.labels import are_numbers, channel_names, output_name, output_unit, outputs_of, unit_apart
 from tempograd.views.prediction import (
     POSITIVE,
-    LabelComparison,
     RemovedOutputs,
-    StepOutputs,
     compare_labels,
     removal_counts,
     removal_outputs,
     step_outputs,
 )
-from tempograd.views.reader import Certainty
-from tempograd.views.series import Flags, Floats, Indices, Map, to_numpy
+from tempograd.views.reader import reader_verdict
+from tempograd.views.series import Flags, Floats, Map, removed_at_most, to_numpy
 
 STRONGEST = 10  # cells in the table beside a picture
 STEPS = 32767
@@ -143,33 +142,6 @@ def packed_bits(flags: NDArray[np.bool_]) -> NDArray[np.uint8]:
     return np.packbits(flags.ravel(), bitorder="little")
 
 
-@dataclass(frozen=True)
-class Content:
-    """What the page knows about the shown series, and the summary of all."""
-
-    channels: tuple[str, ...]
-    units: tuple[str, ...] | None
-    classes: tuple[str, ...]  # one name per output; empty where no output has a meaning of its own
-    named: bool  # whether somebody gave these names
-    output_units: tuple[str, ...] | None  # of outputs that are numbers and have one
-    first: Explanation  # of the shown series
-    values: Floats  # in the user's units, (series, time, channel)
-    observed: Flags
-    truth: Flags | None
-    maps: tuple[Map, ...]
-    counts: Indices
-    removals: tuple[RemovedOutputs, ...] | None  # None without a model
-    steps: StepOutputs | None
-    verdict: LabelComparison
-    summary: Mapping[str, tuple[Group, ...]]
-    scores: MetricScores  # of the shown series
-    certainty: Mapping[str, Certainty]
-    sentences: Mapping[str, list[str]]  # what was predicted and what drove it, by method and shown series
-    told: Mapping[str, list[list[int]]]  # the channels of these sentences, in their order
-    effects: Mapping[str, list[dict[str, Any]]]  # which values of each channel push, over all series
-    methods: tuple[str, ...]  # what each map was made by, whatever it is called
-
-
 def collect(
     model: Model | None,
     explanations: Mapping[str, Explanation],
@@ -181,65 +153,116 @@ def collect(
     units: tuple[str, ...] | None = None,
     classes: tuple[str, ...] | None = None,
     removals: MutableMapping[str, RemovedOutputs] | None = None,
-) -> Content:
-    """Compute what the page shows of the series at positions ``rows``; all else is about all series.
+    table: PaperTable | None = None,
+) -> tuple[dict[str, Any], Pack]:
+    """Return what the page shows of the series at positions ``rows``; all else is about all series.
 
-    What was removed before is read from ``removals``, by label, and what is removed now is put there.
+    That is a header of plain data and the arrays that it points to. What was removed before is read from
+    ``removals``, by label, and what is removed now is put there.
     """
-    index = list(rows)
+    index, pack = list(rows), Pack()
     shown = {label: explanation[index] for label, explanation in explanations.items()}
-    first = next(iter(shown.values()))
+    first, whole = next(iter(shown.values())), x if raw is None else raw
     part = None if split is None else split.take(index)
-    y = None if part is None else part.y
+    y, values = None if part is None else part.y, to_numpy(whole[index])
     seen = series.observed_cells(first, None if part is None else part.mask)
-    maps = tuple(Map.of(label, explanation, seen) for label, explanation in shown.items())
-    counts = removal_counts(maps[0].order.shape[1])
-    removals = {} if removals is None else removals
+    maps = {label: Map.of(label, explanation, seen) for label, explanation in shown.items()}
+    counts, removals = removal_counts(removed_at_most(seen)), {} if removals is None else removals
     for label, explanation in shown.items():
         if model is not None and label not in removals:
             removals[label] = removal_outputs(model, explanation, x[index], seen, counts)
-    removed = None if model is None else tuple(removals[label] for label in shown)
-    clean = None if removed is None else removed[0].outputs[:, 0]
-    per_step = None if removed is None else removed[0].clean_steps
-    positive = "class 1" if classes is None else classes[POSITIVE] if len(classes) > POSITIVE else ""
+    removed = None if model is None else removals[next(iter(shown))]
     known: dict[str, Any] = {
-        "x": x[index],
         "raw": None if raw is None else raw[index],
-        "units": units,
         "mask": None if seen.all() else torch.from_numpy(seen),
     }
-    if removed is not None and removed[0].score is not None and per_step is None:
-        known["prediction"] = torch.from_numpy(np.ascontiguousarray(removed[0].score[:, 0]))  # of the model given
-    described = {label: replace(explanation, **known) for label, explanation in shown.items()}
-    return Content(
-        channels=channel_names(first),
-        units=units,
-        classes=_names(first, classes) or _classes(first, clean),
-        named=bool(classes),
-        output_units=_output_units(first, classes),
-        first=first,
-        values=to_numpy((x if raw is None else raw)[index]),
-        observed=seen,
-        truth=None if part is None or part.truth is None else part.truth.cpu().numpy(),
-        maps=maps,
-        counts=counts,
-        removals=removed,
-        steps=None if per_step is None else step_outputs(per_step, first, y, positive),
-        verdict=compare_labels(clean, first, y, per_step=per_step is not None),
-        summary=groups(explanations),
-        scores={m: {name: found[index] for name, found in per.items()} for m, per in scores.items()},
-        certainty={label: Certainty.of(found, shown[label]) for label, found in explanations.items()},
-        sentences={label: _sentences(found, y, classes) for label, found in described.items()},
-        told={label: [told_channels(found, i) for i in range(len(found))] for label, found in described.items()},
-        effects={
-            label: _effects(found, split, x if raw is None else raw) for label, found in explanations.items()
-        },
-        methods=tuple(explanation.method for explanation in explanations.values()),
-    )
+    known |= {"x": x[index], "units": units}
+    if removed is not None and removed.score is not None and removed.clean_steps is None:
+        known["prediction"] = torch.from_numpy(np.ascontiguousarray(removed.score[:, 0]))  # of the model given
+    blocks, (middle, spread) = blocks_of(first), _channel_scales(values, seen)
+    entries = []
+    for label, found in explanations.items():
+        one, removal = replace(shown[label], **known), None if model is None else removals[label]
+        entries.append(
+            _map(pack, maps[label], blocks.edges)
+            | {
+                "sentences": [describe_series(one, i, y=y, classes=classes) for i in range(len(one))],
+                "named": [told_channels(one, i) for i in range(len(one))],
+                "effects": _effects(found, split, whole),
+                "control": found.method == CONTROL,
+                "scores": {name: _list(part[index]) for name, part in scores.get(label, {}).items()},
+                "removal": removal and {n: pack.add(getattr(removal, n)) for n in ("outputs", "score")},
+                "certainty": _certainty(pack, found, shown[label]),
+            }
+        )
+    header = {
+        **_names(first, units, classes, removed),
+        **_predictions(first, y, removed),
+        "values": pack.add(values),
+        "observed": pack.add(seen),
+        "middle": middle,
+        "spread": spread,
+        "observedCount": seen.reshape(len(seen), -1).sum(1).tolist(),
+        "truth": None if part is None or part.truth is None else pack.add(part.truth.cpu().numpy()),
+        "counts": counts.tolist(),
+        "metrics": metric_words({name for found in scores.values() for name in found}),
+        "maps": entries,
+        "steps": _steps(pack, first, y, removed, classes),
+        "summary": _summary(pack, explanations),
+        "edges": blocks.edges,
+        "blockTimes": blocks.times,
+        "student": pack.add(_student(0.95)),
+        "studentAll": pack.add(_student(1 - 0.05 / first.values.shape[2])),  # for all channels at once
+        "table": None if table is None else _table(table, explanations),
+    }
+    return header, pack
 
 
-def _sentences(found: Explanation, y: Tensor | None, classes: tuple[str, ...] | None) -> list[str]:
-    return [describe_series(found, i, y=y, classes=classes) for i in range(len(found))]
+def _names(
+    first: Explanation, units: tuple[str, ...] | None, classes: tuple[str, ...] | None, removed: Any
+) -> dict[str, Any]:
+    """Return what series, steps, channels and outputs are called."""
+    times, given = shared_times(first.times), classes or ()
+    output_units = [output_unit(first, k, classes) for k in range(len(given))]
+    named = [unit_apart(each)[0] for each in given] if are_numbers(first) else given
+    return {
+        "time": first.values.shape[1],
+        "times": times,
+        "stamps": None if times is not None else first.times,
+        "channels": channel_names(first),
+        "units": units,
+        "classes": named or _classes(first, removed),  # one for each output; empty where none has a meaning
+        "named": bool(classes),  # whether somebody gave these names
+        "outputUnits": output_units if any(output_units) else None,
+        "ids": first.ids.tolist() if first.names is None else list(range(len(first))),  # hashes are beyond 2**53
+        "names": None if first.names is None else first.labels,
+    }
+
+
+def _classes(first: Explanation, removed: RemovedOutputs | None) -> list[str]:
+    count = first.n_outputs if removed is None else removed.outputs.shape[2]
+    if count is None:
+        count = 0 if first.target is None else int(first.target.max()) + 1
+    elif count == 1:
+        return ["the model's output"]
+    if outputs_of(first.task).kind == "classes" and first.output == "probability" and removed is not None:
+        return [f"class {k}" for k in range(count)]  # the model itself has told
+    return [output_name(first, k) for k in range(count)]
+
+
+def _predictions(first: Explanation, y: Tensor | None, removed: RemovedOutputs | None) -> dict[str, Any]:
+    """Return what was explained of each series, what the model says, and what is true."""
+    clean, per_step = (None, None) if removed is None else (removed.outputs[:, 0], removed.clean_steps)
+    found = compare_labels(clean, first, y, per_step=per_step is not None)
+    return {
+        "output": first.output,
+        "target": first.target.tolist() if first.target is not None and first.target.ndim == 1 else None,
+        "picked": None if first.target is not None else first.target_text or "a score of your own",
+        "predicted": _list(found.predicted),
+        "label": _list(found.label),
+        "trueValue": _list(found.true_value),
+        "outcome": found.outcome,
+    }
 
 
 def _effects(explanation: Explanation, split: Series | None, values: Tensor) -> list[dict[str, Any]]:
@@ -248,75 +271,9 @@ def _effects(explanation: Explanation, split: Series | None, values: Tensor) -> 
     return [effect.data() for effect in value_effects(explanation, x=values)]
 
 
-def _names(first: Explanation, classes: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return the names that outputs were given, without the units of numbers."""
-    given = classes or ()
-    return tuple(unit_apart(each)[0] for each in given) if are_numbers(first) else given
-
-
-def _output_units(first: Explanation, classes: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    units = tuple(output_unit(first, k, classes) for k in range(len(classes or ())))
-    return units if any(units) else None
-
-
-def _classes(first: Explanation, clean: Floats | None) -> tuple[str, ...]:
-    count = first.n_outputs if clean is None else clean.shape[1]
-    if count is None:
-        count = 0 if first.target is None else int(first.target.max()) + 1
-    elif count == 1:
-        return ("the model's output",)
-    if outputs_of(first.task).kind == "classes" and first.output == "probability" and clean is not None:
-        return tuple(f"class {k}" for k in range(count))  # the model itself has told
-    return tuple(output_name(first, k) for k in range(count))
-
-
-def packed(content: Content, table: ScoreTable | None = None) -> str:
-    """Return the content, and the scores of the methods, as the text that the page's script unpacks."""
-    blocks, (middle, spread) = blocks_of(content.first), _channel_scales(content)
-    pack, first, found = Pack(), content.first, content.verdict
-    per_series = first.target is not None and first.target.ndim == 1
-    header = {
-        "time": first.values.shape[1],
-        "times": shared_times(first.times),
-        "stamps": None if shared_times(first.times) is not None else first.times,
-        "channels": content.channels,
-        "units": content.units,
-        "classes": content.classes,
-        "named": content.named,
-        "outputUnits": content.output_units,
-        "ids": first.ids.tolist() if first.names is None else list(range(len(first))),  # hashes are beyond 2**53
-        "names": None if first.names is None else first.labels,
-        "output": first.output,
-        "target": first.target.tolist() if per_series and first.target is not None else None,
-        "picked": None if first.target is not None else first.target_text or "a score of your own",
-        "predicted": _list(found.predicted),
-        "label": _list(found.label),
-        "trueValue": _list(found.true_value),
-        "outcome": found.outcome,
-        "values": pack.add(content.values),
-        "observed": pack.add(content.observed),
-        "middle": middle,
-        "spread": spread,
-        "observedCount": content.observed.reshape(len(content.observed), -1).sum(1).tolist(),
-        "truth": pack.add(content.truth),
-        "counts": content.counts.tolist(),
-        "metrics": metric_words({name for found in content.scores.values() for name in found}),
-        "maps": [_map(pack, content, place, blocks.edges) for place in range(len(content.maps))],
-        "steps": _steps(pack, content),
-        "summary": _summary(pack, content),
-        "edges": blocks.edges,
-        "blockTimes": blocks.times,
-        "student": pack.add(_student(0.95)),
-        "studentAll": pack.add(_student(1 - 0.05 / first.values.shape[2])),  # for all channels at once
-        "table": None if table is None else _table(table, content),
-    }
-    return pack.text(header)
-
-
-def _channel_scales(content: Content) -> tuple[list[float], list[float]]:
+def _channel_scales(values: Floats, seen: Flags) -> tuple[list[float], list[float]]:
     """Return mean and standard deviation of the observed values of each channel over the shown series."""
-    values = np.where(content.observed, content.values, np.nan).astype(np.float64)
-    values = values.reshape(-1, len(content.channels))
+    values = np.where(seen, values, np.nan).astype(np.float64).reshape(-1, values.shape[2])
     count = np.maximum((~np.isnan(values)).sum(0), 1)
     middle = np.nansum(values, 0) / count
     spread = np.sqrt(np.nansum((values - middle) ** 2, 0) / count)
@@ -327,37 +284,26 @@ def _list(values: Any) -> list[Any] | None:
     return None if values is None else [value if np.isfinite(value) else None for value in values.tolist()]
 
 
-def _map(pack: Pack, content: Content, place: int, blocks_edges: Sequence[int]) -> dict[str, Any]:
-    drawn, removals = content.maps[place], content.removals
+def _map(pack: Pack, drawn: Map, edges: Sequence[int]) -> dict[str, Any]:
+    """Pack the scores of a method, their errors, and what is drawn of them."""
     whole, step = quantised(drawn.values)
-    cells = drawn.values[0].size
     entry: dict[str, Any] = {
         "label": drawn.label,
         "signed": drawn.signed,
-        "sentences": content.sentences[drawn.label],
-        "named": content.told[drawn.label],
-        "effects": content.effects[drawn.label],
         "values": pack.add(whole),
         "step": pack.add(step),
         "half": None,
         "limit": pack.add(drawn.limit),
         "effect": pack.add(drawn.effect),
-        "blocks": pack.add(_block_sums(drawn, blocks_edges)),
+        "blocks": pack.add(_block_sums(drawn, edges)),
         "telling": pack.add(drawn.certain_effect),
-        "control": content.methods[place] == CONTROL,
-        "order": pack.add(drawn.order.astype(np.uint16 if cells <= 2**16 else np.uint32)),
+        "order": pack.add(drawn.order.astype(np.uint16 if drawn.values[0].size <= 2**16 else np.uint32)),
         "removed": drawn.order.shape[1],
         "top": _top(pack, drawn),
-        "scores": {name: _list(found) for name, found in content.scores.get(drawn.label, {}).items()},
-        "removal": None,
-        "certainty": _certainty(pack, content.certainty[drawn.label]),
     }
     if drawn.half is not None:
         code, largest = coded(drawn.half)
         entry["half"], entry["largest"] = pack.add(code), pack.add(largest)
-    if removals is not None:
-        removed = removals[place]
-        entry["removal"] = {"outputs": pack.add(removed.outputs), "score": pack.add(removed.score)}
     return entry
 
 
@@ -374,10 +320,9 @@ def _student(level: float) -> Floats:
     return to_numpy(t_quantile(level, freedom).log().float())
 
 
-def _table(table: ScoreTable, content: Content) -> dict[str, Any]:
+def _table(table: PaperTable, explanations: Mapping[str, Explanation]) -> dict[str, Any]:
     """Return mean scores of the methods, and the limits of their differences to the first, moved to its mean."""
-    methods = zip(content.maps, content.methods, strict=True)
-    controls = {drawn.label for drawn, method in methods if method == CONTROL} | {CONTROL}
+    controls = {label for label, found in explanations.items() if found.method == CONTROL} | {CONTROL}
     metrics = [
         {"name": head, "cells": _compared([table.cells[method, metric] for method in table.methods])}
         for metric, head in zip(table.metrics, table.heads, strict=True)
@@ -388,12 +333,12 @@ def _table(table: ScoreTable, content: Content) -> dict[str, Any]:
     }
 
 
-def _compared(cells: list[Cell]) -> list[dict[str, float | None]]:
-    first, found = cells[0].summary.mean, []
+def _compared(cells: list[TableCell]) -> list[dict[str, float | None]]:
+    first, found = cells[0].mean, []
     for cell in cells:
         gap = cell.difference if cell.difference and cell.difference.count > 1 else None
         ends = (None, None, None) if gap is None else (gap.mean, first + gap.low, first + gap.high)
-        numbers = zip(("mean", "gap", "low", "high"), (cell.summary.mean, *ends), strict=True)
+        numbers = zip(("mean", "gap", "low", "high"), (cell.mean, *ends), strict=True)
         found.append({name: None if value is None else _finite(value) for name, value in numbers})
     return found
 
@@ -414,19 +359,29 @@ def _top(pack: Pack, drawn: Map) -> dict[str, Any]:
     return top
 
 
-def _certainty(pack: Pack, found: Certainty) -> dict[str, Any]:
-    entry: dict[str, Any] = {"goal": found.goal, "complete": found.complete}
-    entry |= {"badges": [said.badge for said in found.said], "texts": [said.text for said in found.said]}
-    entry |= {name: pack.add(getattr(found, name)) for name in ("error", "total", "delta")}
-    if found.curve is None or found.course is None:
-        return entry | {"curve": None}
-    course = {"points": found.curve.points.tolist(), "each": pack.add(found.course)}
-    parts = {name: getattr(found.curve, name) for name in ("middle", "low", "high")}
-    return entry | {"curve": course | {name: pack.add(part.astype(np.float32)) for name, part in parts.items()}}
+def _certainty(pack: Pack, found: Explanation, shown: Explanation) -> dict[str, Any]:
+    """Return how sure a method is: of all series, of each shown one, and as samples were added."""
+    said = [reader_verdict(found), *(reader_verdict(shown, i) for i in range(len(shown)))]
+    error, delta, curve = shown.relative_error, shown.delta, error_curve(found)
+    entry: dict[str, Any] = {"goal": goal(found), "complete": found.facts.complete, "curve": None}
+    entry |= {"badges": [verdict.badge for verdict in said], "texts": [verdict.text for verdict in said]}
+    total = None if delta is None else shown.values.sum((1, 2))
+    parts = {"error": error, "total": total, "delta": delta}
+    entry |= {name: None if part is None else pack.add(to_numpy(part)) for name, part in parts.items()}
+    if curve is not None and shown.curve_error is not None:
+        ends = {name: pack.add(getattr(curve, name).astype(np.float32)) for name in ("middle", "low", "high")}
+        each = pack.add(to_numpy(shown.curve_error))
+        entry["curve"] = {"points": curve.points.tolist(), "each": each, **ends}
+    return entry
 
 
-def _steps(pack: Pack, content: Content) -> dict[str, Any] | None:
-    steps, target = content.steps, content.first.target
+def _steps(
+    pack: Pack, first: Explanation, y: Tensor | None, removed: RemovedOutputs | None, classes: Sequence[str] | None
+) -> dict[str, Any] | None:
+    """Return what a model with one output per step says at each of them."""
+    positive = "class 1" if classes is None else classes[POSITIVE] if len(classes) > POSITIVE else ""
+    clean, target = None if removed is None else removed.clean_steps, first.target
+    steps = None if clean is None else step_outputs(clean, first, y, positive)
     if steps is None or target is None:
         return None
     return {
@@ -434,19 +389,20 @@ def _steps(pack: Pack, content: Content) -> dict[str, Any] | None:
         "values": pack.add(steps.values),
         "labels": pack.add(steps.labels),
         "explained": pack.add(steps.explained),
-        "own": isinstance(content.first.steps, str),  # each value is scored by its effect on its own step
+        "own": isinstance(first.steps, str),  # each value is scored by its effect on its own step
         "predicted": bool((target != target.flatten()[0]).any()),  # each step has its own explained class
         "alarm": steps.alarm,
         "agrees": pack.add(steps.agrees),
     }
 
 
-def _summary(pack: Pack, content: Content) -> dict[str, Any]:
-    names = ("push", "push_error", "size", "size_error")
+def _summary(pack: Pack, explanations: Mapping[str, Explanation]) -> dict[str, Any]:
+    """Return the mean effects of the channels over all series, and over those of each explained class."""
+    names, every = ("push", "push_error", "size", "size_error"), [*class_effects(explanations).values()]
     return {
-        "groups": [{"kind": group.kind, "count": group.count} for group in next(iter(content.summary.values()))],
+        "groups": [{"kind": kind, "count": found.series} for kind, found in every[0].items()],
         "maps": [
-            [{name: pack.add(getattr(group, name)) for name in names} for group in content.summary[drawn.label]]
-            for drawn in content.maps
+            [{n: pack.add(getattr(found, n).astype(np.float32)) for n in names} for found in of_method.values()]
+            for of_method in every
         ],
     }

@@ -4,11 +4,12 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import Any
 
 from tempograd.core.formatting import alike, counted, with_error
 from tempograd.explanation import Explanation
-from tempograd.html_report.content import MEANING, Content
-from tempograd.views.comparison import Cell, ScoreTable
+from tempograd.html_report.content import MEANING
+from tempograd.metrics import PaperTable
 from tempograd.views.labels import class_name, output_name, settings, size, tells_class
 from tempograd.views.reader import assumed
 
@@ -32,35 +33,35 @@ def lead(explanations: Mapping[str, Explanation], shown: int) -> str:
     )
 
 
-def legend(content: Content) -> str:
-    """Explain colours and marks, but only those that occur."""
-    first, keys = content.first, {}
-    if any(drawn.signed for drawn in content.maps):
+def legend(first: Explanation, page: Mapping[str, Any]) -> str:
+    """Explain colours and marks, but only those that occur on the page, of which this is the header."""
+    keys, maps = {}, page["maps"]
+    if any(drawn["signed"] for drawn in maps):
         zero = "the baseline" if bool(first.baseline.any()) else "zero, as the model reads it,"
         zero = zero if first.background is None else "values of other series"
-        summed = content.steps and not isinstance(first.steps, str)
+        summed = page["steps"] and not isinstance(first.steps, str)
         keys["signed"] = (
             "<b>Orange bars up</b>: the value pushed the explained prediction up. <b>Blue bars down</b>: it "
             f"pushed it down. Both are compared with {zero} in its place. A score is a change of the explained "
             f"{_unit(first)}{', added up over the explained steps' if summed else ''}."
         )
-    if any(not drawn.signed for drawn in content.maps):
+    if not all(drawn["signed"] for drawn in maps):
         keys["size"] = "<b>Purple</b>: a method that gives size without direction."
-    if any(drawn.half is not None for drawn in content.maps):
+    if any(drawn["half"] for drawn in maps):
         keys["pale"] = (
             "<b>Thin lines</b> on bars: the 95 % interval of the method&rsquo;s own random draws. "
             "<b>Pale</b>: it includes 0, so the sign is not certain. More draws make it narrower; where the "
             "model is steep it is too narrow. <b>±</b> behind a sum of scores: one standard error at most, "
             "those of its values added up."
         )
-    if not content.observed.all():
+    if min(page["observedCount"]) < first.values[0].numel():
         keys["missing"] = "<b>Hatched</b>: not observed, so neither explained nor removed."
-    if content.truth is not None:
+    if page["truth"]:
         keys["truth"] = "<b>Black marks</b>: the values that truly decided the label."
-    if content.removals is not None:
+    if maps[0]["removal"]:
         instead = "the baseline" if first.background is None else "the mean of the other series"
         keys["gone"] = f"<b>Crosses</b>: values that the slider has replaced by {instead}."
-    what = escape(explained(first, content.classes if content.named else None))
+    what = escape(explained(first, page["classes"] if page["named"] else None))
     mark = '<li><span class="key {}" aria-hidden="true"></span><span>{}</span></li>'
     items = "".join(mark.format(kind, said) for kind, said in keys.items())
     return f'<p>Explained: {what}.</p><ul class="keys">{items}</ul>'
@@ -98,7 +99,7 @@ def explained(explanation: Explanation, classes: Sequence[str] | None = None) ->
     return f"{told}, {kind}"
 
 
-def trust(table: ScoreTable | None) -> str:
+def trust(table: PaperTable | None) -> str:
     """Say what the dots of the methods mean."""
     if table is None or len(table.methods) < 2:
         return ""
@@ -113,14 +114,14 @@ def trust(table: ScoreTable | None) -> str:
     return f'<p class="small">{text}</p>' + (f'<ul class="limits small">{"".join(known)}</ul>' if known else "")
 
 
-def score_section(table: ScoreTable | None) -> str:
+def score_section(table: PaperTable | None) -> str:
     """Return the table of scores."""
     if table is None:
         return '<p class="small">No model was given, so nothing could be removed and nothing scored.</p>'
     head = "".join(f"<th>{escape(metric)}</th>" for metric in table.heads)
     body = "".join(
         f"<tr><th>{escape(method.replace('_', ' '))}</th>"
-        + "".join(_score(method, metric, table.cells[method, metric]) for metric in table.metrics)
+        + "".join(_score(table, method, metric) for metric in table.metrics)
         + "</tr>"
         for method in table.methods
     )
@@ -128,9 +129,8 @@ def score_section(table: ScoreTable | None) -> str:
     mean = "One series." if count == 1 else f"Mean ± standard error over {count} series."
     if len(table.methods) > 1 and count > 1:
         mean += (
-            " Bold: best, and the 95 % interval of its difference to every other method, series by series, does "
-            "not include 0, so that chance alone is an unlikely reason. Small print: this method minus "
-            f"{first}, mean and 95 % interval."
+            " Bold: better than every other method, series by series, by more than chance explains (paired t "
+            f"tests, Holm-corrected, p &lt; 0.05). Small print: this method minus {first}, mean and 95 % interval."
         )
     return (
         '<h3>Scores of the methods</h3><div class="wide" tabindex="0" role="region" aria-label="Scores">'
@@ -139,21 +139,22 @@ def score_section(table: ScoreTable | None) -> str:
     )
 
 
-def _counted(table: ScoreTable) -> int:
-    return max(cell.summary.count for cell in table.cells.values())
+def _counted(table: PaperTable) -> int:
+    return max(cell.count for cell in table.cells.values())
 
 
-def _score(method: str, metric: str, cell: Cell) -> str:
-    summary, difference = cell.summary, cell.difference
-    small = ""
+def _score(table: PaperTable, method: str, metric: str) -> str:
+    cell, small = table.cells[method, metric], ""
+    difference = cell.difference
     if difference is not None and difference.count > 1:
         sign = "+" if difference.mean > 0 else ""
         mean, low, high = alike(difference.mean, difference.low, difference.high)
         small = f"<small>{sign}{mean}<br>[{low}, {high}]</small>"
+    best = " class=best" if table.leads(method, metric) else ""
     return (
-        f'<td{" class=best" if cell.best else ""} data-method="{escape(method)}" data-metric="{escape(metric)}" '
-        f'data-mean="{summary.mean!r}" data-error="{summary.standard_error!r}">'
-        f"{with_error(summary.mean, summary.standard_error)}{small}</td>"
+        f'<td{best} data-method="{escape(method)}" data-metric="{escape(metric)}" '
+        f'data-mean="{cell.mean!r}" data-error="{cell.standard_error!r}">'
+        f"{with_error(cell.mean, cell.standard_error)}{small}</td>"
     )
 
 

@@ -18,6 +18,7 @@ from tempograd.typing import ArrayLike
 if TYPE_CHECKING:
     import pandas as pd
 
+MetricScores = Mapping[str, Mapping[str, Tensor]]  # of each method, by metric, one per series
 LEVEL = 0.05  # of all tests of a metric together
 SMALL, LARGE = 1e-3, 1e5  # beyond these a column is written with a power of ten
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -130,6 +131,8 @@ class TableCell:
     p_value : float, optional
         Of the difference to the best on the same series, after Holm; None for the best, and for a metric of which
         nobody said what is better.
+    difference : Difference, optional
+        This method minus the first one, series by series; None for the first.
     """
 
     mean: float
@@ -137,6 +140,7 @@ class TableCell:
     count: int
     best: bool
     p_value: float | None
+    difference: Difference | None = None
 
     @property
     def ties(self) -> bool:
@@ -160,6 +164,19 @@ class PaperTable:
     metrics: tuple[str, ...]
     higher_is_better: tuple[bool | None, ...]
     cells: Mapping[tuple[str, str], TableCell]
+
+    @property
+    def heads(self) -> list[str]:
+        """What stands above the columns: each metric with the direction that is better."""
+        arrows = {True: TEXT["↑"], False: TEXT["↓"], None: ""}
+        pairs = zip(self.metrics, self.higher_is_better, strict=True)
+        return [f"{metric.upper()}{arrows[higher]}" for metric, higher in pairs]
+
+    def leads(self, method: str, metric: str) -> bool:
+        """Tell whether a method is better than every other by more than chance explains."""
+        others = [self.cells[other, metric] for other in self.methods if other != method]
+        tested = [cell for cell in others if cell.p_value is not None]
+        return self.cells[method, metric].best and bool(tested) and not any(cell.ties for cell in tested)
 
     def __repr__(self) -> str:
         return f"{formatting.table(self._rows(TEXT))}\n\n{NOTE.format('*')}"
@@ -194,6 +211,7 @@ class PaperTable:
     def to_dataframe(self) -> "pd.DataFrame":
         """Return one row per method and metric, with the columns of :class:`TableCell`."""
         rows = [{"method": one, "metric": metric} | asdict(cell) for (one, metric), cell in self.cells.items()]
+        rows = [{name: value for name, value in row.items() if name != "difference"} for row in rows]
         return as_table({name: [row[name] for row in rows] for name in rows[0]})
 
 
@@ -206,7 +224,7 @@ def _scale(cells: Sequence[TableCell]) -> tuple[int, int]:
     return power, min(max(1 - math.floor(math.log10(error)) + power, 0), 6)
 
 
-def table(scores: Mapping[str, Mapping[str, Tensor]]) -> PaperTable:
+def table(scores: MetricScores) -> PaperTable:
     r"""Put what :func:`tempograd.evaluate` returned for several methods into a table for a paper.
 
     Parameters
@@ -265,10 +283,11 @@ def _column(scores: Mapping[str, Tensor], higher: bool | None) -> dict[str, Tabl
         others = [method for method in known if method != best]
         p_values = dict(zip(others, holm([compare(scores[m], scores[best]).p_value for m in others]), strict=True))
 
-    def cell(method: str, found: Summary) -> TableCell:
-        return TableCell(found.mean, found.standard_error, found.count, method == best, p_values.get(method))
-
-    return {method: cell(method, found) for method, found in summaries.items()}
+    first, cells = next(iter(scores.values())), {}
+    for place, (method, found) in enumerate(summaries.items()):
+        gap = compare(scores[method], first) if place else None
+        cells[method] = TableCell(**vars(found), best=method == best, p_value=p_values.get(method), difference=gap)
+    return cells
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tempograd.core.errors import InputError, brief
-from tempograd.metrics import summarise
+from tempograd.metrics import compare, summarise, table
+from tempograd.metrics.aggregate import MetricScores
 from tempograd.plots import style
 from tempograd.plots.parts import draw_dots, heading, name_rows, note, numbers_beside
 from tempograd.tuning import Ranking, Tuning
 from tempograd.views import labels, palette
 from tempograd.views.baselines import BaselineComparison
-from tempograd.views.comparison import MetricScores, score_table
 from tempograd.views.drivers import CONTROL
 from tempograd.views.groups import half_interval
 from tempograd.views.series import Flags, Floats
@@ -126,32 +126,26 @@ def methods(
     -------
     matplotlib.figure.Figure
     """
-    if not isinstance(scores, dict) or not scores or not all(isinstance(s, dict) for s in scores.values()):
-        wanted = "a mapping of methods to what tempograd.evaluate returns of each"
-        raise InputError(f"scores must be {wanted}, got {brief(scores)}.")
+    found = table(scores)
     reference = reference or ("timing" if "timing" in scores else next(iter(scores)))
     if reference not in scores:
         raise InputError(f"There is no method {brief(reference)} among the scores: {', '.join(scores)}.")
-    table = score_table(scores, (reference,))
-    better, first = -1 if table.higher_is_better[0] is False else 1, table.metrics[0]
-    names = sorted(table.methods, key=lambda row: -better * table.cells[row, first].summary.mean)
-    room = style.inches(width, 1.9 + 2.7 * len(table.metrics), ax)
-    down = len(table.metrics) if room < style.NARROW else 1
+    better, first = -1 if found.higher_is_better[0] is False else 1, found.metrics[0]
+    names = sorted(found.methods, key=lambda row: -better * found.cells[row, first].mean)
+    room = style.inches(width, 1.9 + 2.7 * len(found.metrics), ax)
+    down = len(found.metrics) if room < style.NARROW else 1
     with style.drawing(room, down * (MARGINS + ROW * len(names)) + 0.25, ax) as picture:
-        every = picture.subplots(down, len(table.metrics) // down, squeeze=False, sharey=True)
-        for axes, metric, higher in zip(every.flat, table.metrics, table.higher_is_better, strict=True):
-            gaps = [table.cells[name, metric].difference for name in names]
-            middle, low, high = (
-                np.array([0.0 if gap is None else getattr(gap, part) for gap in gaps])
-                for part in ("mean", "low", "high")
-            )
-            sure = np.array([gap is None for gap in gaps]) | (low > 0) | (high < 0)
+        every = picture.subplots(down, len(found.metrics) // down, squeeze=False, sharey=True)
+        for axes, metric, higher in zip(every.flat, found.metrics, found.higher_is_better, strict=True):
+            gaps = [compare(scores[name][metric], scores[reference][metric]) for name in names]
+            middle, low, high = (np.array([getattr(gap, n) for gap in gaps]) for n in ("mean", "low", "high"))
+            sure = np.array([name == reference for name in names]) | (low > 0) | (high < 0)
             hues = {reference: palette.UP, CONTROL: palette.MUTED}
             draw_dots(axes, middle, low, high, sure, [hues.get(name, palette.INK) for name in names])
             words = {True: ", right is better", False: ", left is better", None: ""}[higher]
             axes.set_title(f"{metric.upper()}{words}")
             axes.set_xlabel(f"minus that of {labels.method(reference)}")
-            numbers_beside(axes, [table.cells[name, metric].summary.mean for name in names])
+            numbers_beside(axes, [found.cells[name, metric].mean for name in names])
         for axes in every[:, 0]:
             name_rows(axes, [labels.method(name) + " (control)" * (name == CONTROL) for name in names])
             axes.get_yticklabels()[names.index(reference)].set_fontweight("bold")
@@ -159,7 +153,7 @@ def methods(
             picture,
             "lines: 95 % intervals of differences on the same series; filled: 0 is outside; numbers: mean scores",
         )
-        count = table.cells[reference, first].summary.count
+        count = found.cells[reference, first].count
         heading(picture, f"Methods against {labels.method(reference)}  ·  {count:,} series", title)
         return picture
 

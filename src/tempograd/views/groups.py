@@ -77,11 +77,13 @@ class ChannelEffects:
     names : tuple of str
     series : int
     signed : bool
-    push, push_half : array
-        Mean over the series of the scores of a channel, summed over time or per observed value, and half the width
-        of its 95 % interval, infinite below two series.
-    size, size_half : array
+    push, push_error : array
+        Mean over the series of the scores of a channel, summed over time or per observed value, and its standard
+        error, infinite below two series.
+    size, size_error : array
         The same of the sizes of scores.
+    counted : array
+        How many series the means are over.
     present : array
         Share of the series in which the channel was observed at all.
     """
@@ -90,10 +92,21 @@ class ChannelEffects:
     series: int
     signed: bool
     push: Floats
-    push_half: Floats
+    push_error: Floats
     size: Floats
-    size_half: Floats
+    size_error: Floats
+    counted: Floats
     present: Floats
+
+    @property
+    def push_half(self) -> Floats:
+        """Half the width of the 95 % interval of the mean push."""
+        return half_interval(self.push_error, self.counted - 1)
+
+    @property
+    def size_half(self) -> Floats:
+        """The same of the mean size."""
+        return half_interval(self.size_error, self.counted - 1)
 
 
 def channel_effects(
@@ -116,16 +129,10 @@ def channel_effects(
     count = mask.double().sum(1)
     share = count if per == "value" else torch.ones_like(count)
     known = (count > 0).double().sum(0) if per == "value" else torch.full_like(count[0], len(index))
-    (push, push_error), (size, size_error) = (mean_and_error(part.double().sum(1) / share) for part in effects)
+    means = [part for cells in effects for part in mean_and_error(cells.double().sum(1) / share)]
+    present = (count > 0).double().mean(0).numpy()
     return ChannelEffects(
-        names=channel_names(explanation),
-        series=len(index),
-        signed=explanation.signed,
-        push=push,
-        push_half=half_interval(push_error, known - 1),
-        size=size,
-        size_half=half_interval(size_error, known - 1),
-        present=(count > 0).double().mean(0).numpy(),
+        channel_names(explanation), len(index), explanation.signed, *means, counted=known.numpy(), present=present
     )
 
 
@@ -153,39 +160,16 @@ def _rows(explanation: Explanation, target: int | None, rows: ArrayLike | None) 
     return index
 
 
-@dataclass(frozen=True)
-class Group:
-    """One method on the series of one explained class, or on all of them (``kind`` is None)."""
-
-    kind: int | None
-    count: int
-    push: Floats  # (channel,), as the next three
-    push_error: Floats
-    size: Floats
-    size_error: Floats
-    mean: Floats  # (time, channel), of the scores at every moment, and of their sizes
-    mean_size: Floats
-
-
-def groups(explanations: Mapping[str, Explanation]) -> dict[str, tuple[Group, ...]]:
-    """Summarise every method for all series and, where a class was explained per series, for each class."""
+def class_effects(explanations: Mapping[str, Explanation]) -> dict[str, dict[int | None, ChannelEffects]]:
+    """Return those of every method over all series (None) and, where a class was explained per series, of each."""
     target = next(iter(explanations.values())).target
-    kinds: list[int | None] = [None]
-    if target is not None and target.ndim == 1:
-        classes = sorted(set(target.tolist()))
-        kinds += classes if len(classes) > 1 else []
+    rows: dict[int | None, Tensor | None] = {None: None}
+    if target is not None and target.ndim == 1 and len(kinds := sorted(set(target.tolist()))) > 1:
+        rows |= {kind: target == kind for kind in kinds}
     return {
-        label: tuple(_group(explanation, target, kind) for kind in kinds)
+        label: {kind: channel_effects(explanation, rows=those) for kind, those in rows.items()}
         for label, explanation in explanations.items()
     }
-
-
-def _group(explanation: Explanation, target: Tensor | None, kind: int | None) -> Group:
-    rows = slice(None) if kind is None or target is None else target.to(explanation.values.device) == kind
-    push, size = Effects.of(explanation, rows)
-    means = (*mean_and_error(push.sum(1)), *mean_and_error(size.sum(1)))
-    moments = (part.double().mean(0).numpy() for part in (push, size))
-    return Group(kind, len(push), *(part.astype(np.float32) for part in (*means, *moments)))
 
 
 def channel_shares(explanation: Explanation, most: int) -> list[tuple[str, float]]:

@@ -7,7 +7,7 @@
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -24,12 +24,9 @@ from tempograd.explanation.diagnostics import (
     AGAINST,
     MOST,
     SLACK,
-    ErrorCurve,
     Errors,
     Verdict,
     completeness_gap,
-    error_curve,
-    goal,
     judge,
     sentence,
 )
@@ -38,7 +35,6 @@ from tempograd.typing import Model
 from tempograd.views.groups import channel_shares
 from tempograd.views.labels import class_name, output_name
 from tempograd.views.prediction import model_outputs
-from tempograd.views.series import Floats, to_numpy
 
 STRONGEST = 10  # values of each series whose signs are what people read first
 Badge = Literal["converged", "rough", "exact", "unknown", "unreliable"]
@@ -168,38 +164,6 @@ def signs_text(part: Record) -> str:
     if sure in {0, 1}:
         return f"the sign of {'one' if sure else 'none'} of {which} is certain"
     return f"the signs of {'' if sure == total else f'{NUMBERS[sure]} of '}{which} are certain"
-
-
-# How sure the scores are: a line for all series and one for each, sums, signs, and how the error fell.
-
-
-@dataclass(frozen=True)
-class Certainty:
-    """What one method says about the quality of its scores, those of each shown series as (series,)."""
-
-    said: tuple[ReaderVerdict, ...]  # about all series, and about each shown one
-    complete: bool  # whether the method promises that scores sum to the change of the prediction
-    error: Floats | None
-    total: Floats | None  # sum of the scores
-    delta: Floats | None  # of the prediction
-    course: Floats | None  # (series, looks), the error as points were added
-    curve: ErrorCurve | None  # the same for all series together
-    goal: float  # the relative error to reach
-
-    @classmethod
-    def of(cls, found: Explanation, shown: Explanation) -> "Certainty":
-        """Judge a method over all series, and each of the shown ones."""
-        error, delta = shown.relative_error, shown.delta
-        return cls(
-            said=(reader_verdict(found), *(reader_verdict(shown, i) for i in range(len(shown)))),
-            complete=found.facts.complete,
-            error=None if error is None else to_numpy(error),
-            total=None if delta is None else to_numpy(shown.values.sum((1, 2))),
-            delta=None if delta is None else to_numpy(delta),
-            course=None if shown.curve_error is None else to_numpy(shown.curve_error),
-            curve=error_curve(found),
-            goal=goal(found),
-        )
 
 
 def sign_certain(explanation: Explanation, cells: int) -> float | None:

@@ -3,7 +3,7 @@
 import torch
 
 import tempograd as tg
-from tempograd.views.comparison import compute_scores
+from tempograd.html_report.build import compute_scores
 from tests.helpers.models import linear, series
 
 
