@@ -44,7 +44,7 @@ def multilabel(label=1):
 
 
 def said(explanation, model, **options):
-    return prediction.prediction_text(explanation, 1, model, X, **options)
+    return prediction.said_of(explanation, 1, model, X, **options)
 
 
 def test_a_forecast_has_an_address_and_a_true_value_and_no_class():
@@ -146,7 +146,7 @@ def test_only_classes_are_predicted():
 def test_a_number_has_the_name_and_the_unit_that_somebody_gave():
 
     def plainly(explanation, **options):
-        return prediction.prediction_text(explanation, 0, **options).text
+        return prediction.said_of(explanation, 0, **options).text
 
     target, y = torch.zeros(SERIES, dtype=torch.int64), torch.tensor([101.3, 5.0, 7.0])
     known = {"output": "raw", "columns": 1, "task": "regression", "prediction": torch.tensor([99.6, 1.0, 2.0])}
@@ -200,7 +200,7 @@ def test_the_model_is_called_as_it_was_explained():
     torch.testing.assert_close(
         prediction.model_outputs(model, explanation[back], explanation.x[back]), expected[back]
     )
-    found = prediction.prediction_text(explanation, 2, model, explanation.x)
+    found = prediction.said_of(explanation, 2, model, explanation.x)
     assert found.output == pytest.approx(float(expected[2]), rel=1e-6)
     every = np.ones(explanation.values.shape, dtype=bool)
     seen = explanation.mask.numpy() if explanation.mask is not None else every

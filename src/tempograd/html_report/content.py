@@ -164,7 +164,7 @@ def collect(
     shown = {label: explanation[index] for label, explanation in explanations.items()}
     first, whole = next(iter(shown.values())), x if raw is None else raw
     part = None if split is None else split.take(index)
-    y, values = None if part is None else part.y, to_numpy(whole[index])
+    y = None if part is None else part.y
     seen = series.observed_cells(first, None if part is None else part.mask)
     maps = {label: Map.of(label, explanation, seen) for label, explanation in shown.items()}
     counts, removals = removal_counts(removed_at_most(seen)), {} if removals is None else removals
@@ -179,8 +179,7 @@ def collect(
     known |= {"x": x[index], "units": units}
     if removed is not None and removed.score is not None and removed.clean_steps is None:
         known["prediction"] = torch.from_numpy(np.ascontiguousarray(removed.score[:, 0]))  # of the model given
-    blocks, (middle, spread) = blocks_of(first), _channel_scales(values, seen)
-    entries = []
+    blocks, entries = blocks_of(first), []
     for label, found in explanations.items():
         one, removal = replace(shown[label], **known), None if model is None else removals[label]
         entries.append(
@@ -198,11 +197,7 @@ def collect(
     header = {
         **_names(first, units, classes, removed),
         **_predictions(first, y, removed),
-        "values": pack.add(values),
-        "observed": pack.add(seen),
-        "middle": middle,
-        "spread": spread,
-        "observedCount": seen.reshape(len(seen), -1).sum(1).tolist(),
+        **_cells(pack, to_numpy(whole[index]), seen),
         "truth": None if part is None or part.truth is None else pack.add(part.truth.cpu().numpy()),
         "counts": counts.tolist(),
         "metrics": metric_words({name for found in scores.values() for name in found}),
@@ -271,13 +266,20 @@ def _effects(explanation: Explanation, split: Series | None, values: Tensor) -> 
     return [effect.data() for effect in value_effects(explanation, x=values)]
 
 
-def _channel_scales(values: Floats, seen: Flags) -> tuple[list[float], list[float]]:
-    """Return mean and standard deviation of the observed values of each channel over the shown series."""
+def _cells(pack: Pack, values: Floats, seen: Flags) -> dict[str, Any]:
+    """Pack the values, with mean and standard deviation of those observed of each channel over the shown series."""
+    place = pack.add(values)
     values = np.where(seen, values, np.nan).astype(np.float64).reshape(-1, values.shape[2])
     count = np.maximum((~np.isnan(values)).sum(0), 1)
     middle = np.nansum(values, 0) / count
     spread = np.sqrt(np.nansum((values - middle) ** 2, 0) / count)
-    return middle.tolist(), np.where(spread > 0, spread, 1.0).tolist()
+    return {
+        "values": place,
+        "observed": pack.add(seen),
+        "observedCount": seen.reshape(len(seen), -1).sum(1).tolist(),
+        "middle": middle.tolist(),
+        "spread": np.where(spread > 0, spread, 1.0).tolist(),
+    }
 
 
 def _list(values: Any) -> list[Any] | None:

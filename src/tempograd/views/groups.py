@@ -129,10 +129,17 @@ def channel_effects(
     count = mask.double().sum(1)
     share = count if per == "value" else torch.ones_like(count)
     known = (count > 0).double().sum(0) if per == "value" else torch.full_like(count[0], len(index))
-    means = [part for cells in effects for part in mean_and_error(cells.double().sum(1) / share)]
-    present = (count > 0).double().mean(0).numpy()
+    (push, push_error), (size, size_error) = (mean_and_error(part.double().sum(1) / share) for part in effects)
     return ChannelEffects(
-        channel_names(explanation), len(index), explanation.signed, *means, counted=known.numpy(), present=present
+        names=channel_names(explanation),
+        series=len(index),
+        signed=explanation.signed,
+        push=push,
+        push_error=push_error,
+        size=size,
+        size_error=size_error,
+        counted=known.numpy(),
+        present=(count > 0).double().mean(0).numpy(),
     )
 
 

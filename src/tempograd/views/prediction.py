@@ -175,37 +175,6 @@ def _outcomes(predicted: Indices, label: Indices, *, two: bool) -> tuple[str, ..
     )
 
 
-@dataclass(frozen=True)
-class PredictionText:
-    """The model's outputs for one series, and what was requested.
-
-    ``text`` is the sentence for the title: the explained class, its probability and the true class, as far as they
-    are known. ``output`` is the explained output, ``steps`` what it is for a model with one output per step,
-    (time,) each.
-    """
-
-    text: str
-    output: float | None = None
-    steps: StepOutputs | None = None
-
-
-def prediction_text(
-    explanation: Explanation,
-    i: int,
-    model: Model | None = None,
-    x: Tensor | None = None,
-    y: Any = None,
-    classes: Sequence[str] | None = None,
-) -> PredictionText:
-    """Tell what was explained of a series: the class, the model's output, the true label, if known."""
-    said = said_of(explanation, i, model, x, y, classes)
-    text = f"explained: {said.what}"
-    if said.output is not None:
-        mean = "mean " * said.mean
-        text += f", {mean}{f'probability {probability(said.output, 2)}' if said.probable else said.number}"
-    return PredictionText(text if said.true is None else f"{text} (true: {said.true})", said.output, said.steps)
-
-
 class Said(NamedTuple):
     """What is known of the prediction of one series, in parts: for titles and sentences."""
 
@@ -222,6 +191,15 @@ class Said(NamedTuple):
     def number(self) -> str:
         """The output as it is, with its unit."""
         return "" if self.output is None else with_unit_of(self.output, self.unit)
+
+    @property
+    def text(self) -> str:
+        """The sentence for a title: what was explained, its value and what is true, as far as they are known."""
+        text = f"explained: {self.what}"
+        if self.output is not None:
+            mean = "mean " * self.mean
+            text += f", {mean}{f'probability {probability(self.output, 2)}' if self.probable else self.number}"
+        return text if self.true is None else f"{text} (true: {self.true})"
 
 
 def with_unit_of(number: float, unit: str) -> str:
@@ -376,7 +354,7 @@ class SeriesView:
     Attributes
     ----------
     id : int or str
-    said : PredictionText
+    said : Said
         What was explained.
     times, channels, units : tuple of str
     left_out : int
@@ -391,7 +369,7 @@ class SeriesView:
     """
 
     id: int | str
-    said: PredictionText
+    said: Said
     times: tuple[str, ...]
     channels: tuple[str, ...]
     units: tuple[str, ...]
@@ -449,7 +427,7 @@ def series_views(
     return tuple(
         SeriesView(
             id=first.label(row),
-            said=prediction_text(first, row, model, read, y, classes),
+            said=said_of(first, row, model, read, y, classes),
             times=first.times_of(row),
             channels=tuple(names[d] for d in picked),
             units=tuple(units[d] for d in picked),
