@@ -6,7 +6,7 @@ import numpy as np
 
 from tempograd.core.errors import InputError
 from tempograd.metrics import summarise
-from tempograd.plots.curves import CostRow
+from tempograd.plots.choices import CostRow
 from tempograd_paper.runner.record import Record
 
 

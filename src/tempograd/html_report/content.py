@@ -172,13 +172,7 @@ def collect(
         if model is not None and label not in removals:
             removals[label] = removal_outputs(model, explanation, x[index], seen, counts)
     removed = None if model is None else removals[next(iter(shown))]
-    known: dict[str, Any] = {
-        "raw": None if raw is None else raw[index],
-        "mask": None if seen.all() else torch.from_numpy(seen),
-    }
-    known |= {"x": x[index], "units": units}
-    if removed is not None and removed.score is not None and removed.clean_steps is None:
-        known["prediction"] = torch.from_numpy(np.ascontiguousarray(removed.score[:, 0]))  # of the model given
+    known = _known(x[index], None if raw is None else raw[index], units, seen, removed)
     blocks, entries = blocks_of(first), []
     for label, found in explanations.items():
         one, removal = replace(shown[label], **known), None if model is None else removals[label]
@@ -211,6 +205,21 @@ def collect(
         "table": None if table is None else _table(table, explanations),
     }
     return header, pack
+
+
+def _known(
+    x: Tensor, raw: Tensor | None, units: Any, seen: Flags, removed: RemovedOutputs | None
+) -> dict[str, Any]:
+    """Return what sentences are made from beside the explanation itself."""
+    known: dict[str, Any] = {
+        "x": x,
+        "raw": raw,
+        "units": units,
+        "mask": None if seen.all() else torch.from_numpy(seen),
+    }
+    if removed is not None and removed.score is not None and removed.clean_steps is None:
+        known["prediction"] = torch.from_numpy(np.ascontiguousarray(removed.score[:, 0]))  # of the model given
+    return known
 
 
 def _names(
@@ -267,7 +276,7 @@ def _effects(explanation: Explanation, split: Series | None, values: Tensor) -> 
 
 
 def _cells(pack: Pack, values: Floats, seen: Flags) -> dict[str, Any]:
-    """Pack the values, with mean and standard deviation of those observed of each channel over the shown series."""
+    """Pack the values, with mean and standard deviation of those observed of each channel."""
     place = pack.add(values)
     values = np.where(seen, values, np.nan).astype(np.float64).reshape(-1, values.shape[2])
     count = np.maximum((~np.isnan(values)).sum(0), 1)

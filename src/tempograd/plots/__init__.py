@@ -22,12 +22,9 @@ figure of yours; fonts and sizes of letters are those of ``matplotlib.rcParams``
 ======================  =========================================================================
 """
 
-from tempograd.plots.choices import baselines, methods, ranking, tuning
-from tempograd.plots.curves import convergence, cost, removal
-from tempograd.plots.forecast import horizon
+from tempograd.plots.choices import baselines, convergence, cost, methods, ranking, removal, tuning
 from tempograd.plots.many_series import blocks, channel_importance, dependence, group_difference
-from tempograd.plots.maps import compare, heatmap
-from tempograd.plots.one_series import series
+from tempograd.plots.one_series import compare, heatmap, horizon, series
 
 __all__ = [
     "baselines",
