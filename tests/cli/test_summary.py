@@ -14,7 +14,7 @@ import tempograd as tg
 from tempograd.cli import main
 from tempograd.explanation.diagnostics import completeness_gap, sentence
 from tempograd.models import accuracy
-from tempograd.views.reader import mean_delta, sign_certain
+from tempograd.views.reader import certain_signs
 from tests.helpers.models import linear, series
 
 CODE = """
@@ -288,8 +288,8 @@ def test_share_of_certain_signs_by_students_interval():
         ]
     assert len(certain) == 24
     assert 0 < np.mean(certain) < 1
-    assert sign_certain(explanation, 10) == pytest.approx(np.mean(certain))
-    assert sign_certain(replace(explanation, signed=False), 10) is None
+    assert certain_signs(explanation) == (np.sum(certain), len(certain))
+    assert certain_signs(replace(explanation, signed=False)) is None
 
 
 def test_how_good_the_scores_are_and_what_to_type(folder, capsys):
@@ -315,10 +315,6 @@ def test_how_good_the_scores_are_and_what_to_type(folder, capsys):
     assert " is " not in capsys.readouterr().out  # nothing to complain of
 
 
-def gap(explanation, model, x):
-    return completeness_gap(replace(explanation, delta=mean_delta(explanation, model, model(x), x)))
-
-
 def cubes(x):
     return (x**3).sum((1, 2))[:, None]
 
@@ -331,10 +327,10 @@ def test_gap_of_a_cube_at_the_midpoint(masked):
     mask[:, 1] = 0 if masked else 1
     known, settings = tg.Series(x, mask=mask), {"n_steps": 1, "rule": "midpoint", "output": "raw"}
     explanation = tg.explain(cubes, known, "integrated_gradients", **settings)
-    assert gap(explanation, cubes, x) == pytest.approx(0.25, rel=1e-5)
+    assert completeness_gap(explanation) == pytest.approx(0.25, rel=1e-5)
     exact = tg.explain(cubes, known, "integrated_gradients", n_steps=2, output="raw")
-    assert gap(exact, cubes, x) == pytest.approx(0, abs=1e-5)
-    assert gap(tg.explain(cubes, x, "random", output="raw"), cubes, x) is None
+    assert completeness_gap(exact) == pytest.approx(0, abs=1e-5)
+    assert completeness_gap(tg.explain(cubes, x, "random", output="raw")) is None
 
 
 def test_gap_counts_the_explained_steps_only():
@@ -344,9 +340,9 @@ def test_gap_counts_the_explained_steps_only():
     x = series(3, 4, 2, dtype=torch.float64) + 2
     settings = {"n_steps": 1, "rule": "midpoint", "output": "raw", "steps": [1, 3]}
     explanation = tg.explain(running, x, "integrated_gradients", **settings)
-    assert gap(explanation, running, x) == pytest.approx(0.25, rel=1e-5)
+    assert completeness_gap(explanation) == pytest.approx(0.25, rel=1e-5)
     own = tg.explain(running, x, "integrated_gradients", **(settings | {"steps": "own"}))
-    assert gap(own, running, x) is None
+    assert completeness_gap(own) is None
 
 
 def test_a_wide_gap_comes_with_advice(folder, capsys):

@@ -39,9 +39,9 @@ def test_rows_are_steps_ahead_and_columns_are_the_past():
     np.testing.assert_allclose(record.scores.values, by_hand.T, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(record.totals, by_hand.sum(1), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(record.forecast, model(X[1:2])[0], rtol=1e-5)
-    np.testing.assert_array_equal(record.x, X[1])
+    np.testing.assert_array_equal(record.past.x, X[1])
     assert (record.steps, record.names) == ((0, 1, 2, 3, 4), ("0", "1", "2", "3", "4"))
-    assert (record.pushed_by, record.forecast_of, record.left_out) == ("all 2 channels", None, 0)
+    assert (record.pushed_by, record.forecast_of, record.past.left_out) == ("all 2 channels", None, 0)
 
 
 def test_one_channel_and_some_steps_in_their_order():
@@ -49,7 +49,7 @@ def test_one_channel_and_some_steps_in_their_order():
     record = horizon_view(found, channel="wind")
     np.testing.assert_allclose(record.scores.values, (WEIGHT[[0, 4], :, 1] * X[0, :, 1]).T, rtol=1e-4, atol=1e-5)
     assert record.steps == (0, 4)
-    assert (record.channels, record.left_out, record.pushed_by) == (("wind",), 1, "wind")
+    assert (record.past.names, record.past.left_out, record.pushed_by) == (("wind",), 1, "wind")
     assert record.forecast is None
 
 
@@ -91,8 +91,8 @@ def test_cells_that_were_not_observed_are_hatched_where_no_channel_was():
 def test_raw_values_units_and_names_are_shown():
     found = explained().with_names(channels=["load", "wind"], raw=100 + X, units=["MW", ""])
     record = horizon_view(found, model=model)
-    assert record.channels == ("load [MW]", "wind")
-    np.testing.assert_array_equal(record.x, 100 + X[0])
+    assert record.past.names == ("load [MW]", "wind")
+    np.testing.assert_array_equal(record.past.x, 100 + X[0])
     assert record.forecast_of is None  # it is on the model's scale
     written = texts(plots.horizon(found, model=model))
     assert {"load [MW]", "wind", "forecast", "sum of each row"} <= set(written)

@@ -40,7 +40,7 @@ from tempograd.views.prediction import (
     step_outputs,
 )
 from tempograd.views.reader import reader_verdict
-from tempograd.views.series import Flags, Floats, Map, removed_at_most, to_numpy
+from tempograd.views.series import Flags, Floats, Map, certain_sizes, removed_at_most, to_numpy
 
 STRONGEST = 10  # cells in the table beside a picture
 STEPS = 32767
@@ -183,6 +183,7 @@ def collect(
                 "named": [told_channels(one, i) for i in range(len(one))],
                 "effects": _effects(found, split, whole),
                 "control": found.method == CONTROL,
+                "telling": pack.add(to_numpy(certain_sizes(shown[label]))),
                 "scores": {name: _list(part[index]) for name, part in scores.get(label, {}).items()},
                 "removal": removal and {n: pack.add(getattr(removal, n)) for n in ("outputs", "score")},
                 "certainty": _certainty(pack, found, shown[label]),
@@ -307,7 +308,6 @@ def _map(pack: Pack, drawn: Map, edges: Sequence[int]) -> dict[str, Any]:
         "limit": pack.add(drawn.limit),
         "effect": pack.add(drawn.effect),
         "blocks": pack.add(_block_sums(drawn, edges)),
-        "telling": pack.add(drawn.certain_effect),
         "order": pack.add(drawn.order.astype(np.uint16 if drawn.values[0].size <= 2**16 else np.uint32)),
         "removed": drawn.order.shape[1],
         "top": _top(pack, drawn),

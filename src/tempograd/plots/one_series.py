@@ -400,12 +400,12 @@ def horizon(
     """
     asked: dict[str, Any] = {"channel": channel, "channels": channels, "variable": variable}
     record = horizon_view(explanation, i, model=model, x=x, **asked)
-    depth, count = len(record.channels), len(record.steps)
+    depth, count = len(record.past.channels), len(record.steps)
     rows, room = max(1.0, min(0.17 * count, 3.2)), style.inches(width, 8.2, ax)
     beside = room >= style.NARROW  # of the past, the forecast and the sums
     with style.drawing(room, 0.95 + 0.85 * depth + rows + 0.75, ax) as picture:
         last = record.steps[-1] + 1 if record.forecast is None else len(record.forecast)
-        ratios = [1, min(max(last / len(record.times), 0.28), 0.6)][: 1 + beside]
+        ratios = [1, min(max(last / len(record.past.times), 0.28), 0.6)][: 1 + beside]
         heights = [0.85] * depth + [rows]
         grid = picture.add_gridspec(depth + 1, len(ratios), width_ratios=ratios, height_ratios=heights)
         past = [picture.add_subplot(grid[d, 0]) for d in range(depth)]
@@ -413,7 +413,7 @@ def horizon(
             _draw_past(axes, record, d)
         heat = picture.add_subplot(grid[depth, 0])
         image = draw_scores(heat, record.scores, np.repeat(record.seen[:, None], count, 1), record.limit)
-        time_axis(heat, record.times)
+        time_axis(heat, record.past.times)
         ticks = range(count) if count <= ROWS else step_ticks(count)
         heat.set_yticks(list(ticks), [labels.name(record.names[place], 14) for place in ticks])
         heat.set_ylabel("step of the forecast")
@@ -429,19 +429,19 @@ def horizon(
         scale_bar(picture, image, bar, score_ticks(record.scores, record.limit))
         map_note(picture, signed=record.scores.signed, missing=not record.seen.all())
         method = labels.method(record.scores.method)
-        heading(picture, f"Series {labels.name(str(record.id))}  ·  forecast explained by {method}", title)
+        heading(picture, f"Series {labels.name(str(record.past.id))}  ·  forecast explained by {method}", title)
         return picture
 
 
 def _draw_past(axes: "Axes", record: Horizon, d: int) -> None:
-    seen = record.observed[:, d]
+    seen = record.past.observed[:, d]
     hatch_missing(axes, seen)
-    axes.plot(np.where(seen, record.x[:, d], np.nan), color=palette.INK, linewidth=0.9)
+    axes.plot(np.where(seen, record.past.x[:, d], np.nan), color=palette.INK, linewidth=0.9)
     value_ticks(axes)
-    axes.set_xlim(-0.5, len(record.times) - 0.5)
+    axes.set_xlim(-0.5, len(record.past.times) - 0.5)
     axes.set_xticks([])
-    shown = left_out_text(len(record.channels), record.left_out)
-    axes.set_title(labels.name(record.channels[d]) + (shown if d == 0 else ""))
+    shown = left_out_text(len(record.past.channels), record.past.left_out)
+    axes.set_title(labels.name(record.past.names[d]) + (shown if d == 0 else ""))
 
 
 def _draw_forecast(axes: "Axes", record: Horizon) -> None:
@@ -454,7 +454,7 @@ def _draw_forecast(axes: "Axes", record: Horizon) -> None:
     axes.set_xticks(step_ticks(len(told), 4))
     whose = "" if record.variable is None or record.forecast_of is not None else f" of variable {record.variable}"
     axes.set_title(f"forecast{whose}")
-    if (record.forecast_of or 0) + 1 < len(record.channels):  # there is room below, beside the next channel
+    if (record.forecast_of or 0) + 1 < len(record.past.channels):  # there is room below, beside the next channel
         for tick in axes.get_xticklabels():
             tick.set_in_layout(False)
     if record.forecast_of is None:

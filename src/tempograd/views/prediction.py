@@ -27,7 +27,6 @@ from tempograd.views.labels import (
     output_name,
     output_unit,
     target_name,
-    time_names,
     with_unit,
 )
 from tempograd.views.series import (
@@ -469,14 +468,8 @@ class Horizon:
 
     Attributes
     ----------
-    id : int or str
-    times, channels : tuple of str
-        Names of the past steps, and of the channels whose past is shown.
-    left_out : int
-        How many channels are not shown.
-    x : array of shape (time, channel)
-        The past.
-    observed : array of bool like ``x``
+    past : SeriesView
+        The past of some channels.
     steps : tuple of int
         The explained steps of the horizon, in their order.
     names : tuple of str
@@ -491,19 +484,10 @@ class Horizon:
         How much each past step pushed each step ahead, (time, step): the sum over the channels ``pushed_by``.
     seen : array of bool of shape (time,)
         Past steps at which something was observed.
-    totals : array of shape (step,)
-        How far all past values together pushed each step ahead.
-    limit : float
-        The size of attribution that gets the full colour.
     pushed_by : str
     """
 
-    id: int | str
-    times: tuple[str, ...]
-    channels: tuple[str, ...]
-    left_out: int
-    x: Floats
-    observed: Flags
+    past: SeriesView
     steps: tuple[int, ...]
     names: tuple[str, ...]
     forecast: Floats | None
@@ -511,9 +495,17 @@ class Horizon:
     variable: int | None
     scores: Scores
     seen: Flags
-    totals: Floats
-    limit: float
     pushed_by: str
+
+    @property
+    def totals(self) -> Floats:
+        """How far all past values together pushed each step ahead, (step,)."""
+        return np.asarray(self.scores.values.sum(0))
+
+    @property
+    def limit(self) -> float:
+        """The size of attribution that gets the full colour."""
+        return color_limit(self.scores.values, np.repeat(self.seen[:, None], len(self.steps), 1))
 
 
 def horizon_view(
@@ -532,35 +524,24 @@ def horizon_view(
     i = position(explanation, i)
     ahead, column = _ahead(parts, i, variable)
     values, names = whole_series(explanation, x), channel_names(explanation)
-    known, units = values if x is not None or explanation.raw is None else explanation.raw, explanation.units
     shown = [scores(part, i) for part in ahead.values()]
     first = shown[0]
     pushing = list(range(len(names)))
     if channel is not None:
         pushing = chosen_channels([channel], names, first.effect, 1, ordered=False)
-    seen = observed_cells(explanation)[i]
     pushes = np.stack([each.values[:, pushing].sum(1) for each in shown], 1)
     effect = np.sum([each.effect for each in shown], axis=0)
     picked = chosen_channels(channels if channel is None else [channel], names, effect, MOST, ordered=False)
     told = None if model is None else _forecast(model, explanation[i : i + 1], values[i : i + 1], column)
-    continued = _continued(explanation, column, picked) if known is values else None  # else on other scales
-    visible = seen[:, pushing].any(1)
     return Horizon(
-        id=explanation.label(i),
-        times=time_names(explanation, [i]),
-        channels=tuple(with_unit(names[d], "" if units is None else units[d]) for d in picked),
-        left_out=len(names) - len(picked),
-        x=to_numpy(known[i])[:, picked],
-        observed=seen[:, picked],
+        past=series_views(explanation, [i], x=x, channels=picked)[0],
         steps=tuple(ahead),
         names=tuple(str(called(part)) if explanation.classes else str(step) for step, part in ahead.items()),
         forecast=told,
-        forecast_of=continued,
+        forecast_of=_continued(explanation, column, picked) if explanation.raw is None else None,  # other scales
         variable=column,
         scores=Scores(first.method, first.signed, pushes, None, None),
-        seen=visible,
-        totals=pushes.sum(0),
-        limit=color_limit(pushes, np.repeat(visible[:, None], len(ahead), 1)),
+        seen=observed_cells(explanation)[i][:, pushing].any(1),
         pushed_by=names[pushing[0]] if len(pushing) == 1 else f"all {len(names)} channels",
     )
 

@@ -17,7 +17,6 @@ from tempograd.core.errors import Dialect, said
 from tempograd.core.formatting import counted, percent
 from tempograd.core.validation import lengths
 from tempograd.data import Series
-from tempograd.engine import select_target
 from tempograd.engine.outputs import LINKS, link_words, outputs_of
 from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import (
@@ -35,6 +34,7 @@ from tempograd.typing import Model
 from tempograd.views.groups import channel_shares
 from tempograd.views.labels import class_name, output_name
 from tempograd.views.prediction import model_outputs
+from tempograd.views.series import certain_sizes
 
 STRONGEST = 10  # values of each series whose signs are what people read first
 Badge = Literal["converged", "rough", "exact", "unknown", "unreliable"]
@@ -146,15 +146,23 @@ def _of(bad: int, count: int) -> str:
     return f" in {bad:,} of {count:,} series" if bad < count else ""
 
 
-def signs_text(part: Record) -> str:
-    """Say of how many of the strongest values the sign is certain at 95 %; nothing where there is no sign."""
+def certain_signs(part: Record) -> tuple[int, int] | None:
+    """Return of how many of the strongest values of each series the 95 % interval leaves 0 out, and of how many.
+
+    None where there is no sign or no interval; a score of 0 has no sign.
+    """
     if not part.signed or part.ess is None or part.standard_error is None:
-        return ""
+        return None
     top = part.top(min(STRONGEST, part.values[0].numel()))
     places = (top.time * part.values.shape[2] + top.channel).clamp(min=0)
     low, high = (side.flatten(1).gather(1, places) for side in part.interval(0.95))
     known = (top.time >= 0) & (top.values != 0)
-    sure, total = int((((low > 0) | (high < 0)) & known).sum()), int(known.sum())
+    return int((((low > 0) | (high < 0)) & known).sum()), int(known.sum())
+
+
+def signs_text(part: Record) -> str:
+    """Say of how many of the strongest values the sign is certain at 95 %; nothing where there is no sign."""
+    sure, total = certain_signs(part) or (0, 0)
     if len(part) > 1 and total:
         share = "all" if sure == total else f"{percent(sure / total)} of the"
         return f"the signs of {share} strongest values are certain"
@@ -166,27 +174,12 @@ def signs_text(part: Record) -> str:
     return f"the signs of {'' if sure == total else f'{NUMBERS[sure]} of '}{which} are certain"
 
 
-def sign_certain(explanation: Explanation, cells: int) -> float | None:
-    """Return the share of each series' strongest values whose 95 % interval leaves 0 out; 0 itself has no sign."""
-    if explanation.standard_error is None or explanation.ess is None or not explanation.signed:
-        return None
-    top = explanation.top(min(cells, explanation.values[0].numel()))
-    places = (top.time * explanation.values.shape[2] + top.channel).clamp(min=0)
-    low, high = (side.flatten(1).gather(1, places) for side in explanation.interval(0.95))
-    certain = ((low > 0) | (high < 0))[top.values != 0]
-    return float(certain.double().mean()) if certain.numel() else None
-
-
 def most_telling(explanation: Explanation) -> int:
     """Return the position of the series that tells most, the first of equals.
 
     Its scores are the largest, summed by size; where their errors are known, only those with a certain sign count.
     """
-    size = explanation.importance.clamp(min=0).double()
-    if explanation.signed and explanation.standard_error is not None and explanation.ess is not None:
-        low, high = explanation.interval(0.95)
-        size = size.where((low > 0) | (high < 0), 0)
-    return int(size.sum((1, 2)).argmax())
+    return int(certain_sizes(explanation).argmax())
 
 
 # What an explanation is about and how far it can be trusted, as one mapping of plain data.
@@ -203,8 +196,7 @@ def explanation_summary(
     """
     x: Any = series.x if isinstance(series.x, Tensor) else explanation.x  # several inputs side by side
     said = model_outputs(model, explanation, x)
-    if explanation.delta is None:
-        explanation = replace(explanation, delta=mean_delta(explanation, model, said, x))
+    signs = certain_signs(explanation)
     errors, target = explanation.relative_error, explanation.target
     error, kind = math.inf if errors is None else float(errors.median()), outputs_of(explanation.task).kind
     classes = target is not None and explanation.output == "probability" and kind == "classes"
@@ -225,7 +217,7 @@ def explanation_summary(
         "verdict": sentence(explanation, dialect=dialect),
         "assumed": assumed([explanation]),
         "relative_error": error if math.isfinite(error) else None,
-        "sign_certain": sign_certain(explanation, STRONGEST),
+        "sign_certain": signs[0] / signs[1] if signs and signs[1] else None,
         "completeness_gap": completeness_gap(explanation),
         "strongest_channels": [
             {"channel": name, "share": share} for name, share in channel_shares(explanation, CHANNELS)
@@ -267,20 +259,3 @@ def label_accuracy(said: Tensor, explanation: Explanation, series: Series) -> fl
     if right.ndim == 2:  # steps of the padding have no label
         right = right[torch.arange(right.shape[1]) < lengths(explanation.mask, series.x)[:, None]]
     return float(right.double().mean())
-
-
-def mean_delta(explanation: Explanation, model: Model, said: Tensor, x: Tensor) -> Tensor | None:
-    """Return the explained score of each series minus that of its baseline; None where no one number is it.
-
-    ``said`` is what the model says about the series ``x``.
-    """
-    steps, target = explanation.steps, explanation.target
-    if target is None or isinstance(steps, str) or explanation.background is not None:
-        return None
-    start = explanation.baseline
-    if explanation.mask is not None:  # what was not observed stays as it is
-        start = torch.where(explanation.mask, start, x)
-    found = select_target(said, target.cpu()) - select_target(
-        model_outputs(model, explanation, start), target.cpu()
-    )
-    return (found * steps.cpu()).sum(-1) if isinstance(steps, Tensor) else found

@@ -60,6 +60,18 @@ def sizes(explanation: Explanation) -> Tensor:
     return explanation.importance.clamp(min=0)
 
 
+def certain_sizes(explanation: Explanation) -> Tensor:
+    """Return what is sure of each series, (series,): the sum of the sizes whose 95 % interval leaves 0 out.
+
+    All sizes count of a method without a sign, and of one that does not know its error.
+    """
+    size = sizes(explanation).double()
+    if explanation.signed and explanation.standard_error is not None and explanation.ess is not None:
+        low, high = explanation.interval(0.95)
+        size = size.where((low > 0) | (high < 0), 0)
+    return size.sum((1, 2))
+
+
 def observed_cells(explanation: Explanation, mask: Tensor | None = None) -> Flags:
     """Return which cells were observed, by the explanation's own mask or else by the one given."""
     mask = explanation.mask if explanation.mask is not None else mask
@@ -146,13 +158,6 @@ class Map:
             effect=sized.sum(1),
             order=order(explanation, seen),
         )
-
-    @property
-    def certain_effect(self) -> Floats:
-        """How much is sure of each series, (series,): the sum of the sizes whose interval leaves 0 out."""
-        size = np.abs(self.values) if self.signed else np.maximum(self.values, 0)
-        sure = size if self.half is None else np.where(size > self.half, size, 0)
-        return np.asarray(sure.reshape(len(size), -1).sum(1), dtype=np.float32)
 
 
 def order(explanation: Explanation, seen: Flags) -> Indices:
