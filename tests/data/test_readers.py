@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.data import tables
+from tempograd.data import table as tables
 
 X = [  # (series, time, channel): a series of three steps with a missing pulse, one of two, one of four
     [[80.1, 140.25], [None, 139.5], [82.3, 141.0]],

@@ -20,7 +20,7 @@ from tempograd.core.series import check_times
 from tempograd.data.columns import Columns, Part
 from tempograd.data.files import File
 from tempograd.data.pivot import as_numbers
-from tempograd.data.tables import BEYOND, Text
+from tempograd.data.table import BEYOND, Text
 
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 NAMES = ("x", "mask", "y", "truth", "ids", "channels", "times", "units", "raw")

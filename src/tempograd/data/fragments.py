@@ -17,7 +17,7 @@ from tempograd.data.columns import STANDARD, Columns, Part
 from tempograd.data.files import REMOTE, File, arrow, list_files
 from tempograd.data.pivot import read_table, require_names
 from tempograd.data.reading import in_one_message, read_part, scaled_cells
-from tempograd.data.tables import ArrowTable, is_list, open_parquet
+from tempograd.data.table import ArrowTable, is_list, open_parquet
 
 PLAIN = ("name", "kind", "path", "origin", "start", "stop", "rows", "alone")
 LONGER = f"pass {arg:source.shape} of the longest, and another folder if the run has begun"

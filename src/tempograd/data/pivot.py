@@ -19,7 +19,7 @@ from tempograd.core.errors import (
     warn,
 )
 from tempograd.data.columns import Columns, Part
-from tempograd.data.tables import (
+from tempograd.data.table import (
     INDEX,
     ArrowTable,
     Codes,

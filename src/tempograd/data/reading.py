@@ -19,7 +19,7 @@ from tempograd.data.arrays import NAMES, load_arrays, read_arrays
 from tempograd.data.columns import STANDARD, Columns, Part
 from tempograd.data.files import File, list_files
 from tempograd.data.pivot import UnclearError, as_numbers, observed, read_table, require_names, written
-from tempograd.data.tables import (
+from tempograd.data.table import (
     FRAME,
     LARGEST,
     CsvTable,

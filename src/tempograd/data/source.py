@@ -17,7 +17,7 @@ from tempograd.data.files import File, is_many, list_files
 from tempograd.data.fragments import Fragment, list_fragments
 from tempograd.data.pivot import find_roles
 from tempograd.data.reading import in_one_message, read_file, read_frame, read_part, scale_series
-from tempograd.data.tables import is_frame, open_table
+from tempograd.data.table import is_frame, open_table
 
 C = TypeVar("C", bound=Columns)
 

@@ -22,7 +22,7 @@ from tempograd.core.registry import Registry
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series
 from tempograd.data import read_series
-from tempograd.data.tables import is_frame
+from tempograd.data.table import is_frame
 from tempograd.engine import Ask, Block, Call, fingerprint, frozen, inputs, outputs
 from tempograd.engine.ask import score_delta
 from tempograd.engine.background import Background
