@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 
+import tempograd as tg
 from tempograd.core.errors import InputError, ModelError, SettingError, TempogradWarning, UnknownNameError
 from tempograd.explainers import IntegratedGradients
 from tempograd.explanation import Explanation
@@ -198,3 +199,17 @@ def test_one_target_per_series_serves_every_step():
     first, second = (evaluate(model, e, metrics=names, k=3) for e in (one, each))
     for name in names:
         assert torch.equal(first[name], second[name])
+
+
+@pytest.mark.parametrize("passed", ["kept", "with NaN", "with 0"])
+def test_a_model_that_reads_nan_is_scored_with_nan_where_it_was_explained(passed):
+    def model(x):  # NaN decides more than the values do
+        return torch.stack([x.nansum((1, 2)), 3 * x.isnan().float().sum((1, 2))], 1)
+
+    x = torch.randn(4, 6, 2, generator=torch.Generator().manual_seed(0))
+    x[:, 1:4, 0] = torch.nan
+    predictor = tg.Predictor(model, task="classification")
+    explanation = tg.explain(predictor, tg.Series(x, mask="nan", fill=None), "integrated_gradients", n_steps=3)
+    again = {"kept": None, "with NaN": x, "with 0": x.nan_to_num()}[passed]
+    curve = tg.removal_curve(predictor, explanation, x=again)
+    assert torch.allclose(curve.predictions[:, 0], model(x).softmax(1))

@@ -289,10 +289,10 @@ def laid_out(explanation: Explanation, cells: Any, what: str) -> Any:
 
 
 def _filled(x: Tensor, mask: Tensor, explained: Tensor | None) -> Tensor:
-    """Put what the explained series hold, or 0, where NaN stands for a value that was not observed."""
+    """Put what the model read, or 0, where NaN stands for a value that was not observed."""
     gaps = x.isnan()
-    if not bool(gaps.any()):
-        return x
     if bool((gaps & mask.to(x.device)).any()):
         raise InputError("x holds NaN in cells that were explained: pass the series that were.")
-    return torch.where(gaps, 0 if explained is None else explained.to(x).nan_to_num(), x)
+    read = torch.zeros_like(x) if explained is None else explained.to(x)
+    gaps |= read.isnan()
+    return torch.where(gaps, read, x) if bool(gaps.any()) else x
