@@ -26,8 +26,8 @@ from torch import Tensor, nn
 
 import tempograd as tg
 from paths import Setting
+from tempograd.bulk import engines
 from tempograd.bulk import worker as bulk_worker
-from tempograd.bulk.on_ray import RayActors
 from tempograd.bulk.worker import CPU_BATCH, Worker
 from timing import Figures, machine, note, spread
 
@@ -85,11 +85,10 @@ def plain_loop(model: nn.Module, x: Tensor, ids: Tensor, points: int) -> float:
 
 
 class Clock:
-    """CPU seconds that workers spent on fragments: of this process, or of Ray's actors once they are ready."""
+    """CPU seconds that workers spent on fragments: of this process, or of Ray's."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.before: dict[Any, float] = {}
 
     @contextmanager
     def here(self) -> Iterator[None]:
@@ -110,25 +109,22 @@ class Clock:
 
     @contextmanager
     def on_ray(self) -> Iterator[None]:
-        came, close = RayActors._came, RayActors.close
+        real = engines._run_on_ray
+        with tempfile.TemporaryDirectory() as folder:
 
-        def used(hands: RayActors, actor: Any) -> float:
-            return float(hands.ray.get(actor.__ray_call__.remote(lambda _: time.process_time())))
+            def timed(sent: list[Any], fragment: Any) -> Any:
+                start = time.process_time()
+                done = real(sent, fragment)
+                if fragment is not None:
+                    Path(folder, fragment.name).write_text(str(time.process_time() - start))
+                return done
 
-        def come(hands: RayActors, handle: Any) -> Any:
-            found = came(hands, handle)
-            self.before |= {actor: used(hands, actor) for actor in hands.free if actor not in self.before}
-            return found
-
-        def end(hands: RayActors) -> None:
-            self.seconds += sum(used(hands, actor) - before for actor, before in self.before.items())
-            close(hands)
-
-        RayActors._came, RayActors.close = come, end  # type: ignore[method-assign]
-        try:
-            yield
-        finally:
-            RayActors._came, RayActors.close = came, close  # type: ignore[method-assign]
+            engines._run_on_ray = timed
+            try:
+                yield
+            finally:
+                engines._run_on_ray = real
+                self.seconds += sum(float(path.read_text()) for path in Path(folder).iterdir())
 
 
 def files_to_files(setting: Setting, model: nn.Module, source: Path, engine: str) -> float:

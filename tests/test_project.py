@@ -157,7 +157,7 @@ def test_the_library_does_not_know_the_paper():
 
 def test_nothing_unpickles_or_evaluates():
     restricted = PAPER / "datasets/restricted_pickle.py"  # the one unpickler of files, which refuses every name
-    memory = LIBRARY / "bulk/travel.py"  # a module is handed from a process to those that it starts
+    memory = LIBRARY / "bulk/engines.py"  # a module is handed from a process to those that it starts
     for path in SOURCES:
         nodes = list(ast.walk(TREES(path)))
         names = {node.id for node in nodes if isinstance(node, ast.Name)}

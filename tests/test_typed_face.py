@@ -15,8 +15,7 @@ import torch
 
 import tempograd as tg
 import tempograd.typing as words
-from tempograd.bulk.checks import KeptCells
-from tempograd.bulk.driver import Engine
+from tempograd.bulk.driver import Engine, KeptCells
 from tempograd.cli import make_parser
 from tempograd.core.question import Asked, Effort, Question
 from tests.typing import right_uses, wrong_uses

@@ -14,13 +14,24 @@ class Done(NamedTuple):
     seconds: float = 0.0
 
 
-def enter(_folder, _device, _sent):
+class Piece(NamedTuple):
+    """What a process does of a fragment: a folder for notes, how often it dies, and how long it takes."""
+
+    name: str
+    path: str
+    start: int = 0
+    stop: int = 0
+
+
+def enter(_sent):
     """Start, without a model."""
 
 
-def run(plain):
-    """Do a fragment, whose path is a folder for notes and whose origin tells how often it dies."""
-    folder, name, deaths = Path(plain["path"]), plain["name"], plain["start"]
+def run(fragment):
+    """Do a fragment."""
+    if fragment is None:
+        return None
+    folder, name, deaths = Path(fragment.path), fragment.name, fragment.start
     sign, note = folder / f"{name}.running", folder / f"{name}.tries"
     others = len(list(folder.glob("*.running")))
     with note.open("a") as file:
@@ -29,6 +40,6 @@ def run(plain):
         time.sleep(0.05)  # the others are at work
         os.kill(os.getpid(), signal.SIGKILL)
     sign.touch()
-    time.sleep(0.02 + 0.01 * (plain["stop"] % 5))
+    time.sleep(0.02 + 0.01 * (fragment.stop % 5))
     sign.unlink()
     return Done(name)

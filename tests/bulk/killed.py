@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.bulk import driver, engines
+from tempograd.bulk import engines
 
 ROOT = Path(__file__).parents[2]
 SERIES, TIME, CHANNELS, ROWS = 240, 6, 2, 10
@@ -32,6 +32,7 @@ FILES = SERIES // ROWS
 SETTINGS = {"n_samples": 10, "seed": 3}
 LONGEST = 240  # seconds, after which something hangs
 PAUSE = float(os.environ.get("TEMPOGRAD_TEST_PAUSE", "0"))  # seconds that a pass takes longer
+WORKERS = "workers.txt"  # the file in which they tell their numbers
 DONE = "done"  # what a process says last
 KINDS = ("actor", "process")  # of processes, as they are told
 FAR = 50.0  # a value that no other series has
@@ -170,7 +171,9 @@ class Child:
 
     @property
     def said(self):
-        return self.log.read_text().splitlines() if self.log.exists() else []
+        """What its workers told, and then its own words."""
+        files = [path for path in (self.log.parent / WORKERS, self.log) if path.exists()]
+        return [line for path in files for line in path.read_text().splitlines()]
 
     def kill(self):
         kill(self.pid)
@@ -303,55 +306,26 @@ def kill(number):
 # The process itself
 
 
-def tell_workers():
-    """Say the processes of actors and of the pool, as soon as they work."""
-    from tempograd.bulk.on_ray import RayActors
-
-    came, known = RayActors._came, set()
-
-    def come_and_tell(self, handle):
-        found = came(self, handle)
-        for actor in set(self.free) - known:
-            known.add(actor)
-            print("actor", self.ray.get(actor.__ray_call__.remote(lambda _: os.getpid())), flush=True)  # noqa: T201
-        return found
-
-    RayActors._came = come_and_tell
-    ask = engines.Processes.submit
-
-    def ask_and_tell(self, fragment):
-        handle = ask(self, fragment)
-        for number in {each for pool in self.busy.values() for each in pool._processes or ()} - known:
-            known.add(number)
-            print("process", number, flush=True)  # noqa: T201
-        return handle
-
-    engines.Processes.submit = ask_and_tell
+def run_and_tell(fragment):
+    """Do what a process of the pool does, and say which one it is."""
+    tell_worker("process", fragment)
+    return WORK["process"](fragment)
 
 
-def lose_patience(kind):
-    """Wait no longer than a second once there is one result: before, workers may take long to start."""
-    real = kind.wait
-
-    def wait(self, waiting, seconds):
-        found = real(self, waiting, seconds)
-        if found:
-            engines.PATIENCE = 1.0
-        return found
-
-    kind.wait = wait
+def run_on_ray_and_tell(sent, fragment):
+    """Do the same as a task of Ray, whose output is not that of the run."""
+    tell_worker("actor", fragment)
+    return WORK["actor"](sent, fragment)
 
 
-def cut_the_model():
-    """Let the file of the model be cut short as soon as it is written."""
-    real = driver.write_job
+WORK = {"process": engines._run_here, "actor": engines._run_on_ray}
 
-    def write(job, *args, **options):
-        told = real(job, *args, **options)
-        os.truncate(job.folder.own / "model.safetensors", 9)
-        return told
 
-    driver.write_job = write
+def tell_worker(kind, fragment):
+    """Write the number of a worker into a file beside the series, as soon as it works."""
+    if fragment is not None:
+        with (Path(fragment.path).parent / WORKERS).open("a") as file:
+            file.write(f"{kind} {os.getpid()}\n")
 
 
 def run_nursery():
@@ -375,9 +349,9 @@ def work(folder, engine, log, env):
     for place in (1, 2):
         os.dup2(handle, place)
     os.environ |= dict(pair.split("=", 1) for pair in env)
+    engines._run_here, engines._run_on_ray = run_and_tell, run_on_ray_and_tell
     code = 1
     try:
-        tell_workers()
         explain(Path(folder), **_options(engine))
         code = 0
     except BaseException:
@@ -389,9 +363,7 @@ def work(folder, engine, log, env):
 
 
 def _options(engine):
-    """Return how a process explains: on an engine, perhaps by workers that hang or die, or with a cut model."""
-    from tempograd.bulk.on_ray import RayActors
-
+    """Return how a process explains: on an engine, perhaps by workers that hang or die."""
     kind, _, trouble = engine.partition("-")
     options = {"none": {}, "processes": {"workers": 2}, "ray": {"engine": "ray", "workers": 1 if trouble else 2}}[
         kind
@@ -400,10 +372,7 @@ def _options(engine):
     if trouble == "dies":
         options |= {"model": Dies, "workers": 2}
     if trouble == "hangs":
-        lose_patience({"ray": RayActors, "processes": engines.Processes}[kind])
-        options["model"] = Hangs
-    if trouble == "cut":
-        cut_the_model()
+        options |= {"model": Hangs, "timeout": 5.0}
     return options
 
 

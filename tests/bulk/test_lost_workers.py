@@ -1,12 +1,12 @@
 """A worker that dies costs its own fragment a try, and no other one anything; who dies three times is given up."""
 
 import sys
+from concurrent.futures import Future
 
 import pytest
 
 import tempograd as tg
 from tempograd.bulk import engines
-from tempograd.bulk.sources import Fragment
 from tests.bulk import dying
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
@@ -16,17 +16,16 @@ ALWAYS = 99
 @pytest.fixture
 def through(tmp_path, monkeypatch):
     """Run fragments by processes that load no model, and return those that were done and those that were not."""
-    for name, other in (("_enter", dying.enter), ("_run", dying.run), ("Outcome", dying.Done)):
+    for name, other in (("_enter", dying.enter), ("_run_here", dying.run)):
         monkeypatch.setattr(engines, name, other)
     for name in ("__spec__", "__file__"):  # of pytest, which every process would load
         monkeypatch.setattr(sys.modules["__main__"], name, None, raising=False)
 
     def run(workers, deaths):
         fragments = [
-            Fragment(f"f{place:02}", "array", str(tmp_path), "", number, place)
-            for place, number in enumerate(deaths)
+            dying.Piece(f"f{place:02}", str(tmp_path), number, place) for place, number in enumerate(deaths)
         ]
-        found = list(engines.through(engines.Processes(str(tmp_path), workers, None, None), fragments))
+        found = list(engines.run_by(engines.Processes(None, workers), fragments))
         done = [attempt.fragment.name for attempt in found if attempt.outcome is not None]
         lost = {attempt.fragment.name: attempt.error for attempt in found if attempt.outcome is None}
         assert sorted([*done, *lost]) == [fragment.name for fragment in fragments]
@@ -70,33 +69,31 @@ def test_all_workers_may_die_at_once(through):
 
 
 def test_where_nobody_lives_the_run_stops(tmp_path, through):
-    with pytest.raises(tg.TempogradError, match="20 workers died in a row"):
+    with pytest.raises(tg.TempogradError, match="20 workers in a row were killed"):
         through(4, [ALWAYS] * 30)
     assert not list(tmp_path.glob("*.running"))
 
 
-class Never(engines.Hands):
-    """Workers of which every third dies before it has a fragment, as actors may while they start."""
+class Silent(engines.Pool):
+    """Workers of whom nobody hears after the first fragment."""
 
-    def __init__(self, folder):
-        self.folder, self.capacity, self.waits = str(folder), 2, 0
+    def __init__(self):
+        self.ended, self.given = False, 0
 
     def submit(self, fragment):
-        return fragment.name
-
-    def wait(self, waiting, seconds):
-        self.waits += 1
-        if self.waits % 3:
-            return [(None, engines.WorkerLostError("A worker died while it started."))]
-        return [(waiting[0], dying.Done(waiting[0]))]
+        future, self.given = Future(), self.given + 1
+        if self.given == 1:
+            future.set_result(dying.Done(fragment.name))
+        return future
 
     def close(self):
-        pass
+        self.ended = True
 
 
-@pytest.mark.usefixtures("through")
-def test_a_death_before_the_work_is_no_try(tmp_path):
-    fragments = [Fragment(f"f{place}", "array", str(tmp_path), "") for place in range(9)]
-    found = list(engines.through(Never(tmp_path), fragments))
-    assert [attempt.fragment.name for attempt in found] == [fragment.name for fragment in fragments]
-    assert all(attempt.outcome is not None for attempt in found)
+def test_workers_that_are_silent_are_ended(tmp_path):
+    pool = Silent()
+    found = engines.run_by(pool, [dying.Piece(f"f{place}", str(tmp_path)) for place in range(9)], 0.1)
+    assert next(found).fragment.name == "f0"
+    with pytest.raises(tg.TempogradError, match=r"No fragment was finished within timeout=0\.1 seconds"):
+        next(found)
+    assert pool.ended

@@ -60,8 +60,7 @@ def test_later_files_are_compared_at_the_end(at_once, tmp_path, monkeypatch):
 
 
 def test_all_engines_refuse(tmp_path):
-    def engine(folder, fragments):
-        worker = tg.bulk.Worker.open(folder, "cpu")
+    def engine(worker, fragments):
         return [worker.run(fragment) for fragment in fragments]
 
     write(tmp_path / "in", a=["p1"], b=["p2", "p3"], c=["p3"])
@@ -74,9 +73,8 @@ def test_ids_of_two_kinds_are_refused_at_the_second_file(tmp_path, said):
     run = tg.open_run(tmp_path / "out")
     assert len(run.files) == 2  # the third was not begun
     for call in (lambda: run.sample(1), lambda: run.take([1]), run.repeated_ids):
-        with pytest.raises(tg.TempogradError) as raised:
+        with pytest.raises(tg.TempogradError, match=r"The ids of a.csv are whole numbers, those of b.csv texts"):
             call()
-        said(str(raised.value))
     assert run.channel_importance().count == 4
 
 
@@ -98,23 +96,19 @@ def test_parquet_files_with_ids_of_two_kinds_are_refused_by_their_schemas(tmp_pa
     assert not (tmp_path / "out").exists()
 
 
-def test_what_can_be_read_of_such_a_run(tmp_path, said):
+def test_what_can_be_read_of_such_a_run(tmp_path):
     write(tmp_path / "in", a=["p1", "p2"], b=["p2"], c=["p3"])
     refusal(tmp_path)
     run = tg.open_run(tmp_path / "out")
-    with pytest.raises(tg.TempogradError) as raised:
+    with pytest.raises(tg.TempogradError, match=r"The id 'p2' occurs more than once \(a.csv, b.csv\)"):
         run.take(["p2"])
-    said(str(raised.value))
-    with pytest.warns(tg.TempogradWarning) as caught:
-        assert run.sample(9) == ["p1"]
-    said(str(caught[0].message))
+    assert run.sample(9) == ["p1"]
     write(tmp_path / "in", a=["p2"], b=["p2"])
     for path in run.files:
         path.unlink()
     refusal(tmp_path)
-    with pytest.raises(tg.TempogradError) as raised:
+    with pytest.raises(tg.TempogradError, match="no explained series with an id of its own"):
         tg.open_run(tmp_path / "out").sample(9)
-    said(str(raised.value))
 
 
 @pytest.mark.parametrize("step", [1, 7, 2**32])

@@ -310,8 +310,7 @@ def test_two_drivers_at_once_break_nothing(x, tmp_path):
 def test_an_engine_of_ones_own(x, tmp_path):
     write(tmp_path / "in", x)
 
-    def engine(folder, fragments):
-        worker = Worker.open(folder)
+    def engine(worker, fragments):
         yield from map(worker.run, fragments)
         before = states(tmp_path / "out")
         yield worker.run(fragments[0])  # at least once

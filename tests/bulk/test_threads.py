@@ -14,7 +14,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.bulk import driver
-from tempograd.bulk.engines import Threads, through
+from tempograd.bulk.engines import Threads
 from tempograd.bulk.table import largest_first
 from tempograd.bulk.worker import Worker
 from tempograd.core.errors import DataError, OutputError
@@ -24,11 +24,7 @@ from tempograd.models import build
 @pytest.fixture
 def threads(monkeypatch):
     """Run in this process by threads, as on a GPU."""
-
-    def run(worker, fragments, tell):
-        return through(Threads(str(worker.job.folder.root), worker), fragments)
-
-    monkeypatch.setattr(driver, "in_this_process", run)
+    monkeypatch.setattr(driver, "Here", Threads)
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
 
 

@@ -1,6 +1,5 @@
 """What a run says when something is wrong: one sentence that tells what to do."""
 
-import re
 import socket
 import sys
 from types import SimpleNamespace
@@ -13,7 +12,6 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.bulk import engines
 from tempograd.bulk.worker import Worker
 from tempograd.explainers.by_name import keywords
 from tests.bulk.conftest import explain_files
@@ -62,7 +60,6 @@ CASES = {
     "a folder without series": {"source": "empty"},
     "a folder with too long a name": {"out": "o" * 300},
     "a function of one's own for elsewhere": {"source": "x.npy", "workers": 2},
-    "a lambda as the target for elsewhere": {"source": "x.npy", "workers": 2, "target": lambda y: y[:, 0]},
     "a method of nobody's": {"method": "magic"},
     "a module that cannot be sent": {"source": "x.npy", "workers": 2, "model": Stuck()},
     "a number for a source": {"source": 5},
@@ -143,7 +140,7 @@ def test_what_stops_a_run(said, monkeypatch):
             tg.explain_dataset(net, "x.npy", "out", n_samples=8)
     said(str(raised.value))
 
-    def elsewhere(_folder, _fragments):
+    def elsewhere(_worker, _fragments):
         return [None]
 
     with pytest.raises(tg.TempogradError) as raised:
@@ -154,35 +151,6 @@ def test_what_stops_a_run(said, monkeypatch):
 class Plain(nn.Module):
     def forward(self, x):
         return net(x)
-
-
-class Dead(engines.Hands):
-    """Workers of whom nobody hears again, or who die at once."""
-
-    folder = "nowhere"
-    capacity = 1
-
-    def __init__(self, *, dying):
-        self.dying, self.number = dying, 0
-
-    def submit(self, fragment):
-        self.number += 1
-        return self.number
-
-    def wait(self, waiting, seconds):
-        return [(each, engines.WorkerLostError("gone")) for each in waiting] if self.dying else []
-
-    def close(self):
-        pass
-
-
-def test_an_engine_that_is_dead(said, monkeypatch):
-    monkeypatch.setattr(engines, "TRIES", 100)
-    monkeypatch.setattr(engines, "PATIENCE", 0.0)
-    for dying in (False, True):
-        with pytest.raises(tg.TempogradError) as raised:
-            list(engines.through(Dead(dying=dying), [SimpleNamespace(name="fragment")]))
-        said(re.sub(r"\d+ seconds", "600 seconds", str(raised.value)))
 
 
 @pytest.fixture
@@ -240,7 +208,6 @@ def test_what_a_run_refuses(place, said, tmp_path):
         lambda: tg.explain_dataset(net, "x.parquet", "notes.txt", n_samples=9),
         lambda: tg.explain_dataset(net, "x.parquet", "empty/..", n_samples=9),
         lambda: tg.open_run("empty"),
-        lambda: Worker.open("out"),
     ):
         with pytest.raises(tg.TempogradError) as raised:
             call()

@@ -108,15 +108,14 @@ def test_rare_options_arrive_too(monkeypatch):
 
     monkeypatch.setattr("tempograd.cli.explaining.explain_dataset", note)
     more = "--steps 3,4 --task per_step --pick 1 --model-layout BDT --missing mask --units mV,C --classes no,yes"
-    elsewhere = (
-        "--engine ray --workers 3 --device cpu --fragment 9 --batch-size 2 --max-faults 0.5 --cells none --time t"
-    )
+    elsewhere = "--engine ray --workers 3 --timeout 60 --device cpu --fragment 9 --batch-size 2 --max-faults 0.5"
+    elsewhere += " --cells none --time t"
     words = f"{more} {elsewhere} --align order --target yes --x a --id who --mask seen --shape 4,1 --keep day"
     assert main([*EXPLAIN, *words.split(), "--draws", "2"]) == 5
     model = given["model"]
     assert (model.task, model.pick, model.layout, model.classes) == ("per_step", 1, "BDT", ("no", "yes"))
-    expected = {"steps": [3, 4], "missing": "mask", "factory": "m.safetensors"}
-    expected |= {"units": ("mV", "C"), "engine": "ray", "workers": 3, "device": "cpu"}
+    expected = {"steps": [3, 4], "missing": "mask"}
+    expected |= {"units": ("mV", "C"), "engine": "ray", "workers": 3, "timeout": 60.0, "device": "cpu"}
     expected |= {"fragment": 9, "batch_size": 2, "max_faults": 0.5, "cells": "none", "time": "t", "target": "yes"}
     expected |= {
         "x": "a",

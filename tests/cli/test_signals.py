@@ -107,11 +107,10 @@ def test_an_ignored_signal_stays_ignored(number):
         signal.signal(number, before)
 
 
-@pytest.mark.parametrize("enter", [lambda: engines._enter("", None, None), lambda: running._enter_worker(1)])
+@pytest.mark.parametrize("enter", [lambda: engines._enter(b""), lambda: running._enter_worker(1)])
 @pytest.mark.parametrize(("ignored", "code"), [(True, 0), (False, 1)])
-def test_workers_leave_an_ignored_signal_ignored_too(enter, ignored, code, monkeypatch):
+def test_workers_leave_an_ignored_signal_ignored_too(enter, ignored, code):
     """Ctrl-C reaches them all: those of a run in the background go on with it."""
-    monkeypatch.setattr(engines.Worker, "open", lambda *_, **__: None)
     child = os.fork()
     if not child:
         signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)

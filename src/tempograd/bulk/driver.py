@@ -1,34 +1,35 @@
 """From a source to a folder of results: two series first, then all fragments, with a limit on faults."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import copy
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import nn
 
-from tempograd.bulk.checks import (
-    KeptCells,
-    check_amounts,
-    check_options,
-    check_source,
-    live_model,
-    predictor_parts,
-)
-from tempograd.bulk.driving import Attempts, Driving, Progress
-from tempograd.bulk.engines import Attempt, Processes, Threads, in_this_process, through, while_it_lives
-from tempograd.bulk.folder import RunFolder
+from tempograd.bulk.engines import Attempt, Here, Pool, Processes, RayTasks, Threads, run_by
+from tempograd.bulk.folder import RunFolder, kept_reason
+from tempograd.bulk.readers import as_source, columns_of
+from tempograd.bulk.repeats import has_numbers, keys_of, refusal, refuse_repeats, refuse_two_kinds
 from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
-from tempograd.bulk.sources import as_source, columns_of
-from tempograd.bulk.travel import Job, pickled, write_job
+from tempograd.bulk.table import RESULTS
 from tempograd.bulk.worker import Outcome, Worker
-from tempograd.core.errors import InputError, brief
+from tempograd.core import validation
+from tempograd.core.errors import LONGEST, DataError, InputError, ModelError, WarningCounts, arg, brief, one_line
+from tempograd.core.progress import Advance, progress_bar
 from tempograd.data import Series, Source
 from tempograd.data.files import arrow
 from tempograd.data.fragments import Fragment
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import Explainer
 from tempograd.explainers.by_name import explainer_of, require_alone
+from tempograd.models import load_model
 from tempograd.typing import (
     Array,
     InputBaselines,
@@ -41,10 +42,36 @@ from tempograd.typing import (
     Target,
 )
 
+Attempts = Callable[[Iterable[Fragment]], Iterator[Attempt]]
+FEWEST = 10_000  # series before which a share of faults says nothing, where nobody knows how many will come
+KeptCells = Literal["all", "top", "none"]
 Engine = Literal["ray"]
-CustomEngine = Callable[[str, list[dict[str, object]]], Iterable[object]]
-"""A function of a run's folder and its fragments that runs a worker on each of them, anywhere, and yields what
-the workers returned."""
+CustomEngine = Callable[[Worker, list[Fragment]], Iterable[object]]
+"""A function that runs a worker, of which other processes get a copy, on each of the fragments, and yields what
+it returned."""
+
+
+class Progress(NamedTuple):
+    """How far a run is.
+
+    Attributes
+    ----------
+    done, total : int
+        Series, with those that were done before; ``total`` is None where nobody knows it.
+    faults : int
+        Series that could not be explained since the start.
+    seconds, per_second : float
+        Since the start, and series per second since then.
+    left : float, optional
+        Seconds that the rest will take.
+    """
+
+    done: int
+    total: int | None
+    faults: int
+    seconds: float
+    per_second: float
+    left: float | None
 
 
 def explain_dataset(
@@ -57,10 +84,9 @@ def explain_dataset(
     engine: Engine | CustomEngine | None = None,
     workers: int | None = None,
     device: str | torch.device | None = None,
+    timeout: float | None = None,
     fragment: int = 8_192,
     max_faults: float = 0.01,
-    factory: str | None = None,
-    trust: bool = False,
     progress: Callable[[Progress], object] | None = None,
     target: Target | None = None,
     output: Output | None = None,
@@ -82,9 +108,7 @@ def explain_dataset(
     Parameters
     ----------
     model : nn.Module, callable, Predictor, or what load_model takes
-        Several processes get a copy of a module. Workers of an engine make it again, which is tried before they
-        start: by its class without arguments, or by name, ``"module:callable"`` or a file. Functions are for this
-        process alone.
+        Other processes get a pickled copy of a module. Functions are for this process alone.
     source : Source, path, pattern, folder, address, list of paths, Series, array, or iterable
         What ``Source`` takes: ``tg.Source("lake/", id="machine", keep=["day"])``. Parquet files
         with a whole series in each row and ``.npy`` files are read in parts, others whole. Or batches of
@@ -100,16 +124,14 @@ def explain_dataset(
     workers : int, optional
         How many; by default one in this process, and with Ray one per GPU or core.
     device : str or device, optional
-        Where models compute; by default where the model is, or on a GPU if there is one.
+        Where models compute; by default where the model is, and in other processes on a GPU if there is one.
+    timeout : float, optional
+        Seconds after which the run ends, its workers too, if no fragment was finished meanwhile. Such a run has
+        processes of its own; by default it waits.
     fragment : int
         About how many series go into one file of results.
     max_faults : float
         Share of the series that may have no explanation before the run stops.
-    factory : str, optional
-        ``"module:callable"``, what workers call without arguments to get a module like ``model``, where its class
-        does not tell; it then gets the weights of ``model``. Or the file that ``model`` was loaded from.
-    trust : bool
-        As in :func:`tempograd.load_model`, for a model given by name.
     progress : callable, optional
         Called with a :class:`~tempograd.bulk.Progress` after each fragment, instead of the line on a terminal.
     target, output, steps, baseline, background, seed, draws, precision, gradient_check
@@ -129,10 +151,8 @@ def explain_dataset(
     open_run : the same for a folder that is there.
     """
     arrow()
-    plain, said = predictor_parts(model)
     source = as_source(source)
     columns = columns_of(source)
-    check_source(columns)
     names = source if isinstance(source, Series) else columns
     options = {
         "target": target,
@@ -148,50 +168,219 @@ def explain_dataset(
         "channels": names.channels,
         "times": getattr(source, "times", None),
         "units": names.units,
-        **said,
     }
-    check_options(options)
-    check_amounts(cells, fragment, batch_size, workers, max_faults)
+    _check_question(options)
+    _check_source(columns)
+    _check_amounts(cells, fragment, batch_size, workers, max_faults, timeout)
     if engine is not None and engine != "ray" and not callable(engine):
         raise InputError(f"engine must be None, 'ray' or a function of your own, got {brief(engine)}.")
     explainer = explainer_of(method, settings, explain_dataset)
     require_alone(explainer)
     folder = RunFolder(out)
-    elsewhere = engine is not None or (workers or 1) > 1
+    elsewhere = engine is not None or (workers or 1) > 1 or timeout is not None
     if elsewhere and not isinstance(source, Source):
         raise InputError("Only files can be explained by several workers: write the series to .npy or Parquet.")
-    live, sent = live_model(plain, device, trust=trust), None
+    predictor = _predictor(model, device, elsewhere=elsewhere)
+    options |= {name: getattr(predictor, name) for name in ("task", "classes", "pick")}
+    options["model_layout"] = predictor.layout
     with folder.preparing():
-        plan = RunPlan(folder, live, explainer, options, source, fragment)
+        plan = RunPlan(folder, predictor.called, explainer, options, source, fragment)
         plan.look(batch_size)
-        job = plan.begin(cells=cells, batch=batch_size)
-        if elsewhere:
-            told = write_job(job, plain, live, factory, processes=engine is None, trust=trust)
-            folder.write("job.json", told)
-            sent = None if told["model"] is not None else pickled(plain)
-    attempts = _engine(engine, job, live, sent, workers, None if device is None else str(device))
-    return Driving(plan, max_faults, progress).drive(attempts)
+        job = plan.begin(cells=cells, batch=batch_size, device=None if device is None else str(device))
+        worker = Worker(job, predictor.called)
+        driving = Driving(plan, max_faults, progress)
+        attempts = _attempts(worker, engine, workers, timeout, driving.tell)
+    return driving.drive(attempts)
 
 
-def _engine(engine: Any, job: Job, model: Model, sent: Any, workers: int | None, device: str | None) -> Attempts:
-    folder = str(job.folder.root.resolve())
-    if engine is None and (workers or 1) == 1:
-        worker = Worker(job, model)
-        if worker.device == "cuda":
-            return lambda fragments, _: through(Threads(folder, worker), fragments)
-        return lambda fragments, tell: in_this_process(worker, fragments, tell)
-    if engine is None:
-        return lambda fragments, _: through(Processes(folder, workers or 1, device, sent), fragments)
+def _attempts(
+    worker: Worker, engine: Any, workers: int | None, timeout: float | None, tell: Callable[[int], None]
+) -> Attempts:
+    """Return who runs the fragments; workers elsewhere have been started."""
+    pool: Pool
+    if callable(engine):
+        return lambda fragments: _custom(engine, worker, list(fragments))
     if engine == "ray":
-        from tempograd.bulk.on_ray import RayActors  # noqa: PLC0415  # an extra
+        pool = RayTasks(worker, workers, worker.job.device)
+    elif (workers or 1) > 1 or timeout is not None:
+        pool = Processes(worker, workers or 1)
+    elif worker.device == "cuda":
+        pool = Threads(worker)
+    else:
+        pool, worker.tell = Here(worker), tell
+    return lambda fragments: run_by(pool, fragments, timeout)
 
-        return lambda fragments, _: through(RayActors(folder, workers, device), fragments)
-    return lambda fragments, _: _custom(engine, folder, list(fragments))
 
-
-def _custom(engine: CustomEngine, folder: str, fragments: list[Fragment]) -> Iterator[Attempt]:
+def _custom(engine: CustomEngine, worker: Worker, fragments: list[Fragment]) -> Iterator[Attempt]:
     named = {fragment.name: fragment for fragment in fragments}
-    for outcome in while_it_lives(engine, folder, fragments):
+    for outcome in engine(worker, fragments):
         if not isinstance(outcome, Outcome):
             raise InputError(f"An engine must yield what Worker.run returned, got {brief(outcome)}.")
         yield Attempt(named[outcome.name], outcome)
+
+
+def _predictor(model: Any, device: Any, *, elsewhere: bool) -> Predictor:
+    """Return the model as it is called here: on its device, a copy where it has to move."""
+    if isinstance(model, (str, Path)):
+        model = load_model(model, device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    predictor = model if isinstance(model, Predictor) else Predictor(model)
+    if elsewhere and not isinstance(predictor.model, nn.Module):
+        raise ModelError(f"Other processes cannot get {brief(predictor.model)}: pass an nn.Module.")
+    if device is None or elsewhere:
+        return predictor
+    if not isinstance(predictor.model, nn.Module):
+        raise InputError(f"{arg:run.device} is for modules: a function computes where it likes.")
+    return replace(predictor, model=copy.deepcopy(predictor.model).to(device))
+
+
+def _check_question(options: Mapping[str, Any]) -> None:
+    """Refuse what is of single series, which belongs into the source."""
+    target, baseline = options["target"], options["baseline"]
+    if hasattr(target, "shape") and getattr(target, "ndim", 0) > 0:
+        raise InputError(f"{arg:question.target} must be the same for all series: an output, a function, or None.")
+    if getattr(baseline, "ndim", 0) == 3 and len(baseline) != 1:
+        raise InputError(
+            f"{arg:question.baseline} must be the same for all series: of shape (time, channel), or a name."
+        )
+    if isinstance(baseline, Mapping):
+        raise InputError("explain_dataset explains models of one input: pass one baseline.")
+
+
+def _check_amounts(
+    cells: Any, fragment: Any, batch_size: Any, workers: Any, max_faults: Any, timeout: Any
+) -> None:
+    """Refuse numbers that cannot be."""
+    validation.check_choice(cells, "cells", get_args(KeptCells))
+    for name, value in (("fragment", fragment), ("batch_size", batch_size), ("workers", workers)):
+        if value is not None:
+            validation.check_int(value, name, 1)
+    if not 0 <= validation.check_float(max_faults, "max_faults") <= 1:
+        raise InputError(f"max_faults must be a share from 0 to 1, got {brief(max_faults)}.")
+    if timeout is not None and validation.check_float(timeout, "timeout") <= 0:
+        raise InputError(f"timeout must be more than 0 seconds, got {brief(timeout)}.")
+
+
+def _check_source(source: Source) -> None:
+    """Refuse what runs do not take, and columns that would take the place of results."""
+    if source.inputs is not None or source.fixed is not None:
+        raise InputError("explain_dataset explains models of one input.")
+    for name in source.keep:
+        if name in RESULTS and not name == (source.id or "id") == "id":
+            raise InputError(
+                f"{arg:source.keep} cannot name {name!r}: results have a column of that name. Rename yours in the "
+                "files."
+            )
+
+
+# The way through the fragments that are left
+
+
+class Driving:
+    """Goes through the fragments that are left, counts faults, and shows how far it is."""
+
+    def __init__(self, plan: RunPlan, max_faults: float, progress: Callable[[Progress], object] | None) -> None:
+        self.plan, self.folder, self.max_faults, self.progress = plan, plan.folder, max_faults, progress
+        self.fragments: dict[str, int | None] = {}
+        self.before = self.done = self.faults = self.shown = 0
+        self.first_fault, self.failed = "", list[Attempt]()
+        self.warnings = WarningCounts()
+        self.advance: Advance
+        self.compared: tuple[Path, NDArray[np.int64]] | None = None  # a file of results, and its keys
+
+    def drive(self, attempts: Attempts) -> Run:
+        plan, there = self.plan, self.folder.done()
+        self.folder.forget_failures()
+        if not plan.streamed:
+            self.fragments = {fragment.name: fragment.rows for fragment in plan.fragments}
+            self.before = sum(rows or 0 for name, rows in self.fragments.items() if name in there)
+            self.folder.write("fragments.json", self.fragments)
+            self.folder.retire(plan.fragments)
+        waiting = self._waiting(there)
+        self.start = time.monotonic()
+        with progress_bar(None if plan.total is None else plan.total - self.before, "explain") as self.advance:
+            for attempt in attempts(waiting):
+                self._note(attempt)
+        if plan.streamed:
+            self.folder.write("fragments.json", self.fragments)
+            self.folder.retire(Fragment(name, "memory", "", "") for name in self.fragments)
+        return self._finish()
+
+    def _waiting(self, there: set[str]) -> Iterator[Fragment]:
+        for fragment in self.plan.fragments:
+            self.fragments[fragment.name] = fragment.rows
+            if fragment.name not in there:
+                yield fragment
+
+    def tell(self, rows: int) -> None:
+        """Show that some series of a fragment are explained, before all of them are."""
+        if self.progress is not None:  # who hears of whole fragments
+            return
+        self.shown += rows
+        self.advance(rows, self._rate(self.done + self.shown))
+
+    def _rate(self, done: int) -> str:
+        faults = f", {self.faults:,} without an explanation" if self.faults else ""
+        return f"{done / max(time.monotonic() - self.start, 1e-9):,.0f} series/s{faults}"
+
+    def _note(self, attempt: Attempt) -> None:
+        outcome = attempt.outcome
+        if outcome is None:
+            self.failed.append(attempt)
+            self.folder.note_failure(attempt.fragment, attempt.error)
+            return
+        self.done, self.faults = self.done + outcome.rows, self.faults + outcome.faults
+        self.first_fault = self.first_fault or outcome.first_fault
+        for text, times in outcome.warnings:
+            self.warnings.add(text, times)
+        total, seconds = self.plan.total, time.monotonic() - self.start
+        if self.progress is None:
+            self.advance(outcome.rows - self.shown, self._rate(self.done))
+        else:
+            done, rate = self.before + self.done, self.done / seconds if seconds else 0.0
+            left = None if total is None or not rate else max(0.0, (total - done) / rate)
+            self.progress(Progress(done, total, self.faults, seconds, rate, left))
+        self.shown = 0
+        self._compare(self.folder.path(attempt.fragment.name))
+        if self.faults > self.max_faults * (max(self.done, FEWEST) if total is None else total):
+            self._stop(self.done, self.faults)
+
+    def _compare(self, path: Path) -> None:
+        """Refuse a file whose ids are of another kind than those of the first one, or are the same ones.
+
+        All are compared with each other at the end: their keys would not fit into memory.
+        """
+        keys = keys_of(path)
+        if self.compared is None:
+            self.compared = path, keys
+        refuse_two_kinds((has_numbers(each), each) for each in sorted({self.compared[0], path}))
+        both = np.intersect1d(self.compared[1], keys, assume_unique=True)
+        if len(both) and path != self.compared[0]:
+            raise refusal([self.compared[0], path], int(both[0]))
+
+    def _stop(self, rows: int, faults: int) -> None:
+        told = (
+            f"The first: {one_line(self.first_fault, 150)}" if self.first_fault else f"{arg:run.faults} tells why."
+        )
+        raise DataError(
+            f"{faults:,} of {rows:,} series could not be explained, more than "
+            f"{arg:run.max_faults={self.max_faults:g}} allows; what is done stays. {told}",
+            code="run.faults",
+        )
+
+    def _finish(self) -> Run:
+        run = Run(self.folder)
+        for text, times in self.warnings.items():
+            self.plan.warned.add(text, times)
+        self.plan.warned.say()
+        if self.failed:
+            told = (
+                f"{len(self.failed)} of {len(self.fragments)} fragments failed three times, and the others are "
+                f"done; {arg:run.failures} tells more. The first: "
+            )
+            said = one_line(kept_reason(self.failed[0].error), LONGEST - len(told))
+            raise DataError(told + said, code="run.faults")
+        summary = run.summary()
+        if summary["faults"] > self.max_faults * summary["series"]:
+            self._stop(summary["series"], summary["faults"])
+        refuse_repeats(run.files, summary["series"])
+        return run

@@ -1,37 +1,34 @@
-"""Who runs the worker: this process, several processes; with three tries for every fragment."""
+"""Who runs the workers: this process, threads, processes or tasks of Ray, with three tries for every fragment."""
 
 import multiprocessing
 import os
-import statistics
+import pickle
+import re
+import socket
+import sys
 import threading
-import time
 import traceback
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 import torch
 
-from tempograd.bulk.folder import DATA
-from tempograd.bulk.travel import not_sent, read_job
 from tempograd.bulk.worker import Outcome, Worker
-from tempograd.core.errors import OutputError, TempogradError, arg
-from tempograd.core.io import PREFIX
+from tempograd.core.errors import MissingExtraError, ModelError, OutputError, TempogradError, arg, one_line
 from tempograd.core.progress import leave_quietly
 from tempograd.data.fragments import Fragment
 
 TRIES = 3  # of a fragment
 KILLS = 20  # of workers, in a row without a result, after which somebody has to look
 THREADS = 8  # fragments under way where a GPU explains them
-PATIENCE = 600.0  # seconds without a batch after which an engine is taken for dead, or ten times a usual fragment
 
 
 class Attempt(NamedTuple):
@@ -43,51 +40,37 @@ class Attempt(NamedTuple):
 
 
 class WorkerLostError(TempogradError):
-    """A worker died, with its fragment or before it had one."""
+    """A worker died with its fragment."""
 
 
-class Hands(ABC):
-    """Workers elsewhere: they take fragments and give outcomes, or errors."""
+class Pool(ABC):
+    """Workers that take fragments; ``lost`` are the errors by which one that died is known."""
 
-    folder: str
-    capacity: int
-
-    @abstractmethod
-    def submit(self, fragment: Fragment) -> Any:
-        """Begin with a fragment, and return what stands for it."""
+    capacity = 1
+    lost: tuple[type[BaseException], ...] = (BrokenProcessPool,)
 
     @abstractmethod
-    def wait(self, waiting: list[Any], seconds: float) -> list[tuple[Any, Outcome | BaseException]]:
-        """Wait until some are done, or for so long, and return those; None is a worker that had no fragment."""
+    def submit(self, fragment: Fragment | None) -> "Future[Any]":
+        """Begin with a fragment, or let a worker open alone."""
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  # this process has nothing to end
         """End all workers."""
 
-
-def in_this_process(
-    worker: Worker, fragments: Iterable[Fragment], tell: Callable[[int], None]
-) -> Iterator[Attempt]:
-    """Run one fragment after the other, and tell how many series of it are explained."""
-    worker.tell = tell
-    for fragment in fragments:
-        for tried in range(1, TRIES + 1):
-            try:
-                yield Attempt(fragment, worker.run(fragment))
-                break
-            except OutputError:  # a full disk stops the run: all else would be computed in vain
-                raise
-            except Exception:  # one bad fragment must not cost the others; the traceback is kept
-                if tried == TRIES:
-                    yield Attempt(fragment, None, traceback.format_exc())
+    def start(self) -> None:
+        """See that a worker elsewhere can open, before the run starts."""
+        try:
+            self.submit(None).result()
+        except Exception as error:  # whatever a module's code does in another process
+            self.close()
+            raise _not_sent(_cause(error)) from error
 
 
-def through(hands: Hands, fragments: Iterable[Fragment]) -> Iterator[Attempt]:
-    """Run fragments by workers elsewhere."""
+def run_by(pool: Pool, fragments: Iterable[Fragment], timeout: float | None = None) -> Iterator[Attempt]:
+    """Run fragments by the workers of a pool."""
     try:
-        yield from _Queue(hands, fragments).attempts()
+        yield from _Queue(pool, fragments, timeout).attempts()
     finally:
-        hands.close()
+        pool.close()
 
 
 class _Queue:
@@ -97,242 +80,172 @@ class _Queue:
     others took it.
     """
 
-    def __init__(self, hands: Hands, fragments: Iterable[Fragment]) -> None:
-        self.hands, self.coming, self.again = hands, iter(fragments), deque[Fragment]()
-        self.suspects = deque[Fragment]()
-        self.running: dict[Any, Fragment] = {}
+    def __init__(self, pool: Pool, fragments: Iterable[Fragment], timeout: float | None) -> None:
+        self.pool, self.coming, self.timeout = pool, iter(fragments), timeout
+        self.again, self.suspects = deque[Fragment](), deque[Fragment]()
+        self.running: dict[Future[Outcome], Fragment] = {}
         self.tries: dict[str, int] = {}
-        self.lost, self.took = 0, list[float]()
-        self.watch = _Watch(hands.folder)
+        self.lost = 0
 
     def attempts(self) -> Iterator[Attempt]:
         while self._fill():
-            for handle, found in self._wait():
-                self._count_lost(found)
-                fragment = self.running.pop(handle, None)
-                if fragment is None:
-                    continue
-                if isinstance(found, Outcome):
-                    self.watch.look()
-                    self.took.append(found.seconds)
-                    yield Attempt(fragment, found)
-                elif self._failed_for_good(fragment, found):
-                    yield Attempt(fragment, None, "".join(traceback.format_exception(found)))
+            done, _ = wait(self.running, self.timeout, FIRST_COMPLETED)
+            if not done:
+                raise TempogradError(
+                    f"No fragment was finished within {arg:run.timeout={self.timeout:g}} seconds. What is done "
+                    "stays: start the run again, with more time or smaller fragments."
+                )
+            for future in done:
+                fragment, error = self.running.pop(future), future.exception()
+                if error is None:
+                    self.lost = 0
+                    yield Attempt(fragment, future.result())
+                elif self._failed_for_good(fragment, error := self._reason(error)):
+                    yield Attempt(fragment, None, "".join(traceback.format_exception(error)))
 
     def _fill(self) -> bool:
         """Keep all workers busy, and tell whether any is."""
-        while len(self.running) < self.hands.capacity:
+        while len(self.running) < self.pool.capacity:
             fragment = next(self.coming, None) or (self.again.popleft() if self.again else None)
+            if fragment is None and not self.running and self.suspects:
+                fragment = self.suspects.popleft()
             if fragment is None:
                 break
-            self._submit(fragment)
-        if not self.running and self.suspects:
-            self._submit(self.suspects.popleft())
+            self.running[self.pool.submit(fragment)] = fragment
         return bool(self.running)
 
-    def _submit(self, fragment: Fragment) -> None:
-        self.running[self.hands.submit(fragment)] = fragment
-
-    def _wait(self) -> list[tuple[Any, Outcome | BaseException]]:
-        usual = statistics.median(self.took[-100:]) if self.took else 0.0
-        done = self.hands.wait(list(self.running), self.watch.left(10 * usual))
-        if not done:
-            self.watch.check(10 * usual)
-        return done
-
-    def _count_lost(self, found: Outcome | BaseException) -> None:
-        """Count deaths in a row, and stop where workers do nothing else."""
-        if isinstance(found, Outcome):
-            self.lost = 0
-        elif isinstance(found, WorkerLostError):
-            self.lost += 1
-            if self.lost >= max(KILLS, 2 * self.hands.capacity):  # all of them at once may be the machine
-                raise TempogradError(
-                    f"{self.lost} workers died in a row, perhaps for want of memory. What is done stays: start "
-                    "the run again, with fewer workers or a smaller batch."
-                ) from found
+    def _reason(self, error: BaseException) -> BaseException:
+        """Return why a fragment failed, and stop where workers do nothing but die."""
+        if not isinstance(error, self.pool.lost) or _cause(error) is not error:
+            return _cause(error)
+        self.lost += 1
+        if self.lost >= max(KILLS, 2 * self.pool.capacity):  # all of them at once may be the machine
+            raise TempogradError(
+                f"{self.lost} workers in a row were killed, possibly out of memory. What is done stays: start the "
+                "run again, with fewer workers or a smaller batch."
+            ) from error
+        return WorkerLostError(f"A worker was killed, possibly out of memory: {one_line(str(error), 200)}")
 
     def _failed_for_good(self, fragment: Fragment, error: BaseException) -> bool:
         """Count a failure, let the fragment be tried again, and tell whether it had its tries."""
-        if isinstance(error, OutputError):
+        if isinstance(error, OutputError):  # a full disk stops the run: all else would be computed in vain
             raise error
         self.tries[fragment.name] = self.tries.get(fragment.name, 0) + 1
         if self.tries[fragment.name] < TRIES:
             alone = isinstance(error, WorkerLostError) and self.tries[fragment.name] == TRIES - 1
             (self.suspects if alone else self.again).append(fragment)
-            return False
-        self.watch.look()
-        return True
+        return self.tries[fragment.name] == TRIES
 
 
-class _Watch:
-    """Tells a slow engine from a dead one: by what its workers write, which all see."""
-
-    def __init__(self, folder: str) -> None:
-        self.data = Path(folder) / DATA
-        self.look()
-
-    def look(self) -> None:
-        """Take note of what is written now."""
-        self.last, self.written = time.monotonic(), self._newest()
-
-    def left(self, least: float = 0.0) -> float:
-        """Return for how many seconds one can still wait."""
-        return max(PATIENCE, least) - (time.monotonic() - self.last)
-
-    def check(self, least: float = 0.0) -> None:
-        """Raise if nothing was written since the last look, and that was long ago."""
-        if self._newest() != self.written:
-            self.look()
-        elif self.left(least) <= 0:
-            raise TempogradError(
-                f"No batch was finished for {time.monotonic() - self.last:,.0f} seconds, so the engine was taken "
-                f"for dead. What is done stays: start the run again, with a smaller {arg:run.batch} where series "
-                "take that long."
-            )
-
-    def _newest(self) -> int:
-        paths, times = [self.data], [0]
-        for scratch in self.data.glob(f"{PREFIX}*"):
-            with suppress(OSError):  # a worker has removed it meanwhile, which a glob over both levels trips over
-                paths.extend(scratch.iterdir())
-        for path in paths:
-            with suppress(OSError):  # it was renamed meanwhile
-                times.append(path.stat().st_mtime_ns)
-        return max(times)
+def _cause(error: BaseException) -> BaseException:
+    """Return what a task raised, which Ray wraps."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, BaseException) else error
 
 
-def while_it_lives(
-    engine: Callable[[str, list[dict[str, object]]], Iterable[object]], folder: str, fragments: list[Fragment]
-) -> Iterator[object]:
-    """Yield what an engine of one's own does, as long as it lives; it runs in a thread, which may hang."""
-    came: SimpleQueue[tuple[str, Any]] = SimpleQueue()
+def _not_sent(error: BaseException) -> ModelError:
+    return ModelError(f"The model cannot be sent to other processes: {one_line(str(error), 300).rstrip('.')}.")
 
-    def run() -> None:
+
+def _done(worker: Worker, fragment: Fragment | None) -> Outcome | None:
+    return None if fragment is None else worker.run(fragment)
+
+
+class Here(Pool):
+    """The process and the thread of the run."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+
+    def submit(self, fragment: Fragment | None) -> "Future[Any]":
+        future: Future[Any] = Future()
         try:
-            for outcome in engine(folder, [fragment.plain for fragment in fragments]):
-                came.put(("outcome", outcome))
-            came.put(("end", None))
-        except BaseException as error:  # raised again where the run is driven
-            came.put(("error", error))
-
-    threading.Thread(target=run, daemon=True).start()
-    watch = _Watch(folder)
-    while True:
-        try:
-            what, found = came.get(timeout=max(watch.left(), 0.01))
-        except Empty:
-            watch.check()
-            continue
-        if what == "end":
-            return
-        if what == "error":
-            raise found
-        watch.look()
-        yield found
-
-
-# Several threads, which share one model
-
-
-class Threads(Hands):
-    """Threads that feed one model: while it explains a fragment, others are read and written.
-
-    A GPU explains faster than one thread packs what it finds. A thread that hangs cannot be ended, so the run is
-    left to it when the watchdog speaks.
-    """
-
-    def __init__(self, folder: str, worker: Worker) -> None:
-        self.folder, self.worker, self.capacity = folder, worker, min(THREADS, os.cpu_count() or 1)
-        self.pool = ThreadPoolExecutor(self.capacity)
-
-    def submit(self, fragment: Fragment) -> "Future[Outcome]":
-        return self.pool.submit(self.worker.run, fragment)
-
-    def wait(self, waiting: list[Any], seconds: float) -> list[tuple[Any, Outcome | BaseException]]:
-        done, _ = wait(waiting, max(seconds, 0.0), FIRST_COMPLETED)
-        return [(each, each.exception() or each.result()) for each in done]
-
-    def close(self) -> None:
-        self.pool.shutdown(wait=False, cancel_futures=True)
-
-
-# Several processes on this machine
-
-_found: list[Any] = []  # what a process opens its worker with
-
-
-class Processes(Hands):
-    """Processes that each open the run's folder, and load the model from it or get a copy of a module.
-
-    With a module the first one is started at once: one that cannot be sent is refused before the run.
-
-    Each is the only one of its pool: a pool that loses one ends all, and does not tell whose work it was.
-    """
-
-    def __init__(self, folder: str, workers: int, device: str | None, sent: bytes | None) -> None:
-        self.folder, self.capacity, self.opening = folder, workers, (folder, device, sent)
-        self.others = set(multiprocessing.active_children())
-        self.idle, self.busy = list[ProcessPoolExecutor](), dict[Future[Outcome], ProcessPoolExecutor]()
-        if sent is not None:
-            first = self._new()
-            try:
-                first.submit(_open_worker).result()
-            except Exception as error:  # whatever a module's code does in another process
-                raise not_sent(error) from error
-            self.idle.append(first)
-
-    def _new(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-        return ProcessPoolExecutor(1, context, _enter, self.opening)
-
-    def submit(self, fragment: Fragment) -> "Future[Outcome]":
-        pool = self.idle.pop() if self.idle else self._new()
-        try:
-            future = pool.submit(_run, fragment.plain)
-        except BrokenProcessPool:  # it died while it had nothing to do
-            pool = self._new()
-            future = pool.submit(_run, fragment.plain)
-        self.busy[future] = pool
+            future.set_result(_done(self.worker, fragment))
+        except Exception as error:  # one bad fragment must not cost the others; the traceback is kept
+            future.set_exception(error)
         return future
 
-    def wait(self, waiting: list[Any], seconds: float) -> list[tuple[Any, Outcome | BaseException]]:
-        done, _ = wait(waiting, max(seconds, 0.0), FIRST_COMPLETED)
-        found: list[tuple[Any, Outcome | BaseException]] = []
-        for each in done:
-            pool, error = self.busy.pop(each), each.exception()
-            if isinstance(error, BrokenProcessPool):
-                error = WorkerLostError("A worker was killed, perhaps for want of memory.")
-            else:
-                self.idle.append(pool)
-            found.append((each, error or each.result()))
-        return found
+
+class Threads(Pool):
+    """Threads that feed one model: while it explains a fragment, others are read and written.
+
+    A GPU explains faster than one thread packs what it finds.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker, self.capacity = worker, min(THREADS, os.cpu_count() or 1)
+        self.threads = ThreadPoolExecutor(self.capacity)
+
+    def submit(self, fragment: Fragment | None) -> "Future[Any]":
+        return self.threads.submit(_done, self.worker, fragment)
+
+    def close(self) -> None:
+        self.threads.shutdown(wait=False, cancel_futures=True)
+
+
+# Workers elsewhere get a pickled copy of the worker here, in memory alone, never in a file
+
+
+def _pickled(worker: Worker, dumps: Any) -> bytes:
+    try:
+        return dumps(worker)  # type: ignore[no-any-return]  # ray has no types
+    except Exception as error:  # whatever a module holds
+        raise _not_sent(error) from error
+
+
+@lru_cache(maxsize=1)
+def _opened(sent: Any) -> Worker:
+    """Return the worker of this process, from its bytes or where Ray has them."""
+    torch.set_num_threads(1)
+    if not isinstance(sent, bytes):
+        import ray  # noqa: PLC0415  # an extra
+
+        sent = ray.get(sent)
+    return pickle.loads(sent)  # type: ignore[no-any-return]  # noqa: S301  # by the program that started this
+
+
+def _run(sent: Any, fragment: Fragment | None) -> Outcome | None:
+    return _done(_opened(sent), fragment)
+
+
+class Processes(Pool):
+    """Processes of this machine, each the only one of its pool: a pool that loses one ends all of its own."""
+
+    def __init__(self, worker: Worker, workers: int) -> None:
+        self.capacity, self.sent = workers, _pickled(worker, pickle.dumps)
+        self.others = set(multiprocessing.active_children())
+        self.last: dict[ProcessPoolExecutor, Future[Any]] = {}  # that each was given
+        self.start()
+
+    def submit(self, fragment: Fragment | None) -> "Future[Any]":
+        for pool in [pool for pool, future in self.last.items() if future.done()]:
+            with suppress(BrokenProcessPool):  # its process died
+                self.last[pool] = pool.submit(_run_here, fragment)
+                return self.last[pool]
+            del self.last[pool]
+        context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+        pool = ProcessPoolExecutor(1, context, _enter, (self.sent,))
+        self.last[pool] = pool.submit(_run_here, fragment)
+        return self.last[pool]
 
     def close(self) -> None:
         for child in set(multiprocessing.active_children()) - self.others:
             child.kill()  # one that hangs hears nothing else; finished fragments are there
-        for pool in (*self.idle, *self.busy.values()):
+        for pool in self.last:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _enter(folder: str, device: str | None, sent: bytes | None) -> None:
-    torch.set_num_threads(1)
+_sent: list[bytes] = []  # what a process opens its worker with
+
+
+def _enter(sent: bytes) -> None:
     leave_quietly()
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _found.extend((folder, device, sent))
+    _sent.append(sent)
 
 
-@cache
-def _worker_of_this_process() -> Worker:
-    return Worker(*read_job(*_found))
-
-
-def _open_worker() -> None:
-    _worker_of_this_process()
-
-
-def _run(plain: dict[str, Any]) -> Outcome:
-    return _worker_of_this_process().run(plain)
+def _run_here(fragment: Fragment | None) -> Outcome | None:
+    return _run(_sent[0], fragment)
 
 
 def _end_with_parent() -> None:
@@ -341,3 +254,80 @@ def _end_with_parent() -> None:
     if parent is not None:
         wait_for([parent.sentinel])
         os._exit(1)
+
+
+# Tasks on a Ray cluster
+
+QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # Ray 2.50 and later warn where a task asks for no GPU
+ADDRESS = re.compile(r"([^/]+):(\d+)")  # not those of Ray's client, ray://…
+ANSWER = 10.0  # seconds in which a cluster answers
+
+
+class RayTasks(Pool):
+    """Tasks on the running cluster, or on one of this machine where none runs; a process keeps its worker."""
+
+    def __init__(self, worker: Worker, workers: int | None, device: str | None) -> None:
+        try:
+            import ray  # noqa: PLC0415  # an extra
+        except ImportError as error:
+            raise MissingExtraError("ray", "ray") from error
+        self.ray, self.started = ray, not ray.is_initialized()
+        if self.started:
+            _start_ray(ray)
+        there = ray.cluster_resources()
+        gpus = int(there.get("GPU", 0)) if device != "cpu" else 0
+        self.capacity = workers or gpus or max(1, int(there.get("CPU", 1)))
+        needs = {"num_gpus": min(1.0, gpus / self.capacity), "num_cpus": 0} if gpus else {"num_cpus": 1}
+        paths = os.pathsep.join([*filter(None, sys.path), os.getcwd()])  # noqa: PTH109  # the caller's own modules
+        env = {"env_vars": {"PYTHONPATH": paths, **QUIET}}
+        once = {"max_calls": 0, "max_retries": 0}  # keeps processes that have used a GPU; tries are counted here
+        self.task = ray.remote(runtime_env=env, **once, **needs)(_run_on_ray)
+        self.lost, self.tasks = (ray.exceptions.RayError,), dict[Future[Any], Any]()
+        self.sent = ray.put(_pickled(worker, ray.cloudpickle.dumps))
+        self.start()
+
+    def submit(self, fragment: Fragment | None) -> "Future[Any]":
+        self.tasks = {future: task for future, task in self.tasks.items() if not future.done()}
+        task = self.task.remote([self.sent], fragment)
+        future: Future[Any] = task.future()
+        self.tasks[future] = task
+        return future
+
+    def close(self) -> None:
+        for future, task in self.tasks.items():
+            if not future.done():
+                self.ray.cancel(task, force=True)
+        if self.started:
+            self.ray.shutdown()
+
+
+def _run_on_ray(sent: list[Any], fragment: Fragment | None) -> Any:
+    return _run(sent[0], fragment)
+
+
+def _start_ray(ray: Any) -> None:
+    """Join the running cluster, or start one on this machine."""
+    os.environ |= {name: os.environ.get(name, value) for name, value in QUIET.items()}
+    address = _address()
+    try:
+        if place := ADDRESS.fullmatch(address):  # Ray itself tries for many minutes, and prints what helps nobody
+            socket.create_connection((place[1].strip("[]"), int(place[2])), ANSWER).close()
+        job = ray.job_config.JobConfig()
+        job._client_job = True  # or Ray puts the current folder before all libraries of its workers
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="error", job_config=job)
+    except OSError as error:  # ConnectionError is one
+        where = f"The Ray cluster at {address}" if address else "A Ray cluster"
+        raise TempogradError(
+            f"{where} does not answer: start it, or set RAY_ADDRESS=local for one on this machine; 'ray stop' "
+            "forgets one that was killed."
+        ) from error
+
+
+def _address() -> str:
+    """Return where Ray will look for a cluster, nothing where it starts one."""
+    told = os.environ.get("RAY_ADDRESS", "")
+    if told not in {"", "auto"}:
+        return told
+    with suppress(OSError):  # what the last 'ray start' wrote, also where its cluster was killed since
+        return (Path(os.environ.get("RAY_TMPDIR") or "/tmp") / "ray" / "ray_current_cluster").read_text().strip()
+    return ""

@@ -20,6 +20,7 @@ from tempograd.data.fragments import Fragment, digest
 from tempograd.models.files import exists
 
 DATA, STALE, FAILED = "data", "stale", "failed"
+EXAMPLE = "example.safetensors"
 FORMAT = 1  # of the folder and its files
 ENDING = ".parquet"
 OWN_ERROR = re.compile(r"^tempograd\.[\w.]+: ")
@@ -42,6 +43,9 @@ class RunFolder:
 
     def __repr__(self) -> str:
         return f"RunFolder({str(self.root)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RunFolder, (str(self.root.resolve()),)  # workers elsewhere stand in other folders
 
     @property
     def is_run(self) -> bool:

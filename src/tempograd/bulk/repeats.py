@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.bulk.sources import AT_HAND
+from tempograd.bulk.readers import AT_HAND
 from tempograd.bulk.table import read_footer
 from tempograd.core.errors import DataError, brief, listed, short_path
 from tempograd.data.files import arrow
-from tempograd.data.fragments import Fragment
 
 AT_ONCE = 1 << 22  # keys that are held at a time: beyond, files are read several times
 ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads ids that have a common divisor evenly
@@ -19,51 +18,32 @@ ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads ids that have a common divisor ev
 
 def refuse_repeats(paths: Sequence[Path], rows: int) -> None:
     """Refuse results of which two files have the same id, or one numbers for ids and another texts."""
-    refuse_two_kinds(paths)
+    refuse_two_kinds((has_numbers(path), path) for path in paths)
     key = repeated_key(paths, rows)
     if key is not None:
         raise refusal(paths, key)
 
 
-def refuse_two_kinds(paths: Iterable[Path]) -> None:
-    """Refuse results of which one file has whole numbers for ids and another texts."""
-    found = two_kinds(paths)
-    if found is not None:
-        raise DataError(found)
-
-
-def two_kinds(paths: Iterable[Path]) -> str | None:
-    """Say which files of results have whole numbers for ids and which texts; None where all are of one kind."""
-    first: dict[bool, Path] = {}
-    for path in paths:
-        first.setdefault(has_numbers(path), path)
-        if len(first) == 2:
-            return _two_kinds(_origin(first[True]), _origin(first[False]))
-    return None
-
-
-def refuse_kinds(fragments: Iterable[Fragment]) -> None:
-    """Refuse Parquet files of which one has whole numbers for ids and another texts, by their schemas alone."""
-    first: dict[bool, str] = {}
-    for fragment in fragments:
-        if fragment.whole_ids is not None:
-            first.setdefault(fragment.whole_ids, fragment.origin)
+def refuse_two_kinds(kinds: Iterable[tuple[bool, str | Path]]) -> None:
+    """Refuse whole numbers for ids in one file and texts in another; by kind and name, or file of results."""
+    first: dict[bool, str | Path] = {}
+    for whole, file in kinds:
+        first.setdefault(whole, file)
     if len(first) == 2:
-        raise DataError(_two_kinds(first[True], first[False]))
-
-
-def _two_kinds(numbers: str, texts: str) -> str:
-    return (
-        f"The ids of {short_path(numbers)} are whole numbers, those of {short_path(texts)} texts: write all as "
-        "whole numbers (7, not 007), or put a letter before each (s7)."
-    )
+        numbers, texts = (
+            short_path(file if isinstance(file, str) else _origin(file)) for file in (first[True], first[False])
+        )
+        raise DataError(
+            f"The ids of {numbers} are whole numbers, those of {texts} texts: write all as whole numbers (7, not "
+            "007), or put a letter before each (s7)."
+        )
 
 
 def repeated_key(paths: Sequence[Path], rows: int) -> int | None:
     """Return a key that two files have, None if all differ; no file is compared with itself."""
-    count = max(1, -(-rows // AT_ONCE))
-    for part in range(count if len(paths) > 1 else 0):
-        keys = np.concatenate([_distinct_of_part(path, part, count) for path in paths])
+    passes = max(1, -(-rows // AT_ONCE))
+    for number in range(passes if len(paths) > 1 else 0):
+        keys = np.concatenate([keys_of(path, number, passes) for path in paths])
         keys.sort()
         twice = keys[1:][keys[1:] == keys[:-1]]
         if len(twice):
@@ -91,19 +71,10 @@ def _origin(path: Path) -> str:
     return str(read_footer(str(path)).get("fragment", {}).get("origin", path.name))
 
 
-def keys_of(path: Path) -> NDArray[np.int64]:
-    """Return the distinct keys of a file, sorted: what is twice in one fragment is a fault there."""
-    return np.unique(_keys(path))
-
-
-def _keys(path: Path) -> NDArray[np.int64]:
-    return np.asarray(_read(path, ["key"]).column("key").to_numpy(), dtype=np.int64)
-
-
-def _distinct_of_part(path: Path, part: int, count: int) -> NDArray[np.int64]:
-    """Return the distinct keys of a file that one pass of so many looks at; the others are not sorted in vain."""
-    found = _keys(path)
-    return np.unique(found if count == 1 else found[_part(found, count) == part])
+def keys_of(path: Path, number: int = 0, passes: int = 1) -> NDArray[np.int64]:
+    """Return the distinct keys of a file, or those of one pass: what is twice in one fragment is a fault there."""
+    keys = np.asarray(_read(path, ["key"]).column("key").to_numpy(), dtype=np.int64)
+    return np.unique(keys if passes == 1 else keys[_part(keys, passes) == number])
 
 
 def _part(keys: NDArray[np.int64], count: int) -> NDArray[np.uint64]:

@@ -1,7 +1,9 @@
 """What is explained by what: two series first, so that mistakes are found before anything starts."""
 
+import hashlib
+import inspect
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -9,12 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from tempograd.bulk.folder import RunFolder
-from tempograd.bulk.readers import ReadRows, read_batches, rows_of_both
-from tempograd.bulk.repeats import refuse_kinds
-from tempograd.bulk.sources import columns_of, fragments_of, is_streamed
-from tempograd.bulk.travel import EXAMPLE, Job, plain_options
-from tempograd.bulk.worker import asked
+from tempograd.bulk.folder import EXAMPLE, RunFolder
+from tempograd.bulk.readers import ReadRows, columns_of, fragments_of, is_streamed, read_batches, rows_of_both
+from tempograd.bulk.repeats import refuse_two_kinds
+from tempograd.bulk.worker import Job, asked
 from tempograd.core import validation
 from tempograd.core.errors import DataError, TempogradError, WarningCounts, counted_warnings, short_path
 from tempograd.core.question import Question
@@ -28,6 +28,7 @@ from tempograd.engine.predictor import Predictor
 from tempograd.explainers import Explainer
 from tempograd.explainers.base import fitted
 from tempograd.explanation import Explanation
+from tempograd.targets import TargetScore
 from tempograd.typing import Model
 from tempograd.version import __version__
 
@@ -76,7 +77,8 @@ class RunPlan:
         if self.streamed:
             self.fragments = itertools.chain([first], fragments)
         else:
-            refuse_kinds(self.fragments)
+            kinds = ((each.whole_ids, each.origin) for each in self.fragments)  # as schemas of Parquet tell
+            refuse_two_kinds((whole, origin) for whole, origin in kinds if whole is not None)
             files = {each.path: each.file for each in self.fragments if each.kind != "memory"}
             self.source = with_channels(list(files.values()), self.source)
         if self.source.shape is None:  # that of the longest series of the first fragment
@@ -115,7 +117,7 @@ class RunPlan:
                 return batch if more is None else rows_of_both(batch, more)
         return batch
 
-    def begin(self, *, cells: str, batch: int | None) -> Job:
+    def begin(self, *, cells: str, batch: int | None, device: str | None = None) -> Job:
         """Begin the run, or go on with it, and return what workers do."""
         told = {name: value for name, value in self.options.items() if name not in NAMES}
         facts = {
@@ -131,7 +133,7 @@ class RunPlan:
             "fragment": self.size,
             "version": __version__,
         }
-        kept = not self.streamed and _can_be_read_again(self.fragments)
+        kept = not self.streamed and all(fragment.kind != "memory" for fragment in self.fragments)
         more = {"columns": self.source.plain, "cells": cells, "series": not kept, "batch": batch}
         if not self.folder.is_run:
             self.example.save(self.folder.own / EXAMPLE)
@@ -139,7 +141,8 @@ class RunPlan:
         if not self.folder.begun_here:
             self._refuse_another_model()
         options = {name: value for name, value in self.options.items() if value is not None}
-        return Job(self.folder, key, self.source, self.explainer, self.example, options, cells, not kept, batch)
+        what = (self.folder, key, self.source, self.explainer, self.example, options)
+        return Job(*what, cells, not kept, batch, device)
 
     def _refuse_another_model(self) -> None:
         """Refuse a model that answers otherwise than the run's: of a library nothing else is known."""
@@ -178,10 +181,6 @@ def _distinct(fragments: Iterable[Fragment]) -> Iterator[Fragment]:
         yield fragment
 
 
-def _can_be_read_again(fragments: Iterable[Fragment]) -> bool:
-    return all(fragment.kind != "memory" for fragment in fragments)
-
-
 def _first_rows(batch: ReadRows) -> list[int]:
     """Return the first two series that hold numbers alone, or the first, whose fault is then said."""
     sound = np.isfinite(batch.x).reshape(len(batch), -1).all(1)
@@ -193,3 +192,32 @@ def _first_rows(batch: ReadRows) -> list[int]:
         )
     distinct = list({int(batch.keys[row]): row for row in reversed(rows)}.values())[::-1]
     return ([row for row in distinct if sound[row]] or distinct)[:FIRST]
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as plain data, arrays and functions by what tells them from others."""
+    return {name: _plain(value) for name, value in sorted(options.items())}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, TargetScore):
+        return {"score": value.spec()}
+    if callable(value):
+        name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
+        return {"function": name, "source": _source(value)}
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if hasattr(value, "shape"):
+        tensor = validation.as_tensor(value, "option").detach().cpu().contiguous()
+        mark = hashlib.blake2b(tensor.numpy().tobytes(), digest_size=8).hexdigest()
+        return {"tensor": mark, "shape": list(tensor.shape), "type": str(tensor.dtype)}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _source(value: Any) -> str:
+    try:
+        return hashlib.blake2b(inspect.getsource(value).encode(), digest_size=8).hexdigest()
+    except (OSError, TypeError):
+        return ""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.bulk import repeats, table
-from tempograd.bulk.folder import RunFolder
+from tempograd.bulk.folder import EXAMPLE, RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches
-from tempograd.bulk.travel import EXAMPLE
 from tempograd.core import rng, validation
 from tempograd.core.errors import DataError, InputError, MissingExtraError, brief, listed, short_path, warn
 from tempograd.core.estimate import MANY
@@ -32,29 +31,6 @@ if TYPE_CHECKING:
 NORMAL = 1.959963984540054  # standard errors on either side of a mean that hold 95 %
 READ_AT_ONCE = 512
 AGAIN = "give every series an id of its own, and explain them again"
-
-
-class RunSummary(TypedDict):
-    """What a run holds, as plain data."""
-
-    folder: str
-    method: str
-    cells: str
-    series: int
-    faults: int
-    good: int
-    fragments: int
-    left: int | None
-    series_left: int | None
-    failed: int
-    stale: int
-    samples: int
-    missing: float
-    missing_read_as_zero: bool
-    seconds: float
-    devices: list[str]
-    warnings: dict[str, int]
-    targets: dict[str, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +155,7 @@ class Run:
         """Return the run as it is now, for one that is still being made."""
         return Run(self._folder)
 
-    def summary(self) -> RunSummary:
+    def summary(self) -> dict[str, Any]:
         """Count series, faults, files and what they took, from footers alone."""
         totals, done = self._totals, self._folder.done()
         left = self._left(done)
@@ -269,24 +245,14 @@ class Run:
     def faults(self) -> dict[int | str, str]:
         """Return why series could not be explained, by their ids."""
         found: dict[int | str, str] = {}
-        for path in self._faulty:
+        for path in (path for path, footer in self._results.items() if footer["totals"]["faults"]):
             rows = _dataset([path]).to_table(columns=["id", "fault"], filter=_field("fault").is_valid())
             found |= dict(zip(rows.column("id").to_pylist(), rows.column("fault").to_pylist(), strict=True))
         return found
 
-    @property
-    def _faulty(self) -> list[Path]:
-        """Return the files that hold series without an explanation."""
-        return [path for path, footer in self._results.items() if footer["totals"]["faults"]]
-
     def _require_one_kind(self) -> None:
         """Refuse ids of two kinds, which no column holds."""
-        if self._two_kinds is not None:
-            raise DataError(f"{self._two_kinds.rstrip('.')}, and explain them again.")
-
-    @cached_property
-    def _two_kinds(self) -> str | None:
-        return repeats.two_kinds(self.files)
+        repeats.refuse_two_kinds((repeats.has_numbers(path), path) for path in self.files)
 
     def failures(self) -> dict[str, str]:
         """Return the tracebacks of fragments that failed three times, by their names."""
@@ -319,25 +285,15 @@ class Run:
         self._require_one_kind()
         drawn: Any = None
         for path in self._results:
-            more = _dataset([path]).to_table(columns=["id", "key"], filter=~_field("fault").is_valid())
+            more = _dataset([path]).to_table(columns=["id", "key", "fault"])
             drawn = more if drawn is None else arrow().concat_tables([drawn, more], promote_options="permissive")
-            drawn = _lowest(drawn, count, seed)
+            drawn = _lowest(drawn, count + self._totals.faults, seed)
+        if drawn:
+            known, counts = np.unique(drawn.column("key").to_numpy(), return_counts=True)
+            drawn = drawn.filter(_field("key").isin(known[counts == 1]) & ~_field("fault").is_valid())
         if not drawn:
-            raise InputError(f"{short_path(self.folder)} holds no explained series to draw from.")
-        keys = drawn.column("key").to_numpy()
-        known, counts = np.unique(keys, return_counts=True)
-        others = [
-            np.asarray(_dataset([path]).to_table(columns=["key"], filter=_field("fault").is_valid())["key"])
-            for path in self._faulty
-        ]
-        alone = np.setdiff1d(known[counts == 1], np.concatenate([known[:0], *others]))
-        rest = drawn.filter(arrow().array(~np.isin(keys, alone)))
-        if len(rest):
-            told = repeats.told(self.files, rest.column("key")[0].as_py())
-            if not len(alone):
-                raise InputError(f"{told}, and no other series can be drawn; {AGAIN}.")
-            warn(f"{told}; series of such ids are left out.")
-        return sorted(drawn.filter(arrow().array(np.isin(keys, alone))).column("id").to_pylist())
+            raise InputError(f"{short_path(self.folder)} holds no explained series with an id of its own to draw.")
+        return sorted(_lowest(drawn, count, seed).column("id").to_pylist())
 
     def take(self, ids: ArrayLike | Sequence[str] | Sequence[int | str]) -> Explanation:
         """Return the explanation of some series, for plots, reports and metrics.

@@ -240,40 +240,20 @@ class Totals:
 
     def add(self, found: Explanation, quality: Quality) -> None:
         """Count explained series."""
-        empty = self.rows == self.faults
-        low, high = int(quality.samples.min(initial=2**31 - 1)), int(quality.samples.max(initial=0))
-        self.least_samples = low if empty else min(self.least_samples, low)
-        self.most_samples = max(self.most_samples, high)
-        self.rows += len(found)
-        self.good += int(quality.good.sum())
-        self.samples += int(quality.samples.sum(dtype=np.int64))
-        for place_, count in enumerate(np.bincount(bins(quality.error), minlength=BINS + 1).tolist()):
-            self.errors[place_] += count
-        for name, part in diagnostics.against(found)._asdict().items():
-            self.against[name] = self.against.get(name, 0) + int(part.sum())
+        against = {name: int(part.sum()) for name, part in diagnostics.against(found)._asdict().items()}
         if diagnostics.noisy(found):
-            why = "mixed" if found.mixes_series else "noisy"
-            self.against[why] = self.against.get(why, 0) + len(found)
-        self._add_channels(found)
-
-    def _add_channels(self, found: Explanation) -> None:
-        size = sizes(found).sum(1, dtype=torch.float64).cpu()
-        push = found.values.sum(1, dtype=torch.float64).cpu() if found.signed else size
-        target = found.target
-        plain = target is not None and target.ndim == 1
-        kinds = target.cpu() if plain and target is not None else torch.full((len(found),), -1)
-        for kind in sorted(set(kinds.tolist())):
-            rows = kinds == kind
-            sums = [part[rows].sum(0).tolist() for part in (push, push.square(), size, size.square())]
-            self._merge(str(kind) if plain else "all", [int(rows.sum()), *sums])
-
-    def _merge(self, kind: str, more: list[Any]) -> None:
-        old = self.channels.get(kind)
-        if old is None:
-            self.channels[kind] = more
-            return
-        sums = [[a + b for a, b in zip(one, two, strict=True)] for one, two in zip(old[1:], more[1:], strict=True)]
-        self.channels[kind] = [old[0] + more[0], *sums]
+            against["mixed" if found.mixes_series else "noisy"] = len(found)
+        more = Totals(
+            rows=len(found),
+            good=int(quality.good.sum()),
+            samples=int(quality.samples.sum(dtype=np.int64)),
+            most_samples=int(quality.samples.max(initial=0)),
+            least_samples=int(quality.samples.min(initial=2**31 - 1)),
+            errors=np.bincount(bins(quality.error), minlength=BINS + 1).tolist(),
+            against=against,
+            channels=_sums_by_target(found),
+        )
+        self.merge(more)
 
     def merge(self, other: "Totals") -> None:
         """Add what another file holds."""
@@ -284,14 +264,31 @@ class Totals:
         self.errors = [a + b for a, b in zip(self.errors, other.errors, strict=True)]
         for name, count in other.against.items():
             self.against[name] = self.against.get(name, 0) + count
-        for kind, sums in other.channels.items():
-            self._merge(kind, sums)
+        for kind, (count, *more) in other.channels.items():
+            known, *sums = self.channels.get(kind, [0])
+            pairs = zip(sums, more, strict=True) if sums else ()
+            added = [[a + b for a, b in zip(one, two, strict=True)] for one, two in pairs]
+            self.channels[kind] = [known + count, *(added or more)]
 
     def middle_error(self) -> float:
         """Return the relative error of the middle series, to the width of a bin; infinite where nobody knows."""
         total = sum(self.errors)
         place_ = int(np.searchsorted(np.cumsum(self.errors), (total + 1) // 2)) if total else BINS
         return math.inf if place_ >= BINS else float(10 ** (LOWEST + (place_ + 0.5) * 8 / BINS))
+
+
+def _sums_by_target(found: Explanation) -> dict[str, list[Any]]:
+    """Return, for each target, how many series and the sums of :attr:`Totals.channels`."""
+    size = sizes(found).sum(1, dtype=torch.float64).cpu()
+    push = found.values.sum(1, dtype=torch.float64).cpu() if found.signed else size
+    plain = found.target is not None and found.target.ndim == 1
+    kinds = found.target.cpu() if plain and found.target is not None else torch.full((len(found),), -1)
+    sums: dict[str, list[Any]] = {}
+    for kind in sorted(set(kinds.tolist())):
+        rows = kinds == kind
+        parts = [part[rows].sum(0).tolist() for part in (push, push.square(), size, size.square())]
+        sums[str(kind) if plain else "all"] = [int(rows.sum()), *parts]
+    return sums
 
 
 def bins(errors: NDArray[Any]) -> NDArray[np.int64]:

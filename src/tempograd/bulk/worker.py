@@ -1,26 +1,28 @@
 """One worker: reads a fragment, explains it batch by batch, writes one file of results. It needs no engine."""
 
+import copy
 import json
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from tempograd.bulk import table
+from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.readers import ReadRows, read_batches
-from tempograd.bulk.travel import Job, read_job
 from tempograd.core.errors import (
     LONGEST,
     DataError,
+    ModelError,
     OutputError,
     TempogradError,
     brief,
@@ -32,12 +34,15 @@ from tempograd.core.errors import (
 from tempograd.core.io import write_atomically
 from tempograd.core.progress import muted
 from tempograd.core.series import Series
+from tempograd.data import Source
 from tempograd.data.files import arrow
 from tempograd.data.fragments import Fragment
-from tempograd.engine import place
+from tempograd.engine import fingerprint, frozen, place
+from tempograd.engine.model import find_device
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import Explainer
 from tempograd.explanation import Explanation
+from tempograd.models.files import load_model, program_of
 from tempograd.typing import Model
 from tempograd.version import __version__
 
@@ -47,6 +52,46 @@ MOST_CELLS = 1 << 24  # of a batch, so that long series do not fill the memory
 # with 2 to 50 samples, integrated gradients): calls of one series, and with 2 or 3 samples of two, differ from one
 # large call in the last bits; filled up to 4, 8 or 16 they never did. This is no proof for other processors.
 FILLED = 8  # series that a call has at least, copies of its first where there are fewer
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker does with every fragment.
+
+    Attributes
+    ----------
+    folder : RunFolder
+        Where results go.
+    key : str
+        Of the run, which every file of results holds.
+    source : Source
+        Which columns or arrays are what.
+    explainer : Explainer
+        The method.
+    example : Explanation
+        Of two series, which tells what all share.
+    options : dict
+        Those of :func:`tempograd.explain`.
+    cells : {"all", "top", "none"}
+        What is kept of each cell.
+    series : bool
+        Whether the series are kept, since their source cannot be read again.
+    batch : int, optional
+        Series per call.
+    device : str, optional
+        Where models of other processes compute; by default on a GPU if there is one.
+    """
+
+    folder: RunFolder
+    key: str
+    source: Source
+    explainer: Explainer
+    example: Explanation
+    options: dict[str, Any]
+    cells: str
+    series: bool
+    batch: int | None
+    device: str | None
 
 
 def asked(
@@ -106,23 +151,15 @@ class Worker:
         self.size = min(size, self.most)
         self.alone = {"batch_size": job.batch or 1} if job.example.mixes_series else {}
 
-    @classmethod
-    def open(cls, folder: str | Path, device: str | None = None) -> "Worker":
-        """Return a worker for a run that was begun, which finds all that it needs in the run's folder.
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let other processes get a copy; a program in a file, which nothing can pickle, is read there again."""
+        if (file := program_of(self.model)) is not None:
+            return _worker_elsewhere, (self.job, file, fingerprint(self.model)())
+        with frozen(self.model):
+            return _worker_elsewhere, (self.job, copy.deepcopy(cast("nn.Module", self.model)).cpu())
 
-        Parameters
-        ----------
-        folder : path
-            That of the run.
-        device : str, optional
-            Where the model computes; by default on a GPU if there is one.
-        """
-        return cls(*read_job(folder, device))
-
-    def run(self, fragment: Fragment | Mapping[str, Any]) -> Outcome:
+    def run(self, fragment: Fragment) -> Outcome:
         """Explain a fragment, unless its results are there, and tell what became of it."""
-        if not isinstance(fragment, Fragment):
-            fragment = Fragment.from_plain(dict(fragment))
         path, start = self.job.folder.path(fragment.name), time.perf_counter()
         if path.exists():
             return _outcome_of(path, fragment)
@@ -184,6 +221,17 @@ class Worker:
         gaps = self.job.options.get("missing", "error") == "mask"
         bad = np.isinf(cells) if gaps else ~np.isfinite(cells)
         return np.asarray(bad.any(1))
+
+
+def _worker_elsewhere(job: Job, model: nn.Module | Path, mark: str = "") -> Worker:
+    """Return a worker of another process, from its job and a module, or the file of one and its fingerprint."""
+    device = job.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if isinstance(model, nn.Module):
+        return Worker(job, model.to(find_device(device)).eval())
+    program = load_model(model, device, trust=True)  # the program that sent it trusts it
+    if fingerprint(program)() != mark:
+        raise ModelError(f"{short_path(model)} is not the file that the run began with.")
+    return Worker(job, program)
 
 
 def _filled(keys: NDArray[np.int64], least: int) -> tuple[NDArray[np.int64], int]:
@@ -316,7 +364,6 @@ class _Writing:
         rows = table.as_rows(batch, done, judged, job.example, job.cells, series=job.series)
         if self.writer is None:
             self.writer = table.open_writer(str(path), rows.schema, job.source.keep)
-        path.touch()  # the sign that this worker lives
         self.waiting.append(rows)
         if sum(each.nbytes for each in self.waiting) >= table.GROUP_BYTES:
             self._flush()

@@ -190,8 +190,8 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     source = source_of(args.data, args) if series is None else series
     if args.json:
         options["progress"] = _print_progress
-    if args.engine is not None or (args.workers or 1) > 1:  # each makes the model by its name
-        options |= {"factory": args.model, "trust": args.trust, "device": args.device}
+    if args.engine is not None or (args.workers or 1) > 1 or args.timeout is not None:  # in other processes
+        options["device"] = args.device
     before = set(open_run(args.out).files) if RunFolder(args.out).is_run else set()
     try:
         run = explain_dataset(predictor, source, args.out, **(options | settings))

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from safetensors.torch import save_file
@@ -352,11 +353,19 @@ def load_model(
     if weights is not None:
         raise InputError(f"{named(path)} has weights of its own: weights are for models given as module:callable.")
     ending = path.suffix.lower()
-    if ending == ".pt2":
-        return load_exported(path, place, trust=trust)
-    if ending in SCRIPTED:
-        return load_scripted(path, place, trust=trust)
-    return load_classifier(path, place)
+    if ending != ".pt2" and ending not in SCRIPTED:
+        return load_classifier(path, place)
+    model = (load_exported if ending == ".pt2" else load_scripted)(path, place, trust=trust)
+    _programs[model] = path.absolute()
+    return model
+
+
+_programs: "WeakKeyDictionary[nn.Module, Path]" = WeakKeyDictionary()
+
+
+def program_of(model: object) -> Path | None:
+    """Return the file that a program was loaded from, which no pickle holds; None for other models."""
+    return _programs.get(model) if isinstance(model, nn.Module) else None
 
 
 def is_code(source: str | Path) -> bool:
