@@ -145,7 +145,7 @@ TYPES: dict[str, tuple[Parse, str]] = {  # of an annotation, in which the first 
     r"(Sequence|tuple)\[str": (names, "A,B,…"),
     r"tuple\[int": (numbers, "T,D"),
     "int": (int, "N"),
-    "float": (float, "SHARE"),
+    "float": (float, "NUMBER"),
 }
 ABOUT = {  # what the documentation says otherwise, to those who write Python
     "source.labels": "leave labels and truth alone",
