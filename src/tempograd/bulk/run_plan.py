@@ -14,7 +14,7 @@ import torch
 from tempograd.bulk.folder import EXAMPLE, RunFolder
 from tempograd.bulk.readers import ReadRows, columns_of, fragments_of, is_streamed, read_batches, rows_of_both
 from tempograd.bulk.repeats import refuse_two_kinds
-from tempograd.bulk.worker import Job, asked
+from tempograd.bulk.worker import Job, explain_rows
 from tempograd.core import validation
 from tempograd.core.errors import DataError, TempogradError, WarningCounts, counted_warnings, short_path
 from tempograd.core.question import Question
@@ -105,7 +105,7 @@ class RunPlan:
             mask = None if batch.mask is None else torch.from_numpy(batch.mask[rows])
             x, ids = torch.from_numpy(batch.x[rows]), torch.from_numpy(batch.keys[rows])
             together = {} if batch_size is None else {"batch_size": batch_size}
-            self.example = asked(self.explainer, self.model, x, mask, ids, self.options | together)
+            self.example = explain_rows(self.explainer, self.model, x, mask, ids, self.options | together)
 
     def _with_company(self, batch: ReadRows) -> ReadRows:
         """Add series of the second fragment to a single one, which could not show that a model mixes series."""

@@ -94,7 +94,7 @@ class Job:
     device: str | None
 
 
-def asked(
+def explain_rows(
     explainer: Explainer, model: Model, x: Tensor, mask: Tensor | None, ids: Tensor, options: Mapping[str, Any]
 ) -> Explanation:
     """Explain series by what the options of a run say of the model, of the series and of the question."""
@@ -184,7 +184,7 @@ class Worker:
         if self.device == "cuda":  # other accelerators do not add in double precision
             x, mask = x.to(self.place), mask if mask is None else mask.to(self.place)
         with muted():
-            found = asked(self.job.explainer, self.model, x, mask, ids, self.alone | self.job.options)
+            found = explain_rows(self.job.explainer, self.model, x, mask, ids, self.alone | self.job.options)
         example = self.job.example  # one series, filled up with copies, does not show that a batch matters
         return replace(found, varies=example.varies, mixes_series=True) if example.mixes_series else found
 

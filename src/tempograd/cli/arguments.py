@@ -69,7 +69,7 @@ def steps(text: str) -> str | list[int]:
     return text if text == "own" else list(numbers(text))
 
 
-def part(text: str) -> int | str:
+def output_part(text: str) -> int | str:
     """Read the name of a part of an output, or its place."""
     return int(text) if text.lstrip("-").isdecimal() else text
 
@@ -101,12 +101,12 @@ def targets(text: str) -> str | list[int | str | tuple[int, ...]]:
     return [target(one) for one in text.split(";" if ";" in text else ",") if one.strip()]
 
 
-def setting(text: str) -> tuple[str, Any]:
+def setting_value(text: str) -> tuple[str, Any]:
     """Read ``name=value``: numbers, true, false, none, lists with commas, other JSON, else text.
 
     Examples
     --------
-    >>> [setting(text) for text in ("n_samples=100", "rule=midpoint", "areas=0.1,0.2", "segments=None")]
+    >>> [setting_value(text) for text in ("n_samples=100", "rule=midpoint", "areas=0.1,0.2", "segments=None")]
     [('n_samples', 100), ('rule', 'midpoint'), ('areas', [0.1, 0.2]), ('segments', None)]
     """
     name, equals, value = text.partition("=")
@@ -141,7 +141,7 @@ TYPES: dict[str, tuple[Parse, str]] = {  # of an annotation, in which the first 
     "Targets": (targets, "A,B,…"),
     "Target": (target, "TARGET"),
     "Steps": (steps, "T,T,…"),
-    "Pick": (part, "NAME"),
+    "Pick": (output_part, "NAME"),
     r"(Sequence|tuple)\[str": (names, "A,B,…"),
     r"tuple\[int": (numbers, "T,D"),
     "int": (int, "N"),

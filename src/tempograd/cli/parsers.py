@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tempograd.cli.arguments import Commands, add_command, add_fields, amount, names, setting, target
+from tempograd.cli.arguments import Commands, add_command, add_fields, amount, names, setting_value, target
 
 KINDS = ("explainers", "metrics", "datasets", "models")
 FORMS = """Models are
@@ -67,7 +67,7 @@ TABLE: dict[str, ArgumentKind] = {  # what is no field of a noun
     "--set": kind(
         "another setting, as segments=5 or areas=0.1,0.2; may be repeated",
         "NAME=VALUE",
-        setting,
+        setting_value,
         **{"action": "append", "default": [], "dest": "settings"},
     ),
     "--settings": kind("method and settings, by 'tempograd tune'", "FILE", Path, dest="settings_file"),

@@ -228,7 +228,7 @@ class Explainer(ABC):
 
     def _learnt_parts(self) -> LearntParts | None:
         """Return what was learnt as plain data and tensors, None before: of series, or of a network."""
-        return None if self.learnt is None else files.parts_of(self.learnt, self.name)
+        return None if self.learnt is None else files.learnt_parts(self.learnt, self.name)
 
     def _with_learnt(self, parts: LearntParts) -> Self:
         """Return a new explainer that has learnt what the parts hold, the inverse of ``_learnt_parts``."""

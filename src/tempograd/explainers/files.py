@@ -42,7 +42,7 @@ class LearntNetwork(nn.Module):
         self.sizes, self.facts = sizes, dict[str, Any]()
 
 
-def parts_of(learnt: Any, method: str) -> LearntParts:
+def learnt_parts(learnt: Any, method: str) -> LearntParts:
     """Take apart what a method learnt: a network, or series of one input or of several."""
     if isinstance(learnt, LearntNetwork):
         return LearntParts({"sizes": learnt.sizes} | learnt.facts, dict(learnt.state_dict()))
