@@ -101,3 +101,20 @@ def test_progress_knows_what_was_done_before(x, model, tmp_path):
     (only,) = told
     assert (only.done, only.total, only.left) == (60, 60, 0)
     assert only.per_second == pytest.approx(20 / only.seconds)
+
+
+def test_values_of_other_series_may_come_as_a_series(tmp_path):
+    x = torch.randn(6, 4, 2, generator=torch.Generator().manual_seed(0))
+    np.savez(tmp_path / "a.npz", x=x.numpy())
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(8, 2))
+    asked = {"baseline": "background", "background": tg.Series(x + 1), "n_samples": 4}
+    run = tg.explain_dataset(net, tmp_path / "a.npz", tmp_path / "out", **asked)
+    alone = tg.explain(net, x, **asked)
+    assert torch.allclose(run.take(range(6)).values, alone.values, atol=1e-6)
+
+
+def test_workers_and_timeout_are_refused_with_an_engine_that_cannot_know_them(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.ones((2, 4, 2), np.float32))
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(8, 2))
+    with pytest.raises(tg.TempogradError, match="engine of your own"):
+        tg.explain_dataset(net, tmp_path / "a.npz", tmp_path / "out", engine=lambda *_: [], timeout=1.0)

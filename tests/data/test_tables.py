@@ -292,3 +292,51 @@ def test_series_of_unequal_length_are_scaled_each(write):
     assert [part.flatten().tolist() for part in again.raw] == [[1, 2], [3]]
     with pytest.raises(tg.TempogradError, match="z must have the shape of x"):
         series.scaled(torch.zeros(2, 2, 1))
+
+
+def test_arrays_of_many_files_are_matched_by_the_names_of_their_channels(tmp_path):
+    x = torch.arange(24.0).reshape(2, 4, 3).numpy()
+    np.savez(tmp_path / "a.npz", x=x, raw=x + 1, ids=["a", "b"], channels=["p", "q", "r"], units=["C", "bar", "m"])
+    swapped = {"x": x[..., ::-1], "raw": x[..., ::-1] + 1, "ids": ["c", "d"], "channels": ["r", "q", "p"]}
+    np.savez(tmp_path / "b.npz", **swapped, units=["m", "bar", "C"])
+    series = tg.read_series(tmp_path)
+    assert series.channels == ("p", "q", "r")
+    assert torch.equal(series.x[2:], series.x[:2])
+    two = tg.read_series(tmp_path / "a.npz", channels=["r", "p"])
+    assert (two.channels, two.units) == (("r", "p"), ("m", "C"))
+    assert torch.equal(two.x, series.x[:2, :, [2, 0]])
+    assert torch.equal(two.raw, two.x + 1)
+    with pytest.raises(tg.TempogradError, match="heat"):
+        tg.read_series(tmp_path / "a.npz", channels=["heat"])
+
+
+def test_a_mask_of_other_numbers_is_refused_from_a_file_and_from_a_folder(tmp_path):
+    x = torch.randn(3, 4, 2, generator=torch.Generator().manual_seed(0)).numpy()
+    mask = np.ones_like(x)
+    mask[1, 2, 0] = np.nan
+    np.savez(tmp_path / "a.npz", x=x, mask=mask)
+    lists = pd.DataFrame({"id": range(3), "x": x.tolist(), "seen": np.where(np.isnan(mask), 0.5, 1.0).tolist()})
+    lists.to_parquet(tmp_path / "b.parquet")
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(8, 2))
+    for name, fields in (("a.npz", {}), ("b.parquet", {"mask": "seen"})):
+        source = tg.Source(tmp_path / name, **fields)
+        for read in (
+            source.read,
+            lambda source=source: tg.explain_dataset(net, source, tmp_path / "out", n_samples=2),
+        ):
+            with pytest.raises(tg.TempogradError, match=r"must hold 1 \(observed\) and 0 \(missing\)"):
+                read()
+
+
+@pytest.mark.parametrize("std", [[1.0], [1.0, np.nan], 1.0])
+def test_a_scale_has_one_finite_number_per_channel(tmp_path, std):
+    np.savez(tmp_path / "a.npz", x=np.ones((3, 4, 2), np.float32))
+    np.savez(tmp_path / "scale.npz", mean=[1.0, 2.0], std=std)
+    with pytest.raises(tg.TempogradError, match="one finite mean and std per channel"):
+        tg.read_series(tmp_path / "a.npz", scale=str(tmp_path / "scale.npz"))
+
+
+def test_ids_that_a_file_counts_from_0_are_its_own(tmp_path):
+    for name, ids in (("a", [0, 1]), ("b", [2, 3])):
+        np.savez(tmp_path / f"{name}.npz", x=np.ones((2, 3, 1), np.float32), ids=ids)
+    assert list(tg.read_series(tmp_path).ids) == [0, 1, 2, 3]

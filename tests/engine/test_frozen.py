@@ -3,6 +3,7 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.nn import Module
 
 import tempograd as tg
 from tempograd.engine import frozen, place
@@ -178,3 +179,46 @@ def test_tensors_in_plain_attributes_are_put_back():
     assert float(seen) == 0
     assert not hasattr(model, "newest")
     assert torch.equal(model(series(3, 5, 2)), expected)
+
+
+@pytest.mark.parametrize(("before", "within"), [(torch.bfloat16, torch.half), (torch.double, torch.float)])
+def test_weights_that_a_forward_casts_are_put_back_as_they_were(before, within):
+    class Casting(nn.Linear):
+        def forward(self, x):
+            self.to(within)
+            return super().forward(x.flatten(1).to(within)).float()
+
+    model = Casting(6, 2).to(before).eval()
+    weights = [(weight, weight.detach().clone()) for weight in model.parameters()]
+    with pytest.raises(tg.TempogradError, match="they were put back"), frozen(model):
+        model(series(3, 3, 2))
+    for weight, value in weights:
+        assert weight.dtype == before
+        assert torch.equal(weight, value)
+
+
+def test_a_buffer_that_a_forward_replaces_is_put_back():
+    class Replacing(Counting):
+        def forward(self, x):
+            self.calls = self.calls + 1
+            return x.flatten(1).sum(1, keepdim=True)
+
+    model = Replacing()
+    calls = model.calls
+    with frozen(model):
+        model(series(3, 5, 2))
+    assert model.calls is calls
+    assert float(calls) == 0
+
+
+DEEP = {"a": {"b": {"c": {"d": nn.Sequential(nn.Flatten(), nn.Linear(10, 2), nn.Dropout()).train()}}}}
+
+
+def test_a_module_inside_a_function_that_names_the_class_is_frozen():
+    def model(x):
+        net = DEEP["a"]["b"]["c"]["d"]
+        assert isinstance(net, Module)
+        return net(x)
+
+    assert not tg.explain(model, series(3, 5, 2), "occlusion", target=0, output="raw").varies
+    assert DEEP["a"]["b"]["c"]["d"].training

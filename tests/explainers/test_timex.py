@@ -438,3 +438,10 @@ def test_requests_about_other_outputs_are_refused(kind):
         explainer(model, x, output="raw")
     same = explainer(lambda z: model(z).softmax(-1), x, output="raw").values
     torch.testing.assert_close(same, explainer(model, x).values)
+
+
+def test_a_fit_knows_its_model_also_behind_a_function_and_another_order_of_axes():
+    net = smooth(9, 3)
+    predictor = tg.Predictor(lambda z: {"a": net(z.transpose(1, 2))}, modules=[net], pick="a", layout="BDT")
+    fitted = quick(tg.TimeXPP).fit(predictor, TRAIN)
+    assert "fit.model" not in {finding.code for finding in fitted(predictor, X).findings}

@@ -215,3 +215,18 @@ def test_batches_of_unequal_series_are_as_one_call(task):
         torch.testing.assert_close(getattr(joined, name), getattr(whole, name), equal_nan=True)
     joined.verify()
     assert [part.shape for part in joined.series.x] == [part.shape for part in rows]
+
+
+@pytest.mark.filterwarnings("ignore:The series have 2 different lengths")
+def test_labels_of_several_outputs_are_no_labels_of_steps_though_as_many():
+    def model(x):
+        return torch.stack([x.sum((1, 2)) * scale for scale in range(1, 6)], 1)
+
+    def explained(length):
+        x, y = [torch.ones(length, 1), 2 * torch.ones(length - 1, 1)], torch.eye(5)[:2]
+        ids = [f"{length}:{row}" for row in range(2)]
+        series = tg.Series(x, y, ids=ids)
+        return tg.explain(tg.Predictor(model, task="multilabel"), series, "integrated_gradients", target=1)
+
+    joined = tg.concat([explained(5), explained(7)])
+    assert torch.equal(joined.series.y, torch.eye(5)[:2].repeat(2, 1))

@@ -199,6 +199,8 @@ def _attempts(
     """Return who runs the fragments; workers elsewhere have been started."""
     pool: Pool
     if callable(engine):
+        if workers is not None or timeout is not None:
+            raise InputError(f"{arg:run.workers} and {arg:run.timeout} are not for an engine of your own.")
         return lambda fragments: _custom(engine, worker, list(fragments))
     if engine == "ray":
         pool = RayTasks(worker, workers, worker.job.device)

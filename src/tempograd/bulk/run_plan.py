@@ -200,6 +200,8 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Series):
+        value = {name: getattr(value, name) for name in ("x", "mask", "fill", "ids")}
     if isinstance(value, TargetScore):
         return {"score": value.spec()}
     if callable(value):

@@ -151,10 +151,6 @@ class Run:
             whole.merge(table.totals_from(footer["totals"]))
         return whole
 
-    def refresh(self) -> "Run":
-        """Return the run as it is now, for one that is still being made."""
-        return Run(self._folder)
-
     def summary(self) -> dict[str, Any]:
         """Count series, faults, files and what they took, from footers alone."""
         totals, done = self._totals, self._folder.done()
@@ -314,6 +310,8 @@ class Run:
             raise InputError(
                 f"This run keeps no map of the cells (cells={self._told['cells']!r}): make one with 'all'."
             )
+        if not self.files:
+            raise InputError(f"{short_path(self.folder)} holds no explained series yet.")
         rows, names = self._rows(keys, wanted)
         faults = [(each, why) for each, why in zip(wanted, rows.column("fault").to_pylist(), strict=True) if why]
         if faults:

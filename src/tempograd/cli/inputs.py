@@ -230,8 +230,10 @@ def _of_runs(folders: Sequence[Path], count: int, seed: int, called: Any) -> dic
     runs = {folder: open_run(folder) for folder in folders}
     if isinstance(called, str):
         number = called.removeprefix("-").isdecimal()
-        ids = {run: int(called) if number and has_numbers(run.files[0]) else called for run in runs.values()}
-        return {folder: run.take([ids[run]]) for folder, run in runs.items()}
+        return {
+            folder: run.take([int(called) if number and run.files and has_numbers(run.files[0]) else called])
+            for folder, run in runs.items()
+        }
     common = sorted(set.intersection(*(set(run.sample(count, seed)) for run in runs.values()))) if runs else []
     if runs and not common:
         raise InputError("These runs have no series in common: name runs over the same series.")

@@ -5,6 +5,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import prod
 from typing import IO, Any
 
@@ -19,7 +20,7 @@ from tempograd.core.errors import DataError, InputError, TempogradError, arg, li
 from tempograd.core.series import check_times
 from tempograd.data.columns import Columns, Part
 from tempograd.data.files import File
-from tempograd.data.pivot import as_numbers
+from tempograd.data.pivot import as_numbers, require_names
 from tempograd.data.table import BEYOND, Text
 
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -54,13 +55,30 @@ def read_arrays(file: File, source: Columns, names: Sequence[str] = NAMES) -> Pa
         more["fixed"] = {name: arrays[name] for name in source.fixed}
     if inputs:
         return Part(ids, {name: arrays[name] for name in inputs}, more=more)
-    channels = source.channels or _texts(arrays.get("channels"), "channels")
+    own_channels = _texts(arrays.get("channels"), "channels")
     if times is not None and times.dtype.kind != "M":
         times = np.array(_texts(times.reshape(-1) if times.ndim == 2 else times, "times"), object).reshape(
             times.shape
         )
     more |= {"times": times, "units": _texts(arrays.get("units"), "units")}
-    return Part(ids, arrays["x"], arrays.get("mask"), channels=channels, more=more)
+    part = Part(ids, arrays["x"], arrays.get("mask"), channels=own_channels or source.channels, more=more)
+    chosen = source.channels not in {None, part.channels}
+    return _with_channels(part, source.channels or (), file.where) if chosen else part
+
+
+def _with_channels(part: Part, names: Sequence[str], where: str) -> Part:
+    """Choose and order channels by the names that a file has for them."""
+    own = part.channels or ()
+    require_names(where, "channel", names, own)
+    places = [own.index(name) for name in names]
+
+    def chosen(cells: Any) -> Any:
+        return None if cells is None else cells[..., places]
+
+    units = part.more["units"]
+    more = part.more | {name: chosen(part.more[name]) for name in ("truth", "raw")}
+    more["units"] = units and tuple(units[place] for place in places)
+    return replace(part, x=chosen(part.x), mask=chosen(part.mask), channels=tuple(names), more=more)
 
 
 def load_arrays(file: File, wanted: Sequence[str], needed: Sequence[str], called: str = "x") -> dict[str, _Array]:

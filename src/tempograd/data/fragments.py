@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tempograd.core.errors import DataError, arg, brief
 from tempograd.data.columns import STANDARD, Columns, Part
 from tempograd.data.files import REMOTE, File, arrow, list_files
-from tempograd.data.pivot import read_table, require_names
+from tempograd.data.pivot import read_table, require_binary, require_names
 from tempograd.data.reading import in_one_message, read_part, scaled_cells
 from tempograd.data.table import ArrowTable, is_list, open_parquet
 
@@ -206,7 +206,8 @@ def _whole(fragment: Fragment, source: Columns, size: int) -> Iterator[tuple[Par
     for start in range(fragment.start, fragment.stop or len(whole.x), size):
         part = whole.rows(start, min(start + size, fragment.stop or len(whole.x)))
         x = part.x if part.x.dtype in (np.float32, np.float64) else part.x.astype(np.float32)
-        yield replace(part, x=x, mask=None if part.mask is None else part.mask.astype(bool)), start
+        mask = None if part.mask is None else require_binary(part.mask, fragment.file.where, "mask")
+        yield replace(part, x=x, mask=mask), start
 
 
 @lru_cache(maxsize=1)

@@ -218,6 +218,13 @@ def require_names(where: str, kind: str, names: Sequence[str], known: Sequence[s
             raise UnknownNameError(f"{kind} of {where}", name, known)
 
 
+def require_binary(mask: NDArray[Any], where: str, name: str) -> NDArray[np.bool_]:
+    """Return a mask as truth values; refuse one that holds anything but 0 and 1."""
+    if mask.dtype != bool and not np.isin(mask, (0, 1)).all():
+        raise DataError(f"{where}: {name} must hold 1 (observed) and 0 (missing) only.")
+    return mask.astype(bool)
+
+
 def _columns_of(table: Table, advice: str) -> DataError:
     return UnclearError(table.where, f" has the columns {listed(table.columns, 80)}", advice=advice)
 
@@ -339,7 +346,8 @@ def _of_lists(
     mask = np.arange(x.shape[1])[None, :, None] < steps[:, None, None]
     if source.mask is not None:
         seen, _ends, more = list_cells(table.cells(source.mask), (x.shape[1], x.shape[2]), table.where)
-        mask, faults = mask & seen[:, : x.shape[1]].astype(bool), more | faults
+        seen = require_binary(seen, table.where, source.mask)
+        mask, faults = mask & seen[:, : x.shape[1]], more | faults
     mask = np.array(np.broadcast_to(mask, x.shape))
     ids = identify(texts[roles.id].cells if roles.id else [], table, roles.id)
     whole = None if mask.all() else mask

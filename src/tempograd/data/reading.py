@@ -45,10 +45,13 @@ def read_frame(frame: Any, source: Columns) -> Series:
     return series_of(in_one_message(source, lambda asked: read_table(frame_table(frame), asked)), source, FRAME)
 
 
-def read_file(file: File, source: Columns) -> Series:
-    """Read one file as it is."""
+def read_file(file: File, source: Columns, *, alone: bool = True) -> Series:
+    """Read one file; series without names are called after their file where there are several."""
     with file.reading():
-        return series_of(read_part(file, source), source, file.where)
+        series = series_of(part := read_part(file, source), source, file.where)
+    if alone or part.ids is not None:
+        return series
+    return replace(series, ids=[f"{file.origin}:{row}" for row in range(len(series))])
 
 
 def read_part(file: File, source: Columns, names: Sequence[str] = NAMES) -> Part:
@@ -179,9 +182,10 @@ def _statistics(x: Tensor, seen: Tensor, source: Columns, channels: Sequence[str
     """Return the mean and the standard deviation of each channel, from a file or over what was observed."""
     if source.scale not in {None, STANDARD}:
         mean, std = _from_file(str(source.scale), channels)
-        if len(mean) != x.shape[2]:
+        if not (mean.shape == std.shape == x.shape[2:] and bool((mean + std).isfinite().all())):
             raise DataError(
-                f"{source.scale} must have one mean and std per channel, {x.shape[2]}, got {len(mean)}."
+                f"{source.scale} must have one finite mean and std per channel, {x.shape[2]}, got {mean.tolist()} "
+                f"and {std.tolist()}."
             )
     else:
         values = x.double().masked_fill(~seen, 0)
@@ -206,8 +210,8 @@ def _from_file(path: str, channels: Sequence[str] | None) -> tuple[Tensor, Tenso
             known = texts["channel"].cells
             require_names(file.where, "channel", channels, known)
             order = [known.index(name) for name in channels]
-    rows = slice(None) if order is None else order
-    return torch.as_tensor(mean[rows]).double(), torch.as_tensor(std[rows]).double()
+    pair = torch.as_tensor(mean).double(), torch.as_tensor(std).double()
+    return pair if order is None else (pair[0][order], pair[1][order])
 
 
 # .ts, the text format of the UEA and UCR archives: dimension:dimension:label, one series per line

@@ -33,7 +33,7 @@ class Source(Columns):
         files = list_files(self.path)
         if is_many(self.path):
             source = with_channels(files, source)
-        parts = [_named(read_file(file, source), file, alone=len(files) == 1) for file in files]
+        parts = [read_file(file, source, alone=len(files) == 1) for file in files]
         return scale_series(_joined(parts), source)
 
     def fragments(self, size: int = 8_192) -> Iterator[Fragment]:
@@ -115,13 +115,6 @@ def channels_of(file: File, source: Columns) -> tuple[str, ...] | None:
     if roles.format == "melted" and source.channels is None:
         return read_part(file, source).channels
     return roles.values if roles.format == "long" else None
-
-
-def _named(series: Series, file: File, *, alone: bool) -> Series:
-    """Return the series of a file; those without names are called after their file where there are several."""
-    if alone or not torch.equal(series.keys, torch.arange(len(series))) or isinstance(series.ids, tuple):
-        return series
-    return replace(series, ids=[f"{file.origin}:{row}" for row in range(len(series))])
 
 
 def _joined(parts: Sequence[Series]) -> Series:

@@ -118,7 +118,8 @@ def frozen(model: Model) -> Iterator[Callable[[], None]]:
             undo.callback(put_back, state)
         for module in modules:
             call.freeze(module)
-        if all(COMPILED.isdisjoint(getattr(thing, "__dict__", ())) for thing in (*loose, *parts)):
+        held = [getattr(thing, "__dict__", {}) for thing in (*loose, *parts)]  # of the class Module it is None
+        if all(each.get(name) is None for each in held if not COMPILED.isdisjoint(each) for name in COMPILED):
             undo.callback(nn_module.register_module_forward_pre_hook(call.touch).remove)
         yield call.restore_buffers
 
@@ -158,7 +159,9 @@ class _Call:
     touched: set[int] = field(default_factory=set)
     copies: list[tuple[Tensor, int, Tensor]] = field(default_factory=list)  # of other tensors, with their versions
     attributes: list[tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=list)  # now and before
-    weights: list[tuple[nn.Module, list[nn.Parameter], list[Tensor], list[int]]] = field(default_factory=list)
+    weights: list[tuple[nn.Module, list[nn.Parameter], list[Tensor], list[Tensor], list[int]]] = field(
+        default_factory=list
+    )
 
     def touch(self, module: nn.Module, _: object) -> None:
         """Freeze a module before its first forward in a run of the model, unless another thread has."""
@@ -179,10 +182,12 @@ class _Call:
         self.touched.update(map(id, modules))
         few = sum(weight.numel() for weight in weights) <= LARGE
         copies = list(bits_of(weights)) if few else []
-        self.weights.append((module, weights, copies, [weight._version for weight in weights]))
+        plain = [weight.detach() for weight in weights]  # where they lie, whatever a forward makes of them
+        self.weights.append((module, weights, plain, copies, [weight._version for weight in weights]))
         held = [value for value in unusual(modules) if isinstance(value, Tensor)]
         self.copies += [(tensor, tensor._version, tensor.clone()) for tensor in (*buffers, *held)]
-        self.attributes += [(vars(part), vars(part).copy()) for part in modules]
+        kept = [table for part in modules for table in (vars(part), part._buffers) if isinstance(table, dict)]
+        self.attributes += [(table, table.copy()) for table in kept]
         for part in modules:
             recurrent = isinstance(part, nn.RNNBase)
             self.undo.callback(setattr, part, "training", part.training)
@@ -223,14 +228,20 @@ class _Call:
                 shared.close()
         self.restore_buffers()
         names, lost = [], False
-        for module, weights, copies, versions in self.weights:
-            if copies or not weights:
+        for module, weights, plain, copies, versions in self.weights:
+            if any(
+                (one.dtype, one.device) != (now.dtype, now.device) for one, now in zip(plain, weights, strict=True)
+            ):
+                changed, lost = True, lost or not copies
+            elif copies or not weights:
                 changed = not all(map(torch.equal, bits_of(weights), copies))
             else:
                 lost |= (changed := versions != [weight._version for weight in weights])
             if changed:
                 names.append(type(module).__name__)
-                put_back(weights, copies)
+                put_back(plain, copies)
+                for weight, one in zip(weights, plain, strict=True):
+                    weight.data = one
         if names and error is None:
             end = "they cannot all be put back, so load the model again" if lost else "they were put back"
             raise ModelError(

@@ -496,7 +496,7 @@ class MaskNetwork(Explainer):
         seed = validation.check_int(seed, "seed") % 2**63
         if len(x) < LEAST:
             raise InputError(f"{self.name} learns from training series: got {len(x)}, pass at least {LEAST}.")
-        mark = fingerprint(model)
+        mark = fingerprint(model.model if isinstance(model, Adapted) else model)
         fitted = mutable_if_needed(partial(self._learnt_from, model, x, seed))
         cast("MaskGenerator", fitted.network).facts["model"] = mark()
         return fitted

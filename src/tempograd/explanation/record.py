@@ -112,11 +112,12 @@ def lengthened(record: Any, steps: int) -> dict[str, Any]:
     time = record.values.shape[1]
     lengths = record.call.lengths or (time,) * len(record)
     content: dict[str, Any] = {"call": replace(record.call, lengths=lengths)}
+    along = {"time", "steps"} if record.steps is None else {"time", "steps", "…"}  # labels of each step
     cells = {"mask": torch.ones_like(record.values, dtype=torch.bool)} if record.mask is None else {}
     for each in fields(record):
         value = cells.get(each.name, getattr(record, each.name))
         axes = {axis for shape in each.metadata.get("shapes", ()) for axis in shape.split()[1:2]}
-        if isinstance(value, Tensor) and axes & {"time", "steps", "…"} and value.shape[1:2] == (time,):
+        if isinstance(value, Tensor) and axes & along and value.shape[1:2] == (time,):
             longer = value.new_full((len(value), steps, *value.shape[2:]), torch.nan if each.name == "raw" else 0)
             longer[:, :time] = value
             content[each.name] = longer

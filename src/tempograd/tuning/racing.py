@@ -320,10 +320,13 @@ def plan(settings: int, series: int, one: float, left: float, done: int = 0) -> 
     if done:  # series that the default has run on are dropped only where nothing else can be paid for
         ways.sort(key=lambda way: way[2] < series)
     for finalists, least, top in ways:
-        for first in range(top, min(least, top) - 1, -1):  # the most that can be paid for
-            rounds = _rounds(settings, top, finalists, first)
-            if total_cost(rounds, one) + max(top - done, 0) * one <= left:
-                return rounds
+        low, high = min(least, top) - 1, top
+        while low < high:  # the most that can be paid for
+            first = (low + high + 1) // 2
+            cost = total_cost(_rounds(settings, top, finalists, first), one) + max(top - done, 0) * one
+            low, high = (first, high) if cost <= left else (low, first - 1)
+        if low >= min(least, top):
+            return _rounds(settings, top, finalists, low)
     return None
 
 
