@@ -68,6 +68,7 @@ def read_series(path: Any, **fields: Any) -> Series:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp()) / "ward.csv"
     >>> rows = "bed,time,pulse,sodium,label", "A,0,80,140,well", "A,1,82,,well", "B,0,95,133,ill"
     >>> _ = path.write_text("\n".join(rows))
