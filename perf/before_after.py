@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO, cast
 
@@ -52,7 +53,7 @@ def cases(device: str) -> Iterator[tuple[str, Callable[[], object]]]:
     model, x = made("gru", 16, channels=8, hidden=32)
     train = torch.randn(64, 48, 8, device=device)
     for method in (*COMPARED, *LEARNT):
-        if method not in tg.EXPLAINERS:
+        if method not in tg.EXPLAINERS or (method == "deep_lift" and find_spec("captum") is None):
             continue
         settings = {"epochs": EPOCHS} if method in (*LEARNT, "fit", "winit") else {}
         fields = tg.EXPLAINERS[method].__dataclass_fields__

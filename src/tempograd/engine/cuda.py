@@ -107,10 +107,18 @@ class _CapturedGraph(NamedTuple):
 
     @torch.no_grad()
     def run(self, inputs: Tensors) -> Tensors:
-        for place, values in zip(self.inputs, inputs, strict=True):
-            place.copy_(values)
+        _copy(inputs, self.inputs)
         self.graph.replay()
-        return tuple(output.clone() for output in self.outputs)
+        outputs = tuple(map(torch.empty_like, self.outputs))
+        _copy(self.outputs, outputs)
+        return outputs
+
+
+def _copy(values: Tensors, into: Tensors) -> None:
+    """Copy tensors by one kernel for all of a type."""
+    for kind in {part.dtype for part in into}:
+        pairs = [pair for pair in zip(into, values, strict=True) if pair[0].dtype == kind]
+        torch._foreach_copy_(*map(list, zip(*pairs, strict=True)))
 
 
 def _try_capture(

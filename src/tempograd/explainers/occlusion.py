@@ -115,22 +115,19 @@ def _in_whole_series(
     places = blocks[0].observed.flatten().nonzero()[:, 0]
     new = values.flatten(0, 2)[places].flatten()
     clean = torch.arange(len(x), device=x.device)
-    ends = torch.tensor([span.stop for span in spans(x.shape[1])], device=x.device)
     even = EVEN if size >= EVEN else 1
     falls: list[list[Tensor]] = [[] for _ in asks]
     for batch in slices(len(new), max(1, size - size % even - len(x))):
         place = places[torch.arange(batch.start, batch.stop, device=x.device) // draws]
         more = place.new_zeros(-(len(x) + len(place)) % even)
-        owner = torch.cat([clean, place // width, more])
-        z, row = x[owner], torch.arange(len(x), len(x) + len(place), device=x.device)
-        when = place % width // z.shape[2]
-        z[row, when, place % z.shape[2]] = new[batch]
-        alike = owner[:, None].repeat(1, len(ends))  # the same number for rows that are alike to the end of a span
-        alike[row] = torch.where(when[:, None] < ends, len(owner) + row[:, None], alike[row])
-        parts = [_read(asks, z[p], blocks, owner[p], alike[p], every) for p in slices(len(z), size)]
+        owner, changed = torch.cat([clean, place // width, more]), slice(len(x), len(x) + len(place))
+        z, cell = x[owner], place % width
+        z[changed].flatten(1).scatter_(1, cell[:, None], new[batch, None])
+        begin = _beginnings(owner, changed, cell // z.shape[2], z.shape[1])
+        parts = [_read(asks, z[p], blocks, owner[p], begin[p], every) for p in slices(len(z), size)]
         for fall, scores in zip(falls, zip(*parts, strict=True), strict=True):
             score = torch.cat(scores)
-            fall.append(score[owner[row]] - score[row])
+            fall.append(score[owner[changed]] - score[changed])
     whole = []
     for fall in falls:
         seen = torch.cat(fall) if fall else new.new_zeros(0, 1)
@@ -140,15 +137,28 @@ def _in_whole_series(
     return whole
 
 
+def _beginnings(owner: Tensor, changed: slice, when: Tensor, time: int) -> Tensor:
+    """Return the same number for rows that are alike up to the end of a span, which all are until the change."""
+    if owner.device.type != "cpu":
+        return owner  # no model resumes there
+    ends = torch.tensor([span.stop for span in spans(time)])
+    begin = owner[:, None].repeat(1, len(ends))
+    own = len(owner) + torch.arange(len(when))[:, None]
+    begin[changed] = torch.where(when[:, None] < ends, own, begin[changed])
+    return begin
+
+
 @torch.no_grad()
 def _read(
-    asks: Sequence[Ask], z: Tensor, blocks: Sequence[Block], owner: Tensor, alike: Tensor, every: bool
+    asks: Sequence[Ask], z: Tensor, blocks: Sequence[Block], owner: Tensor, begin: Tensor, every: bool
 ) -> list[Tensor]:
     """Return the explained score of each row, or all its outputs, (rows, outputs), for each ask."""
-    raw, scores = asks[0].forward(z, blocks[0].index[owner], alike), []
+    raw, scores = asks[0].forward(z, blocks[0].index[owner], begin), []
     for ask, block in zip(asks, blocks, strict=True):
         outputs = ask.apply_link(raw)
-        parts = {"target": block.target, "steps": block.steps, "observed": block.observed}
+        parts = {"target": block.target, "steps": block.steps}
+        if getattr(block.target, "takes_input", False):
+            parts["observed"] = block.observed
         rows: dict[str, Any] = {name: part[owner] for name, part in parts.items() if isinstance(part, Tensor)}
         if not every:
             scores.append(ask.score(outputs, block._replace(**rows), 1, z)[:, None])
