@@ -118,7 +118,7 @@ def _copy(values: Tensors, into: Tensors) -> None:
     """Copy tensors by one kernel for all of a type."""
     for kind in {part.dtype for part in into}:
         pairs = [pair for pair in zip(into, values, strict=True) if pair[0].dtype == kind]
-        torch._foreach_copy_(*map(list, zip(*pairs, strict=True)))
+        torch._foreach_copy_([place for place, _ in pairs], [value for _, value in pairs])
 
 
 def _try_capture(
