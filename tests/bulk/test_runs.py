@@ -318,3 +318,10 @@ def test_an_engine_of_ones_own(x, tmp_path):
 
     run = explain(tmp_path, engine=engine)
     np.testing.assert_array_equal(values(run), tg.explain(Net(), x, **SETTINGS).values.flatten(1))
+
+
+def test_a_model_that_is_on_the_device_is_not_copied(x, tmp_path):
+    model = Net()
+    model.held = threading.Lock()  # which nothing copies
+    write(tmp_path / "in", x)
+    assert len(explain(tmp_path, model, device="cpu")) == SERIES

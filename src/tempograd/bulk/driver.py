@@ -232,7 +232,10 @@ def _predictor(model: Any, device: Any, *, elsewhere: bool) -> Predictor:
         return predictor
     if not isinstance(predictor.model, nn.Module):
         raise InputError(f"{arg:run.device} is for modules: a function computes where it likes.")
-    return replace(predictor, model=copy.deepcopy(predictor.model).to(device))
+    place, module = torch.empty(0, device=device).device, predictor.model
+    if all(part.device == place for part in (*module.parameters(), *module.buffers())):
+        return predictor
+    return replace(predictor, model=copy.deepcopy(module).to(place))
 
 
 def _check_question(options: Mapping[str, Any]) -> None:
