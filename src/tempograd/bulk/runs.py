@@ -254,15 +254,6 @@ class Run:
         """Return the tracebacks of fragments that failed three times, by their names."""
         return self._folder.failures()
 
-    def repeated_ids(self) -> list[int | str]:
-        """Return ids that occur in more than one file, which share their draws; this reads the ids of all rows."""
-        self._require_one_kind()
-        seen = _dataset(self.files).to_table(columns=["id", "key"])
-        keys = seen.column("key").to_numpy()
-        order = np.argsort(keys, kind="stable")
-        twice = order[1:][keys[order][1:] == keys[order][:-1]]
-        return [seen.column("id")[int(row)].as_py() for row in sorted(twice.tolist())]
-
     def sample(self, count: int, seed: int = 0) -> list[int | str]:
         """Return the ids of some explained series, for :meth:`take`; this reads the ids of all rows.
 
