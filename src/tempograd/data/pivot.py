@@ -1,5 +1,6 @@
 """Tables as series: what every column is, and how rows find their series, step, channel and label."""
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,8 +21,7 @@ from tempograd.core.errors import (
 )
 from tempograd.data.columns import Columns, Part
 from tempograd.data.table import (
-    INDEX,
-    ArrowTable,
+    BEYOND,
     Codes,
     CsvTable,
     Doubles,
@@ -58,7 +58,6 @@ MEANING = {
     "value": "the values",
 }
 WHOLE = re.compile("0|-?[1-9][0-9]{0,18}")  # as Python would write it back
-DIGITS = re.compile(r"[+-]?[0-9]+")
 MANY, SPARSE = 10**8, 1000  # beyond so many cells, a file must fill one of so many: others are built in vain
 Fault = Callable[[int, str], DataError]  # says what is wrong with a distinct text, and where it stands
 
@@ -107,40 +106,42 @@ def find_roles(table: Table, source: Columns) -> Roles:
             if found[role] is None and (role != "time" or source.align != "order"):
                 raise _columns_of(table, f"pass {arg:source.{role}} for the column with {MEANING[role]}")
         return Roles(form, found["id"], found["time"], found["label"], found["variable"], (str(found["value"]),))
-    if form == "wide":
-        found["time"] = None
-    else:
-        require_names(table.where, "column", source.channels or (), table.columns)
-    others = {found["id"], found["time"], found["label"], *table.aside}
-    left = tuple(name for name in table.columns if name not in others)
+    chosen = (source.channels or ()) if form == "long" else ()
+    require_names(table.where, "column", chosen, table.columns)
+    time = found["time"] = None if form == "wide" else found["time"]
+    left = tuple(name for name in table.columns if name not in _apart(table, found))
     _propose(table, source, found, form, left)
-    if form == "long" and found["time"] is None and source.align != "order":
+    if form == "long" and time is None and source.align != "order":
         rows = f"{arg:source.align=order} where rows are in order of time"
         raise _columns_of(table, f"pass {arg:source.time} for the column with the time, or {rows}")
-    values = source.channels if source.channels and form == "long" else left
-    if not values:
+    if not (chosen or left):
         raise _columns_of(table, f"no column is left for a {'step' if form == 'wide' else 'channel'}")
-    return Roles(form, found["id"], found["time"], found["label"], None, values)
+    return Roles(form, found["id"], time, found["label"], None, chosen or left)
+
+
+def _apart(table: Table, found: Mapping[str, str | None]) -> set[str | None]:
+    """Return the columns that hold no values: those with another role, and those without a name."""
+    return {found["id"], found["time"], found["label"], *table.aside}
 
 
 def _propose(
     table: Table, source: Columns, found: Mapping[str, str | None], form: str, left: Sequence[str]
 ) -> None:
     """Refuse columns that are no channels by their names or by what they hold, and propose what they are."""
-    fix: dict[str, Any] = {}
-    what = []
-    given = {"time": form == "wide" or source.align == "order", "label": bool(source.channels)}
-    for role in [role for role in LIKELY if found[role] is None and not given.get(role)]:
-        rest = [name for name in left if name not in (*fix.values(), *(source.channels or ()))]
-        likely = [name for name in rest if LIKELY[role].fullmatch(name.lower())]
-        if likely:
+    fix, what, chosen = dict[str, Any](), list[str](), source.channels or ()
+    settled = {"time": form == "wide" or source.align == "order", "label": bool(chosen)}
+    for role, pattern in LIKELY.items():
+        likely = [
+            name for name in left if pattern.fullmatch(name.lower()) and name not in (*fix.values(), *chosen)
+        ]
+        if likely and found[role] is None and not settled.get(role):
             fix[role] = next((name for name in likely if name in table.words), likely[0])
             what.append(f"{quote(fix[role])} seems to hold {MEANING[role]}")
     rest = [name for name in left if name not in fix.values()]
-    texts = [name for name in rest if name in table.words | table.lists]
-    if texts and (source.channels is None or form == "wide"):
-        what.append(f"{listed(map(quote, texts))} {'holds' if len(texts) == 1 else 'hold'} text, not numbers")
-        numbers = tuple(name for name in rest if name not in texts)
+    numbers = tuple(name for name in rest if name not in table.words | table.lists)
+    if len(numbers) < len(rest) and (form == "wide" or not chosen):
+        texts = [quote(name) for name in rest if name not in numbers]
+        what.append(f"{listed(texts)} {'holds' if len(texts) == 1 else 'hold'} text, not numbers")
         if form == "long" and numbers:
             fix["channels"] = numbers
     if what:
@@ -150,32 +151,23 @@ def _propose(
 
 def _whole_series(table: Table, source: Columns) -> str:
     """Return the column that holds a whole series in each row."""
-    if source.x is not None:
-        require_names(table.where, "column", [source.x], table.columns)
-        if source.x not in table.lists:
-            what = f": a series is a list of numbers, and column {quote(source.x)} holds none"
-            advice = f"leave {arg:source.x} out where rows are steps, and choose {arg:source.channels}"
-            raise UnclearError(table.where, what, advice=advice)
-        return source.x
-    others = table.lists - {source.mask}
-    if "x" not in others and len(others) != 1:
-        raise UnclearError(
-            table.where, f" holds the lists {listed(sorted(others))}", advice=f"pass {arg:source.x}"
-        )
-    return "x" if "x" in others else next(iter(others))
+    lists = sorted(table.lists - {source.mask})
+    name = source.x or ("x" if "x" in lists or len(lists) != 1 else lists[0])
+    require_names(table.where, "column", [name] if source.x else [], table.columns)
+    if name not in lists:
+        raise UnclearError(table.where, f" holds the lists {listed(lists)}", advice=f"pass {arg:source.x}")
+    return name
 
 
 def _form(table: Table, found: Mapping[str, str | None]) -> str:
+    """Tell what a row is by the names of the columns."""
     if found["variable"] is not None and found["value"] is not None:
         return "melted"
-    if found["time"] is not None:
-        return "long"
-    others = {found["id"], found["label"], *table.aside}
-    steps = [name for name in table.columns if name not in others]
+    steps = [name for name in table.columns if name not in _apart(table, found)]
     likely = [name for name in steps if any(rule.fullmatch(name.lower()) for rule in LIKELY.values())]
-    if _counted([name for name in steps if name not in likely]):
+    if found["time"] is None and _counted([name for name in steps if name not in likely]):
         return "wide"
-    if any(LIKELY["time"].fullmatch(name.lower()) for name in likely):
+    if found["time"] is not None or any(LIKELY["time"].fullmatch(name.lower()) for name in likely):
         return "long"
     wide = f"{arg:source.format=wide} if it is a whole series"
     raise _columns_of(table, f"pass {arg:source.time} if a row is one step of a series, or {wide}")
@@ -235,19 +227,18 @@ def _columns_of(table: Table, advice: str) -> DataError:
 def read_table(table: Table, source: Columns) -> Part:
     """Read a table of any form."""
     roles = find_roles(table, source)
-    lists = isinstance(table, ArrowTable) and roles.format == "lists"
+    lists = roles.format == "lists"
     require_names(table.where, "column", [*source.keep, *([source.mask] if source.mask else [])], table.columns)
     if source.mask is not None and not lists:
         raise DataError(
             f"{table.where}: {arg:source.mask} is for whole series in each row: leave cells empty here."
         )
     chosen = roles.format in {"melted", "lists"} or (roles.format == "long" and source.channels is not None)
-    spare = [] if chosen else [name for name in table.columns if name in table.aside.difference(roles.texts)]
+    nameless = [] if chosen else [name for name in table.columns if name in table.aside.difference(roles.texts)]
     wanted = [name for name in roles.texts if source.labels or name != roles.label]
-    texts, values = table.read([*wanted, *spare], () if lists else roles.values)
-    indices = {name for name in spare if name == table.columns[0] or name.startswith(INDEX)}
-    for name in sorted(spare, key=indices.__contains__):  # others are refused before one is left out
-        _leave_out(table, name, texts[name], index=name in indices)
+    texts, values = table.read([*wanted, *nameless], () if lists else roles.values)
+    for name in reversed(nameless):  # the first, which may be left out, comes last
+        _leave_out(table, name, texts[name])
     for column, what in ((roles.id, "name of the series"), (roles.variable, "name of the channel")):
         if column is not None and "" in texts[column].texts:
             raise table.fault(texts[column].row(texts[column].texts.index("")), f"the {what} is missing")
@@ -257,10 +248,10 @@ def read_table(table: Table, source: Columns) -> Part:
     return replace(part, kept=table.kept(source.keep, firsts)) if source.keep else part
 
 
-def _leave_out(table: Table, name: str, column: Text, *, index: bool) -> None:
-    """Leave out a column without a name that numbers the rows, from 0 or 1 on, and say so; refuse any other."""
+def _leave_out(table: Table, name: str, column: Text) -> None:
+    """Leave out a first column without a name that numbers the rows, and say so; refuse any other."""
     rows, numbers = len(column.codes), [parse_whole(text) for text in column.texts]
-    if not index or numbers not in (list(range(rows)), list(range(1, rows + 1))):
+    if name != table.columns[0] or numbers not in ([*range(rows)], [*range(1, rows + 1)]):
         raise DataError(
             f"{table.where}: {quote(name)} has no name, and only a first column that numbers the rows may "
             f"lack one: name it, take it out, or pass {arg:source.id={name}} if it names the series."
@@ -282,35 +273,31 @@ def _of_steps(
     """Read a table whose rows are steps, or single values of one."""
     series = texts[roles.id] if roles.id else Text(np.zeros(len(values), np.int64), [""])
     time = texts[roles.time] if roles.time else None
-    steps = time_index(table, series, time, source.align, named=roles.id is not None)
-    variable, channels, count = np.zeros_like(series.codes), roles.values, len(series.texts)
+    steps = time_index(table, series, time, source.align)
+    place: tuple[Any, ...] = (series.codes, steps.places)
+    channels, rows = roles.values, np.arange(len(values))
     if roles.variable is not None:
-        require_names(table.where, "channel", source.channels or (), texts[roles.variable].texts)
+        names = texts[roles.variable].texts
+        require_names(table.where, "channel", source.channels or (), names)
         # sorted, since the order of rows may differ between two files of the same channels
-        channels = source.channels or tuple(sorted(texts[roles.variable].texts))
+        channels = source.channels or tuple(sorted(names))
         rank = {name: number for number, name in enumerate(channels)}
-        ranks = np.array([rank.get(name, len(channels)) for name in texts[roles.variable].texts])
-        variable = ranks[texts[roles.variable].codes]
-    rows = np.flatnonzero(variable < len(channels))  # the others are of channels that nobody asked for
-    _refuse_twice(table, series, steps, variable, rows, several=roles.variable is not None and len(channels) > 1)
-    shape = (count, steps.total, len(channels))
-    size = count * steps.total * len(channels)
-    if size > MANY and size > SPARSE * values.size:
-        raise DataError(
-            f"{table.where}: {count} series × {steps.total} steps × {len(channels)} channels would hold "
-            f"{values.size} values: pass {arg:source.align=order} where series have times of their own, or cut "
-            "the file."
-        )
+        ranks = np.array([rank.get(name, -1) for name in names])[texts[roles.variable].codes]
+        rows = np.flatnonzero(ranks >= 0)  # the others are of channels that nobody asked for
+        place, values = (series.codes[rows], steps.places[rows], ranks[rows]), values[rows, 0]
+    shape = (len(series.texts), steps.total, len(channels))
+    if math.prod(shape) > max(MANY, SPARSE * values.size):
+        size = f"{shape[0]} series × {shape[1]} steps × {shape[2]} channels would hold {values.size} values"
+        advice = f"pass {arg:source.align=order} where series have times of their own, or cut the file"
+        raise DataError(f"{table.where}: {size}: {advice}.")
+    _refuse_twice(table, series, rows, np.ravel_multi_index(place, shape[: len(place)]))
     cells = np.full(shape, np.nan, np.float32)
-    if roles.variable is not None:
-        cells[series.codes[rows], steps.places[rows], variable[rows]] = values[rows, 0]
-    else:
-        cells[series.codes, steps.places] = values
+    cells[place] = values
     if labels is not None:  # one per series where they never change within one, else one per step
-        y = np.zeros(count, labels[0].dtype)
+        y = np.zeros(shape[0], labels[0].dtype)
         y[series.codes] = labels[0]
         if not np.array_equal(y[series.codes], labels[0]):
-            y = np.zeros((count, steps.total), labels[0].dtype)  # also of steps that a series does not have
+            y = np.zeros(shape[:2], labels[0].dtype)  # also of steps that a series does not have
             y[series.codes, steps.places] = labels[0]
         labels = y, labels[1]
     ids = identify(series.texts, table, roles.id)
@@ -327,15 +314,12 @@ def _of_columns(
             f"{table.where} has one row per series, and so one channel: name one in "
             f"{arg:source.channels}, got {listed(source.channels)}."
         )
-    names: list[str] = []
-    if roles.id:
-        names, codes = texts[roles.id].texts, texts[roles.id].codes
-        for row in np.flatnonzero(codes < np.arange(len(codes)))[:1] if len(names) < len(codes) else ():
-            raise table.fault(row, f"the series {quote(names[codes[row]])} is there twice")
-    cells = values[:, :, None].astype(np.float32)
-    more = _more(labels, roles.values)
-    part = observed(table.where, cells, identify(names, table, roles.id), source.channels, more)
-    return part, np.arange(len(values))
+    rows, names = np.arange(len(values)), texts[roles.id].texts if roles.id else []
+    if roles.id is not None and len(names) < len(rows):
+        row = np.flatnonzero(texts[roles.id].codes < rows)[0]
+        raise table.fault(row, f"the series {quote(names[texts[roles.id].codes[row]])} is there twice")
+    ids, more = identify(names, table, roles.id), _more(labels, roles.values)
+    return observed(table.where, values[:, :, None].astype(np.float32), ids, source.channels, more), rows
 
 
 def _of_lists(
@@ -377,21 +361,14 @@ def identify(names: list[str], table: Table, column: str | None) -> NDArray[np.i
     return names
 
 
-def _refuse_twice(
-    table: Table, series: Text, steps: "TimeSteps", variable: Codes, rows: Codes, *, several: bool
-) -> None:
+def _refuse_twice(table: Table, series: Text, rows: Codes, cells: Codes) -> None:
     """Refuse two rows for the same cell."""
-    keys = ((series.codes * steps.total + steps.places) * (int(variable.max()) + 1) + variable)[rows]
-    _, first = np.unique(keys, return_index=True)
-    if len(first) == len(keys):
-        return
-    row = int(rows[np.setdiff1d(np.arange(len(keys)), first)[0]])
-    whose = f"series {quote(series.texts[series.codes[row]])}" if series.texts != [""] else "the only series"
-    raise table.fault(
-        row,
-        f"{whose} has this time twice{' for this channel' if several else ''}; if there are more series than "
-        f"that, pass {arg:source.id} for the column with their names",
-    )
+    _, first = np.unique(cells, return_index=True)
+    for again in np.setdiff1d(np.arange(len(cells)), first)[:1]:
+        row = int(rows[again])
+        whose = f"series {quote(series.texts[series.codes[row]])}" if series.texts != [""] else "the only series"
+        advice = f"if there are more series than that, pass {arg:source.id} for the column with their names"
+        raise table.fault(row, f"{whose} has this time twice; {advice}")
 
 
 # Times
@@ -405,7 +382,7 @@ class TimeSteps(NamedTuple):
     names: Times | None
 
 
-def time_index(table: Table, series: Text, time: Text | None, align: str | None, *, named: bool) -> TimeSteps:
+def time_index(table: Table, series: Text, time: Text | None, align: str | None) -> TimeSteps:
     """Find the step of every row.
 
     With the sorted distinct times :math:`g_0 < g_1 < …` of the whole file, a row at time :math:`g_k` is step
@@ -433,19 +410,20 @@ def time_index(table: Table, series: Text, time: Text | None, align: str | None,
         stamps[owners, ranks] = [names[place] for place in filled]
         return TimeSteps(ranks[inverse], total, tuple(map(tuple, stamps.tolist())))
     gap = int(np.flatnonzero(ranks != filled)[0])
-    whose = f"series {quote(series.texts[owners[gap]], 20)}" if named else "the series"
+    name = series.texts[owners[gap]]
     raise UnclearError(
         f"{table.where}: ",
-        f"{whose} has no row for time {one_line(names[ranks[gap]], 20)}, which others have "
-        f"({arg:source.align=time} masks missing times, {arg:source.align=order} counts rows)",
+        f"{f'series {quote(name, 20)}' if name else 'the series'} has no row for time "
+        f"{one_line(names[ranks[gap]], 20)}, which others have ({arg:source.align=time} masks missing times, "
+        f"{arg:source.align=order} counts rows)",
         {"align": "order" if grid > 2 * total else "time"},
     )
 
 
 def parse_times(time: Text, fault: Fault) -> tuple[Doubles | Codes, list[str]]:
     """Return the distinct times as numbers, and as the texts that people will read."""
-    integers = [moment for moment in map(parse_whole, time.texts) if moment is not None]
-    if len(integers) == len(time.texts):  # to the last digit: nanoseconds since 1970 are more than 2^53
+    integers = [parse_whole(text) for text in time.texts]
+    if None not in integers:  # to the last digit: nanoseconds since 1970 are more than 2^53
         return np.array(integers, np.int64), list(map(str, integers))
     found = [parse_number(text) for text in time.texts]
     if None in found:
@@ -457,15 +435,15 @@ def parse_times(time: Text, fault: Fault) -> tuple[Doubles | Codes, list[str]]:
 
 
 def _date(time: Text, code: int, fault: Fault) -> float:
-    text = time.texts[code]
+    text = time.texts[code].strip()
     try:
-        moment = datetime.fromisoformat(text.strip() if "-" in text else f"1970-01-01T{text.strip()}")
+        moment = datetime.fromisoformat(text if "-" in text else f"1970-01-01T{text}")
     except ValueError:
         if parse_number(text) is not None:  # the one that is no number is at fault
             code = next(code for code, other in enumerate(time.texts) if parse_number(other) is None)
-        wrong, dates = time.texts[code], "all dates such as 2026-01-31 or 2026-01-31T12:00"
-        what = "missing" if missing(wrong) else f"{quote(wrong)}: all must be numbers, or {dates}"
-        raise fault(code, f"the time is {what}") from None
+        wrong = time.texts[code]
+        dates = "all must be numbers, or all dates such as 2026-01-31 or 2026-01-31T12:00"
+        raise fault(code, f"the time is {'missing' if missing(wrong) else f'{quote(wrong)}: {dates}'}") from None
     # a local clock would jump twice a year
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
@@ -482,14 +460,12 @@ def _labels_of(table: Table, label: Text, classes: Sequence[str] | None) -> Labe
     return y[label.codes], names
 
 
-def as_numbers(
-    texts: Sequence[str], classes: Sequence[str] | None, where: str, fault: Fault, *, declared: bool = False
-) -> Labels:
+def as_numbers(texts: Sequence[str], classes: Sequence[str] | None, where: str, fault: Fault) -> Labels:
     """Return the distinct labels as numbers, with the names of the classes where they were text.
 
     Whole numbers from 0 up are classes, other numbers values of a regression; text and negative numbers such as
     -1 and 1 are classes in sorted order. ``classes`` fixes the order for all of them, and names those that are
-    numbers from 0 up already; not where the file itself has ``declared`` them.
+    numbers from 0 up already.
 
     Examples
     --------
@@ -501,42 +477,38 @@ def as_numbers(
     (array([1, 0]), ('fine', 'failure'))
     """
     texts = [text.strip() for text in texts]
-    whole = [parse_whole(text) for text in texts]
+    numbers = [parse_whole(text) for text in texts]
     values = [parse_number(text) for text in texts]
-    if classes is not None:
-        numbered = all(place is not None and 0 <= place < len(classes) for place in whole)
-        if numbered and not declared and not any(parse_number(name) is not None for name in classes):
-            return np.array(whole, np.int64), tuple(classes)
-    elif None in values:
+    if classes is None and None in values:
         classes = sorted(set(texts))
+    named = classes is not None and not any(parse_number(name) is not None for name in classes)
+    if named and all(number is not None and 0 <= number < len(classes or ()) for number in numbers):
+        return np.array(numbers, np.int64), tuple(classes or ())
     if classes is not None:
         rank = {name: number for number, name in enumerate(classes)}
         for text in texts:
             if text not in rank:
                 raise DataError(f"{where}: label {quote(text)} is none of the classes {listed(classes)}.")
         return np.array([rank[text] for text in texts]), tuple(classes)
-    if None in whole:
+    if None in numbers:
         return _real_labels(texts, np.array(values, np.float64), fault), None
-    numbers = np.array(whole, np.int64)
-    distinct, ranks = np.unique(numbers, return_inverse=True)
+    distinct, ranks = np.unique(np.array(numbers, np.int64), return_inverse=True)
     if distinct[0] < 0:
-        spelt = dict(zip(reversed(whole), reversed(texts), strict=True))  # as each stands in the file first
-        return ranks, tuple(spelt[number] for number in distinct.tolist())
+        return ranks, tuple(map(str, distinct.tolist()))
     if distinct[0] > 0 and len(distinct) > 1:
         some = listed(distinct.tolist(), 60)
         warn(
             f"{where}: labels {some} are taken as the numbers of the model's outputs, which begin with 0: pass "
             f"{arg:predictor.classes={some.replace(' ', '')}} if {distinct[0]} is its first."
         )
-    return numbers, None
+    return np.array(numbers, np.int64), None
 
 
 def _real_labels(texts: Sequence[str], values: Doubles, fault: Fault) -> Doubles:
     """Return the values of a regression; numbers of classes that no integer holds are none."""
-    large = [place for place, text in enumerate(texts) if DIGITS.fullmatch(text) and parse_whole(text) is None]
-    if large and bool((np.floor(values) == values).all()):
-        what = "is a whole number beyond 64 bits: write it as text, such as c1, if it is a class, or with a point"
-        raise fault(large[0], f"the label {one_line(texts[large[0]])} {what}")
-    for place in np.flatnonzero(~np.isfinite(values)).tolist():
-        raise fault(place, f"the label is {one_line(texts[place])}, which is no finite number")
+    large = np.abs(values) >= BEYOND
+    for place in np.flatnonzero(~np.isfinite(values) | (large & bool((np.floor(values) == values).all()))):
+        what = "a whole number beyond 64 bits: write it as text, such as c1, if it is a class"
+        what = what if np.isfinite(values[place]) else "no finite number"
+        raise fault(int(place), f"the label {one_line(texts[int(place)])} is {what}")
     return values

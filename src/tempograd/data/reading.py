@@ -13,7 +13,6 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError, TempogradError, arg, one_line, quote
-from tempograd.core.progress import progress_bar
 from tempograd.core.series import Series, is_nested
 from tempograd.data.arrays import NAMES, load_arrays, read_arrays
 from tempograd.data.columns import STANDARD, Columns, Part
@@ -219,74 +218,69 @@ def _from_file(path: str, channels: Sequence[str] | None) -> tuple[Tensor, Tenso
 
 def read_ts(file: File, source: Columns) -> Part:
     """Read a ``.ts`` file; dimensions may differ in length, and the shorter ones end in missing values."""
-    series: list[list[Doubles]] = []
-    labels: list[str] = []
-    found_in: list[int] = []
-    with file.text() as text, progress_bar(None, f"read {file.where}") as advance:
-        lines = enumerate(file.lines(text), start=1)
-        header = _read_header(file, lines)
-        labelled, *classes = header.get("@classlabel", ["false"])
-        dimensions = int(header.get("@dimensions", ["0"])[0])
+    series, labels, places = list[list[Doubles]](), list[str](), list[int]()
+    with file.text() as text:
+        lines = enumerate(map(str.strip, file.lines(text)), start=1)
+        labelled, classes, dimensions = _read_header(file, lines)
         for place, line in lines:
-            if not line.strip() or line.strip().startswith("#"):
+            if not line or line[0] == "#":
                 continue
-            parts = line.strip().split(":")
-            if labelled == "true":
-                labels.append(parts.pop().strip())
-                found_in.append(place)
+            parts = line.split(":")
+            labels += [parts.pop().strip()] if labelled else []
             if not parts or len(parts) != (dimensions or len(parts)):
                 raise _fault(file, place, f"{len(parts)} dimensions instead of {dimensions or 'at least one'}")
             dimensions = len(parts)
             series.append([_values(file, place, part) for part in parts])
-            advance(len(line))
+            places.append(place)
     if not series:
         raise DataError(f"{file.where} holds no series after its line @data.")
-    x = np.full(
-        (len(series), max(len(values) for row in series for values in row), dimensions), np.nan, np.float32
-    )
-    for row, parts_of in enumerate(series):
-        for channel, values in enumerate(parts_of):
+    longest = max(len(values) for row in series for values in row)
+    x = np.full((len(series), longest, dimensions), np.nan, np.float32)
+    for row, channels in enumerate(series):
+        for channel, values in enumerate(channels):
             x[row, : len(values), channel] = values
-    more = {}
-    if labels and source.labels:
-        # by value where they are numbers, else by letters
-        numbers = classes and None not in map(parse_number, classes)
-        declared = tuple(sorted(classes, key=float if numbers else None)) or None
-        text_labels = Text.of(labels)
+    more: dict[str, Any] = {}
+    if labelled and source.labels:
+        found = Text.of(labels)
         y, names = as_numbers(
-            text_labels.texts,
-            source.classes or declared,
+            found.texts,
+            source.classes or classes,
             file.where,
-            lambda code, what: _fault(file, found_in[text_labels.row(code)], what),
-            declared=source.classes is None,
+            lambda code, what: _fault(file, places[found.row(code)], what),
         )
-        more = {"y": y[text_labels.codes], "classes": names}
+        more = {"y": y[found.codes], "classes": names}
     return observed(file.where, x, None, source.channels, more)
 
 
-def _read_header(file: File, lines: Iterator[tuple[int, str]]) -> dict[str, list[str]]:
-    """Return what the lines with @ say, up to @data; a wrong word there would turn labels into values."""
-    header: dict[str, list[str]] = {}
+def _read_header(file: File, lines: Iterator[tuple[int, str]]) -> tuple[bool, list[str] | None, int]:
+    """Return whether there are labels, the classes in order, and the number of dimensions, 0 where it is not said.
+
+    A wrong word here would turn labels into values.
+    """
+    header = {"@classlabel": ["false"], "@dimensions": ["0"], "@univariate": ["false"]}
     for place, line in lines:
-        key, *words = line.split() or [""]
-        key, flag = key.lower(), words[0].lower() if words else ""
+        key, *words = line.split() or ["#"]
+        key = ALIASES.get(key.lower(), key.lower())
         if key == "@data":
-            return header
-        if key and key[0] not in "@#":
+            break
+        if key[0] not in "@#":
             raise _fault(file, place, "a series before the line @data, which must come first")
-        if key in {"@classlabel", "@targetlabel", "@timestamps", "@univariate"}:
-            if flag not in {"true", "false"}:
-                raise _fault(file, place, f"{key} must be true or false, got {quote(flag)}")
-            words[0] = flag
-        if key == "@timestamps" and flag == "true":
+        if key in {"@classlabel", "@timestamps", "@univariate"}:
+            words[:1] = [" ".join(words[:1]).lower()]
+            if words[0] not in {"true", "false"}:
+                raise _fault(file, place, f"{key} must be true or false, got {quote(words[0])}")
+        if key == "@timestamps" and words[0] == "true":
             raise _fault(file, place, "values with time stamps are not read: write a long .csv instead")
-        if key in {"@dimension", "@dimensions"} and not re.fullmatch("[1-9][0-9]{0,17}", " ".join(words)):
+        if key == "@dimensions" and not re.fullmatch("[1-9][0-9]{0,17}", " ".join(words)):
             raise _fault(file, place, f"{key} must be a whole number, got {quote(' '.join(words))}")
-        if key != "@univariate":
-            header[ALIASES.get(key, key)] = words
-        elif flag == "true":
-            header["@dimensions"] = ["1"]
-    raise DataError(f"{file.where} has no line @data, after which a .ts file holds its series.")
+        header[key] = words
+    else:
+        raise DataError(f"{file.where} has no line @data, after which a .ts file holds its series.")
+    labelled, *classes = header["@classlabel"]
+    numbered = None not in map(parse_number, classes)
+    classes.sort(key=float if numbered else None)  # by value where they are numbers, else by letters
+    dimensions = 1 if header["@univariate"] == ["true"] else int(header["@dimensions"][0])
+    return labelled == "true", classes or None, dimensions
 
 
 def _values(file: File, line: int, part: str) -> Doubles:

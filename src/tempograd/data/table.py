@@ -2,13 +2,15 @@
 
 import csv
 import re
+import sys
+from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,6 @@ BEYOND = 2**63  # of int64
 DECIMAL = re.compile(r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
 WITH_COMMA = re.compile(r"\s*[+-]?[0-9][0-9.]*,[0-9]+\s*", re.ASCII)
 COMMA = "write it with a decimal point, or read the file with pandas, decimal=',', and pass the data frame"
-ZEROS = re.compile(r"(:\d\d)\.0+(?=[Z+-]|$)")
 
 
 def missing(text: str) -> bool:
@@ -94,12 +95,11 @@ def parse_whole(text: str) -> int | None:
     [9007199254740993, 2, 1000, None, None, None]
     """
     value = parse_number(text)
-    if value is None or abs(value) > BEYOND or not value.is_integer():
+    if value is None or not value.is_integer():
         return None
-    try:
+    whole = int(value)
+    with suppress(ValueError):  # 2.0, 1e3
         whole = int(text)
-    except ValueError:  # 2.0, 1e3
-        whole = int(value)
     return whole if -BEYOND <= whole < BEYOND else None
 
 
@@ -116,8 +116,9 @@ class Text:
     @classmethod
     def of(cls, texts: Sequence[str]) -> "Text":
         """Return some texts as such a column."""
-        coder = CategoryEncoder()
-        return cls(coder.codes(texts), list(coder))
+        known: dict[str, int] = {}
+        codes = np.fromiter((known.setdefault(text, len(known)) for text in texts), np.int64, len(texts))
+        return cls(codes, list(known))
 
     @property
     def cells(self) -> list[str]:
@@ -129,19 +130,7 @@ class Text:
         return int(np.flatnonzero(self.codes == code)[0])
 
 
-class CategoryEncoder(dict[str, int]):
-    """Numbers texts in order of appearance."""
-
-    def __missing__(self, text: str) -> int:
-        self[text] = code = len(self)
-        return code
-
-    def codes(self, texts: Sequence[str]) -> Codes:
-        """Return the numbers of some texts."""
-        return np.fromiter(map(self.__getitem__, texts), np.int64, len(texts))
-
-
-class Table:
+class Table(ABC):
     """Rows with named columns.
 
     ``where`` is what messages call it; ``aside`` are columns that have no name, as an index of rows has none;
@@ -151,32 +140,35 @@ class Table:
     lists: frozenset[str] = frozenset()
     words: Any
 
-    def __init__(self, where: str, columns: Sequence[str]) -> None:
+    def __init__(self, where: str, columns: Sequence[str], nameless: Iterable[str] = ()) -> None:
         self.where, self.columns = where, list(columns)
-        for name, count in Counter(columns).most_common(1):
-            if count > 1:
-                raise DataError(f"{where} has the column {quote(name)} twice.")
-        indices = [name for name in columns if name.startswith(INDEX)]
-        # pandas calls an index so that somebody else wrote without a name
-        self.aside = frozenset(indices + [name for name in columns[:1] if name == "Unnamed: 0"])
+        self.aside = {*nameless, *(name for name in columns[:1] if name == "Unnamed: 0")}  # as pandas calls one
+        refuse_repeated(where, columns)
 
+    @abstractmethod
     def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Doubles]:
         """Return columns of text by name and columns of numbers (row, column), NaN where a cell is missing."""
-        raise NotImplementedError
 
+    @abstractmethod
     def kept(self, names: Sequence[str], rows: Codes) -> dict[str, Any]:
         """Return some rows of columns as Arrow arrays."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fault(self, row: int, what: str) -> DataError:
         """Say what is wrong with one row."""
-        raise NotImplementedError
 
     def refuse_large(self, values: Doubles, names: Sequence[str]) -> None:
         """Refuse infinity, and numbers that become infinite in single precision."""
         for row, column in np.argwhere(np.abs(values) > LARGEST)[:1]:
             what = f"{one_line(names[column])} is {values[row, column]:g}"
             raise self.fault(int(row), f"{what}, which is no finite number in single precision")
+
+
+def refuse_repeated(where: str, columns: Sequence[str]) -> None:
+    """Refuse two columns of one name."""
+    for name, count in Counter(columns).most_common(1):
+        if count > 1:
+            raise DataError(f"{where} has the column {quote(name)} twice.")
 
 
 class CsvTable(Table):
@@ -195,9 +187,9 @@ class CsvTable(Table):
         # the times of a wide table are numbers too, and grow
         if len(values) == len(names) and any(later <= earlier for earlier, later in pairwise(values)):
             raise DataError(f"{file.where} begins with values: {heads}.")
-        super().__init__(file.where, [name or f"column {place}" for place, name in enumerate(names, start=1)])
-        self.aside |= {called for called, name in zip(self.columns, names, strict=True) if not name}
-        self._places = {name: place for place, name in enumerate(self.columns)}
+        columns = [name or f"column {place}" for place, name in enumerate(names, start=1)]
+        nameless = [called for called, name in zip(columns, names, strict=True) if not name]
+        super().__init__(file.where, columns, nameless)
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -208,83 +200,74 @@ class CsvTable(Table):
         )
 
     def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Doubles]:
-        coders = {name: CategoryEncoder() for name in texts}
-        codes: dict[str, list[Codes]] = {name: [] for name in coders}
-        blocks, first, wanted = [np.empty((0, len(numbers)))], 0, [self._places[name] for name in numbers]
+        places = {name: place for place, name in enumerate(self.columns)}
+        cells: dict[str, list[str]] = {name: [] for name in texts}
+        blocks = [np.empty((0, len(numbers)))]
         with progress_bar(None, f"read {self.where}") as advance:
             for columns in self._blocks():
-                rows = len(columns[0])
-                for name, coder in coders.items():
-                    codes[name].append(coder.codes(columns[self._places[name]]))
-                cells = [cell for place in wanted for cell in columns[place]]
-                values = parse_numbers(cells)
-                if values is None:
-                    raise self._no_number(cells, numbers, rows, first)
-                blocks.append(values.reshape(len(wanted), rows).T)
-                first += rows
-                advance(len(columns) * rows)
-        if not first:
+                for name in cells:  # equal texts are kept once
+                    cells[name] += map(sys.intern, columns[places[name]])
+                blocks.append(self._numbers([columns[places[name]] for name in numbers], numbers, len(columns[0])))
+                advance(blocks[-1].size)
+        if not self._rows_read:
             raise DataError(f"{self.where} holds no series: it has no line after its column names.")
         values = np.concatenate(blocks)
         self.refuse_large(values, numbers)
-        return {name: Text(np.concatenate(codes[name]), list(coder)) for name, coder in coders.items()}, values
+        return {name: Text.of(column) for name, column in cells.items()}, values
+
+    @property
+    def _rows_read(self) -> int:
+        return len(self._lines) - 1
+
+    def _numbers(self, columns: Sequence[Sequence[str]], names: Sequence[str], rows: int) -> Doubles:
+        """Return the numbers of the last rows that were read."""
+        cells = [*chain.from_iterable(columns)]
+        values = parse_numbers(cells)
+        if values is not None:
+            return values.reshape(len(names), rows).T
+        place, cell = next((place, cell) for place, cell in enumerate(cells) if parse_cell(cell) is None)
+        what = f"{one_line(names[place // rows])} is {quote(cell, 24)}, which is no number"
+        choose = f"leave it empty if it is missing, or choose others with {arg:source.channels}"
+        row = self._rows_read - rows + place % rows
+        raise self.fault(row, f"{what}: {COMMA if WITH_COMMA.fullmatch(cell) else choose}")
 
     def kept(self, names: Sequence[str], rows: Codes) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, column in self.read(names, [])[0].items():
             cells = [column.texts[code] for code in column.codes[rows]]
             numbers = parse_numbers(cells)
-            whole = numbers is not None and bool(np.isfinite(numbers).all()) and all(map(str.isdigit, cells))
-            values = list(map(int, cells)) if whole else cells if numbers is None else numbers
-            found[name] = arrow().array(values)
+            whole = [*map(int, cells)] if all(map(str.isdecimal, cells)) else None
+            found[name] = arrow().array(whole or (cells if numbers is None else numbers))
         return found
 
     def fault(self, row: int, what: str) -> DataError:
-        return DataError(f"{self._file.where}, line {self._lines[row]}: {what}.")
+        return DataError(f"{self.where}, line {self._lines[row + 1]}: {what}.")
 
     def _blocks(self) -> Iterator[list[tuple[str, ...]]]:
         """Yield the cells of some rows, column by column."""
-        size, self._lines = max(1, min(BLOCK, CELLS // len(self.columns))), array("q")
-        source, rows = self._rows(self._lines), list[list[str]]()
+        size, source = max(1, min(BLOCK, CELLS // len(self.columns))), self._rows()
         next(source)
-        del self._lines[:]
-        for cells in source:
-            if len(cells) != len(self.columns):
-                raise self.fault(-1, f"{len(cells)} cells instead of {len(self.columns)}")
-            rows.append(cells)
-            if len(rows) == size:
-                yield [*zip(*rows, strict=True)]
-                rows = []
-        if rows:
+        while rows := list(islice(source, size)):
+            for row, cells in enumerate(rows, start=self._rows_read - len(rows)):
+                if len(cells) != len(self.columns):
+                    raise self.fault(row, f"{len(cells)} cells instead of {len(self.columns)}")
             yield [*zip(*rows, strict=True)]
 
-    def _rows(self, lines: "array[int] | None" = None) -> Iterator[list[str]]:
-        """Yield the rows that hold anything, and note in which line each begins."""
-        begin = 1
+    def _rows(self) -> Iterator[list[str]]:
+        """Yield the rows that hold anything, column names first, and note in which line each begins."""
+        begin, self._lines = 1, array("q")
         with self._file.text() as text:
-            reader = csv.reader(
-                self._file.lines(text), delimiter=self._separator, skipinitialspace=True, strict=True
-            )
+            lines = self._file.lines(text)
+            reader = csv.reader(lines, delimiter=self._separator, skipinitialspace=True, strict=True)
             try:
                 for cells in reader:
-                    if cells and lines is not None:
-                        lines.append(begin)
                     if cells:
+                        self._lines.append(begin)
                         yield cells
                     begin = reader.line_num + 1
             except csv.Error as error:
-                quoted = "a quotation mark is opened and never closed"
-                most = f"a cell has more than {csv.field_size_limit():,} characters: perhaps {quoted}"
-                found = str(error)
-                what = quoted if "unexpected end" in found else most if "field limit" in found else one_line(found)
+                what = f"{one_line(str(error), 60)}, perhaps a quotation mark is opened and never closed"
                 raise DataError(f"{self._file.where}, line {begin}: {what}.") from None
-
-    def _no_number(self, cells: Sequence[str], names: Sequence[str], rows: int, first: int) -> DataError:
-        """Say which of the cells, column by column, is no number."""
-        place, cell = next((place, cell) for place, cell in enumerate(cells) if parse_cell(cell) is None)
-        what = f"{one_line(names[place // rows])} is {quote(cell, 24)}, which is no number"
-        choose = f"leave it empty if it is missing, or choose others with {arg:source.channels}"
-        return self.fault(first + place % rows, f"{what}: {COMMA if WITH_COMMA.fullmatch(cell) else choose}")
 
 
 def _is_text(cells: Sequence[str]) -> bool:
@@ -300,12 +283,13 @@ class ArrowTable(Table):
     def __init__(
         self, where: str, schema: Any, rows: int, select: Callable[[Sequence[str]], Any], *, first: int
     ) -> None:
-        super().__init__(where, schema.names)
+        # an index that has no name is no column, as in a frame
+        super().__init__(where, [name for name in schema.names if not name.startswith(INDEX)])
         if not rows:
             raise DataError(f"{where} holds no series: it has no row.")
         types = arrow().types
         self._schema, self._select, self._first = schema, select, first
-        kinds = {field.name: _plain(field.type) for field in schema}
+        kinds = {name: _plain(schema.field(name).type) for name in self.columns}
         number = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
         numbers = {name for name, kind in kinds.items() if any(is_kind(kind) for is_kind in number)}
         self.lists = frozenset(name for name, kind in kinds.items() if is_list(kind))
@@ -320,7 +304,7 @@ class ArrowTable(Table):
         table = self._select(list(dict.fromkeys([*texts, *numbers])))
         values = np.empty((table.num_rows, len(numbers)))
         for place, name in enumerate(numbers):
-            values[:, place] = plain_values(table.column(name)).cast("float64").to_numpy()
+            values[:, place] = plain_values(table.column(name)).cast("float64").to_numpy(zero_copy_only=False)
         self.refuse_large(values, numbers)
         return {name: _text(table.column(name)) for name in texts}, values
 
@@ -330,7 +314,7 @@ class ArrowTable(Table):
 
     def kept(self, names: Sequence[str], rows: Codes) -> dict[str, Any]:
         table = self._select(list(names)).take(rows)
-        return {name: one_chunk(plain_values(table.column(name))) for name in names}
+        return {name: plain_values(table.column(name)) for name in names}
 
     def fault(self, row: int, what: str) -> DataError:
         return DataError(f"{self.where}, row {row + self._first}: {what}.")
@@ -354,7 +338,7 @@ def is_frame(value: Any) -> bool:
 def frame_table(frame: Any) -> ArrowTable:
     """Return a data frame as a table; an index that has a name is a column too."""
     pa = arrow()
-    Table(FRAME, list(map(str, getattr(frame, "column_names", frame.columns))))  # which tells names that are twice
+    refuse_repeated(FRAME, list(map(str, getattr(frame, "column_names", frame.columns))))
     try:
         streamed = hasattr(frame, "__arrow_c_stream__") or not hasattr(frame, "to_arrow")
         table = pa.table(frame if streamed else frame.to_arrow())
@@ -363,7 +347,6 @@ def frame_table(frame: Any) -> ArrowTable:
         raise DataError(
             f"{FRAME} cannot be read, perhaps a column holds both numbers and text: {reason}."
         ) from error
-    table = table.select([name for name in table.column_names if not name.startswith(INDEX)])
     return ArrowTable(FRAME, table.schema, table.num_rows, table.select, first=0)
 
 
@@ -404,33 +387,19 @@ def _plain(kind: Any) -> Any:
 
 
 def plain_values(column: Any) -> Any:
-    """Return plain values: what the codes of a dictionary mean may differ between files."""
-    return column.cast(_plain(column.type))
-
-
-def one_chunk(column: Any) -> Any:
-    """Return a column as one array."""
-    pa = arrow()
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    """Return a column as plain values: what the codes of a dictionary mean may differ between files."""
+    return column.cast(_plain(column.type)).combine_chunks()
 
 
 def _text(column: Any) -> Text:
     """Write the distinct values of a column, missing ones as nothing; dates as those of other tables."""
-    pa = arrow()
-    coded = one_chunk(plain_values(column)).dictionary_encode(null_encoding="encode")
-    kind, values = coded.dictionary.type, coded.dictionary
-    if (pa.types.is_timestamp(kind) and kind.tz is None) or pa.types.is_date(kind):
-        stamps = values.to_numpy(zero_copy_only=False).astype("datetime64[ns]")
-        written = list(map(str, check_times(stamps, 1, len(stamps)) or ()))
-    elif pa.types.is_boolean(kind) or pa.types.is_floating(kind):
-        cells = values.to_pylist()
-        written = ["" if cell is None or cell != cell else str(cell) for cell in cells]  # noqa: PLR0124
-    else:
-        try:
-            written = [ZEROS.sub(r"\1", text or "") for text in values.cast(pa.string()).to_pylist()]
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            raise DataError(f"A column of {kind} cannot be read as text: {brief(str(error))}.") from error
-    spelt = Text.of(written)  # null and NaN are one
+    coded = plain_values(column).dictionary_encode(null_encoding="encode")
+    try:
+        cells = coded.dictionary.to_pylist()
+        written = check_times(cells, 1, len(cells)) or ()
+    except (arrow().ArrowException, ValueError) as error:  # bytes that are no text, lists
+        raise DataError(f"A column of {column.type} cannot be read as text: {brief(str(error))}.") from error
+    spelt = Text.of([*map(str, written)])  # null and NaN are one
     return Text(spelt.codes[coded.indices.to_numpy()], spelt.texts)
 
 
