@@ -208,7 +208,7 @@ def test_weights_for_code_of_ones_own(kind, code, tmp_path):
     [
         ("no_such_net:Net", "no_such_net"),
         ("own_net:Nett", "Nett"),
-        ("own_net.py:Net", "own_net:Net"),
+        ("own_net.py:Net", "own_net.py:Net .* as in an import"),
         ("own_net:sized", "hidden"),
         ("own_net:wrong", "str"),
         ("gone.pt2", "gone.pt2"),

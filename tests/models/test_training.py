@@ -224,33 +224,6 @@ def test_a_loss_that_is_no_number_ends_the_training():
         train("gru", data, recipe=PLAIN, options=SMALL)
 
 
-def test_series_go_to_the_model_unless_they_are_too_many(monkeypatch):
-    split, away = toy(series=6).train, torch.device("meta")
-    size = 6 * 5 * 2 * 4  # bytes
-    split = Series(split.x, split.y, ids=split.ids + 7)
-    monkeypatch.setattr(training_file, "RESIDENT", size)
-    sent = []
-    with monkeypatch.context() as patched:
-        patched.setattr(torch.Tensor, "to", lambda part, place: sent.append(place) or part)
-        moved = training_file._near(split, away)
-    assert sent[:2] == [away, away]
-    assert moved.ids.tolist() == split.ids.tolist()
-    monkeypatch.setattr(training_file, "RESIDENT", size - 1)
-    assert training_file._near(split, away) is split
-
-
-def test_where_the_series_stay_changes_no_weight(monkeypatch):
-    near, asked = training_file._near, []
-    monkeypatch.setattr(
-        training_file, "_near", lambda split, device: (asked.append(len(split)), near(split, device))[1]
-    )
-    data = toy(series=66, validation=toy(series=12, seed=1).train)
-    moved = train("gru", data, options=SMALL, epochs=2)
-    assert asked == [66, 12]
-    monkeypatch.setattr(training_file, "RESIDENT", 0)
-    assert torch.equal(weights(train("gru", data, options=SMALL, epochs=2)), weights(moved))
-
-
 def test_without_patience_the_validation_loss_is_that_of_the_last_epoch_and_computed_once(monkeypatch):
     loss, calls = training_file.mean_loss, []
     monkeypatch.setattr(training_file, "mean_loss", lambda *given: (calls.append(1), loss(*given))[1])

@@ -161,7 +161,7 @@ def test_a_script_of_nonsense_is_refused_in_one_sentence(part, kinds, tmp_path, 
         return b"\xff\xfe\x00" if name.endswith(part) else content
 
     path = swapped(kinds["scripted"][0], tmp_path / "bad.pt", delta)
-    with pytest.raises(tg.TempogradError, match="is damaged, or not a TorchScript file that torch can read"):
+    with pytest.raises(tg.TempogradError, match=r"cannot be read by torch .*: it is damaged"):
         trusted(path)
     assert capfd.readouterr() == ("", "")
 
@@ -263,11 +263,11 @@ def test_files_that_are_none(tmp_path):
     (tmp_path / "folder.pt2").mkdir()
     (tmp_path / "empty.pt").write_bytes(b"")
     cases = {
-        "pipe.pt": "is a device or a pipe",
-        "folder.pt2": "is a folder",
-        "empty.pt": "is no TorchScript file",
-        "x" * 300 + ".pt": "cannot be opened: File name too long",
-        "a\0b.pt2": "cannot be opened: no file can have this name",
+        "pipe.pt": "does not exist or is no file",
+        "folder.pt2": "does not exist or is no file",
+        "empty.pt": "is no file of torch.jit.save",
+        "x" * 300 + ".pt": "does not exist",
+        "a\0b.pt2": "does not exist",
         "empty.pt/below.pt": "does not exist",
         "a\nb.pt": "does not exist",
     }

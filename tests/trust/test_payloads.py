@@ -86,7 +86,7 @@ def test_an_exported_program_runs_only_if_trusted(marker, program, tmp_path, cap
     runs(marker, lambda: torch.export.load(evil))
     message = refused(lambda: tg.load_model(evil))
     assert message.endswith(
-        "evil.pt2 is a program of torch.export, which can run any code as soon as it is opened, so it was not "
+        "evil.pt2 is a program of torch.export.save, which can run code as soon as it is opened, so it was not "
         "loaded: pass trust=True if you trust whoever made it."
     )
     assert not marker.exists()
@@ -116,7 +116,7 @@ def test_a_torchscript_program_runs_only_if_trusted(marker, tmp_path):
     for ending in (".pt", ".pth", ".PT", ".jit", ".torchscript"):
         path = evil.rename(evil.with_suffix(ending)) if evil.suffix != ending else evil
         evil = path
-        refused(lambda: tg.load_model(path), "is a TorchScript program, which can write files", "pass trust=True")  # noqa: B023
+        refused(lambda: tg.load_model(path), "of torch.jit.save, which can run code", "pass trust=True")  # noqa: B023
         refused(lambda: tg.load_model("torch.nn:Flatten", weights=path), "holds no weights that can be read")  # noqa: B023
     assert not marker.exists()
     tg.load_model(evil, trust=True)

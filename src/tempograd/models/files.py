@@ -6,12 +6,12 @@ import json
 import logging
 import os
 import re
-import stat
 import threading
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -20,48 +20,25 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError, ModelError, arg, one_line, warn
 from tempograd.core.errors import short_path as named
-from tempograd.core.io import MODEL, load, write_atomically
+from tempograd.core.io import MODEL, as_path, load, read_tensors, write_atomically
 from tempograd.engine.model import find_device, fingerprint
 from tempograd.models.networks import MODELS, Classifier
 
-# Before a model's file is opened: whether it is one, whether it is whole, and whether it is trusted.
+# Before a model's file is opened: whether it is one, and whether it is whole.
 
+exists, is_file = os.path.exists, os.path.isfile  # those of a path fail for names that no file can have
 ARCHIVE = b"PK\x03\x04"  # how a zip archive begins, by which torch knows one
 
 
-def exists(path: Path) -> bool:
-    """Tell whether there is something at a path; a name that no file can have is none."""
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
-
-
 def begin(path: Path) -> bytes:
-    """Return how a file begins; refuse what is none or cannot be read: a folder, or a pipe that may never end."""
-    try:
-        mode = path.stat().st_mode
-        if stat.S_ISREG(mode):
-            with path.open("rb") as file:
-                return file.read(len(ARCHIVE))
-    except (FileNotFoundError, NotADirectoryError):
-        raise DataError(f"{named(path)} does not exist.") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no file can have this name"
-        raise DataError(f"{named(path)} cannot be opened: {reason}.") from error
-    kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
-    raise DataError(f"{named(path)} is {kind}: name the file of a model.")
-
-
-def require_trust(path: Path, kind: str, why: str, *, trust: bool) -> None:
-    """Refuse a file that can run code, unless the caller says that it may."""
-    if not trust:
-        raise DataError(
-            f"{named(path)} is {kind}, {why}, so it was not loaded: pass {arg:source.trust=True} if you trust "
-            "whoever made it."
-        )
+    """Return how a file begins; refuse what is none, such as a folder, or a pipe that may never end."""
+    if not is_file(path):
+        raise DataError(f"{named(path)} does not exist or is no file: name the file of a model.")
+    with refusing(f"{named(path)} cannot be opened."), path.open("rb") as file:
+        return file.read(len(ARCHIVE))
 
 
 @contextmanager
@@ -75,30 +52,26 @@ def refusing(message: str) -> Iterator[None]:
         raise DataError(message) from error
 
 
-@contextmanager
-def archive(path: Path, otherwise: str) -> Iterator[zipfile.ZipFile]:
-    """Open a zip archive to look at its parts; ``otherwise`` is said of what is none."""
+def archived(path: Path, otherwise: str) -> list[str]:
+    """Return the names of an archive's parts, which match their checksums: torch does not compare them.
+
+    ``otherwise`` is said of what is no archive.
+    """
     if begin(path) != ARCHIVE:
         raise DataError(otherwise)
-    with refusing(otherwise), zipfile.ZipFile(path) as found:
-        yield found
-
-
-def require_whole(parts: zipfile.ZipFile, path: Path) -> None:
-    """Compare the parts of an archive with their checksums, which torch does not do."""
-    said = f"{named(path)} is damaged: a part of it does not match its checksum; fetch or write it again."
-    with refusing(said):
-        for part in parts.infolist():
-            if part.CRC:  # 0 is none: torch.serialization.set_crc32_options(False)
-                with parts.open(part) as file:
-                    while file.read(1 << 20):  # bounded memory: a small file may unpack to a huge one
-                        pass
+    with refusing(otherwise), zipfile.ZipFile(path) as parts:
+        names = parts.namelist()
+        parts.filelist = [part for part in parts.filelist if part.CRC]  # 0 where torch was told to leave them out
+        damaged = f"{named(path)} is damaged: a part of it does not match its checksum; fetch or write it again."
+        with refusing(damaged):
+            if parts.testzip() is not None:
+                raise DataError(damaged)
+        return names
 
 
 # Keeping a trained model: one safetensors file with its weights, its configuration and its history.
 
 FORMAT = "tempograd-model-1"
-PICKLES = {".ckpt", ".pkl", ".pickle"}
 
 
 def save_model(
@@ -145,15 +118,12 @@ def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> Cla
     """Read a model written by :func:`save_model`, in evaluation mode, its weights equal to the last bit."""
     place, path = find_device(device), Path(path)
     begin(path)
-    if path.suffix.lower() in PICKLES:
+    header, weights = read_tensors(path)
+    if header.get("format") != FORMAT:
         raise DataError(
-            f"{named(path)} may run code when it is opened, so it is not read: give the model as code, "
+            f"{named(path)} is not a model saved by tempograd ({FORMAT}): give another model as code, "
             "module:callable, and its state_dict as weights."
         )
-    with refusing(f"{named(path)} is not a readable safetensors file: it is damaged or of another kind."):
-        header, weights = load(path)
-    if header.get("format") != FORMAT:
-        raise DataError(f"{named(path)} is not a model saved by tempograd ({FORMAT}).")
     with refusing(f"{named(path)} is damaged: its weights do not fit its configuration."):
         config = json.loads(header["config"])
         sizes = config["channels"], config["classes"]
@@ -167,9 +137,11 @@ def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> Cla
 # Models kept as programs: files of ``torch.export`` and of TorchScript, which run code and need trust.
 
 OBJECTS = ("/custom_obj_", "/opaque_obj_")  # parts of an archive that torch reads with pickle
-EXPORTED = ("models/model.json", "serialized_exported_program.json")
+EXPORT = ("torch.export.save", "models/model.json", "serialized_exported_program.json")  # and the ends of parts
+SCRIPT = ("torch.jit.save", "/constants.pkl")
+WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
-_environment = threading.Lock()  # held while a variable is changed
+_opening = threading.Lock()  # held while what belongs to the whole process is changed
 
 
 class FixedBatch(nn.Module):
@@ -188,92 +160,70 @@ class FixedBatch(nn.Module):
         return torch.cat([self.model(batch) for batch in torch.split(filled, self.size)])[: len(x)]
 
 
-def load_exported(path: Path, device: torch.device, *, trust: bool) -> nn.Module:
-    """Read what ``torch.export.save`` wrote; it runs and is differentiated as the module it was made from.
+def load_program(path: Path, device: torch.device, *, trust: bool) -> nn.Module:
+    """Read what ``torch.export.save`` or ``torch.jit.save`` wrote; it is differentiated as what it was made from.
 
-    To open one runs code: torch evaluates the expressions in it as Python, and loads compiled libraries in it.
+    To open one runs code: torch evaluates expressions in the former as Python and loads compiled libraries in it,
+    and modules of the latter have a method ``__setstate__``, which can write files.
     """
-    with archive(path, f"{named(path)} is no file of torch.export.save.") as parts:
-        names = parts.namelist()
-        if not any(name.endswith(EXPORTED) for name in names):
-            raise DataError(f"{named(path)} holds no program of torch.export: write one with torch.export.save.")
-        if any(mark in name for name in names for mark in OBJECTS):
-            raise DataError(
-                f"{named(path)} holds pickled Python objects, which are never opened: export a model without them."
-            )
-        require_trust(
-            path, "a program of torch.export", "which can run any code as soon as it is opened", trust=trust
+    exported = path.suffix.lower() == ".pt2"
+    writer, *ends = EXPORT if exported else SCRIPT
+    parts = archived(path, f"{named(path)} is no file of {writer}.")
+    if not any(part.endswith(tuple(ends)) for part in parts):
+        raise DataError(
+            f"{named(path)} holds no program of {writer}. If it holds weights, name the code they belong to as "
+            f"well: {arg:load.weights={path.name}}."
         )
-        require_whole(parts, path)
+    if any(mark in part for part in parts for mark in OBJECTS):
+        raise DataError(
+            f"{named(path)} holds pickled Python objects, which are never opened: export a model without them."
+        )
+    if not trust:
+        raise DataError(
+            f"{named(path)} is a program of {writer}, which can run code as soon as it is opened, so it was not "
+            f"loaded: pass {arg:source.trust=True} if you trust whoever made it."
+        )
     unreadable = (
-        f"{named(path)} cannot be read by torch {torch.__version__}: it is damaged, of another version, or "
-        "holds more than tensors; export the model again with torch.export.save."
+        f"{named(path)} cannot be read by torch {torch.__version__}: it is damaged, of another version, or holds "
+        f"more than tensors; write the model again with {writer}."
     )
-    with refusing(unreadable), _weights_only(), _silent():
-        program = torch.export.load(path)
-        _refuse_training(path, program)
-        batch = _batch(path, program)
-        model: nn.Module = _on_device(program, device).module()
-    if batch is None:
-        return model
-    warn(
-        f"{named(path)} was exported for batches of {batch} series, which is slow where more would fit: export it "
-        "with dynamic_shapes=({0: torch.export.Dim.AUTO},)."
-    )
-    return FixedBatch(model, batch)
-
-
-def load_scripted(path: Path, device: torch.device, *, trust: bool) -> nn.Module:
-    """Read what ``torch.jit.save`` wrote.
-
-    To open one may run code: the method ``__setstate__`` of its modules, which can write files.
-    """
-    with archive(path, f"{named(path)} is no TorchScript file.") as parts:
-        if not any(name.endswith("/constants.pkl") for name in parts.namelist()):
-            raise DataError(
-                f"{named(path)} holds no TorchScript module. If it holds weights, name the code they belong to as "
-                f"well: {arg:load.weights={path.name}}."
-            )
-        require_trust(path, "a TorchScript program", "which can write files as soon as it is opened", trust=trust)
-        require_whole(parts, path)
-    with refusing(f"{named(path)} is damaged, or not a TorchScript file that torch can read."), _silent():
-        model = torch.jit.load(path, map_location=device)  # type: ignore[no-untyped-call]
-        return model.eval()  # type: ignore[no-any-return]  # torch.jit has no types
+    with refusing(unreadable), _quiet_and_safe():
+        model: nn.Module = _exported(path, device) if exported else torch.jit.load(path, device).eval()  # type: ignore[no-untyped-call]
+    if isinstance(model, FixedBatch):
+        warn(
+            f"{named(path)} was exported for batches of {model.size} series, which is slow where more would fit: "
+            "export it with dynamic_shapes=({0: torch.export.Dim.AUTO},)."
+        )
+    return model
 
 
 @contextmanager
-def _weights_only() -> Iterator[None]:
-    """Let torch unpickle nothing but tensors; ``torch.export.load`` has no option for it."""
-    name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-    with _environment:
-        before = os.environ.get(name)
-        os.environ[name] = "1"
+def _quiet_and_safe() -> Iterator[None]:
+    """Let torch unpickle nothing but tensors, for which ``torch.export.load`` has no option, and say nothing."""
+    with _opening, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        variable, level = os.environ.get(WEIGHTS_ONLY), logging.root.manager.disable
+        os.environ[WEIGHTS_ONLY] = "1"
+        logging.disable(logging.CRITICAL)
         try:
             yield
         finally:
-            os.environ.pop(name)
-            os.environ |= {} if before is None else {name: before}
+            logging.disable(level)
+            os.environ.pop(WEIGHTS_ONLY)
+            os.environ |= {} if variable is None else {WEIGHTS_ONLY: variable}
 
 
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Keep what is logged and warned of to itself: what goes wrong is said in one sentence."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
+def _exported(path: Path, device: torch.device) -> nn.Module:
+    """Open a program of ``torch.export`` on a device, made to take any number of series."""
+    program = torch.export.load(path)
+    _refuse_training(path, program)
+    size = _batch(path, program)
+    if device.type != "cpu":
+        from torch.export.passes import move_to_device_pass  # noqa: PLC0415  # loads much that a CPU never needs
 
-
-def _on_device(program: Any, device: torch.device) -> Any:
-    if device.type == "cpu":
-        return program
-    from torch.export.passes import move_to_device_pass  # noqa: PLC0415  # loads much that a CPU never needs
-
-    return move_to_device_pass(program, device)
+        program = move_to_device_pass(program, device)
+    module: nn.Module = program.module()
+    return FixedBatch(module, size) if isinstance(size, int) else module
 
 
 def _refuse_training(path: Path, program: Any) -> None:
@@ -290,8 +240,8 @@ def _refuse_training(path: Path, program: Any) -> None:
                 )
 
 
-def _batch(path: Path, program: Any) -> int | None:
-    """Return the one size of a batch that a program takes, None if it takes any."""
+def _batch(path: Path, program: Any) -> Any:
+    """Return the size of a batch that a program takes, a number only if it takes no other."""
     inputs = program.graph_signature.user_inputs
     shapes = [node.meta["val"].shape for node in program.graph.nodes if node.name in inputs]
     if len(inputs) != 1 or len(shapes) != 1 or len(shapes[0]) != 3:
@@ -299,14 +249,13 @@ def _batch(path: Path, program: Any) -> int | None:
             f"{named(path)} takes {len(inputs)} inputs, the first of {len(shapes[0]) if shapes else 0} axes: "
             "tempograd explains models of one input (batch, time, channel)."
         )
-    size = shapes[0][0]
-    return size if isinstance(size, int) else None
+    return shapes[0][0]
 
 
 # Models of one's own: from code, from exported programs, from files of this library.
 
-SCRIPTED = {".pt", ".pth", ".torchscript", ".jit"}
-FILES = {".safetensors", ".pt2", *SCRIPTED}  # so that a path with a drive letter is no import
+PROGRAMS = {".pt2", ".pt", ".pth", ".torchscript", ".jit"}
+FILES = {".safetensors", *PROGRAMS}  # so that a path with a drive letter is no import
 NESTED = ("state_dict", "model_state_dict")  # where training programs keep the weights among other things
 IMPORT = re.compile(r"[\w-]+(\.[\w-]+)*:\w+(\.\w+)*")
 SAID = 100  # characters of what torch says that a sentence can carry
@@ -345,19 +294,15 @@ def load_model(
     >>> load_model("torch.nn:Flatten")
     Flatten(start_dim=1, end_dim=-1)
     """
-    if not isinstance(source, (str, Path)):
-        raise InputError(f"A model is loaded from a file or from 'module:callable', got {type(source).__name__}.")
-    if not isinstance(trust, bool):
-        raise InputError(f"trust must be True or False, got {type(trust).__name__}.")
-    path, place = Path(source), find_device(device)
+    trust, place = validation.check_flag(trust, "trust"), find_device(device)
+    path = as_path(source, "source")
     if is_code(source):
         return _from_code(str(source), weights).to(place).eval()
     if weights is not None:
         raise InputError(f"{named(path)} has weights of its own: weights are for models given as module:callable.")
-    ending = path.suffix.lower()
-    if ending != ".pt2" and ending not in SCRIPTED:
+    if path.suffix.lower() not in PROGRAMS:
         return load_classifier(path, place)
-    model = (load_exported if ending == ".pt2" else load_scripted)(path, place, trust=trust)
+    model = load_program(path, place, trust=trust)
     _programs[model] = path.absolute()
     return model
 
@@ -378,56 +323,47 @@ def is_code(source: str | Path) -> bool:
     >>> is_code("my_net:Net"), is_code("model.pt2")
     (True, False)
     """
-    path = Path(source)
-    return ":" in str(source) and not (exists(path) or path.suffix.lower() in FILES)
+    return ":" in str(source) and not (exists(source) or Path(source).suffix.lower() in FILES)
 
 
 def _from_code(source: str, weights: str | Path | None) -> nn.Module:
-    model = make_model(source)
+    try:
+        model = _made(source)
+    except SystemExit as error:
+        raise ModelError(f"{source} ended the program (SystemExit) instead of giving an nn.Module.") from error
     if weights is not None:
-        give_weights(model, _read_weights(weights), weights, source)
+        _give_weights(model, weights, source)
     elif source.endswith(f":{type(model).__qualname__}") and any(True for _ in model.parameters()):
         vars(model)["tempograd_created"] = fingerprint(model)()  # by a class: explanations warn of such weights
     return model
 
 
-def give_weights(
-    model: nn.Module, state: Mapping[str, Tensor], weights: str | Path, source: str, *, assign: bool = False
-) -> None:
+def _give_weights(model: nn.Module, weights: str | Path, source: str) -> None:
     """Give a module made by ``source`` its weights; one sentence if they are those of another."""
     try:
-        missing, unexpected = model.load_state_dict(state, strict=False, assign=assign)
+        missing, unexpected = model.load_state_dict(_read_weights(weights), strict=False)
+        odd = [f"it has no {name[:SAID]}" for name in missing] + [f"it has {name[:SAID]}" for name in unexpected]
     except RuntimeError as error:  # sizes differ
-        said = str(error).splitlines()[-1].strip().rstrip(".")[:SAID]
-        raise DataError(f"{named(weights)} does not fit {named(source)}: {said}.") from error
-    if missing or unexpected:
-        parts = [f"it has no {name[:SAID]}" for name in missing[:2]]
-        parts += [f"it has {name[:SAID]}" for name in unexpected[:1]]
-        raise DataError(
-            f"{named(weights)} does not fit {named(source)}: {', '.join(parts)}; all names must be the module's."
-        )
+        odd = [str(error).splitlines()[-1].strip().rstrip(".")[:SAID]]
+    if odd:
+        raise DataError(f"{named(weights)} does not fit {named(source)}: {', '.join(odd[:2])}.")
 
 
-def make_model(source: str) -> nn.Module:
+def _made(source: str) -> nn.Module:
     """Import what ``module:callable`` names, and call it if it is no module yet."""
     module, _, attribute = source.partition(":")
-    if module.endswith(".py"):
-        raise InputError(f"Write the module's name as in an import: {Path(module).stem}:{attribute}.")
-    if not IMPORT.fullmatch(source):
+    if module.endswith(".py") or not IMPORT.fullmatch(source):
         raise InputError(
-            f"{named(source)} is no file, and no model in code: write module:callable, as my_net:Net."
+            f"{named(source)} is no file, and no model in code: write module:callable as in an import, my_net:Net."
         )
+    imported = _imported(module, source)
     try:
-        found = _imported(module, source)
-        for name in attribute.split("."):
-            if not hasattr(found, name):
-                raise InputError(
-                    f"{named(module)} has no {named(attribute)}: name an nn.Module, or what returns one if called."
-                )
-            found = getattr(found, name)
-        made = found if isinstance(found, nn.Module) else _called(found, source)
-    except SystemExit as error:
-        raise ModelError(f"{source} ended the program (SystemExit) instead of giving an nn.Module.") from error
+        found = attrgetter(attribute)(imported)
+    except AttributeError as error:
+        raise InputError(
+            f"{named(module)} has no {named(attribute)}: name an nn.Module, or what returns one if called."
+        ) from error
+    made = found if isinstance(found, nn.Module) else _called(found, source)
     if not isinstance(made, nn.Module):
         raise ModelError(
             f"{source} must be or return an nn.Module, got {type(made).__name__}: other functions and estimators "
@@ -461,30 +397,20 @@ def _called(found: Any, source: str) -> Any:
 
 def _read_weights(source: str | Path) -> dict[str, Tensor]:
     """Read a state_dict, by itself or among the other things of a checkpoint."""
-    if not isinstance(source, (str, Path)):
-        raise InputError(f"weights must be the path of a file, got {type(source).__name__}.")
-    path = Path(source)
+    path = as_path(source, "weights")
     none = (
         f"{named(path)} holds no weights that can be read without running code: write them with "
         "torch.save(model.state_dict(), …) or safetensors."
     )
     if begin(path) == ARCHIVE:
-        with archive(path, none) as parts:
-            require_whole(parts, path)
-    with refusing(none):
-        found = _state(path)
-    if not all(isinstance(name, str) and isinstance(value, Tensor) for name, value in found.items()):
-        raise DataError(none)
-    return found
-
-
-def _state(path: Path) -> dict[Any, Any]:
-    if path.suffix.lower() == ".safetensors":
-        return load(path)[1]
-    with warnings.catch_warnings():
+        archived(path, none)
+    with refusing(none), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, about files that are refused here
-        found = dict(torch.load(path, map_location="cpu", weights_only=True))
-    for name in NESTED:
-        if isinstance(found.get(name), Mapping):
-            found = dict(found[name])
-    return found
+        if path.suffix.lower() == ".safetensors":
+            return load(path)[1]
+        found = torch.load(path, map_location="cpu", weights_only=True)
+        for name in NESTED:
+            found = found[name] if isinstance(found.get(name), Mapping) else found
+        if all(isinstance(name, str) and isinstance(value, Tensor) for name, value in found.items()):
+            return dict(found)
+    raise DataError(none)

@@ -9,12 +9,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tempograd.core.errors import InputError, UnknownNameError, arg, brief
-from tempograd.core.formatting import counted
 from tempograd.core.registry import Registry
 
 # What every classifier shares: its configuration, its two kinds of output, and the table of names.
 
-LARGEST = 1_000_000  # of sizes: a layer of so many units already takes terabytes
 MODELS: Registry[type["Classifier"]] = Registry("model")
 
 
@@ -90,12 +88,9 @@ class Classifier(nn.Module, ABC):
 
     def _checked(self, x: Tensor) -> Tensor:
         if x.ndim != 3 or x.shape[-1] != self.channels or x.shape[1] == 0:
-            got = f"{x.ndim} axes"
-            if x.ndim == 3:
-                got = f"series of {counted(x.shape[1], 'step')} and {counted(x.shape[2], 'channel')}"
-            swapped = x.ndim == 3 and x.shape[1] == self.channels
-            hint = f": swap its axes, or pass {arg:series.layout=BDT}" if swapped else ""
-            raise InputError(f"This model takes series of shape (batch, time, {self.channels}), got {got}{hint}.")
+            hint = f": is it {arg:series.layout=BDT}?" if x.ndim == 3 and x.shape[1] == self.channels else "."
+            got = tuple(x.shape)
+            raise InputError(f"This model takes series of shape (batch, time, {self.channels}), got {got}{hint}")
         return x
 
 
@@ -140,8 +135,6 @@ def check_sizes(**sizes: int) -> None:
     for size, value in sizes.items():
         if not isinstance(value, int) or value < 1:
             raise InputError(f"{size} must be a positive integer, got {brief(value)}.")
-        if value > LARGEST:
-            raise InputError(f"{size} must be at most {LARGEST}, got {brief(value)}: no memory holds more.")
 
 
 # A recurrent classifier: what the series has shown so far, kept in one vector.
@@ -315,12 +308,8 @@ class TransformerClassifier(Classifier):
         dropout: float = 0.25,
         input_dropout: float = 0.3,
     ) -> None:
-        options = {
-            "positions": positions,
-            "feedforward": feedforward,
-            "dropout": dropout,
-            "input_dropout": input_dropout,
-        }
+        options: dict[str, float] = {"positions": positions, "feedforward": feedforward}
+        options |= {"dropout": dropout, "input_dropout": input_dropout}
         super().__init__(channels, classes, per_step, options)
         check_sizes(positions=positions, feedforward=feedforward)
         if positions % 2:

@@ -165,7 +165,6 @@ def _predictions(model: Any, split: Series) -> Iterator[tuple[Tensor, Tensor]]:
 
 # Training a model on a data set: one readable loop.
 
-RESIDENT = 1 << 30  # bytes of series that are kept where the model is, so that no step waits for a copy
 NOTABLE = 5e-4  # a validation loss that falls by less does not restart patience: the last digits take for ever
 
 
@@ -220,7 +219,8 @@ def train(
     >>> model.training, model.facts["dataset"], model.facts["epochs"]
     (False, 'toy', 2)
     """
-    _check(model, data, options)
+    if not isinstance(data, Dataset):
+        raise InputError(f"data must be a Dataset, as load_dataset returns it, got {brief(data)}.")
     seed = validation.check_int(seed, "seed")
     if data.train.y.is_floating_point():
         raise InputError(
@@ -244,20 +244,8 @@ def train(
     return network.eval()
 
 
-def _check(model: Any, data: Any, options: Any) -> None:
-    """Refuse what is of another kind than a training needs."""
-    if not isinstance(model, (str, nn.Module)):
-        raise InputError(f"model must be a name or an nn.Module, got {brief(model)}.")
-    if not isinstance(data, Dataset):
-        raise InputError(f"data must be a Dataset, as load_dataset returns it, got {brief(data)}.")
-    if options is not None and not (
-        isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
-    ):
-        raise InputError(f"options must be a mapping of names, such as {{'hidden': 8}}, got {brief(options)}.")
-
-
 def _network(model: str | nn.Module, data: Dataset, seed: int, options: Mapping[str, Any] | None) -> nn.Module:
-    if isinstance(model, str):
+    if not isinstance(model, nn.Module):
         return build(model, len(data.channels), data.classes, data.per_step, seed, **(options or {}))
     if options:
         raise InputError("options are for models given by name; a module has its sizes already.")
@@ -322,8 +310,6 @@ def _fit(
     advance: Advance,
 ) -> dict[str, Any]:
     """Train, and tell how it went: epochs run, and which one's weights were kept at what validation loss."""
-    device, _ = place(network, train_part.x)
-    train_part, watched = _near(train_part, device), None if watched is None else _near(watched, device)
     optimiser = Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
     best, loss, epoch, note = _Watch(), math.nan, 0, ""
     for epoch in range(1, recipe.epochs + 1):
@@ -340,13 +326,6 @@ def _fit(
         network.load_state_dict(best.weights)
         return {"epochs": epoch, "kept_epoch": best.epoch, "validation_loss": best.loss}
     return {"epochs": epoch, "kept_epoch": epoch} | ({} if watched is None else {"validation_loss": loss})
-
-
-def _near(split: Series, device: torch.device) -> Series:
-    """Put series and labels where the model is, if they are few enough."""
-    if split.x.numel() * split.x.element_size() > RESIDENT:
-        return split
-    return Series(split.x.to(device), split.y.to(device), ids=split.ids)
 
 
 def _finite(loss: float, part: str) -> float:
@@ -371,8 +350,7 @@ def _run_epoch(
     order = torch.randperm(len(split), generator=generator) if recipe.shuffle else torch.arange(len(split))
     parts = batches(order, recipe.batch_size)
     for batch in parts:
-        here = batch.to(split.x.device)
-        x, y = split.x[here].to(device, dtype), split.y[here].to(device)
+        x, y = split.x[batch].to(device, dtype), split.y[batch].to(device)
         loss = recipe._loss(network, x, y, generator)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
