@@ -284,13 +284,13 @@ def test_evaluate_names_explanations_of_one_method_by_their_files(several, capsy
 def test_evaluate_says_which_is_better(several, metric, capsys, monkeypatch):
     lines, extra = {}, ["--metrics", metric]
     for sign in (1, -1):
-        gap = Difference(0.3 * sign, 0.1, 0.3 * sign - 0.2, 0.3 * sign + 0.2, 6)
+        gap = Difference(0.3 * sign, 0.1, 6, 0.3 * sign - 0.2, 0.3 * sign + 0.2)
         monkeypatch.setattr("tempograd.metrics.aggregate.compare", lambda *_, gap=gap: gap)
         lines[sign] = evaluated(capsys, several, "timing", "noise", extra=extra).out.splitlines()[-1]
     best, worst = (1, -1) if metric == "cpd" else (-1, 1)
     assert lines[best] == f"random is better than timing by {metric.upper()}."
     assert lines[worst] == f"timing is better than random by {metric.upper()}."
-    gap = Difference(0.3, 0.1, -0.1, 0.7, 6)
+    gap = Difference(0.3, 0.1, 6, -0.1, 0.7)
     monkeypatch.setattr("tempograd.metrics.aggregate.compare", lambda *_: gap)
     last = evaluated(capsys, several, "timing", "noise", extra=extra).out.splitlines()[-1]
     shown = metric.upper()

@@ -63,10 +63,10 @@ def test_a_table_is_written_for_people_and_for_papers():
     table = tg.table(scores())
     markdown, latex = table.to_markdown().splitlines(), table.to_latex().splitlines()
     assert markdown[0].split("|")[2].strip() == "CPD ↑"
-    assert markdown[0].split("|")[3].strip() == "CPP ↓ · 10⁵"
+    assert markdown[0].split("|")[3].strip() == "CPP ↓"
     assert sum("**" in line for line in markdown) == 2
     assert latex[0] == r"\begin{tabular}{lcc}"
-    assert latex[2] == r"Method & CPD $\uparrow$ & CPP $\downarrow$ $\cdot 10^{5}$ \\"
+    assert latex[2] == r"Method & CPD $\uparrow$ & CPP $\downarrow$ \\"
     assert len(latex) == 4 + 4 + 2
     assert sum(line.count(r"\mathbf") for line in latex) == 2
     assert any(line.startswith(r"mine\_2 & ") for line in latex)

@@ -196,7 +196,7 @@ def _crossed(grid: Grid, rows: tuple[int, int], measure: Measure, entry: TableEn
     found = crossed_interval(gaps.numpy(), shared=not DATASETS[grid[one, folds[0]].cell.dataset].own_folds)
     half = (found.high - found.low) / 2
     error = half / float(t_quantile(0.95, torch.tensor(found.freedom, dtype=torch.float64)))
-    return replace(entry, difference=Difference(found.mean, error, found.low, found.high, len(folds)))
+    return replace(entry, difference=Difference(found.mean, error, len(folds), found.low, found.high))
 
 
 def _refused(grid: Grid, row: int, measure: Measure) -> str:

@@ -1,9 +1,8 @@
 """From one score per series to means with standard errors, paired differences, and a table as papers print it."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,14 +19,13 @@ if TYPE_CHECKING:
 
 MetricScores = Mapping[str, Mapping[str, Tensor]]  # of each method, by metric, one per series
 LEVEL = 0.05  # of all tests of a metric together
-SMALL, LARGE = 1e-3, 1e5  # beyond these a column is written with a power of ten
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-SPECIAL = re.compile(r"([&%$#_{}])")  # in LaTeX
+ARROWS = {True: " ↑", False: " ↓", None: ""}
 NOTE = "± standard error; {}: best; †: not told apart from it (paired t tests, Holm-corrected, p ≥ 0.05)"
-TEXT = {"↑": " ↑", "↓": " ↓", "±": " ± ", "cell": "{}", "best": "{}*", "tie": "{}†"}
+TEXT = {"cell": "{}", "best": "{}*", "tie": "{}†"}
 MARKDOWN = TEXT | {"best": "**{}**"}
-LATEX = {"↑": r" $\uparrow$", "↓": r" $\downarrow$", "±": r" \pm "}
-LATEX |= {"cell": "${}$", "best": r"$\mathbf{{{}}}$", "tie": r"${}^\dagger$"}
+LATEX = {"cell": "${}$", "best": r"$\mathbf{{{}}}$", "tie": r"${}^\dagger$"}
+IN_LATEX = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"\\": r"\textbackslash ", "−": "-", "±": r"\pm"}
+IN_LATEX |= {"↑": r"$\uparrow$", "↓": r"$\downarrow$"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,18 +37,16 @@ class Summary:
     count: int
 
     def __repr__(self) -> str:
-        return f"Summary(mean={self.mean:.4g}, standard_error={self.standard_error:.2g}, count={self.count})"
+        short = {name: f"{part:.3g}" if isinstance(part, float) else part for name, part in vars(self).items()}
+        return f"{type(self).__name__}({', '.join(f'{name}={part}' for name, part in short.items())})"
 
 
 @dataclass(frozen=True, repr=False)
-class Difference:
-    """Mean of first minus second, its standard error, the limits of its interval, and how many pairs counted."""
+class Difference(Summary):
+    """Mean of first minus second, its standard error, how many pairs counted, and the limits of its interval."""
 
-    mean: float
-    standard_error: float
     low: float
     high: float
-    count: int
 
     @property
     def p_value(self) -> float:
@@ -58,12 +54,6 @@ class Difference:
         if self.count < 2 or not self.standard_error:
             return 1.0 if self.count < 2 or not self.mean else 0.0
         return stats.t_tail(self.mean / self.standard_error, self.count - 1)
-
-    def __repr__(self) -> str:
-        return (
-            f"Difference(mean={self.mean:+.3g}, standard_error={self.standard_error:.2g}, low={self.low:+.3g}, "
-            f"high={self.high:+.3g}, count={self.count})"
-        )
 
 
 def summarise(scores: ArrayLike) -> Summary:
@@ -74,7 +64,7 @@ def summarise(scores: ArrayLike) -> Summary:
     Examples
     --------
     >>> summarise(torch.tensor([1.0, 2.0, 6.0, torch.nan]))
-    Summary(mean=3, standard_error=1.5, count=3)
+    Summary(mean=3, standard_error=1.53, count=3)
     """
     defined = _scores(scores, "scores")
     defined = defined[~defined.isnan()]
@@ -94,7 +84,7 @@ def compare(first: ArrayLike, second: ArrayLike, level: float = 0.95) -> Differe
     Examples
     --------
     >>> compare(torch.tensor([3.0, 4.0, 6.0]), torch.tensor([1.0, 3.0, 3.0]))
-    Difference(mean=+2, standard_error=0.58, low=-0.484, high=+4.48, count=3)
+    Difference(mean=2, standard_error=0.577, count=3, low=-0.484, high=4.48)
     """
     level = validation.check_share(level, "level")
     one, other = _scores(first, "first"), _scores(second, "second")
@@ -105,7 +95,7 @@ def compare(first: ArrayLike, second: ArrayLike, level: float = 0.95) -> Differe
     gain = summarise(one - other)
     freedom = torch.tensor([gain.count - 1], dtype=torch.float64)
     half = float(stats.t_quantile(level, freedom)) * gain.standard_error
-    return Difference(gain.mean, gain.standard_error, gain.mean - half, gain.mean + half, gain.count)
+    return Difference(**vars(gain), low=gain.mean - half, high=gain.mean + half)
 
 
 def _scores(scores: ArrayLike, name: str) -> Tensor:
@@ -118,8 +108,8 @@ def _scores(scores: ArrayLike, name: str) -> Tensor:
 # A table of methods by metrics: the best, and corrected tests
 
 
-@dataclass(frozen=True)
-class TableCell:
+@dataclass(frozen=True, repr=False)
+class TableCell(Summary):
     """One method under one metric.
 
     Attributes
@@ -135,9 +125,6 @@ class TableCell:
         This method minus the first one, series by series; None for the first.
     """
 
-    mean: float
-    standard_error: float
-    count: int
     best: bool
     p_value: float | None
     difference: Difference | None = None
@@ -168,9 +155,8 @@ class PaperTable:
     @property
     def heads(self) -> list[str]:
         """What stands above the columns: each metric with the direction that is better."""
-        arrows = {True: TEXT["↑"], False: TEXT["↓"], None: ""}
         pairs = zip(self.metrics, self.higher_is_better, strict=True)
-        return [f"{metric.upper()}{arrows[higher]}" for metric, higher in pairs]
+        return [f"{metric.upper()}{ARROWS[higher]}" for metric, higher in pairs]
 
     def leads(self, method: str, metric: str) -> bool:
         """Tell whether a method is better than every other by more than chance explains."""
@@ -193,35 +179,30 @@ class PaperTable:
 
     def _rows(self, look: Mapping[str, str]) -> list[list[str]]:
         """Return the head and a row per method, in the language of ``look``."""
-        latex, arrows = look is LATEX, {True: look["↑"], False: look["↓"], None: ""}
-        rows = [["Method"], *([_escaped(method) if latex else method] for method in self.methods)]
-        for metric, higher in zip(self.metrics, self.higher_is_better, strict=True):
+        signs = str.maketrans(IN_LATEX if look is LATEX else {})
+        rows = [[name.translate(signs)] for name in ("Method", *self.methods)]
+        for metric, head in zip(self.metrics, self.heads, strict=True):
             cells = [self.cells[method, metric] for method in self.methods]
-            power, places = _scale(cells)
-            scale = rf" $\cdot 10^{{{-power}}}$" if latex else f" · 10{str(-power).translate(RAISED)}"
-            name = _escaped(metric.upper()) if latex else metric.upper()
-            rows[0].append(f"{name}{arrows[higher]}{scale * bool(power)}")
+            places = _places(cells)
+            rows[0].append(head.translate(signs))
             for row, cell in zip(rows[1:], cells, strict=True):
                 known = [number for number in (cell.mean, cell.standard_error) if math.isfinite(number)]
-                text = look["±"].join(f"{number / 10.0**power:.{places}f}" for number in known)
+                text = " ± ".join(f"{number:.{places}f}".replace("-", "−") for number in known).translate(signs)
                 kind = "best" if cell.best else "tie" if cell.ties else "cell"
-                row.append(look[kind].format(text if latex else text.replace("-", "−")) if known else "–")
+                row.append(look[kind].format(text) if known else "–")
         return rows
 
     def to_dataframe(self) -> "pd.DataFrame":
         """Return one row per method and metric, with the columns of :class:`TableCell`."""
-        rows = [{"method": one, "metric": metric} | asdict(cell) for (one, metric), cell in self.cells.items()]
-        rows = [{name: value for name, value in row.items() if name != "difference"} for row in rows]
-        return as_table({name: [row[name] for row in rows] for name in rows[0]})
+        rows = [{"method": one, "metric": metric} | vars(cell) for (one, metric), cell in self.cells.items()]
+        return as_table([{name: value for name, value in row.items() if name != "difference"} for row in rows])
 
 
-def _scale(cells: Sequence[TableCell]) -> tuple[int, int]:
-    """Return the power of ten that a column is divided by, and its decimals: two digits of its smallest error."""
-    largest = max((abs(cell.mean) for cell in cells if math.isfinite(cell.mean)), default=0.0)
-    power = 0 if not largest or SMALL <= largest < LARGE else math.floor(math.log10(largest))
+def _places(cells: Sequence[TableCell]) -> int:
+    """Return the decimals of a column: two digits of its smallest error."""
     errors = [cell.standard_error for cell in cells if 0 < cell.standard_error < math.inf]
-    error = min(errors, default=max(largest, 1e-9) / 10)
-    return power, min(max(1 - math.floor(math.log10(error)) + power, 0), 6)
+    sizes = [abs(cell.mean) / 10 for cell in cells if cell.mean and math.isfinite(cell.mean)]
+    return min(max(1 - math.floor(math.log10(min(errors or sizes or [1.0]))), 0), 9)
 
 
 def table(scores: MetricScores) -> PaperTable:
@@ -266,11 +247,9 @@ def table(scores: MetricScores) -> PaperTable:
     directions = tuple(METRICS[metric].higher_is_better if metric in METRICS else None for metric in metrics)
     cells: dict[tuple[str, str], TableCell] = {}
     for metric, higher in zip(metrics, directions, strict=True):
-        of_metric = {method: found[metric] for method, found in scores.items()}
-        cells |= {(method, metric): cell for method, cell in _column(of_metric, higher).items()}
-    return PaperTable(
-        tuple(map(str, scores)), metrics, directions, {(str(m), k): cell for (m, k), cell in cells.items()}
-    )
+        column = _column({str(method): found[metric] for method, found in scores.items()}, higher)
+        cells |= {(method, metric): cell for method, cell in column.items()}
+    return PaperTable(tuple(map(str, scores)), metrics, directions, cells)
 
 
 def _column(scores: Mapping[str, Tensor], higher: bool | None) -> dict[str, TableCell]:
@@ -303,7 +282,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
         least = max(least, min(1.0, (count - rank) * p_values[place]))
         corrected[place] = least
     return corrected
-
-
-def _escaped(text: str) -> str:
-    return SPECIAL.sub(r"\\\1", text.replace("\\", r"\textbackslash "))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, ModelError, arg, brief, warn
+from tempograd.core.errors import InputError, ModelError, arg, warn
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series
 from tempograd.engine import Ask, Model, Predictor, frozen, one_logit, slices
@@ -157,15 +157,10 @@ def _target(explanation: Explanation, target: Any) -> Tensor | Picker:
     known = explanation.picker if explanation.target is None else explanation.target
     if target is None:
         return unknown_score if known is None else known
-    if known is not None:
+    if known is not None or not callable(target):
         raise InputError(
-            "target= is for an explanation from a file, which could not keep the function that picked the score, "
-            "and this one knows its own target: leave target= out."
-        )
-    if not callable(target):
-        raise InputError(
-            f"target must be the function that picked the score, got {brief(target)}: explain another target with "
-            "tempograd.explain."
+            "target= is the function that picked the score, for an explanation from a file, which could not keep "
+            "it: leave target= out, or explain another target with tempograd.explain."
         )
     return cast("Picker", target)
 
