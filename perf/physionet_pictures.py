@@ -19,15 +19,11 @@ from torch import Tensor, nn
 import tempograd as tg
 from tempograd import plots
 from tempograd.views.groups import ChannelEffects, channel_effects
-from tempograd_paper import figures
 from tempograd_paper.runner.execute import model_quality
-from tempograd_paper.runner.reading import load_plan
-from tempograd_paper.tables import load_records
 
 CLASSES = ("survived", "died")
 RISKS = ((1, 0.625), (1, 0.898), (0, 0.020), (0, 0.081))  # label and risk of the paper's cases
 METHODS = ("integrated_gradients", "gradient_shap", "occlusion", "lime")
-COMPARED = Path("reproduction/results/table2-physionet2012-fair")
 
 
 def cases(risk: Tensor, y: Tensor) -> list[int]:
@@ -114,21 +110,6 @@ def main() -> None:
         named[method] = tg.explain(model, tg.Series(one.x, mask=one.mask, ids=one.ids), method, train, **options)
     common["y"] = one.y
     plots.compare(named, **common).savefig(args.out / "physionet_methods.png", dpi=110)
-
-    picture_cost(args.out)
-
-
-def picture_cost(out: Path) -> None:
-    """Draw the kept results of all methods: how faithful they are, and what a series costs."""
-    records = load_records(COMPARED, load_plan("table2-physionet2012", protocol="fair"))
-    device = next(iter(records.values())).facts["device"]
-    picture = plots.cost(
-        figures.cost_rows(records, "cpd50_zero"),
-        cost_label=f"seconds per stay on one {device}, what was learnt before not counted",
-        score_label="mean CPD of 50 cells",
-        title="Faithfulness against cost: PhysioNet 2012, fair protocol",
-    )
-    picture.savefig(out / "physionet_cost.png", dpi=110)
 
 
 if __name__ == "__main__":

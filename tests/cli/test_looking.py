@@ -140,7 +140,7 @@ def test_a_name_of_two_series_chooses_neither(capsys, said):
     assert main(["top", "E.safetensors", "--series", "Ben"]) == 5
     said(capsys.readouterr().err)
     for call in (found.describe, found.plot):
-        with pytest.raises(tg.TempogradError, match=r"^2 series are called 'Ben': name one of them, Ben"):
+        with pytest.raises(tg.TempogradError, match=r"^There is no one series called 'Ben': .* Ada, Ben \(1\)"):
             call("Ben")
     assert found.describe("Ben (2)") == found.describe(2) != found.describe("Ben (1)")
     assert found.describe("Ada") == found.describe(0)

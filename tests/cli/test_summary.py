@@ -289,7 +289,7 @@ def test_share_of_certain_signs_by_students_interval():
     assert len(certain) == 24
     assert 0 < np.mean(certain) < 1
     assert certain_signs(explanation) == (np.sum(certain), len(certain))
-    assert certain_signs(replace(explanation, signed=False)) is None
+    assert certain_signs(replace(explanation, signed=False)) == (0, 0)
 
 
 def test_how_good_the_scores_are_and_what_to_type(folder, capsys):

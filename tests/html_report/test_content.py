@@ -8,7 +8,7 @@ import tempograd as tg
 from tempograd.core.errors import InputError
 from tempograd.data import Series
 from tempograd.explainers import explain
-from tempograd.html_report.content import Pack, coded, packed_bits, quantised
+from tempograd.html_report.content import coded, packed_bits, quantised
 from tempograd.metrics import evaluate
 from tempograd.views import groups as channels
 from tempograd.views import labels, prediction
@@ -186,21 +186,23 @@ def _verdict(outputs, labels, output="probability"):
 
 def test_outcomes_of_two_classes_are_about_class_one():
     outputs = torch.tensor([[0.2, 0.8], [0.2, 0.8], [0.9, 0.1], [0.9, 0.1]])
-    assert _verdict(outputs, torch.tensor([1, 0, 0, 1])).outcome == ("TP", "FP", "TN", "FN")
-    assert _verdict(outputs[:, :1] + 2, torch.tensor([1, 0, 0, 1]), "raw").outcome is None  # one output, no class
+    assert _verdict(outputs, torch.tensor([1, 0, 0, 1]))["outcome"].tolist() == ["TP", "FP", "TN", "FN"]
+    assert (
+        _verdict(outputs[:, :1] + 2, torch.tensor([1, 0, 0, 1]), "raw")["outcome"] is None
+    )  # one output, no class
 
 
 def test_outcomes_of_more_classes_are_right_or_wrong():
     outputs = torch.tensor([[0.2, 0.5, 0.3], [0.2, 0.5, 0.3], [0.9, 0.05, 0.05]])
     found = _verdict(outputs, torch.tensor([1, 2, 0]))
-    assert found.outcome == ("right", "wrong", "right")
-    assert found.predicted.tolist() == [1, 1, 0]
+    assert found["outcome"].tolist() == ["right", "wrong", "right"]
+    assert found["predicted"].tolist() == [1, 1, 0]
 
 
 def test_real_labels_are_values_and_no_classes():
     found = _verdict(torch.tensor([[2.5], [1.0]]), torch.tensor([2.0, 1.5]), output="raw")
-    assert found.true_value.tolist() == [2.0, 1.5]
-    assert (found.predicted, found.label, found.outcome) == (None, None, None)
+    assert found["trueValue"].tolist() == [2.0, 1.5]
+    assert [found[name] for name in ("predicted", "label", "outcome")] == [None] * 3
 
 
 def test_summary_holds_means_and_errors_for_every_class(explanations):
@@ -257,8 +259,6 @@ def test_coded_half_widths_are_within_a_fifth_of_a_thousandth():
 def test_packed_bits_and_arrays_read_back():
     flags = np.array([True, False, False, True, True, False, False, False, True])
     assert packed_bits(flags).tolist() == [0b00011001, 1]
-    with pytest.raises(TypeError, match="not float64"):
-        Pack().add(np.zeros(2))
 
 
 def test_split_is_found_by_id_whatever_its_order(explanations, masked_split):
@@ -286,9 +286,9 @@ def test_series_with_names_are_found_by_them():
 
 
 def test_explanations_of_different_series_are_refused(explanations):
-    with pytest.raises(InputError, match=r"same series.*'timing 2'"):
+    with pytest.raises(InputError, match=r"'timing 2' is of other series"):
         labels.as_mapping([explanations[0], explanations[0][1:]])
-    with pytest.raises(InputError, match=r"ids 44 … 40 instead of .* ids 40 … 44"):
+    with pytest.raises(InputError, match="is of other series, or in another order"):
         labels.as_mapping([explanations[0], explanations[1][[4, 3, 2, 1, 0]]])
 
 

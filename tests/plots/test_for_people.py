@@ -77,7 +77,7 @@ def test_heat_maps_of_several_series_count_steps_and_of_one_have_its_stamps(foun
     assert time_names(found, [0, 1]) == STEPS
     alike = found.with_names(times=[["a", "b", "c", "d", "e", "f"]] * 3)
     assert time_names(alike, [0, 2]) == tuple("abcdef")
-    case = series_views(found, [0, 1], order="effect")[1]
+    case = series_views(found, [0, 1], ordered=True)[1]
     np.testing.assert_array_equal(np.sort(case.x, 1), np.sort(found.raw[1].float().numpy(), 1))
 
 

@@ -66,8 +66,8 @@ def test_the_forecast_of_a_variable_continues_its_channel():
 @pytest.mark.parametrize(
     ("targets", "options", "message"),
     [
-        ("all", {"variable": None}, r"These targets are of 2 variables, \[0, 1\]: pass variable=, one of them"),
-        ("all", {"variable": 2}, r"variable=2 is none of these targets': \[0, 1\]"),
+        ("all", {"variable": None}, r"variable= must be that of some of these targets, \[0, 1\]"),
+        ("all", {"variable": 2}, r"variable= must be that of some of these targets, \[0, 1\]"),
         ([(0, 0)], {"channel": "wind"}, "wind"),
         ([tg.targets.mean()], {}, "A horizon needs the steps of a forecast as targets, got 'the mean over"),
         ("all", {"i": 3, "variable": 0}, "i must be a position in 0 … 2, got 3"),

@@ -81,7 +81,7 @@ def linear(slope, count=12, time=10, **parts):
 def test_raw_values_are_shown_and_methods_without_a_sign_say_so():
     found = linear(1.0)
     known = found.with_names(raw=10 * found.x + 37, units=["°C", ""])
-    (effect,) = value_effects(known, channels=[0])
+    effect = value_effects(known)[0]
     np.testing.assert_allclose(effect.values.min(), float(10 * found.x[..., 0].min() + 37), rtol=1e-5)
     written = texts(plots.dependence(known, channels=[0]))
     assert "channel 0 [°C]\nhigh values push up, low values down" in written

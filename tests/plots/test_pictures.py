@@ -86,11 +86,6 @@ def baselines():
     return plots.baselines(tg.compare_baselines(quadratic, x, **options))
 
 
-def cost():
-    rows = [("timing", 0.04, 0.36, 0.02), ("lime", 2.1, 0.2, 0.02), ("random", 0.001, 0.02, 0.005)]
-    return plots.cost([*rows, ("integrated_gradients", 0.012, 0.35, 0.02)])
-
-
 def convergence():
     points = [50, 100, 200, 400, 800]
     start = [0.12 + 0.02 * n for n in range(20)]
@@ -116,7 +111,6 @@ DRAWINGS = {
         methods,
         removal,
         baselines,
-        cost,
         convergence,
     )
 }

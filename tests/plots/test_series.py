@@ -254,8 +254,8 @@ def test_series_are_asked_for_by_their_names():
     assert [case.id for case in series_views(explanation, ["$7", 0])] == ["$7", "ward 3"]
     with pytest.raises(
         tg.TempogradError,
-        match=r"no series called 'ward': expected a name such as 'ward 3', or a position in 0 … 1",
+        match=r"no one series called 'ward': expected a position in 0 … 1, or one of ward 3, \$7",
     ):
         explanation.plot("ward")
-    with pytest.raises(tg.TempogradError, match=r"have no names, so there is none called '\$7': pass a position"):
+    with pytest.raises(tg.TempogradError, match=r"no one series called '\$7': expected a position in 0 … \d+\.$"):
         waves().plot("$7")

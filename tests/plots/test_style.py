@@ -83,7 +83,6 @@ PICTURES = {
     "channel_importance": lambda **where: plots.channel_importance(waves(), **where),
     "blocks": lambda **where: plots.blocks(waves(), **where),
     "dependence": lambda **where: plots.dependence(waves(), **where),
-    "cost": lambda **where: plots.cost([("a", 1.0, 1.0, 0.1), ("b", 2.0, 2.0, 0.1)], **where),
 }
 
 

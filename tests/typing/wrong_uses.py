@@ -107,10 +107,6 @@ def option_of_a_picture() -> None:
     TIMING(MODEL, X).plot(0, colour="red")  # type: ignore[call-arg]
 
 
-def order_of_a_picture() -> None:
-    tg.plots.heatmap(TIMING(MODEL, X), order="size")  # type: ignore[arg-type]
-
-
 def unknown_setting_of_a_training() -> None:
     tg.train("gru", tg.load_dataset("state"), epoch=1)  # type: ignore[call-arg]
 

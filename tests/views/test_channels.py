@@ -99,7 +99,7 @@ def test_the_picture_of_drivers(scores, per):
 def test_pictures_of_a_series_show_the_strongest_channels(scores):
     found = unsigned(scores)
     assert view(found, channels=1).channels == ("much",)
-    assert view([found], channels=1, order="effect").channels == ("much",)
+    assert view([found], channels=1, ordered=True).channels == ("much",)
 
 
 def test_the_command_line(scores):

@@ -11,6 +11,7 @@ import tempograd as tg
 from tempograd.core.question import Question
 from tempograd.data import Series
 from tempograd.html_report.content import collect
+from tempograd.metrics.asking import AskAgain
 from tempograd.views import prediction
 from tempograd.views.reader import explanation_summary
 from tests.helpers.literal_metrics import by_hand, randn
@@ -44,7 +45,10 @@ def multilabel(label=1):
 
 
 def said(explanation, model, **options):
-    return prediction.said_of(explanation, 1, model, X, **options)
+    ask = AskAgain.of(model, explanation, X)
+    known = ask.clean_scores(ask.clean_outputs()) if ask.scored else None
+    parts = {"prediction": known, "output_shape": explanation.output_shape or tuple(ask.resolved.shape)}
+    return prediction.said_of(replace(explanation, **parts), 1, **options)
 
 
 def test_a_forecast_has_an_address_and_a_true_value_and_no_class():
@@ -128,19 +132,19 @@ def test_only_classes_are_predicted():
     for task in ("regression", "forecast", "multilabel"):
         found = by_hand(VALUES, X, target, output="raw", columns=2, task=task)
         compared = prediction.compare_labels(outputs, found, y, per_step=False)
-        assert (compared.predicted, compared.label, compared.outcome) == (None, None, None)
-        assert (compared.true_value is None) == (task == "multilabel")
+        assert [compared[name] for name in ("predicted", "label", "outcome")] == [None] * 3
+        assert (compared["trueValue"] is None) == (task == "multilabel")
     unknown = by_hand(VALUES, X, target, output="raw", columns=2)
-    assert prediction.compare_labels(outputs, unknown, None, per_step=False).predicted is None
-    assert prediction.compare_labels(outputs, unknown, y.float(), per_step=False).predicted is None
+    assert prediction.compare_labels(outputs, unknown, None, per_step=False)["predicted"] is None
+    assert prediction.compare_labels(outputs, unknown, y.float(), per_step=False)["predicted"] is None
     told = prediction.compare_labels(outputs, unknown, y, per_step=False)  # labels that are classes say so
-    assert told.predicted.tolist() == [1, 0, 1]
+    assert told["predicted"].tolist() == [1, 0, 1]
     logits = by_hand(VALUES, X, target, output="raw", columns=2, task="classification")
-    assert prediction.compare_labels(outputs, logits, None, per_step=False).predicted.tolist() == [1, 0, 1]
+    assert prediction.compare_labels(outputs, logits, None, per_step=False)["predicted"].tolist() == [1, 0, 1]
     classes = by_hand(VALUES, X, target, columns=2, task="classification")
     compared = prediction.compare_labels(outputs, classes, y, per_step=False)
-    assert compared.predicted.tolist() == [1, 0, 1]
-    assert compared.outcome == ("TP", "FN", "FP")
+    assert compared["predicted"].tolist() == [1, 0, 1]
+    assert compared["outcome"].tolist() == ["TP", "FN", "FP"]
 
 
 def test_a_number_has_the_name_and_the_unit_that_somebody_gave():

@@ -7,7 +7,6 @@ from tempograd_paper.figures.cancelling import (
     cancel_out_record,
     draw_cancel_out,
 )
-from tempograd_paper.figures.cost import cost_rows
 from tempograd_paper.figures.path_steps import (
     TimingStepsRecord,
     draw_timing_steps,
@@ -21,7 +20,6 @@ __all__ = [
     "cancel_out",
     "cancel_out_example",
     "cancel_out_record",
-    "cost_rows",
     "draw_cancel_out",
     "draw_timing_steps",
     "timing_steps",

@@ -46,7 +46,6 @@ STRONGEST = 10  # cells in the table beside a picture
 STEPS = 32767
 UNKNOWN = 65535  # the code of an infinite half-width
 DECADES = 9  # below 1e-9 of the largest half-width of a series the error is shown as 0
-TYPES = {"float32", "int16", "uint8", "uint16", "uint32"}
 
 
 STUDENT = 401  # values of a table
@@ -64,11 +63,8 @@ MEANING = {
 
 def metric_words(names: Iterable[str]) -> dict[str, dict[str, str]]:
     """Return what metrics mean and which direction is better, for those that are known."""
-    return {
-        name: {"meaning": MEANING[name], "arrow": ARROWS[METRICS[name].higher_is_better]}
-        for name in sorted(names)
-        if name in MEANING
-    }
+    known = sorted(set(names) & set(MEANING))
+    return {n: {"meaning": MEANING[n], "arrow": ARROWS[METRICS[n].higher_is_better]} for n in known}
 
 
 class Pack:
@@ -78,16 +74,14 @@ class Pack:
         self._parts: list[bytes] = []
         self._size = 0
 
-    def add(self, array: NDArray[Any] | None) -> dict[str, Any] | None:
+    def add(self, array: NDArray[Any] | Tensor | None) -> dict[str, Any] | None:
         """Keep an array, flags as bits, and return where the browser finds it; None stays None."""
         if array is None:
             return None
-        array = packed_bits(array) if array.dtype == np.bool_ else array
-        kind = str(array.dtype)
-        if kind not in TYPES:
-            raise TypeError(f"The page reads {', '.join(sorted(TYPES))}, not {kind}.")
+        array = array if isinstance(array, np.ndarray) else to_numpy(array)
+        array = packed_bits(array.astype(np.bool_)) if array.dtype == np.bool_ else array
         raw = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
-        place = {"at": self._size, "length": array.size, "type": kind}
+        place = {"at": self._size, "length": array.size, "type": str(array.dtype)}
         padded = raw + bytes(-len(raw) % 8)
         self._parts.append(padded)
         self._size += len(padded)
@@ -183,7 +177,7 @@ def collect(
                 "named": [told_channels(one, i) for i in range(len(one))],
                 "effects": _effects(found, split, whole),
                 "control": found.method == CONTROL,
-                "telling": pack.add(to_numpy(certain_sizes(shown[label]))),
+                "telling": pack.add(certain_sizes(shown[label])),
                 "scores": {name: _list(part[index]) for name, part in scores.get(label, {}).items()},
                 "removal": removal and {n: pack.add(getattr(removal, n)) for n in ("outputs", "score")},
                 "certainty": _certainty(pack, found, shown[label]),
@@ -263,10 +257,8 @@ def _predictions(first: Explanation, y: Tensor | None, removed: RemovedOutputs |
         "output": first.output,
         "target": first.target.tolist() if first.target is not None and first.target.ndim == 1 else None,
         "picked": None if first.target is not None else first.target_text or "a score of your own",
-        "predicted": _list(found.predicted),
-        "label": _list(found.label),
-        "trueValue": _list(found.true_value),
-        "outcome": found.outcome,
+        "outcome": None if (outcome := found.pop("outcome")) is None else outcome.tolist(),
+        **{name: _list(values) for name, values in found.items()},
     }
 
 
@@ -348,14 +340,10 @@ def _compared(cells: list[TableCell]) -> list[dict[str, float | None]]:
     first, found = cells[0].mean, []
     for cell in cells:
         gap = cell.difference if cell.difference and cell.difference.count > 1 else None
-        ends = (None, None, None) if gap is None else (gap.mean, first + gap.low, first + gap.high)
-        numbers = zip(("mean", "gap", "low", "high"), (cell.mean, *ends), strict=True)
-        found.append({name: None if value is None else _finite(value) for name, value in numbers})
+        ends = (np.nan,) * 3 if gap is None else (gap.mean, first + gap.low, first + gap.high)
+        numbers = _list(np.array([cell.mean, *ends])) or ()
+        found.append(dict(zip(("mean", "gap", "low", "high"), numbers, strict=True)))
     return found
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
 
 
 def _top(pack: Pack, drawn: Map) -> dict[str, Any]:
@@ -378,11 +366,10 @@ def _certainty(pack: Pack, found: Explanation, shown: Explanation) -> dict[str, 
     entry |= {"badges": [verdict.badge for verdict in said], "texts": [verdict.text for verdict in said]}
     total = None if delta is None else shown.values.sum((1, 2))
     parts = {"error": error, "total": total, "delta": delta}
-    entry |= {name: None if part is None else pack.add(to_numpy(part)) for name, part in parts.items()}
+    entry |= {name: pack.add(part) for name, part in parts.items()}
     if curve is not None and shown.curve_error is not None:
         ends = {name: pack.add(getattr(curve, name).astype(np.float32)) for name in ("middle", "low", "high")}
-        each = pack.add(to_numpy(shown.curve_error))
-        entry["curve"] = {"points": curve.points.tolist(), "each": each, **ends}
+        entry["curve"] = {"points": curve.points.tolist(), "each": pack.add(shown.curve_error), **ends}
     return entry
 
 

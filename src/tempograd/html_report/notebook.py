@@ -19,9 +19,9 @@ from tempograd.core.errors import InputError, MissingExtraError, OutputError
 from tempograd.core.formatting import alike
 from tempograd.core.io import reason
 from tempograd.explanation import Explanation
-from tempograd.html_report.text import explained
+from tempograd.html_report.text import explained, facts
 from tempograd.views.drivers import drivers_of, spread_note
-from tempograd.views.labels import settings, size
+from tempograd.views.labels import method, size
 
 CELLS = 5  # strongest cells that are listed
 CHANNELS = 3  # that are drawn, those of the drivers: more would not fit on a screen with the rest
@@ -51,7 +51,7 @@ def show(explanation: Explanation, i: int = 0) -> None:
 
         display.display(display.HTML(body))  # type: ignore[no-untyped-call]  # IPython has no types here
         return
-    title = escape(f"{_method(explanation)}, series {explanation.label(i)}")
+    title = escape(f"{method(explanation.method)}, series {explanation.label(i)}")
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="tempograd-", suffix=".html", delete=False, encoding="utf-8"
@@ -59,7 +59,10 @@ def show(explanation: Explanation, i: int = 0) -> None:
             file.write(PAGE.format(title=title, body=body))
     except OSError as error:
         raise OutputError(f"There is no place for the page in the temporary folder: {reason(error)}.") from error
-    opened = _has_screen() and _open(Path(file.name).as_uri())
+    try:
+        opened = _has_screen() and webbrowser.open(Path(file.name).as_uri())
+    except (webbrowser.Error, OSError):
+        opened = False
     print(f"{'Opened' if opened else 'There is no browser to open here. Written to'} {file.name}")  # noqa: T201
 
 
@@ -73,7 +76,7 @@ def as_html(explanation: Explanation, i: int = 0, *, several: str = "") -> str:
     if explanation.mask is not None and count and explanation.call.packing is None:
         told += f", {100 * explanation.mask.double().mean().item():.0f} % of the cells observed"
     question = _note(f"Explained: {explained(explanation)}.")
-    parts = [f'<p style="margin:.3em 0"><b>{escape(_method(explanation))}</b>: {told}</p>']
+    parts = [f'<p style="margin:.3em 0"><b>{escape(method(explanation.method))}</b>: {told}</p>']
     parts += [_note(f"Targets: {several}. This is the first; explanations[…] has the others.")] if several else []
     if not count:
         parts.append(question)
@@ -82,7 +85,8 @@ def as_html(explanation: Explanation, i: int = 0, *, several: str = "") -> str:
         parts += [_note(f"How sure: {explanation.verdict()}."), _picture(explanation, i)]
         parts.append(_strongest(explanation, i))
         parts.append(_folded("How to read it", question + _sureness(explanation, i) + _reading(explanation, i)))
-    return f'<div style="max-width:56em;line-height:1.4">{"".join(parts)}{_provenance(explanation)}</div>'
+    parts.append(_folded("How it was computed", f"<dl>{facts(explanation)}</dl>"))
+    return f'<div style="max-width:56em;line-height:1.4">{"".join(parts)}</div>'
 
 
 def _sentence(explanation: Explanation, i: int) -> str:
@@ -92,17 +96,6 @@ def _sentence(explanation: Explanation, i: int) -> str:
     note = spread_note(text)
     said += f' <span style="font-size:.8em;opacity:.8;white-space:nowrap">{note}</span>' if note else ""
     return f'<p style="margin:.3em 0 .6em;font-size:1.15em">{said}</p>'
-
-
-def _provenance(explanation: Explanation) -> str:
-    used = settings(explanation)
-    lines = [f"{name} = {value}" for name, value in used.items() if value is not None]
-    open_ones = [name for name, value in used.items() if value is None]
-    lines += [f"{', '.join(open_ones)}: chosen automatically"] if open_ones else []
-    lines += [f"seed = {explanation.seed}", f"model {explanation.fingerprint or 'not known'}"]
-    lines.append(f"tempograd {explanation.version}")
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return _folded("How it was computed", f'<ul style="margin:.3em 0">{items}</ul>')
 
 
 def _picture(explanation: Explanation, i: int) -> str:
@@ -188,10 +181,6 @@ def _note(text: str) -> str:
     return f'<p style="margin:.3em 0;opacity:.8">{escape(text)}</p>'
 
 
-def _method(explanation: Explanation) -> str:
-    return explanation.method.replace("_", " ")
-
-
 def _in_notebook() -> bool:
     """Tell whether a kernel runs this, which can show HTML; IPython in a terminal cannot."""
     interactive: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
@@ -203,10 +192,3 @@ def _has_screen() -> bool:
     if sys.platform in {"darwin", "win32"}:
         return True
     return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
-
-
-def _open(address: str) -> bool:
-    try:
-        return webbrowser.open(address)
-    except (webbrowser.Error, OSError):
-        return False

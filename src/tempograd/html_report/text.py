@@ -39,11 +39,12 @@ def legend(first: Explanation, page: Mapping[str, Any]) -> str:
     if any(drawn["signed"] for drawn in maps):
         zero = "the baseline" if bool(first.baseline.any()) else "zero, as the model reads it,"
         zero = zero if first.background is None else "values of other series"
+        unit = "probability" if first.output == "probability" else "output"
         summed = page["steps"] and not isinstance(first.steps, str)
         keys["signed"] = (
             "<b>Orange bars up</b>: the value pushed the explained prediction up. <b>Blue bars down</b>: it "
             f"pushed it down. Both are compared with {zero} in its place. A score is a change of the explained "
-            f"{_unit(first)}{', added up over the explained steps' if summed else ''}."
+            f"{unit}{', added up over the explained steps' if summed else ''}."
         )
     if not all(drawn["signed"] for drawn in maps):
         keys["size"] = "<b>Purple</b>: a method that gives size without direction."
@@ -65,10 +66,6 @@ def legend(first: Explanation, page: Mapping[str, Any]) -> str:
     mark = '<li><span class="key {}" aria-hidden="true"></span><span>{}</span></li>'
     items = "".join(mark.format(kind, said) for kind, said in keys.items())
     return f'<p>Explained: {what}.</p><ul class="keys">{items}</ul>'
-
-
-def _unit(first: Explanation) -> str:
-    return "probability" if first.output == "probability" else "output"
 
 
 def explained(explanation: Explanation, classes: Sequence[str] | None = None) -> str:
@@ -161,7 +158,7 @@ def _score(table: PaperTable, method: str, metric: str) -> str:
 def provenance(explanations: Mapping[str, Explanation]) -> str:
     """Return how each explanation was made."""
     parts = "".join(
-        f"<section><h3>{escape(label.replace('_', ' '))}</h3><dl>{_facts(found)}</dl></section>"
+        f"<section><h3>{escape(label.replace('_', ' '))}</h3><dl>{facts(found)}</dl></section>"
         for label, found in explanations.items()
     )
     return (
@@ -170,27 +167,24 @@ def provenance(explanations: Mapping[str, Explanation]) -> str:
     )
 
 
-def _facts(found: Explanation) -> str:
-    facts = {
+def facts(found: Explanation) -> str:
+    """Return what an explanation was made with, as terms of a list."""
+    used = [
+        f"{name} = {'automatic' if value is None else json.dumps(value, default=str)}"
+        for name, value in settings(found).items()
+    ]
+    steps = "added up over steps" if found.steps is not None else "one per series"
+    if isinstance(found.steps, str):
+        steps = "each step for itself"
+    terms = {
         "method": found.method,
-        "parameters": ", ".join(f"{name} = {_written(value)}" for name, value in settings(found).items())
-        or "none",
+        "parameters": ", ".join(used) or "none",
         "seed": str(found.seed),
         "verdict": found.verdict(),
         "assumed": assumed([found]) or "nothing",
-        "explained": f"{found.output} output, {_steps(found)}",
+        "explained": f"{found.output} output, {steps}",
         "baseline": BASELINES[found.baseline_kind],
         "model": found.fingerprint or "not known",
         "made with": f"tempograd {found.version}",
     }
-    return "".join(f"<dt>{name}</dt><dd>{escape(fact)}</dd>" for name, fact in facts.items())
-
-
-def _written(value: object) -> str:
-    return "automatic" if value is None else json.dumps(value, default=str)
-
-
-def _steps(found: Explanation) -> str:
-    if found.steps is None:
-        return "one per series"
-    return "each step for itself" if isinstance(found.steps, str) else "added up over steps"
+    return "".join(f"<dt>{name}</dt><dd>{escape(fact)}</dd>" for name, fact in terms.items())

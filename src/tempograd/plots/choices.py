@@ -1,7 +1,7 @@
-"""How good methods and settings are: dots with intervals, curves of removal and of errors, and cost."""
+"""How good methods and settings are: dots with intervals, curves of removal and of errors."""
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,13 +13,11 @@ from tempograd.metrics import compare, removal_curve, summarise, table
 from tempograd.metrics.aggregate import MetricScores
 from tempograd.plots import style
 from tempograd.plots.parts import (
-    decade_ticks,
     draw_dots,
     heading,
     name_rows,
     note,
     numbers_beside,
-    spread,
     value_ticks,
 )
 from tempograd.tuning import Ranking, Tuning
@@ -61,16 +59,10 @@ def tuning(found: Tuning, *, title: str | None = None, width: style.Width = None
         np.array([getattr(row, n) for row in rows]) for n in ("difference", "difference_error", "series")
     )
     half = half_interval(error, series - 1.0)
-    with style.drawing(style.inches(width, WIDTH, ax), MARGINS + ROW * len(rows), ax) as picture:
-        axes = picture.subplots()
-        full = np.array([row.finished for row in rows])
-        draw_dots(axes, gap, gap - half, gap + half, full, np.where(full, palette.INK, palette.MUTED).tolist())
-        scores = (found.default.score + gap).tolist()
-        _name(axes, [row.words for row in rows], [row.chosen for row in rows], scores, found.metric)
-        _say_better(axes, found.metric, "the default", higher=found.higher_is_better)
-        text = f"Settings of {labels.method(found.method)}  ·  95 % intervals, up to {found.series} series"
-        heading(picture, text, title)
-        return picture
+    dots = (gap, gap - half, gap + half, np.array([row.finished for row in rows]))
+    named = [(row.words, row.chosen, found.default.score + row.difference) for row in rows]
+    text = f"Settings of {labels.method(found.method)}  ·  95 % intervals, up to {found.series} series"
+    return _differences(found, dots, named, "the default", text, title, width, ax)
 
 
 def ranking(found: Ranking, *, title: str | None = None, width: style.Width = None, ax: Any = None) -> "Picture":
@@ -89,29 +81,40 @@ def ranking(found: Ranking, *, title: str | None = None, width: style.Width = No
     matplotlib.figure.Figure
     """
     rows = found.table
-    gap, low, high = (np.array([getattr(row, name) for row in rows]) for name in ("difference", "low", "high"))
-    with style.drawing(style.inches(width, WIDTH, ax), MARGINS + ROW * len(rows), ax) as picture:
-        axes = picture.subplots()
-        ties = np.array([row.ties for row in rows])
-        draw_dots(axes, gap, low, high, ties, np.where(ties, palette.INK, palette.MUTED).tolist())
-        bold = [row.method in found.best for row in rows]
-        _name(axes, [row.method for row in rows], bold, [row.score for row in rows], found.metric)
-        _say_better(axes, found.metric, labels.method(rows[0].method), higher=found.higher_is_better)
-        text = f"Faithfulness of explainers  ·  simultaneous 95 % intervals, {found.series} series"
+    parts = ("difference", "low", "high", "ties")
+    dots = tuple(np.array([getattr(row, name) for row in rows]) for name in parts)
+    named = [(row.method, row.method in found.best, row.score) for row in rows]
+    text = f"Faithfulness of explainers  ·  simultaneous 95 % intervals, {found.series} series"
+    return _differences(found, dots, named, labels.method(rows[0].method), text, title, width, ax)
+
+
+def _differences(
+    found: Tuning | Ranking,
+    dots: tuple[Any, ...],
+    named: Sequence[tuple[str, bool, float]],
+    reference: str,
+    text: str,
+    title: str | None,
+    width: style.Width,
+    ax: Any,
+) -> "Picture":
+    """Draw differences to a reference with their intervals, names on the left and mean scores on the right.
+
+    ``dots`` are the differences, the ends of their intervals and whether dots are filled; ``named`` is what each
+    row is called, whether in bold, and its score.
+    """
+    with style.drawing(style.inches(width, WIDTH, ax), MARGINS + ROW * len(named), ax) as picture:
+        axes, metric = picture.subplots(), found.metric.upper()
+        gap, low, high, filled = dots
+        draw_dots(axes, gap, low, high, filled, np.where(filled, palette.INK, palette.MUTED).tolist())
+        name_rows(axes, [labels.method(name) for name, _, _ in named], LONGEST)
+        for label, (_, bold, _) in zip(axes.get_yticklabels(), named, strict=True):
+            label.set_fontweight("bold" if bold else "normal")
+        numbers_beside(axes, [score for _, _, score in named], metric)
+        better = "right" if found.higher_is_better else "left"
+        axes.set_xlabel(f"{metric} minus that of {reference} ({better} is better)")
         heading(picture, text, title)
         return picture
-
-
-def _name(axes: "Axes", names: Sequence[str], bold: Sequence[bool], scores: Sequence[float], metric: str) -> None:
-    """Write names on the left, those chosen bold, and mean scores on the right."""
-    name_rows(axes, [labels.method(name) for name in names], LONGEST)
-    for text, chosen in zip(axes.get_yticklabels(), bold, strict=True):
-        text.set_fontweight("bold" if chosen else "normal")
-    numbers_beside(axes, scores, metric.upper())
-
-
-def _say_better(axes: "Axes", metric: str, reference: str, *, higher: bool) -> None:
-    axes.set_xlabel(f"{metric.upper()} minus that of {reference} ({'right' if higher else 'left'} is better)")
 
 
 def methods(
@@ -403,78 +406,3 @@ def _round_ticks(axes: "Axes", looks: list[int]) -> None:
         axis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))
-
-
-class CostRow(NamedTuple):
-    """One method: what a series costs, and its mean score with a standard error."""
-
-    method: str
-    cost: float
-    mean: float
-    error: float
-
-
-def cost(
-    rows: Iterable[tuple[str, float, float, float]],
-    *,
-    cost_label: str = "seconds per series",
-    score_label: str = "mean CPD",
-    title: str | None = None,
-    width: style.Width = None,
-    ax: Any = None,
-) -> "Picture":
-    """Show methods as dots: what they cost to the right, how faithful they are upwards.
-
-    Filled dots are those than which nothing cheaper is better.
-
-    Parameters
-    ----------
-    rows : iterable of (method, cost, mean, error)
-        Costs above 0, of any unit.
-    cost_label, score_label : str
-        What the axes show. Higher scores count as better.
-    title, width, ax
-        As for :func:`series`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    given = sorted((CostRow(*row) for row in rows), key=lambda row: row.cost)
-    if not given:
-        raise InputError("There is nothing to draw: pass at least one row (method, cost, mean, error).")
-    for row in given:
-        if not 0 < row.cost < np.inf or not np.isfinite(row.mean):
-            wrong = f"{row.method} has cost {row.cost} and mean {row.mean}"
-            raise InputError(f"{wrong}: costs must be above 0 and finite.")
-    best = [row for place, row in enumerate(given) if all(row.mean >= other.mean for other in given[:place])]
-    with style.drawing(style.inches(width, 6.4, ax), 4.0, ax) as picture:
-        axes = picture.subplots()
-        front = ([row.cost for row in best], [row.mean for row in best])
-        axes.step(*front, where="post", color=palette.MUTED, linewidth=0.8)
-        for row in given:
-            if np.isfinite(row.error):
-                ends = (row.mean - row.error, row.mean + row.error)
-                axes.vlines(row.cost, *ends, color=palette.INK, linewidth=0.9)
-            fill = palette.INK if row in best else "white"
-            axes.plot(row.cost, row.mean, "o", markersize=5, color=palette.INK, markerfacecolor=fill)
-        axes.set_xscale("log")
-        decade_ticks(axes)
-        value_ticks(axes, most=6)
-        axes.margins(x=0.1, y=0.1)
-        _label_points(axes, given)
-        axes.set_xlabel(cost_label)
-        axes.set_ylabel(f"{score_label} ± standard error")
-        axes.grid(color=palette.FAINT, linewidth=0.5)
-        heading(picture, "Faithfulness against cost  ·  filled: nothing cheaper is better", title)
-        return picture
-
-
-def _label_points(axes: "Axes", rows: Sequence[CostRow]) -> None:
-    """Name the points in a column at the right, with a thin line to each; names beside them would overlap."""
-    low, high = axes.get_ylim()
-    heights = spread([(row.mean - low) / (high - low) for row in rows], 0.048)
-    line = {"arrowstyle": "-", "color": palette.MUTED, "linewidth": 0.5, "linestyle": ":", "relpos": (0, 0.5)}
-    look: dict[str, Any] = {"textcoords": "axes fraction", "va": "center", "arrowprops": line}
-    for row, height in zip(rows, heights, strict=True):
-        axes.annotate(labels.method(row.method), (row.cost, row.mean), (1.03, height), **look)

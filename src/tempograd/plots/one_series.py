@@ -1,11 +1,10 @@
 """One series with its attribution channel by channel, or as heat maps; and the heat map of a forecast."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tempograd.core import validation
 from tempograd.explanation import Explanation, Explanations
 from tempograd.plots import style
 from tempograd.plots.parts import (
@@ -26,7 +25,7 @@ from tempograd.plots.parts import (
     time_axis,
     value_ticks,
 )
-from tempograd.typing import Array, ArrayLike, ChannelOrder, Channels, Model
+from tempograd.typing import Array, ArrayLike, Channels, Model
 from tempograd.views import labels, palette
 from tempograd.views.labels import Compared, as_mapping, time_names
 from tempograd.views.prediction import Horizon, SeriesView, StepOutputs, horizon_view, series_views, shaded
@@ -215,7 +214,6 @@ def heatmap(
     x: Array | None = None,
     y: ArrayLike | None = None,
     channels: Channels | None = None,
-    order: ChannelOrder = "effect",
     classes: Sequence[str] | None = None,
     title: str | None = None,
     width: style.Width = None,
@@ -232,9 +230,8 @@ def heatmap(
     i : int, str, or sequence of them
         Positions or names of the series, one pair of maps each.
     channels : int, or sequence of str or int, optional
-        How many of the strongest channels, or which; by default all, but no more than 24.
-    order : {"effect", "given"}
-        Whether the channels with the largest attribution over all of these series come first.
+        How many of the channels with the largest attribution over all of these series, the strongest first, or
+        which; by default all, but no more than 24.
     model, x, y, classes, title, width, ax
         As for :func:`series`.
 
@@ -242,10 +239,9 @@ def heatmap(
     -------
     matplotlib.figure.Figure
     """
-    validation.check_choice(order, "order", get_args(ChannelOrder))
     rows = list(i) if isinstance(i, Sequence) and not isinstance(i, str) else [i]
     views = series_views(
-        explanation, rows, model=model, x=x, y=y, channels=channels, classes=classes, most=MOST, order=order
+        explanation, rows, model=model, x=x, y=y, channels=channels, classes=classes, most=MOST, ordered=True
     )
     times = time_names(explanation, [position(explanation, row) for row in rows])
     shades = shaded(np.stack([view.x for view in views]), np.stack([view.observed for view in views]))
@@ -384,7 +380,8 @@ def horizon(
     model : nn.Module or callable, optional
         Adds the forecast.
     x : Tensor or array of shape (series, time, channel), optional
-        The explained series, by default those kept with the explanation.
+        The explained series as the model reads them, by default those kept with the explanation. Those that are
+        passed are drawn as they are, on the scale of the forecast.
     channel : int or str, optional
         Which channel's values push, in the heat map; by default all channels together.
     channels : int, or sequence of str or int, optional

@@ -181,15 +181,6 @@ def left_out_text(shown: int, left_out: int) -> str:
     return f"  ·  {shown} of {shown + left_out} channels" if left_out else ""
 
 
-def decade_ticks(axes: "Axes") -> None:
-    """Write 0.01, 0.1, 1, … at a logarithmic axis."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415  # an extra
-
-    axes.xaxis.set_major_locator(LogLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(float(f"{value:.3g}"))))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-
-
 def draw_bars(axes: "Axes", place: Any, values: Floats, width: float, colours: Sequence[str]) -> None:
     """Draw bars from 0 as one collection, which is many times faster than one object for each."""
     from matplotlib.collections import PolyCollection  # noqa: PLC0415  # an extra
@@ -258,22 +249,3 @@ def score_ticks(found: Scores, limit: float) -> dict[float, str]:
     if limit == 0:
         return {0: "0"}
     return {-1: f"−{full}", 0: "0", 1: f"+{full}"} if found.signed else {0: "0", 1: full}
-
-
-def spread(heights: Sequence[float], gap: float) -> list[float]:
-    """Move heights apart until neighbours are ``gap`` from each other, in the same order and about the same place.
-
-    Examples
-    --------
-    >>> [round(height, 3) for height in spread([0.5, 0.1, 0.5], 0.2)]
-    [0.4, 0.1, 0.6]
-    """
-    groups: list[tuple[float, int]] = []  # centre and number of labels of each cluster, from below
-    for height in sorted(heights):
-        groups.append((height, 1))
-        while len(groups) > 1 and groups[-1][0] - groups[-2][0] < gap * (groups[-1][1] + groups[-2][1]) / 2:
-            (upper, more), (lower, less) = groups.pop(), groups.pop()
-            groups.append(((upper * more + lower * less) / (more + less), more + less))
-    placed = [centre + gap * (place - (size - 1) / 2) for centre, size in groups for place in range(size)]
-    order = sorted(range(len(heights)), key=lambda index: heights[index])
-    return [height for _, height in sorted(zip(order, placed, strict=True))]

@@ -2,10 +2,9 @@
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, TempogradWarning, arg, brief
-from tempograd.core.formatting import alike
+from tempograd.core.formatting import alike, percent, table, with_error
 from tempograd.core.question import asks
 from tempograd.core.series import Series
 from tempograd.engine.predictor import Predictor
@@ -24,7 +23,7 @@ from tempograd.explainers.by_name import explainer_of
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Difference, Metric, compare, evaluate, summarise
 from tempograd.metrics.faithfulness import Faithfulness
-from tempograd.typing import Baseline, InputBaselines, Inputs, Measured, Model
+from tempograd.typing import InputBaselines, Inputs, Measured, Model
 from tempograd.views.series import Flags, Floats
 
 if TYPE_CHECKING:
@@ -54,15 +53,9 @@ class BaselineAgreement:
     shared: Tensor
 
     def __repr__(self) -> str:
-        said = []
-        for name, values in zip(PARTS, (self.correlation, self.shared), strict=True):
-            each = compare(values, torch.zeros_like(values))
-            interval = f" [{each.low:.2f}, {each.high:.2f}]" if math.isfinite(each.low) else ""  # a single series
-            said.append(f"{name} {each.mean:.2f}{interval}")
-        return f"BaselineAgreement({self.first!r}, {self.second!r}, {', '.join(said)})"
-
-
-PARTS = ("correlation", "shared")
+        means = (summarise(values) for values in (self.correlation, self.shared))
+        correlation, shared = (with_error(each.mean, each.standard_error) for each in means)
+        return f"BaselineAgreement({self.first!r}, {self.second!r}, correlation {correlation}, shared {shared})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,14 +92,11 @@ class BaselineComparison:
     def __repr__(self) -> str:
         lines = [f"BaselineComparison of {len(self.series)} series: {self.verdict()}"]
         lines += [f"  {each!r}" for each in (*self.agreement, *self.redrawn.values())]
-        names = self.baselines
+        names, metric = self.baselines, self.metric.upper()
         means = alike(*(summarise(self.scores[row, column]).mean for row in names for column in names))
-        width = max(len(text) for text in (*names, *means))
-        lines.append(f"  {self.metric.upper()}, explained against (rows) and removed to (columns):")
-        rows = [means[at : at + len(names)] for at in range(0, len(means), len(names))]
-        for head, cells in zip(("", *names), (names, *rows), strict=True):
-            lines.append(f"  {head:{width}}  {'  '.join(f'{cell:>{width}}' for cell in cells)}")
-        return "\n".join(lines)
+        rows = [[name, *means[at * len(names) :][: len(names)]] for at, name in enumerate(names)]
+        head = f"{metric}, explained against (rows) and removed to (columns)"
+        return "\n".join([*lines, table([[head, *names], *rows])])
 
     @property
     def series(self) -> Tensor:
@@ -171,13 +161,13 @@ class BaselineComparison:
         if math.isnan(shared):
             return "how much the choice matters cannot be told: no series has observed cells"
         found = (
-            f"{pair.first} and {pair.second} share {100 * shared:.0f} % of the top tenth of their cells (rank "
+            f"{pair.first} and {pair.second} share {percent(shared)} of the top tenth of their cells (rank "
             f"correlation {correlation:.2f})"
         )
         again = [self.redrawn[name].shared for name in (pair.first, pair.second) if name in self.redrawn]
         if again and shared < ALIKE:
             itself = torch.stack(again).mean(0)
-            found += f", maps against one of them with another seed {100 * summarise(itself).mean:.0f} %"
+            found += f", maps against one of them with another seed {percent(summarise(itself).mean)}"
             if not compare(itself, pair.shared).low > 0:
                 return (
                     f"what the choice does cannot be told from what another seed does: {found}; take more samples"
@@ -247,13 +237,10 @@ def compare_baselines(
     >>> found.baselines, found.scores["zero", "average"].shape
     (('zero', 'average'), torch.Size([2]))
     """
-    if "baseline" in options:
+    if options.get("targets") is not None or "baseline" in options:
         raise InputError(
-            f"{arg:question.baseline} is what this function varies: pass baselines=, such as ['zero', 'average']."
-        )
-    if options.get("targets") is not None:
-        raise InputError(
-            f"Maps of one target are compared: pass {arg:question.target} instead of {arg:question.targets}."
+            f"Maps of one target are compared, against several baselines: pass {arg:question.target} instead of "
+            f"{arg:question.targets}, and baselines= instead of {arg:question.baseline}."
         )
     background = options.pop("background", None)
     predictor, series = nouns(model, x)
@@ -264,24 +251,26 @@ def compare_baselines(
     kind = explainer_of(method, {})
 
     def explained(baseline: Any, **more: Any) -> Explanation:
-        learns = (
-            validation.is_background(baseline) or kind.needs_fit
-        )  # others would take it in the place of the baseline
+        # methods that use no baseline, but other series, would take these in its place
+        learns = validation.is_background(baseline) or kind.needs_fit
         pool = {"background": background} if learns else {}
         return explain(predictor, series, method, baseline=baseline, **(options | pool | more))
 
     found = {name: explained(each) for name, each in named.items()}
-    removed = {name: _removed(each, background, removal_draws) for name, each in named.items()}
-    scores = {
-        (row, column): evaluate(predictor, found[row], metrics=[chosen], k=k, of=of, **removed[column])[
-            chosen.name
-        ]
-        for row in named
-        for column in named
-    }
-    pairs = tuple(_agreement(one, other, found) for one, other in combinations(named, 2))
-    drawn = [name for name in named if kind.uses_baseline and found[name].facts.deterministic is False]
-    redrawn = {name: _redrawn(name, found[name], partial(explained, named[name])) for name in drawn}
+    scores = {}
+    for (row, explanation), (column, each) in product(found.items(), named.items()):
+        pool = {"background": background, "draws": removal_draws} if validation.is_background(each) else {}
+        scored = evaluate(predictor, explanation, metrics=[chosen], k=k, of=of, baseline=each, **pool)
+        scores[row, column] = scored[chosen.name]
+    pairs = tuple(_agreement(one, found[one], other, found[other]) for one, other in combinations(named, 2))
+    redrawn = {}
+    for name, one in found.items():
+        if kind.uses_baseline and one.facts.deterministic is False:
+            seed = one.seed + 1 if one.seed < 2**63 - 1 else 0
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", TempogradWarning)  # the first one has said it
+                other = explained(named[name], **{"seed": seed, "gradient_check": False})
+            redrawn[name] = _agreement(name, one, f"{name}, seed {seed}", other)
     return BaselineComparison(
         tuple(named),
         found,
@@ -294,51 +283,34 @@ def compare_baselines(
     )
 
 
-def _redrawn(name: str, one: Explanation, explained: Callable[..., Explanation]) -> BaselineAgreement:
-    """Explain once more with the next seed, and tell how far both maps agree."""
-    seed = one.seed + 1 if one.seed < 2**63 - 1 else 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TempogradWarning)  # the first one has said it
-        other = explained(seed=seed, gradient_check=False)
-    return _agreement(name, f"{name}, seed {seed}", {name: one, f"{name}, seed {seed}": other})
-
-
 def _named(baselines: Any, background: Any) -> dict[str, Any]:
     """Return what is compared with, by name."""
     if baselines is None:
         baselines = ("zero", "average") if background is None else ("zero", "average", "background")
-    if isinstance(baselines, str) or not isinstance(baselines, Sequence | Mapping):
-        raise InputError(f"baselines must be several, such as ['zero', 'average'], got {brief(baselines)}.")
+    baselines = [baselines] if isinstance(baselines, str) else baselines
     if isinstance(baselines, Mapping):
         named = {str(name): each for name, each in baselines.items()}
     else:
-        for name in baselines:
-            validation.check_choice(name, "each of baselines", ("zero", "average", "background"))
-        named = {name: name for name in baselines}
+        named = {
+            validation.check_choice(name, "each of baselines", ("zero", "average", "background")): name
+            for name in baselines
+        }
     if len(named) < 2 or len(named) < len(baselines):
         raise InputError(f"baselines must be at least two, each once, got {brief(list(baselines))}.")
     return named
 
 
-def _removed(baseline: Baseline, background: Any, draws: int | None) -> dict[str, Any]:
-    """Return the arguments that remove cells to a baseline."""
-    if validation.is_background(baseline):
-        return {"baseline": baseline, "background": background, "draws": draws}
-    return {"baseline": baseline}
-
-
-def _agreement(first: str, second: str, found: Mapping[str, Explanation]) -> BaselineAgreement:
-    one, other = (found[name] for name in (first, second))
+def _agreement(first: str, one: Explanation, second: str, other: Explanation) -> BaselineAgreement:
     mask = torch.ones_like(one.values, dtype=torch.bool) if one.mask is None else one.mask
-    rows = []
-    for i, seen in enumerate(mask.cpu()):
-        maps = [each.importance[i].cpu()[seen].double().numpy() for each in (one, other)]
-        rows.append(_agree(*maps))
+    rows = [
+        _agree(*(each.importance[i].cpu()[seen].double().numpy() for each in (one, other)))
+        for i, seen in enumerate(mask.cpu())
+    ]
     correlation, shared = torch.tensor(rows, dtype=torch.float32).reshape(-1, 2).unbind(1)
     return BaselineAgreement(first, second, correlation, shared)
 
 
-def _agree(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]") -> tuple[float, float]:
+def _agree(one: Floats, other: Floats) -> tuple[float, float]:
     """Return rank correlation and shared top tenth of two maps, as flat arrays.
 
     Examples
@@ -361,8 +333,8 @@ def _agree(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]") -> tuple[
     return product / (spreads[0] * spreads[1]), shared
 
 
-def _ranks(values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+def _ranks(values: Floats) -> Floats:
     """Rank numbers, equal ones at the middle of their places."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    middle: np.ndarray[Any, Any] = (counts.cumsum() - (counts + 1) / 2)[place]
+    middle: Floats = (counts.cumsum() - (counts + 1) / 2)[place]
     return middle

@@ -309,47 +309,43 @@ def _reasons(explanation: Explanation, row: int, unit: str = "") -> str:
         return "; the scores are random, a control that says nothing about the model"
     if not observed_cells(explanation[row]).any():
         return "; nothing of the series was observed"
-    found = _named(explanation, row)
+    sides, rest = _told(explanation, row)
+    found = [each for side in (*sides, rest) for each in side]
     if not found:
         return "; no value has a score other than 0"
     mainly = "mainly" if _share(explanation, row, found) >= FEW else "among much else"
     if not explanation.signed:
         return f"; what matters is {mainly} {_listed([each.text.replace('(+', '(') for each in found])}"
-    sure = [each for each in found if each.certain]
-    parts: list[str] = []
-    for up in dict.fromkeys(each.total > 0 for each in sure):
-        same = [each for each in sure if (each.total > 0) == up]
-        equally = " and about equally" if mainly == "mainly" and _equal(same) else ""
-        how = f"{mainly}{equally} " * (not parts)
-        parts.append(
-            f"{'raised' if up else 'lowered'} {how}by {_listed([_with_unit(each, unit) for each in same])}"
-        )
-    text = "".join(f", {part}" for part in parts)
-    rest = [_with_unit(each, unit) for each in found if not each.certain]
-    if not rest:
-        return text
-    return f"{text}; not certain: {_listed(rest)}" if sure else f"; no driver is certain, the largest: {rest[0]}"
+    unsure = [_with_unit(each, unit) for each in rest]
+    if not sides:
+        return f"; no driver is certain, the largest: {unsure[0]}"
+    text = ""
+    for place, side in enumerate(sides):
+        equally = " and about equally" if mainly == "mainly" and _equal(side) else ""
+        how = f"{mainly}{equally} " * (place == 0)
+        which = _listed([_with_unit(each, unit) for each in side])
+        text += f", {'raised' if side[0].total > 0 else 'lowered'} {how}by {which}"
+    return f"{text}; not certain: {_listed(unsure)}" if rest else text
 
 
-def _named(explanation: Explanation, row: int) -> list[Driver]:
-    """Return the drivers that are worth a place in a sentence, the strongest first."""
+def _told(explanation: Explanation, row: int) -> tuple[list[list[Driver]], list[Driver]]:
+    """Return the drivers worth a place in a sentence: the certain ones that push each way, and the others."""
     found = drivers_of(explanation, row)
-    return [each for each in found if abs(each.total) >= NAMED * abs(found[0].total)]
+    found = [each for each in found if abs(each.total) >= NAMED * abs(found[0].total)]
+    if not explanation.signed:
+        return [found], []
+    sure, others = [each for each in found if each.certain], [each for each in found if not each.certain]
+    ups = dict.fromkeys(each.total > 0 for each in sure)
+    return [[each for each in sure if (each.total > 0) == up] for up in ups], others
 
 
 def told_channels(explanation: Explanation, i: int | str) -> list[int]:
     """Return the channels that the sentence on series ``i`` names, in its order."""
-    row = position(explanation, i)
     if explanation.method == CONTROL:
         return []
-    found = _named(explanation, row)
-    if not explanation.signed:
-        return list(dict.fromkeys(each.channel for each in found))
-    sure = [each for each in found if each.certain]
-    ups = [each.total > 0 for each in sure]
-    told = [each for up in dict.fromkeys(ups) for each in sure if (each.total > 0) == up]
-    rest = [each for each in found if not each.certain]
-    return list(dict.fromkeys(each.channel for each in told + (rest if sure else rest[:1])))
+    sides, rest = _told(explanation, position(explanation, i))
+    named = [each for side in sides for each in side] + rest[: None if sides else 1]
+    return list(dict.fromkeys(each.channel for each in named))
 
 
 def _with_unit(driver: Driver, unit: str) -> str:

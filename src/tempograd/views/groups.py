@@ -149,16 +149,12 @@ def _rows(explanation: Explanation, target: int | None, rows: ArrayLike | None) 
     if rows is not None:
         index = validation.check_positions(rows, "rows", len(index))
     if target is not None:
-        validation.check_int(target, "target", 0)
         if explanation.target is None or explanation.target.ndim != 1:
             raise InputError(
                 f"{arg:question.target} needs an explanation of one class per series: choose series by rows= "
                 "instead."
             )
-        count = explanation.n_outputs
-        if count is not None and target >= count:
-            raise InputError(f"target {target} is out of range: the model has {count} outputs, 0 to {count - 1}.")
-        index = index[explanation.target.cpu()[index] == target]
+        index = index[explanation.target.cpu()[index] == validation.check_int(target, "target", 0)]
     if not len(index):
         raise InputError(
             f"No series is left to average over: none of those given was explained for class {target}. To "
@@ -570,29 +566,23 @@ class ValueEffect:
 
 
 def value_effects(
-    explanation: Explanation,
-    rows: ArrayLike | None = None,
-    *,
-    channels: Sequence[int] | None = None,
-    x: Array | None = None,
+    explanation: Explanation, rows: ArrayLike | None = None, *, x: Array | None = None
 ) -> tuple[ValueEffect, ...]:
     """Return which values of each channel push, over some series, by default all; channels in their own order."""
-    index = group_rows(explanation, rows, "rows")
-    chosen = range(explanation.values.shape[2]) if channels is None else channels
-    return tuple(value_effect(explanation, channel, index, x=x) for channel in chosen)
+    index = group_rows(explanation, rows, "rows").numpy()
+    push, observed = to_numpy(Effects.of(explanation, index).push), observed_cells(explanation)[index]
+    values = to_numpy(shown_values([explanation], x)[index])
+    return tuple(
+        _value_effect(explanation, name, index, observed[..., d], values[..., d], push[..., d])
+        for d, name in enumerate(channel_names(explanation))
+    )
 
 
-def value_effect(
-    explanation: Explanation, channel: int, rows: ArrayLike, *, x: Array | None = None
+def _value_effect(
+    explanation: Explanation, name: str, index: Indices, seen: Flags, values: Floats, push: Floats
 ) -> ValueEffect:
-    """Collect the observed values of one channel in some series with their scores."""
-    names = channel_names(explanation)
-    if not 0 <= channel < len(names):
-        raise InputError(f"There is no channel {channel}: the explanation has {len(names)}, counted from 0.")
-    index = torch.as_tensor(rows).numpy()
-    seen = observed_cells(explanation)[index][..., channel]
-    value = to_numpy(shown_values([explanation], x)[index, :, channel]).astype(np.float64)[seen]
-    score = to_numpy(Effects.of(explanation, index).push[..., channel]).astype(np.float64)[seen]
+    """Collect the observed values of one channel with their scores, (series, time) of the series ``index``."""
+    value, score = (part.astype(np.float64)[seen] for part in (values, push))
     place, (group, count) = np.nonzero(seen)[0], _grouped(value)
     cell, shape = place * count + group, (len(index), count)
     members = np.bincount(cell, minlength=len(index) * count).reshape(shape)
@@ -601,13 +591,12 @@ def value_effect(
     mean, error = mean_and_error(torch.from_numpy(means))
     series = (members > 0).sum(0)
     half = half_interval(error, series - 1)
-    centre = np.array([np.median(value[group == each]) for each in range(count)])
     return ValueEffect(
-        channel=names[channel],
+        channel=name,
         values=value,
         scores=score,
         rows=index[place],
-        centre=centre,
+        centre=np.array([np.median(value[group == each]) for each in range(count)]),
         mean=mean,
         low=mean - half,
         high=mean + half,

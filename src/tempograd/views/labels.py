@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, time
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, brief, printable
@@ -21,8 +21,7 @@ from tempograd.explanation.targets import other_series, same_lengths, same_outpu
 Compared = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 STATIC = inputs.STATIC  # what the step of static values is called
 LONGEST = 28  # letters of a name in a picture
-STAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d(?:\.\d+)?))?Z?)?")
-MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+MIDNIGHT = time()
 NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(\D*)")
 UNIT = re.compile(r"(\S.*?)\s*\[([^\[\]]+)\]")
 
@@ -39,31 +38,19 @@ def as_mapping(explanations: Compared) -> dict[str, Explanation]:
     named = {str(k): v for k, v in parts.items()} if isinstance(parts, Mapping) else _numbered(parts)
     if not named:
         raise InputError("There is nothing to show: pass at least one explanation.")
-    first = next(iter(named.values()))
-    for label, other in named.items():
+    (name, first), *others = named.items()
+    for label, other in others:
         if not same_output(first, other):
-            raise InputError(
-                f"{brief(label)} explains another output than {brief(next(iter(named)))}: compare explanations of "
-                "the same one."
-            )
-        if other.values.shape != first.values.shape or not torch.equal(other.ids, first.ids):
-            raise InputError(
-                f"All explanations must be of the same series, but {brief(label)} has shape "
-                f"{tuple(other.values.shape)} with ids {_range(other.ids)} instead of "
-                f"{tuple(first.values.shape)} with ids {_range(first.ids)}."
-            )
-        if not same_lengths(first, other):
-            raise InputError(
-                f"The model was shown other lengths of the series for {brief(label)} than for "
-                f"{brief(next(iter(named)))}, so they explain different predictions: explain all of them padded, "
-                "or none."
-            )
-        if unlike := other_series(first, other.x, other.mask):
-            raise InputError(
-                f"All explanations must be of the same series, but {brief(label)} holds other values than "
-                f"{brief(next(iter(named)))} in {len(unlike)} of {len(first)} series, id {unlike[0]} first: "
-                "explain the same ones in the same order."
-            )
+            wrong = "explains another output"
+        elif other.values.shape != first.values.shape or not torch.equal(other.ids, first.ids):
+            wrong = "is of other series, or in another order"
+        elif not same_lengths(first, other):
+            wrong = "was shown other lengths of the series, so that it explains other predictions,"
+        elif unlike := other_series(first, other.x, other.mask):
+            wrong = f"holds other values in {len(unlike)} of {len(first)} series, id {unlike[0]} first,"
+        else:
+            continue
+        raise InputError(f"{brief(label)} {wrong} than {brief(name)}: compare explanations of the same series.")
     return named
 
 
@@ -76,10 +63,6 @@ def _numbered(explanations: Sequence[Explanation]) -> dict[str, Explanation]:
             label = f"{explanation.method} {count}"
         named[label] = explanation
     return named
-
-
-def _range(ids: Tensor) -> str:
-    return f"{int(ids[0])} … {int(ids[-1])}" if len(ids) else "of none"
 
 
 def settings(explanation: Explanation) -> dict[str, Any]:
@@ -153,18 +136,19 @@ def short_times(times: Sequence[str]) -> tuple[str, ...]:
     >>> short_times(("2025-12-31", "2026-01-01")), short_times(("0 h", "1 h"))
     (('2025-12-31', '2026-01-01'), ('0 h', '1 h'))
     """
-    found = [STAMP.fullmatch(time.strip()) for time in times]
-    parts = [match.groups("") for match in found if match is not None and 1 <= int(match[2]) <= 12]
-    if len(parts) < len(times) or not parts:
+    try:
+        stamps = [datetime.fromisoformat(time.strip()) for time in times if "-" in time]
+    except ValueError:
+        stamps = []
+    if len(stamps) < len(times) or not stamps:
         return tuple(times)
-    years, days = len({part[0] for part in parts}), len({part[:3] for part in parts})
-    clock = {part[3] for part in parts} - {"", "00:00"}
-    seconds = {part[4] for part in parts} - {"", "00"}
+    years, days = len({stamp.year for stamp in stamps}), len({stamp.date() for stamp in stamps})
+    clock, exact = any(stamp.time() != MIDNIGHT for stamp in stamps), any(stamp.second for stamp in stamps)
     shown = []
-    for year, month, day, hour, second in parts:
-        date = f"{year}-{month}-{day}" if years > 1 else f"{int(day)} {MONTHS[int(month) - 1]}"
-        time = f"{hour}:{second or '00'}" if seconds else hour
-        shown.append(" ".join([date] * (days > 1 or not (clock or seconds)) + [time] * bool(clock or seconds)))
+    for stamp in stamps:
+        date = f"{stamp:%Y-%m-%d}" if years > 1 else f"{stamp.day} {stamp:%b}"
+        clocked = stamp.time().isoformat("auto" if exact else "minutes")
+        shown.append(" ".join([date] * (days > 1 or not clock) + [clocked] * clock))
     return tuple(shown)
 
 

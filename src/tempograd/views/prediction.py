@@ -15,10 +15,10 @@ from tempograd.engine import select_target
 from tempograd.engine.outputs import outputs_of
 from tempograd.explanation import Explanation, Explanations
 from tempograd.explanation.core import require
-from tempograd.explanation.targets import address, as_explained, called, number
+from tempograd.explanation.targets import address, called, number
 from tempograd.metrics.asking import AskAgain, Evaluation
 from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, remove_cells
-from tempograd.typing import Array, ArrayLike, ChannelOrder, Channels, Model
+from tempograd.typing import Array, ArrayLike, Channels, Model
 from tempograd.views.groups import chosen_channels
 from tempograd.views.labels import (
     channel_names,
@@ -58,23 +58,26 @@ def model_outputs(model: Model, explanation: Explanation, x: Tensor) -> Tensor:
 
 
 def completed(explanation: Explanation, model: Model, x: Tensor) -> Explanation:
-    """Run the model to see how many outputs it has if the explanation, of an earlier version, does not know."""
+    """Run the model where an explanation, of an earlier version, does not know how many outputs it has."""
     if explanation.columns is not None:
         return explanation
     ask = AskAgain.of(model, explanation, x)
-    ask.clean_outputs(1)
-    columns, target = ask.resolved.columns, ask.resolved.target
-    if not isinstance(target, Tensor):
-        return replace(explanation, columns=columns)
-    return replace(explanation, columns=columns, target=target.to(explanation.values.device))
+    answer = ask.clean_outputs()
+    target = ask.resolved.target
+    return replace(
+        explanation,
+        columns=ask.resolved.columns,
+        target=target.to(explanation.values.device) if isinstance(target, Tensor) else explanation.target,
+        prediction=ask.clean_scores(answer) if ask.scored else None,
+    )
 
 
-def true_values(explanation: Explanation, y: Tensor | None, shape: tuple[int, ...] = ()) -> Tensor | None:
+def true_values(explanation: Explanation, y: Tensor | None) -> Tensor | None:
     """Return what is true of the explained score of each series, (series,), where no output is a class.
 
     ``y`` holds one value per series, that of the score, or one for each output; None where it does neither. If a
-    function picked the score from outputs of this ``shape``, it picks from true ones too. Where nobody told the
-    task, whole numbers are classes; real ones are no classes, and those of steps are not of outputs.
+    function picked the score from outputs of the shape of ``y``, it picks from true ones too. Without a task whole
+    numbers are classes; real ones are no classes, and those of steps are not of outputs.
     """
     if y is None:
         return None
@@ -86,7 +89,7 @@ def true_values(explanation: Explanation, y: Tensor | None, shape: tuple[int, ..
         return y if kind != "labels" or explanation.columns == 1 else None
     if target is not None and target.ndim == 1 and y[0].numel() == explanation.columns:
         return y.flatten(1).gather(1, target.cpu()[:, None])[:, 0]
-    fits = shape == tuple(y.shape[1:]) and explanation.output == "raw"
+    fits = explanation.output_shape == tuple(y.shape[1:]) and explanation.output == "raw"
     of_outputs = picker is not None and not getattr(picker, "takes_input", False)
     return select_target(y, picker) if fits and picker is not None and of_outputs else None
 
@@ -134,44 +137,31 @@ def step_outputs(
     )
 
 
-@dataclass(frozen=True)
-class LabelComparison:
-    """Labels beside predictions, (series,) each; None where they mean nothing."""
-
-    predicted: Indices | None
-    label: Indices | None
-    true_value: Floats | None  # of a regression
-    outcome: tuple[str, ...] | None  # right or wrong, or for two classes TP, FP, TN, FN
-
-
 def compare_labels(
     outputs: Floats | None, explanation: Explanation, y: Tensor | None, *, per_step: bool
-) -> LabelComparison:
-    """Compare predictions with labels, one of each per series."""
-    label = predicted = outcome = None
+) -> dict[str, Any]:
+    """Compare predictions with labels: ``predicted``, ``label``, ``outcome`` and ``trueValue``, (series,) each.
+
+    None where they mean nothing. An outcome is right or wrong, or for two classes TP, FP, TN, FN.
+    """
     known = true_values(explanation, y)
-    true_value = None if known is None else to_numpy(known)
+    found: dict[str, Any] = dict.fromkeys(("predicted", "label", "outcome"))
+    found["trueValue"] = None if known is None else to_numpy(known)
     if outputs_of(explanation.task).kind != "classes":
-        return LabelComparison(None, None, true_value, None)
+        return found
     if y is not None and y.ndim == 1 and not y.is_floating_point():
-        label = y.cpu().numpy()
+        found["label"] = y.cpu().numpy()
     # raw outputs are classes where the task or labels say so; a single one says no class
-    classes = explanation.output == "probability" or explanation.task is not None or label is not None
-    told = classes and not per_step and explanation.target is not None
-    if told and outputs is not None and outputs.shape[1] > 1:
-        predicted = np.asarray(outputs.argmax(1))
-        if label is not None:
-            outcome = _outcomes(predicted, label, two=outputs.shape[1] == 2)
-    return LabelComparison(predicted, label, true_value, outcome)
-
-
-def _outcomes(predicted: Indices, label: Indices, *, two: bool) -> tuple[str, ...]:
-    if not two:
-        return tuple("right" if hit else "wrong" for hit in predicted == label)
-    names = {(1, 1): "TP", (1, 0): "FP", (0, 0): "TN", (0, 1): "FN"}
-    return tuple(
-        names[int(guess == POSITIVE), int(true == POSITIVE)] for guess, true in zip(predicted, label, strict=True)
-    )
+    classes = explanation.output == "probability" or explanation.task is not None or found["label"] is not None
+    if per_step or explanation.target is None or outputs is None or outputs.shape[1] < 2 or not classes:
+        return found
+    found["predicted"] = predicted = np.asarray(outputs.argmax(1))
+    if (label := found["label"]) is not None and outputs.shape[1] > 2:
+        found["outcome"] = np.where(predicted == label, "right", "wrong")
+    elif label is not None:
+        names = np.array([["TN", "FP"], ["FN", "TP"]])
+        found["outcome"] = names[1 * (label == POSITIVE), 1 * (predicted == POSITIVE)]
+    return found
 
 
 class Said(NamedTuple):
@@ -221,41 +211,29 @@ def said_of(
     classes: Sequence[str] | None = None,
 ) -> Said:
     """Tell the explained output of a series, its value and what is true, as far as they are known."""
-    ask = answer = None
     if model is not None and x is not None:
-        validation.check_model(as_explained(model, explanation))
         explanation = completed(explanation, model, x)
-        ask = AskAgain.of(model, explanation[i : i + 1], x[i : i + 1])
-        answer = ask.clean_outputs()
-    classes = known_classes(explanation, classes)
-    one = explanation[i : i + 1]
+    classes, one = known_classes(explanation, classes), explanation[i : i + 1]
     label = None if y is None else _label(explanation, i, y)
     if one.target is not None and one.target.ndim == 2:
-        told = None if ask is None or answer is None else ask.predictions(answer)
+        told = None if model is None or x is None else model_outputs(model, one, x[i : i + 1])
         return _said_of_steps(one, one.target.cpu(), told, label, classes)
     output = None if one.prediction is None else float(one.prediction)
-    if ask is not None and answer is not None:
-        output = float(ask.clean_scores(answer)) if ask.scored else None
     probable = one.output == "probability" and one.target is not None
-    shape = () if answer is None else tuple(answer.shape[1:])
     unit = "" if one.target is None else output_unit(one, int(one.target[0]), classes)
-    true = None if label is None else _truth(one, label, shape, classes, unit)
+    true = None if label is None else _truth(one, label, classes, unit)
     return Said(target_name(one, 0, classes), output, probable, true, unit=unit)
 
 
-def _truth(
-    one: Explanation, label: Tensor, shape: tuple[int, ...], classes: Sequence[str] | None, unit: str
-) -> str | None:
+def _truth(one: Explanation, label: Tensor, classes: Sequence[str] | None, unit: str) -> str | None:
     """Say what is true of the explained output, or of the class; None where labels do not tell that."""
     kind = outputs_of(one.task).kind
-    if kind != "classes" or (label.is_floating_point() and one.target is not None):
-        found = true_values(one, label, shape)
-        if found is None:
-            return None
-        if kind == "labels":
-            return "present" if bool(found > 0) else "absent"
-        return with_unit_of(float(found), unit)
-    return None if one.target is None or label.numel() != 1 else class_name(int(label), classes)
+    if kind == "classes" and not (label.is_floating_point() and one.target is not None):
+        return None if one.target is None or label.numel() != 1 else class_name(int(label), classes)
+    found = true_values(one, label)
+    if found is None or kind != "labels":
+        return None if found is None else with_unit_of(float(found), unit)
+    return "present" if bool(found > 0) else "absent"
 
 
 def _first(steps: StepOutputs) -> StepOutputs:
@@ -400,11 +378,11 @@ def series_views(
     channels: Channels | None = None,
     classes: Sequence[str] | None = None,
     most: int = 8,
-    order: ChannelOrder | None = None,
+    ordered: bool = False,
 ) -> tuple[SeriesView, ...]:
     """Return what is shown of some series: the same channels of all, by the first method's scores of all.
 
-    The strongest come first (``order="effect"``), or where they are many; else channels are in their own order.
+    The strongest come first where that is asked for (``ordered``) or there are many; else they keep their order.
     """
     if not isinstance(explanations, dict):
         explanations = {require(explanations).method: explanations}
@@ -418,9 +396,7 @@ def series_views(
     read = None if model is None else whole_series(kept, x)
     every = [[scores(each, row, label) for label, each in named.items()] for row in places]
     effect = np.sum([found[0].effect for found in every], axis=0)
-    picked = chosen_channels(channels, names, effect, most, ordered=order == "effect")
-    if order == "given" and not isinstance(channels, Sequence):
-        picked = sorted(picked)
+    picked = chosen_channels(channels, names, effect, most, ordered=ordered)
     marked = None if truth is None else to_numpy(cells_like(truth, first, "truth")) > 0
     units = first.units or ("",) * len(names)
     return tuple(
@@ -521,6 +497,8 @@ def horizon_view(
     """Return what the picture of a forecast shows; see :func:`tempograd.plots.horizon`."""
     parts = list(explanation.values()) if isinstance(explanation, Explanations) else [require(explanation)]
     explanation = parts[0]
+    if x is not None:  # the past as the model reads it, on the scale of the forecast
+        explanation = replace(explanation, raw=None)
     i = position(explanation, i)
     ahead, column = _ahead(parts, i, variable)
     values, names = whole_series(explanation, x), channel_names(explanation)
@@ -560,23 +538,13 @@ def _ahead(
                 f"{arg:question.targets=all}, or a list of steps."
             )
         places[address(one) or (step,)] = part
-    rests = sorted({place[1:] for place in places})
-    variables = sorted({rest[0] for rest in rests if rest})
-    if variable is not None:
-        if variable not in variables:
-            raise InputError(
-                f"{arg:source.variable={brief(variable)}} is none of these targets': "
-                f"{variables or 'there are none'}."
-            )
-        rests = [rest for rest in rests if rest[0] == variable]
-    if len(rests) > 1:
-        raise InputError(
-            f"These targets are of {len(variables)} variables, {variables}: pass {arg:source.variable}, one of "
-            "them."
-        )
-    (rest,) = rests
-    ahead = {place[0]: part for place, part in sorted(places.items()) if place[1:] == rest}
-    return ahead, rest[0] if rest else None
+    every = sorted({place[1:] for place in places})
+    rests = [rest for rest in every if variable is None or rest[:1] == (variable,)]
+    if len(rests) != 1:
+        variables = [rest[0] for rest in every if rest]
+        raise InputError(f"{arg:source.variable} must be that of some of these targets, {variables or 'of none'}.")
+    ahead = {place[0]: part for place, part in sorted(places.items()) if place[1:] == rests[0]}
+    return ahead, rests[0][0] if rests[0] else None
 
 
 def _forecast(model: Model, explanation: Explanation, x: Tensor, column: int | None) -> Floats:

@@ -25,7 +25,6 @@ from tempograd.explanation.diagnostics import (
     SLACK,
     Errors,
     Verdict,
-    completeness_gap,
     judge,
     sentence,
 )
@@ -146,13 +145,13 @@ def _of(bad: int, count: int) -> str:
     return f" in {bad:,} of {count:,} series" if bad < count else ""
 
 
-def certain_signs(part: Record) -> tuple[int, int] | None:
+def certain_signs(part: Record) -> tuple[int, int]:
     """Return of how many of the strongest values of each series the 95 % interval leaves 0 out, and of how many.
 
-    None where there is no sign or no interval; a score of 0 has no sign.
+    None of none where there is no sign or no interval; a score of 0 has no sign.
     """
     if not part.signed or part.ess is None or part.standard_error is None:
-        return None
+        return 0, 0
     top = part.top(min(STRONGEST, part.values[0].numel()))
     places = (top.time * part.values.shape[2] + top.channel).clamp(min=0)
     low, high = (side.flatten(1).gather(1, places) for side in part.interval(0.95))
@@ -162,16 +161,17 @@ def certain_signs(part: Record) -> tuple[int, int] | None:
 
 def signs_text(part: Record) -> str:
     """Say of how many of the strongest values the sign is certain at 95 %; nothing where there is no sign."""
-    sure, total = certain_signs(part) or (0, 0)
+    sure, total = certain_signs(part)
     if len(part) > 1 and total:
         share = "all" if sure == total else f"{percent(sure / total)} of the"
         return f"the signs of {share} strongest values are certain"
     if total < 2:
         return "" if not total else f"the sign of the only value is {'' if sure else 'not '}certain"
     which = f"the {NUMBERS[total]} strongest values"
-    if sure in {0, 1}:
-        return f"the sign of {'one' if sure else 'none'} of {which} is certain"
-    return f"the signs of {'' if sure == total else f'{NUMBERS[sure]} of '}{which} are certain"
+    if sure == total:
+        return f"the signs of {which} are certain"
+    count, many = NUMBERS[sure] if sure else "none", sure > 1
+    return f"the sign{'s' * many} of {count} of {which} {'are' if many else 'is'} certain"
 
 
 def most_telling(explanation: Explanation) -> int:
@@ -196,7 +196,6 @@ def explanation_summary(
     """
     x: Any = series.x if isinstance(series.x, Tensor) else explanation.x  # several inputs side by side
     said = model_outputs(model, explanation, x)
-    signs = certain_signs(explanation)
     errors, target = explanation.relative_error, explanation.target
     error, kind = math.inf if errors is None else float(errors.median()), outputs_of(explanation.task).kind
     classes = target is not None and explanation.output == "probability" and kind == "classes"
@@ -204,21 +203,16 @@ def explanation_summary(
         "method": explanation.method,
         "baseline": replace(explanation, x=x).baseline_kind,
         "series": len(explanation),
-        "steps": explanation.values.shape[1],
         "channels": explanation.values.shape[2],
         "missing": 0.0 if explanation.mask is None else 1 - float(explanation.mask.double().mean()),
         "outputs": said.shape[-1],
         "predicted": _counts(said.argmax(-1)) if classes else None,
-        "task": explanation.task,
-        "output": explanation.output,
         "what": explained_output(explanation),
         "explained": {} if target is None else _counts(target),
         "accuracy": label_accuracy(said, explanation, series),
         "verdict": sentence(explanation, dialect=dialect),
         "assumed": assumed([explanation]),
         "relative_error": error if math.isfinite(error) else None,
-        "sign_certain": signs[0] / signs[1] if signs and signs[1] else None,
-        "completeness_gap": completeness_gap(explanation),
         "strongest_channels": [
             {"channel": name, "share": share} for name, share in channel_shares(explanation, CHANNELS)
         ],

@@ -1,6 +1,5 @@
 """Series and their scores as plain numbers: which are shown, what was observed, what each method says."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -184,18 +183,13 @@ def position(explanation: Explanation, i: int | str) -> int:
     if not len(require(explanation)):
         raise InputError("The explanation holds no series, so there is none to show.")
     if isinstance(i, str):
-        if explanation.names is None:
-            raise InputError(f"These series have no names, so there is none called {brief(i)}: pass a position.")
-        i, labels = printable(i), explanation.labels
-        if labels.count(i) == 1:
-            return labels.index(i)
-        if i in explanation.names:
-            same = [label for label, name in zip(labels, explanation.names, strict=True) if name == i]
-            raise InputError(f"{len(same)} series are called {brief(i)}: name one of them, {listed(same)}.")
-        raise InputError(
-            f"There is no series called {brief(i)}: expected a name such as {brief(labels[0])}, or a position in "
-            f"0 … {len(explanation) - 1}."
-        )
+        labels = explanation.labels if explanation.names is not None else ()
+        if printable(i) not in labels:
+            raise InputError(
+                f"There is no one series called {brief(i)}: expected a position in 0 … {len(explanation) - 1}"
+                f"{f', or one of {listed(labels)}' * bool(labels)}."
+            )
+        return labels.index(printable(i))
     index = validation.check_int(i, "i", 0)
     if index >= len(explanation):
         raise InputError(f"i must be a position in 0 … {len(explanation) - 1}, got {index}.")
@@ -249,10 +243,10 @@ def aligned(explanation: Explanation, split: Series) -> Series:
     numbers: tuple[Iterable[object], Iterable[object]] = (split.keys.tolist(), explanation.ids.tolist())
     names = (printable(split.ids) if isinstance(split.ids, tuple) else (), explanation.names or ())
     for there, wanted in (numbers, names):
-        place, count = {name: row for row, name in enumerate(there)}, Counter(there)
-        rows = [place[name] if count[name] == 1 else None for name in wanted]  # a name of several is none
-        if len(rows) == len(explanation) and None not in rows:
-            found = split.take([row for row in rows if row is not None])
+        place = {name: row for row, name in enumerate(there)}
+        rows = [place[name] for name in wanted if name in place]
+        if len(set(rows)) == len(explanation) == len(rows):  # a name of several is none
+            found = split.take(rows)
             if _same(explanation, found):
                 return found
     found = split.take(slice(len(explanation)))
@@ -330,7 +324,7 @@ def chosen(explanation: Explanation, series: Sequence[int] | None, most: int) ->
     picked: list[int] = []
     for group, share in zip(groups, _shares([len(group) for group in groups], most), strict=True):
         ranked = group[size[group].argsort(stable=True)]
-        picked += [int(ranked[rank]) for rank in _spread(len(ranked), share)]
+        picked += ranked[torch.linspace(len(group) - 1, 0, share).round().long()].tolist()
     return sorted(picked)
 
 
@@ -342,10 +336,3 @@ def _shares(sizes: list[int], most: int) -> list[int]:
             if shares[index] < size and sum(shares) < most:
                 shares[index] += 1
     return shares
-
-
-def _spread(count: int, share: int) -> list[int]:
-    """Return ``share`` distinct ranks from the first to the last; a single one is the last."""
-    if share < 2:
-        return [count - 1] * share
-    return [round(place * (count - 1) / (share - 1)) for place in range(share)]
