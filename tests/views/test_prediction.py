@@ -47,8 +47,7 @@ def multilabel(label=1):
 def said(explanation, model, **options):
     ask = AskAgain.of(model, explanation, X)
     known = ask.clean_scores(ask.clean_outputs()) if ask.scored else None
-    parts = {"prediction": known, "output_shape": explanation.output_shape or tuple(ask.resolved.shape)}
-    return prediction.said_of(replace(explanation, **parts), 1, **options)
+    return prediction.said_of(replace(explanation, prediction=known), 1, model, X, **options)
 
 
 def test_a_forecast_has_an_address_and_a_true_value_and_no_class():

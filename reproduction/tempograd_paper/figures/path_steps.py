@@ -135,7 +135,7 @@ def timing_steps_record(
     first = timing.schedule.stages[0]  # later stages begin at the start of the path again
     count = min(validation.check_int(shown, "shown", 1), first)
     chosen = ((np.arange(count) + 0.5) / count * first).astype(int)
-    whole = whole_series(explanation, x)
+    whole = whole_series([explanation], x)
     explanation = completed(explanation, model, whole)
     with frozen(model):
         ask = _question(model, explanation, i, whole)

@@ -20,8 +20,9 @@ from tempograd.core.formatting import alike
 from tempograd.core.io import reason
 from tempograd.explanation import Explanation
 from tempograd.html_report.text import explained, facts
-from tempograd.views.drivers import drivers_of, spread_note
+from tempograd.views.drivers import drivers_of
 from tempograd.views.labels import method, size
+from tempograd.views.palette import WORDS
 
 CELLS = 5  # strongest cells that are listed
 CHANNELS = 3  # that are drawn, those of the drivers: more would not fit on a screen with the rest
@@ -93,7 +94,7 @@ def _sentence(explanation: Explanation, i: int) -> str:
     """Say first what was predicted, and what drove it."""
     text = explanation.describe(i)
     said = f"<b>Series {escape(str(explanation.label(i)))}</b>: {escape(text)}.".replace(" ± ", "&nbsp;±&nbsp;")
-    note = spread_note(text)
+    note = WORDS["spread"] if "±" in text else ""
     said += f' <span style="font-size:.8em;opacity:.8;white-space:nowrap">{note}</span>' if note else ""
     return f'<p style="margin:.3em 0 .6em;font-size:1.15em">{said}</p>'
 

@@ -23,12 +23,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from tempograd.core import stats, validation
 from tempograd.core.formatting import LARGE, SMALL, alike, short_number
 from tempograd.explanation.core import Explanation, require
 from tempograd.typing import ArrayLike, Model
-from tempograd.views import palette
 from tempograd.views.labels import channel_names, name, short_times, when_text
 from tempograd.views.prediction import Said, said_of
 from tempograd.views.reader import doubt
@@ -177,29 +177,21 @@ def _cut(size: Floats, start: int, stop: int) -> tuple[int, int]:
 def _driver(
     explanation: Explanation, row: int, values: Floats, seen: Flags, d: int, start: int, stop: int
 ) -> Driver:
-    cells = seen[start:stop, d]
+    """Describe a driver; Student's interval of its total has the freedom of its rarest cell."""
+    cells, place = seen[start:stop, d], (row, slice(start, stop), d)
     total, error, certain = float(values[start:stop, d].sum()), None, True
     if explanation.standard_error is not None:
-        error = float(explanation.standard_error[row, start:stop, d].double().cpu().numpy()[cells].sum())
-        certain = explanation.signed and _is_certain(explanation, row, d, start, stop, total, error)
-    shown, low, high = explanation.shown, math.nan, math.nan
-    if shown is not None:
-        there = shown[row, start:stop, d].double().cpu().numpy()[cells]
+        error = float(explanation.standard_error[place].double().cpu().numpy()[cells].sum())
+        certain = explanation.signed and explanation.ess is not None and math.isfinite(error)
+        if certain and explanation.ess is not None:
+            freedom = explanation.ess[place].double().cpu()[torch.from_numpy(cells)].min() - 1
+            certain = abs(total) > float(stats.t_quantile(LEVEL, freedom.clamp(min=0))) * error
+    low = high = math.nan
+    if explanation.shown is not None:
+        there = explanation.shown[place].double().cpu().numpy()[cells]
         low, high = float(there.min()), float(there.max())
     words = _words(explanation, row, d, start, stop, low, high)
     return Driver(d, start, stop, total, error, certain, low, high, words)
-
-
-def _is_certain(
-    explanation: Explanation, row: int, d: int, start: int, stop: int, total: float, error: float
-) -> bool:
-    """Tell whether the interval of a total leaves 0 out: Student's t, with the freedom of its rarest cell."""
-    if explanation.ess is None or not math.isfinite(error):
-        return False
-    worth = explanation.ess[row, start:stop, d].double().cpu()
-    if explanation.mask is not None:
-        worth = worth[explanation.mask[row, start:stop, d].cpu()]
-    return abs(total) > float(stats.t_quantile(LEVEL, (worth.min() - 1).clamp(min=0))) * error
 
 
 # In words
@@ -254,7 +246,7 @@ def describe_series(
         Names of the model's outputs, by default the explanation's own.
     """
     row = position(require(explanation), i)
-    x = None if model is None else whole_series(explanation, None)
+    x = None if model is None else whole_series([explanation], None)
     said = said_of(explanation, row, model, x, y, classes)
     reasons = _reasons(explanation, row, said.unit)
     counted = f"; {said.counted}" if said.counted and "(" in reasons else ""  # numbers stand in brackets
@@ -262,17 +254,6 @@ def describe_series(
     doubted = doubt(explanation, row)
     text = f"{doubted}; {text}" if doubted else text
     return text[:1].upper() + text[1:]
-
-
-def spread_note(sentence: str) -> str:
-    """Say what stands behind the ± of a sentence; nothing where there is none.
-
-    Examples
-    --------
-    >>> spread_note("Output 0 is 2, raised mainly by load (+1.2 ± 0.1)"), spread_note("Output 0 is 2")
-    ('±: one standard error at most', '')
-    """
-    return palette.WORDS["spread"] if "±" in sentence else ""
 
 
 def _prediction(said: Said) -> str:

@@ -145,9 +145,7 @@ def channel_effects(
 
 def _rows(explanation: Explanation, target: int | None, rows: ArrayLike | None) -> Tensor:
     """Return the positions of the series that count."""
-    index = torch.arange(len(explanation))
-    if rows is not None:
-        index = validation.check_positions(rows, "rows", len(index))
+    index = group_rows(explanation, rows, "rows")
     if target is not None:
         if explanation.target is None or explanation.target.ndim != 1:
             raise InputError(
@@ -173,14 +171,6 @@ def class_effects(explanations: Mapping[str, Explanation]) -> dict[str, dict[int
         label: {kind: channel_effects(explanation, rows=those) for kind, those in rows.items()}
         for label, explanation in explanations.items()
     }
-
-
-def channel_shares(explanation: Explanation, most: int) -> list[tuple[str, float]]:
-    r"""Return the strongest channels with their parts of the sum of all sizes, :math:`\sum_{n,t} |A_{ntd}|`."""
-    size = sizes(explanation).sum((0, 1)).double()
-    share = size / size.sum() if float(size.sum()) else size
-    names = channel_names(explanation)
-    return [(names[d], float(share[d])) for d in share.argsort(descending=True, stable=True)[:most].tolist()]
 
 
 def chosen_channels(

@@ -232,13 +232,6 @@ def output_name(explanation: Explanation, column: int, classes: Sequence[str] | 
     return f"{kind} {tuple(int(part) for part in np.unravel_index(column, shape)) if shape else column}"
 
 
-def target_name(explanation: Explanation, i: int, classes: Sequence[str] | None = None) -> str:
-    """Say what was explained of series ``i``, of a model with one output per series."""
-    if explanation.target is None:
-        return explanation.target_text or "a score of your own"
-    return output_name(explanation, int(explanation.target[i]), classes)
-
-
 def known_classes(explanation: Explanation, classes: Sequence[str] | None) -> tuple[str, ...] | None:
     """Return the names of the model's outputs: those given, if there is one for each, or the explanation's own."""
     return validation.check_classes(classes, explanation.n_outputs) or explanation.classes

@@ -26,7 +26,6 @@ from tempograd.views.labels import (
     known_classes,
     output_name,
     output_unit,
-    target_name,
     with_unit,
 )
 from tempograd.views.series import (
@@ -72,11 +71,11 @@ def completed(explanation: Explanation, model: Model, x: Tensor) -> Explanation:
     )
 
 
-def true_values(explanation: Explanation, y: Tensor | None) -> Tensor | None:
+def true_values(explanation: Explanation, y: Tensor | None, shape: tuple[int, ...] = ()) -> Tensor | None:
     """Return what is true of the explained score of each series, (series,), where no output is a class.
 
     ``y`` holds one value per series, that of the score, or one for each output; None where it does neither. If a
-    function picked the score from outputs of the shape of ``y``, it picks from true ones too. Without a task whole
+    function picked the score from outputs of this ``shape``, it picks from true ones too. Without a task whole
     numbers are classes; real ones are no classes, and those of steps are not of outputs.
     """
     if y is None:
@@ -89,7 +88,7 @@ def true_values(explanation: Explanation, y: Tensor | None) -> Tensor | None:
         return y if kind != "labels" or explanation.columns == 1 else None
     if target is not None and target.ndim == 1 and y[0].numel() == explanation.columns:
         return y.flatten(1).gather(1, target.cpu()[:, None])[:, 0]
-    fits = explanation.output_shape == tuple(y.shape[1:]) and explanation.output == "raw"
+    fits = shape == tuple(y.shape[1:]) and explanation.output == "raw"
     of_outputs = picker is not None and not getattr(picker, "takes_input", False)
     return select_target(y, picker) if fits and picker is not None and of_outputs else None
 
@@ -220,17 +219,25 @@ def said_of(
         return _said_of_steps(one, one.target.cpu(), told, label, classes)
     output = None if one.prediction is None else float(one.prediction)
     probable = one.output == "probability" and one.target is not None
-    unit = "" if one.target is None else output_unit(one, int(one.target[0]), classes)
-    true = None if label is None else _truth(one, label, classes, unit)
-    return Said(target_name(one, 0, classes), output, probable, true, unit=unit)
+    what, unit = one.target_text or "a score of your own", ""
+    if one.target is not None:
+        column = int(one.target[0])
+        what, unit = output_name(one, column, classes), output_unit(one, column, classes)
+    shape: tuple[int, ...] = ()
+    if one.picker is not None and model is not None and x is not None:
+        shape = tuple(AskAgain.of(model, one, x[i : i + 1]).clean_outputs().shape[1:])
+    true = None if label is None else _truth(one, label, shape, classes, unit)
+    return Said(what, output, probable, true, unit=unit)
 
 
-def _truth(one: Explanation, label: Tensor, classes: Sequence[str] | None, unit: str) -> str | None:
+def _truth(
+    one: Explanation, label: Tensor, shape: tuple[int, ...], classes: Sequence[str] | None, unit: str
+) -> str | None:
     """Say what is true of the explained output, or of the class; None where labels do not tell that."""
     kind = outputs_of(one.task).kind
     if kind == "classes" and not (label.is_floating_point() and one.target is not None):
         return None if one.target is None or label.numel() != 1 else class_name(int(label), classes)
-    found = true_values(one, label)
+    found = true_values(one, label, shape)
     if found is None or kind != "labels":
         return None if found is None else with_unit_of(float(found), unit)
     return "present" if bool(found > 0) else "absent"
@@ -392,8 +399,7 @@ def series_views(
     if not places:
         raise InputError("i is empty: name at least one series.")
     values, names = shown_values(named.values(), x), channel_names(first)
-    kept = next((each for each in named.values() if each.x is not None), first)
-    read = None if model is None else whole_series(kept, x)
+    read = None if model is None else whole_series(named.values(), x)
     every = [[scores(each, row, label) for label, each in named.items()] for row in places]
     effect = np.sum([found[0].effect for found in every], axis=0)
     picked = chosen_channels(channels, names, effect, most, ordered=ordered)
@@ -501,7 +507,7 @@ def horizon_view(
         explanation = replace(explanation, raw=None)
     i = position(explanation, i)
     ahead, column = _ahead(parts, i, variable)
-    values, names = whole_series(explanation, x), channel_names(explanation)
+    values, names = whole_series([explanation], x), channel_names(explanation)
     shown = [scores(part, i) for part in ahead.values()]
     first = shown[0]
     pushing = list(range(len(names)))
@@ -510,7 +516,10 @@ def horizon_view(
     pushes = np.stack([each.values[:, pushing].sum(1) for each in shown], 1)
     effect = np.sum([each.effect for each in shown], axis=0)
     picked = chosen_channels(channels if channel is None else [channel], names, effect, MOST, ordered=False)
-    told = None if model is None else _forecast(model, explanation[i : i + 1], values[i : i + 1], column)
+    told = None
+    if model is not None:  # at all steps of the horizon
+        told = to_numpy(model_outputs(model, explanation[i : i + 1], values[i : i + 1]).reshape(-1))
+        told = told if column is None else told.reshape(explanation.output_shape[0], -1)[:, column]
     return Horizon(
         past=series_views(explanation, [i], x=x, channels=picked)[0],
         steps=tuple(ahead),
@@ -545,14 +554,6 @@ def _ahead(
         raise InputError(f"{arg:source.variable} must be that of some of these targets, {variables or 'of none'}.")
     ahead = {place[0]: part for place, part in sorted(places.items()) if place[1:] == rests[0]}
     return ahead, rests[0][0] if rests[0] else None
-
-
-def _forecast(model: Model, explanation: Explanation, x: Tensor, column: int | None) -> Floats:
-    """Return what the model says about one series at all steps of the horizon."""
-    outputs = model_outputs(model, explanation, x).reshape(-1)
-    if column is None:
-        return to_numpy(outputs)
-    return to_numpy(outputs.reshape(explanation.output_shape).flatten(1)[:, column])
 
 
 def _continued(explanation: Explanation, column: int | None, picked: list[int]) -> int | None:

@@ -30,10 +30,9 @@ from tempograd.explanation.diagnostics import (
 )
 from tempograd.explanation.record import Record
 from tempograd.typing import Model
-from tempograd.views.groups import channel_shares
-from tempograd.views.labels import class_name, output_name
+from tempograd.views.labels import channel_names, class_name, output_name
 from tempograd.views.prediction import model_outputs
-from tempograd.views.series import certain_sizes
+from tempograd.views.series import certain_sizes, sizes
 
 STRONGEST = 10  # values of each series whose signs are what people read first
 Badge = Literal["converged", "rough", "exact", "unknown", "unreliable"]
@@ -196,7 +195,9 @@ def explanation_summary(
     """
     x: Any = series.x if isinstance(series.x, Tensor) else explanation.x  # several inputs side by side
     said = model_outputs(model, explanation, x)
-    errors, target = explanation.relative_error, explanation.target
+    errors, target, names = explanation.relative_error, explanation.target, channel_names(explanation)
+    share = sizes(explanation).sum((0, 1)).double()
+    share = share / share.sum() if bool(share.any()) else share
     error, kind = math.inf if errors is None else float(errors.median()), outputs_of(explanation.task).kind
     classes = target is not None and explanation.output == "probability" and kind == "classes"
     return {
@@ -214,7 +215,8 @@ def explanation_summary(
         "assumed": assumed([explanation]),
         "relative_error": error if math.isfinite(error) else None,
         "strongest_channels": [
-            {"channel": name, "share": share} for name, share in channel_shares(explanation, CHANNELS)
+            {"channel": names[d], "share": float(share[d])}
+            for d in share.argsort(descending=True, stable=True)[:CHANNELS].tolist()
         ],
     }
 

@@ -201,25 +201,24 @@ def kept(explanations: Iterable[Explanation]) -> Tensor | None:
     return next((each.x for each in explanations if each.x is not None), None)
 
 
-def whole_series(explanation: Explanation, x: Array | None) -> Tensor:
-    """Return the explained series: those given, or those kept with the explanation."""
-    series = explanation.x if x is None else x
+def whole_series(explanations: Iterable[Explanation], x: Array | None) -> Tensor:
+    """Return the explained series: those given, or those kept with the first of the explanations that has them."""
+    first, *_ = every = list(explanations)
+    series = kept(every) if x is None else x
     if series is None:
         raise InputError(
             f"The explanation was saved without its series: pass them as {arg:series.x}, in the same order."
         )
-    return cells_like(series, explanation, "x")
+    return cells_like(series, first, "x")
 
 
 def shown_values(explanations: Iterable[Explanation], x: Array | None = None) -> Tensor:
     """Return the explained series as people know them: before scaling where one of the explanations tells that."""
     every = list(explanations)
     raw = next((each.raw for each in every if each.raw is not None), None)
-    if raw is None:
-        return whole_series(next((each for each in every if each.x is not None), every[0]), x)
-    if x is not None:
-        cells_like(x, every[0], "x")
-    return raw
+    if raw is None or x is not None:
+        read = whole_series(every, x)  # also to check what was passed
+    return read if raw is None else raw
 
 
 def cells_like(given: Array, explanation: Explanation, what: str) -> Tensor:
