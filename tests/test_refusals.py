@@ -59,7 +59,7 @@ def test_flags_of_saving(flag, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model": None}, "model must be a name or an nn.Module, got None"),
+        ({"model": None}, "No model is called None."),
         ({"data": "state"}, "data must be a Dataset, as load_dataset returns it, got 'state'"),
         ({"options": 5}, "options must be a mapping of names"),
         ({"options": {"hidden": 10**12}}, "hidden must be at most 1000000, got 1000000000000"),

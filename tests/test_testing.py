@@ -471,13 +471,6 @@ class ShareOfAll(Drop):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnyCount(Drop):
-    def schedule(self, k, observed, cells):
-        mine = min(self.k, cells) if isinstance(self.k, int) else self.k
-        return super(AnyCount, replace(self, k=mine)).schedule(k, observed, cells)
-
-
-@dataclass(frozen=True, kw_only=True)
 class UpsideDown(Drop):
     higher_is_better: ClassVar[bool] = False
 
@@ -489,7 +482,6 @@ BROKEN_METRICS = {
     "company": [Relative, RelativeHits],
     "position": [PrecisionAtFive],
     "mask": [MeanScore, ShareOfAll],
-    "k": [AnyCount],
     "direction": [UpsideDown],
 }
 

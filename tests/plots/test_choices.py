@@ -30,8 +30,8 @@ def test_settings_are_sorted_by_how_good_they_are(metric):
     picture = found.plot(title="Pumps")
     settings = {row.words: row for row in found.table}
     shown = rows_of(picture.axes[0])
-    assert [name for name, *_ in shown][:2] == ["quality 1", "quality 0.5"]
-    assert [name for name, weight, *_ in shown if weight == "bold"] == ["quality 1"]
+    assert [name for name, *_ in shown][:2] == ["quality=1.0", "quality=0.5"]
+    assert [name for name, weight, *_ in shown if weight == "bold"] == ["quality=1.0"]
     for name, _, place, full in shown:
         assert place == settings[name].difference
         assert full == settings[name].finished

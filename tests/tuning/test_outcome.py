@@ -22,11 +22,11 @@ def test_the_verdict_says_setting_scores_difference_and_series():
     found = tg.tune(weighted, X, Mixed(), metric=short_cpd(), grid=[{"quality": 1.0}], **RAW)
     row, usual = found.chosen, found.default
     assert row.difference == pytest.approx(row.score - usual.score)
-    for part in ("quality 1", f"{row.score:.2f}", f"{usual.score:.2f}", f"+{row.difference:.2f}", "20 series"):
+    for part in ("quality=1.0", f"{row.score:.2f}", f"{usual.score:.2f}", f"+{row.difference:.2f}", "20 series"):
         assert part in found.verdict()
     assert f"± {row.difference_error:.2f}" in found.verdict()
     assert str(found).endswith(found.verdict())
-    assert "→ quality 1" in str(found)
+    assert "→ quality=1.0" in str(found)
 
 
 def test_a_score_that_is_never_defined_is_told():
@@ -47,17 +47,12 @@ def test_where_the_default_stays_the_verdict_counts_the_others():
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ({"held": 0.75, "min_length": 2, "max_length": 5}, "held 0.75, segments of 2–5"),
-        ({"held": 0.5, "min_length": 1, "max_length": 1}, "held 0.5, single cells"),
-        ({"held": 0.97, "max_length": 1}, "held 0.97, single cells"),
-        ({"held": 0.5, "max_length": 8}, "held 0.5, max length 8"),
-        ({"held": 0}, "nothing held"),
-        ({"segments": 0}, "nothing held"),
-        ({"segments": 3, "min_length": 4}, "segments 3, min length 4"),
+        ({"held": 0.75, "min_length": 2, "max_length": 5}, "held=0.75, min_length=2, max_length=5"),
+        ({"edges": (0.1, 0.5), "kernel": "ball"}, "edges=(0.1, 0.5), kernel='ball'"),
         ({}, "default"),
     ],
 )
-def test_settings_are_said_as_people_say_them(setting, words):
+def test_settings_are_written_as_people_type_them(setting, words):
     assert Trial(setting, 0, 0, 0, 0, 1, 1, True, False).words == words
 
 

@@ -128,11 +128,7 @@ def evaluate(
 def _warn_of_noise(varies: Varying, *, by_itself: bool) -> None:
     """Warn of a model that draws, or mixes the series of a batch."""
     if varies == "batch":
-        end = (
-            "so each was run by itself"
-            if by_itself
-            else f"and so do these scores: leave {arg:question.batch_size} out"
-        )
+        end = "so each was run by itself" if by_itself else f"as scores do: leave {arg:question.batch_size} out"
         warn(f"The model's answer to a series depends on the other series of its batch or on its place, {end}.")
     elif varies:
         warn(
@@ -159,17 +155,13 @@ def _warn_of_other_outputs(explanation: Explanation, metrics: Sequence[Metric], 
 
 
 def measure(
-    model: Model | Predictor,
-    explanation: Explanation,
-    x: Any,
-    chosen: Sequence[Metric],
-    baseline: InputBaselines | Series | None = None,
-    k: int | float = 0.1,
-    truth: Any = None,
-    **options: Any,
+    model: Model | Predictor, explanation: Explanation, x: Any, chosen: Sequence[Metric], *rest: Any, **more: Any
 ) -> dict[str, Tensor]:
-    """Score an explanation by metrics whose names differ, for a caller that has looked at the model itself."""
-    return _scores(chosen, Evaluation(model, explanation, x, baseline, k, truth, **options))
+    """Score an explanation by metrics whose names differ, for a caller that has looked at the model itself.
+
+    Baseline, ``k``, truth and what else there is follow as an :class:`Evaluation` has them.
+    """
+    return _scores(chosen, Evaluation(model, explanation, x, *rest, **more))
 
 
 def _scores(chosen: Sequence[Metric], evaluation: Evaluation) -> dict[str, Tensor]:

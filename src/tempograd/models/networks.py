@@ -8,11 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tempograd.core.errors import InputError, UnknownNameError, arg, brief
+from tempograd.core import validation
+from tempograd.core.errors import InputError, UnknownNameError, arg
 from tempograd.core.registry import Registry
 
 # What every classifier shares: its configuration, its two kinds of output, and the table of names.
 
+LARGEST = 1_000_000  # of sizes: a layer of so many units already takes terabytes
 MODELS: Registry[type["Classifier"]] = Registry("model")
 
 
@@ -133,8 +135,7 @@ def build(
 def check_sizes(**sizes: int) -> None:
     """Refuse sizes that are not positive integers."""
     for size, value in sizes.items():
-        if not isinstance(value, int) or value < 1:
-            raise InputError(f"{size} must be a positive integer, got {brief(value)}.")
+        validation.check_int(value, size, 1, LARGEST)
 
 
 # A recurrent classifier: what the series has shown so far, kept in one vector.

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from types import NoneType
 from typing import Any, Unpack
 
 import torch
@@ -245,6 +246,8 @@ def train(
 
 
 def _network(model: str | nn.Module, data: Dataset, seed: int, options: Mapping[str, Any] | None) -> nn.Module:
+    if not isinstance(options, (Mapping, NoneType)):
+        raise InputError(f"options must be a mapping of names, such as {{'hidden': 8}}, got {brief(options)}.")
     if not isinstance(model, nn.Module):
         return build(model, len(data.channels), data.classes, data.per_step, seed, **(options or {}))
     if options:

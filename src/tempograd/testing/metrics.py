@@ -7,13 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tempograd.core.errors import InputError, TempogradError
+from tempograd.core.errors import TempogradError
 from tempograd.core.series import Series
 from tempograd.engine import Predictor
 from tempograd.explainers import Occlusion
 from tempograd.explanation import Explanation
 from tempograd.metrics import Metric, evaluate
-from tempograd.metrics.faithfulness import Faithfulness
 from tempograd.testing.rules import (
     CHANNELS,
     TIME,
@@ -162,23 +161,6 @@ def _mask(metric: Metric) -> None:
     short, rest = Weighted((weights * mask[0])[:-2]), slice(None, -2)
     cut = _explanation(short, x[:, rest], values[:, rest].where(mask[:, rest], 0), mask[:, rest])
     same_numbers(_measure(metric, short, cut, truth[:, rest]), expected, "without the steps at the end", 1e-5)
-
-
-@contract_rule(METRIC_RULES, "k above the cells of a series is refused, above the observed ones it takes them all")
-def _k(metric: Metric) -> None:
-    if not isinstance(metric, Faithfulness):
-        return
-    model, x, mask = Smooth(), small_series(4), torch.zeros(4, TIME, CHANNELS, dtype=torch.bool)
-    mask[:, 1:3, :2] = True
-    found, truth, cells = _explanation(model, x, _maps(4).where(mask, 0), mask), _truth(4), TIME * CHANNELS
-    expected, many, share = (_measure(replace(metric, k=k), model, found, truth) for k in (4, cells, 1.0))
-    same_numbers(many, expected, "with k of all cells, where four are observed,", 1e-6)
-    same_numbers(share, expected, "with a share of 1", 1e-6)
-    try:
-        _measure(replace(metric, k=cells + 1), model, found, truth)
-    except InputError:
-        return
-    raise BrokenError(f"k={cells + 1} is taken for series of {cells} cells")
 
 
 @contract_rule(METRIC_RULES, "higher_is_better: scores that know the answer are better than random ones")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tempograd.core import validation
 from tempograd.core.errors import DataError, short_path
 from tempograd.core.formatting import alike, short_number, table, with_error
-from tempograd.core.io import EXPLAINER, SETTINGS, as_path, reason, write_atomically
+from tempograd.core.io import SETTINGS, as_path, reason, write_atomically
 from tempograd.explainers import EXPLAINERS, Explainer
 from tempograd.explainers.files import explainer_with
 from tempograd.explanation.answers import as_table
@@ -22,33 +22,14 @@ if TYPE_CHECKING:
 
 
 def setting_in_words(setting: Mapping[str, Any]) -> str:
-    """Write settings as people say them; without any they are the default.
+    """Write settings as people type them; without any they are the default.
 
     Examples
     --------
-    >>> setting_in_words({"held": 0.75, "min_length": 7, "max_length": 15}), setting_in_words({"segments": 0})
-    ('held 0.75, segments of 7–15', 'nothing held')
-    >>> setting_in_words({"held": 0.5, "max_length": 1}), setting_in_words({"held": 0.0}), setting_in_words({})
-    ('held 0.5, single cells', 'nothing held', 'default')
+    >>> setting_in_words({"held": 0.75, "min_length": 7}), setting_in_words({})
+    ('held=0.75, min_length=7', 'default')
     """
-    if not setting:
-        return "default"
-    words, low, high = [], setting.get("min_length"), setting.get("max_length")
-    single, paired = high == 1, low is not None and high is not None
-    for name, value in setting.items():
-        if name in ("segments", "held") and value == 0:
-            words.append("nothing held")
-        elif name == "max_length" and (single or paired):
-            words.append("single cells" if single else f"segments of {low}–{high}")
-        elif not (name == "min_length" and (single or paired)):
-            words.append(f"{name.replace('_', ' ')} {_value(value)}")
-    return ", ".join(words)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, (tuple, list)):
-        return " ".join(map(_value, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return ", ".join(f"{name}={value!r}" for name, value in setting.items()) or "default"
 
 
 def changed_settings(explainer: Explainer) -> dict[str, Any]:
@@ -91,7 +72,7 @@ class Trial:
 
     @property
     def words(self) -> str:
-        """The setting as people say it."""
+        """The setting as people type it."""
         return setting_in_words(self.setting)
 
 
@@ -259,8 +240,6 @@ def tuned_otherwise(path: str | Path, **used: Any) -> list[tuple[str, Any, Any]]
 
 def _content(path: Path) -> dict[str, Any]:
     """Read a file of settings, or say what it is instead."""
-    if EXPLAINER.wrote(path):
-        raise DataError(f"{short_path(path)} holds an explainer: read it with tempograd.Explainer.load.")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

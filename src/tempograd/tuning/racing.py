@@ -245,16 +245,9 @@ def tune(
     """
     question, effort, given = divided(options)
     default = explainer_of(method, given, tune)
-    budget = validation.check_float(budget, "budget")
-    if not budget > 0:
-        raise SettingError(
-            f"budget must be above 0, got {budget:g}: it is how many explanations of all series the race may cost."
-        )
-    level = validation.check_float(level, "level")
-    if not 0 <= level <= 1:
-        raise SettingError(
-            f"level={level:g} is how often noise may change the default: pass a share between 0 and 1."
-        )
+    budget, level = validation.check_float(budget, "budget"), validation.check_float(level, "level")
+    if not (budget > 0 and 0 <= level <= 1):
+        raise SettingError(f"budget must be above 0, and level between 0 and 1: got {budget:g} and {level:g}.")
     bench = Bench(*nouns(model, x), as_metric(metric), question, effort, k, of, REMOVALS)
     race = _Race(bench, default, budget)
     race.enter(_candidates(default, given, method, grid, race.look()), strict=grid is not None)

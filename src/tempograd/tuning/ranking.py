@@ -268,10 +268,6 @@ def _named(methods: Any) -> dict[str, Explainer]:
         raise InputError(f"methods must hold names or explainers, got {brief(methods)}: write ['timing', 'lime'].")
     found: dict[str, Explainer] = {}
     for label, each in pairs:
-        if isinstance(each, type) and issubclass(each, Explainer):
-            raise InputError(
-                f"methods must hold explainers, got the class {each.__name__}: write {each.__name__}()."
-            )
         explainer = explainer_of(each, {})
         name = explainer.name if label is None else str(label)
         if name == CONTROL and type(explainer) is not Random:
