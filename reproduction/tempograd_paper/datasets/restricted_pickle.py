@@ -10,8 +10,8 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from tempograd.core.errors import DataError, one_line, short_path
-from tempograd.data.arrays import HEADERS
 
+HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 PLAIN_TYPE = re.compile(r"[iuf][1248]|b1|O8?")  # the types that an array in such a file may have
 
 
