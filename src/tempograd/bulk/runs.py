@@ -334,7 +334,7 @@ class Run:
 
     def _series(self, rows: Any, names: list[str], keys: NDArray[np.int64]) -> tuple[Any, Any]:
         """Return the series and their masks: from the rows if they have them, else from the source."""
-        source = Source.from_plain(self._told["columns"])
+        source = Source("", **self._told["columns"])
         shape = (len(keys), *(source.shape or ()))
         if self._told["series"]:
             kept, seen = (table.column_numbers(rows.column(name)).reshape(shape) for name in ("x", "mask"))

@@ -1,7 +1,7 @@
 """What all readers share: where series are and which columns are what, and the arrays that a reader returns."""
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,11 +120,6 @@ class Columns:
         parts = [f"{name}={value!r}" for name, value, default in given if value != default]
         path = repr(self.path) if isinstance(self.path, str) else brief(self.path)
         return f"{type(self).__name__}({', '.join([path, *parts])})"
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Self:
-        """Return what :attr:`plain` was, without its path."""
-        return cls("", **plain)
 
     @property
     def plain(self) -> dict[str, Any]:

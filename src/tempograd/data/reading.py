@@ -40,7 +40,6 @@ ALIASES = {"@targetlabel": "@classlabel", "@dimension": "@dimensions"}  # in the
 
 def read_frame(frame: Any, source: Columns) -> Series:
     """Read a data frame."""
-    _refuse_inputs(source, FRAME)
     return series_of(in_one_message(source, lambda asked: read_table(frame_table(frame), asked)), source, FRAME)
 
 
@@ -58,15 +57,9 @@ def read_part(file: File, source: Columns, names: Sequence[str] = NAMES) -> Part
     if file.ending in ARRAYS:
         with _in_file(file.where):
             return read_arrays(file, source, names)
-    _refuse_inputs(source, file.where)
     if file.ending == ".ts":
         return read_ts(file, source)
     return in_one_message(source, lambda asked: read_table(open_table(file), asked))
-
-
-def _refuse_inputs(source: Columns, where: str) -> None:
-    if source.inputs is not None or source.fixed is not None:
-        raise DataError(f"{where} holds one table: several inputs are read from .npz files.")
 
 
 @contextmanager
@@ -83,30 +76,23 @@ def in_one_message(source: Columns, read: Callable[[Columns], T]) -> T:
 
     What a message proposes is tried, so that what is wrong with the next column is known as well.
     """
-    complaints: list[str] = []
-    fixed, first, fix = source, None, dict[str, Any]()
-    while True:
-        try:
-            found = read(fixed)
-        except TempogradError as error:
-            first = first or error
-            complaints.append(error.what if isinstance(error, UnclearError) else error.finding.text.rstrip("."))
-            more = getattr(error, "fix", {})
-            if more and not more.keys() <= fix.keys():
-                fix |= more
-                fixed = replace(fixed, **more)
-                continue
-        else:
-            if first is None:
-                return found
-        break
-    if not fix or not isinstance(first, UnclearError):
-        raise first
+    try:
+        return read(source)
+    except UnclearError as error:
+        if not error.fix:
+            raise
+        first, what, fix = error, error.what, error.fix
+    try:
+        in_one_message(replace(source, **fix), read)
+    except UnclearError as error:
+        what, fix = f"{what}; {error.what}", fix | error.fix
+    except TempogradError as error:
+        what = f"{what}; {error.finding.text.rstrip('.')}"
     given = {name: value for name, value in source.plain.items() if value not in (None, ()) and name != "labels"}
     place = repr(str(source.path)) if isinstance(source.path, (str, Path)) else "frame"
     place = place if len(place) <= LONGEST_PATH else "path"
     call = f"{arg:source.and}".join([f"{arg:source.call={place}}", *written(given | fix)])
-    raise UnclearError(first.where, "; ".join(complaints), fix, f"write {call}{arg:source.end}") from None
+    raise UnclearError(first.where, what, fix, f"write {call}{arg:source.end}")
 
 
 def series_of(part: Part, source: Columns, where: str) -> Series:
@@ -114,6 +100,8 @@ def series_of(part: Part, source: Columns, where: str) -> Series:
     for row, why in sorted(part.faults.items()):
         raise DataError(f"{where}, row {row + 1}: {why}.")
     gaps, more, ids = source.missing == "mask", part.more, part.ids
+    if (source.inputs and not isinstance(part.x, dict)) or (source.fixed and "fixed" not in more):
+        raise DataError(f"{where} holds one table: several inputs are read from .npz files.")
     with _in_file(where):
         if isinstance(part.x, dict):
             series = Series(part.x, mask="nan" if gaps else None, ids=ids, **more)

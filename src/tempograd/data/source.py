@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core.errors import DataError, InputError, arg, quote
-from tempograd.core.series import Series, is_nested
+from tempograd.core.series import Series, is_nested, shared_times
 from tempograd.data.columns import Columns
 from tempograd.data.files import File, is_many, list_files
 from tempograd.data.fragments import Fragment, list_fragments
@@ -132,15 +132,8 @@ def _joined(parts: Sequence[Series]) -> Series:
         )
     y, classes = _labels(parts)
     ids = [name for part in parts for name in np.asarray(part.ids).tolist()]
-    times: Any = [part.times for part in parts]
-    if None in times:
-        times = None
-    elif len({*times}) == 1 and not is_nested(times[0]):
-        times = times[0]
-    else:
-        times = [
-            row for part in parts for row in (part.times if is_nested(part.times) else [part.times] * len(part))
-        ]
+    rows = [row for part in parts for row in (part.times if is_nested(part.times) else [part.times] * len(part))]
+    times = None if None in rows else shared_times(tuple(rows)) or rows
     names = {"channels": first.channels, "units": first.units, "times": times, "classes": classes}
     return Series(y=y, ids=ids, **{name: _cells(parts, name) for name in ("x", "mask", "truth", "raw")}, **names)
 
@@ -150,12 +143,11 @@ def _cells(parts: Sequence[Series], name: str) -> Any:
     cells = [getattr(part, name) for part in parts]
     if all(cell is None for cell in cells) or (name != "mask" and any(cell is None for cell in cells)):
         return None
-    rows = [
+    return [
         row
         for part, cell in zip(parts, cells, strict=True)
         for row in (cell if cell is not None else [torch.ones_like(one, dtype=torch.bool) for one in part.x])
     ]
-    return rows if len({*map(len, rows)}) > 1 else torch.stack(rows)
 
 
 def _labels(parts: Sequence[Series]) -> tuple[Tensor | None, tuple[str, ...] | None]:
