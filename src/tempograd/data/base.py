@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.core.errors import InputError, brief, listed
+from tempograd.core.errors import InputError, listed
 from tempograd.core.series import Series
 
 PARTS = ("train", "validation", "test")
@@ -72,12 +72,6 @@ class Dataset:
             vars(self)[part] = replace(series, channels=self.channels, units=self.units)
         if (self.centre is None) != (self.scale is None):
             raise InputError(f"{self.name} has one of centre and scale: pass both, or neither.")
-        cells = tuple(self.train.x.shape[1:])
-        for name, values in (("centre", self.centre), ("scale", self.scale)):
-            try:
-                _ = values is None or values.expand(cells)
-            except RuntimeError:
-                raise InputError(f"{name} must broadcast to {cells}, got {brief(values)}.") from None
 
     def raw(self, series: Series) -> Tensor:
         """Return series of this data set as the source has them, in ``units``.

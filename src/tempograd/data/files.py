@@ -32,6 +32,13 @@ HIVE = re.compile(r"([^=/]+)=([^/]*)")  # a folder that is a column: day=2026-01
 BUFFER = 1 << 20
 FOOTER_BYTES = 1 << 16  # at the end of a file of a store elsewhere, which tell its version with its size and time
 LONGEST_LINE = 2**28  # characters: a million columns have room, a packed file of one endless line has not
+PACKING = "is damaged and cannot be unpacked ({}): fetch it again"
+WRONG: dict[type[Exception], str] = {  # with a file, by what reading it raises
+    UnicodeDecodeError: "is no text in UTF-8: save it as UTF-8, or give it the ending of what it is",
+    **dict.fromkeys((gzip.BadGzipFile, EOFError, zlib.error), PACKING),
+    MemoryError: "needs more memory than there is: cut it into several files",
+    OSError: "cannot be read: {}",
+}
 OWN = "_tempograd"  # the folder by which a run is known
 
 
@@ -130,19 +137,15 @@ def reading(path: str | Path) -> Iterator[None]:
     change meanwhile.
     """
     where, before = short_path(path), _state(path) if isinstance(path, Path) else ()
-    fault: TempogradError | None = None
+    fault: Exception | None = None
     try:
         yield
     except TempogradError as error:
         fault = error
-    except UnicodeDecodeError:
-        fault = DataError(f"{where} is no text in UTF-8: save it as UTF-8, or give it the ending of what it is.")
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        fault = DataError(f"{where} is damaged and cannot be unpacked ({error}): fetch it again.")
-    except MemoryError:
-        fault = DataError(f"{where} needs more memory than there is: cut it into several files.")
-    except OSError as error:
-        fault = DataError(f"{where} cannot be read: {error.strerror or brief(str(error))}.")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, MemoryError) as error:
+        what = next(what for kind, what in WRONG.items() if isinstance(error, kind))
+        reason = getattr(error, "strerror", None) or brief(str(error))
+        fault = DataError(f"{where} {what.format(reason)}.")
     if isinstance(path, Path) and _state(path) != before:
         raise DataError(f"{where} changed while it was read: read it again when it is complete.") from fault
     if fault is not None:
@@ -213,13 +216,18 @@ def _files(place: Any) -> list[tuple[str, str]]:
     pattern = not path.is_dir()
     root = Path(_fixed(text)) if pattern else path
     found = root.glob(str(path.relative_to(root))) if pattern else root.rglob("*")
-    named = [(each, each.relative_to(root)) for each in sorted(found) if not each.is_dir()]
+    names = [each.relative_to(root) for each in sorted(found) if not each.is_dir()]
+    # results in the folder of a run are no series
+    names = [name for name in names if not any((root / folder / OWN).is_dir() for folder in name.parents)]
     # absolute, since workers elsewhere, and people later, stand in other folders
-    return [
-        (str(each.absolute()), name.as_posix())
-        for each, name in named
-        if File(name.name, "").ending and not _of_run(root, name) and (pattern or not _hidden(name.parts))
-    ]
+    pairs = [(str((root / name).absolute()), name.as_posix()) for name in names]
+    return [pair for pair in pairs if _is_series(pair[1], pattern=pattern)]
+
+
+def _is_series(origin: str, *, pattern: bool) -> bool:
+    """Tell whether a file is one of series, and hidden only where a pattern asks for it."""
+    hidden = any(part.startswith((".", "_")) for part in origin.split("/"))
+    return bool(File(origin, "").ending) and (pattern or not hidden)
 
 
 def _told_apart(files: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -234,37 +242,28 @@ def _told_apart(files: Sequence[tuple[str, str]]) -> dict[str, str]:
     return {path: "/".join(each[common:]) for path, each in parts.items()}
 
 
-def _of_run(root: Path, name: Path) -> bool:
-    """Tell whether a file lies in the folder of a run below the root: results are no series."""
-    return any((root / folder / OWN).is_dir() for folder in name.parents)
-
-
 def _fixed(pattern: str) -> str:
     """Return the folder of a pattern in which nothing is left open."""
     return str(Path(pattern[: MAGIC.search(pattern).start()] + "x").parent)  # type: ignore[union-attr]  # has one
 
 
-def _hidden(parts: Sequence[str]) -> bool:
-    return any(part.startswith((".", "_")) for part in parts)
-
-
 def _remote_files(address: str) -> list[tuple[str, str]]:
+    """Return the files of an address, sorted, and what they are called relative to it."""
     fs, path = open_address(address)
     from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415  # an extra
 
     scheme = address[: address.index("://") + 3]
     _, asked, options = address.partition("?")
     more = asked + options if not path.endswith(asked + options) else ""  # which the address of a file needs too
+    pattern = bool(MAGIC.search(path))
     with reading(address):
         if fs.get_file_info(path).type == FileType.File:
             return [(address, path.partition("?")[0].rpartition("/")[2])]
-        root = _fixed(path) if MAGIC.search(path) else path.rstrip("/")
+        root = _fixed(path) if pattern else path.rstrip("/")
         every = fs.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
-    names = sorted(each.path for each in every if each.type == FileType.File and File(each.path, "").ending)
-    pairs = [(name, name[len(root) :].lstrip("/")) for name in names]
-    if MAGIC.search(path):
-        return [(scheme + name + more, origin) for name, origin in pairs if fnmatch(name, path)]
-    return [(scheme + name + more, origin) for name, origin in pairs if not _hidden(origin.split("/"))]
+    names = sorted(each.path for each in every if each.type == FileType.File)
+    pairs = [(name, name[len(root) :].lstrip("/")) for name in names if not pattern or fnmatch(name, path)]
+    return [(scheme + name + more, origin) for name, origin in pairs if _is_series(origin, pattern=pattern)]
 
 
 def open_address(address: str) -> tuple[Any, str]:

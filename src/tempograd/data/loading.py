@@ -4,23 +4,16 @@ import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
-from tempograd.core.errors import DataError, UnknownNameError, short_path
+from tempograd.core.errors import UnknownNameError
 from tempograd.core.io import as_path
 from tempograd.core.registry import Registry
 from tempograd.data.base import Dataset
 
+Reader = Callable[..., Dataset]  # reads or makes a data set for root=, variant= and fold=, or None for each
 ROOT_VARIABLE = "TEMPOGRAD_DATA"
 MORE = "The paper's data sets come with tempograd-paper: pip install ./reproduction in a clone of tempograd."
-
-
-class _Reader(Protocol):
-    """Reads or makes a data set; ``root`` is the folder that holds its files, if it needs any."""
-
-    def __call__(
-        self, *, root: Path | None = None, variant: str | None = None, fold: int | None = None
-    ) -> Dataset: ...
 
 
 @dataclass(frozen=True)
@@ -29,7 +22,8 @@ class Loader:
 
     Parameters
     ----------
-    read : Reader
+    read : function of root, variant and fold
+        Reads or makes the data set; ``root`` is the folder that holds its files, if it needs any.
     variants : tuple of str
         The versions it offers, the default first.
     own_folds : bool
@@ -39,7 +33,7 @@ class Loader:
         Whether it is read from files that the user has.
     """
 
-    read: _Reader
+    read: Reader
     variants: tuple[str, ...]
     own_folds: bool = False
     needs_files: bool = False
@@ -48,10 +42,8 @@ class Loader:
         for name in ("__doc__", "__module__", "__qualname__"):  # those of the function, as a decorator has them
             object.__setattr__(self, name, getattr(self.read, name, None))
 
-    def __call__(
-        self, *, root: Path | None = None, variant: str | None = None, fold: int | None = None
-    ) -> Dataset:
-        return self.read(root=root, variant=variant, fold=fold)
+    def __call__(self, **choices: Any) -> Dataset:
+        return self.read(**choices)
 
 
 DATASETS: Registry[Loader] = Registry(
@@ -64,10 +56,10 @@ DATASETS: Registry[Loader] = Registry(
 
 def dataset(
     name: str, variants: Collection[str], *, own_folds: bool = False, needs_files: bool = False
-) -> Callable[[_Reader], _Reader]:
+) -> Callable[[Reader], Reader]:
     """Decorate a function to make it available under ``name``; it stays a plain function."""
 
-    def add(read: _Reader) -> _Reader:
+    def add(read: Reader) -> Reader:
         DATASETS.register(name)(Loader(read, tuple(variants), own_folds, needs_files))
         return read
 
@@ -107,17 +99,7 @@ def load_dataset(
             error.args = (f"{error} {MORE}",)
             error.finding.text += f" {MORE}"
         raise
-    return loader(root=None if folder is None else _folder(folder), variant=variant, fold=fold)
-
-
-def _folder(root: str | Path) -> Path:
-    """Return the folder of the data sets; it need not be there, but its name must be one."""
-    folder = as_path(root, "root")
-    try:
-        folder.exists()
-    except OSError as error:
-        raise DataError(f"root {short_path(folder)} cannot be a folder: {error.strerror}.") from error
-    return folder
+    return loader(root=None if folder is None else as_path(folder, "root"), variant=variant, fold=fold)
 
 
 def choose_variant(dataset: str, variant: str | None, known: Collection[str]) -> str:

@@ -24,17 +24,9 @@ SWITCH_MEANS = np.array([[0.8, -0.5, -0.2], [0.0, -1.0, 0.0], [-0.2, -0.2, 0.8]]
 TRANSITIONS = np.array([[0.95, 0.02, 0.03], [0.02, 0.95, 0.03], [0.03, 0.02, 0.95]])
 
 
-@dataclass(frozen=True)
-class SwitchLaw:
-    """What the two variants disagree about."""
-
-    initial: tuple[float, float, float]
-    slope: float  # of the label's sigmoid
-
-
-SWITCH_VARIANTS = {
-    "released": SwitchLaw(initial=(2 / 3, 1 / 3, 0.0), slope=3.0),
-    "paper": SwitchLaw(initial=(1 / 3, 1 / 3, 1 / 3), slope=1.0),
+SWITCH_VARIANTS = {  # the chance of each first state, and the slope of the label's sigmoid
+    "released": ((2 / 3, 1 / 3, 0.0), 3.0),
+    "paper": ((1 / 3, 1 / 3, 1 / 3), 1.0),
 }
 
 
@@ -92,11 +84,11 @@ def load_switch_feature(
     (torch.Size([200, 100, 3]), True)
     """
     variant = choose_variant("switch_feature", variant, SWITCH_VARIANTS)
-    process = SWITCH_VARIANTS[variant]
+    initial, slope = SWITCH_VARIANTS[variant]
     rng = np.random.RandomState(SWITCH_SEED)  # numpy promises never to change this stream
-    states = switching_states(rng, TRAIN + TEST, SWITCH_STEPS, process.initial)
+    states = switching_states(rng, TRAIN + TEST, SWITCH_STEPS, initial)
     x = SWITCH_MEANS[states] + np.sqrt(VARIANCE) * rng.standard_normal((*states.shape, 3))
-    labels = draw_labels(rng, x, states, process.slope)
+    labels = draw_labels(rng, x, states, slope)
     return splits("switch_feature", variant, x, labels, states).fold(fold)
 
 
