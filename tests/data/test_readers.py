@@ -331,7 +331,7 @@ def test_parts_keep_their_names(write):
         (["id,time,a", "1,0,"], {}, "holds no value at all"),
         (["4.1,3.9", "1,2"], {"format": "wide"}, "begins with values"),
         (["1\t4.1\t4.1", "1\t4.1\t4.1"], {}, "begins with values"),
-        (["id,t0,t1", "1,2,3", "2,2,3", "1,2,3"], {}, "line 4: the series '1' is there twice"),
+        (["id,t0,t1", "1,2,3", "2,2,3", "1,2,3"], {}, "f.csv: ids must be distinct, but 1 occurs more than once"),
         (["id,time,channel,value", "1,0,a,1", "1,0,a,2"], {}, "line 3: series '1' has this time twice"),
         (["id,time,channel,value", "1,0,a,1"], {"channels": ["b"]}, "No channel of .*f.csv is called 'b'"),
         (["id,time,reading", "1,0,a"], {"format": "melted"}, r"pass variable= for"),

@@ -20,6 +20,7 @@ from tempograd.core.errors import (
     MissingExtraError,
     TempogradError,
     brief,
+    one_line,
     short_path,
 )
 from tempograd.core.io import as_path
@@ -144,7 +145,7 @@ def reading(path: str | Path) -> Iterator[None]:
         fault = error
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, MemoryError) as error:
         what = next(what for kind, what in WRONG.items() if isinstance(error, kind))
-        reason = getattr(error, "strerror", None) or brief(str(error))
+        reason = getattr(error, "strerror", None) or one_line(str(error), 90)
         fault = DataError(f"{where} {what.format(reason)}.")
     if isinstance(path, Path) and _state(path) != before:
         raise DataError(f"{where} changed while it was read: read it again when it is complete.") from fault

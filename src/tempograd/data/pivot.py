@@ -239,10 +239,14 @@ def read_table(table: Table, source: Columns) -> Part:
     texts, values = table.read([*wanted, *nameless], () if lists else roles.values)
     for name in reversed(nameless):  # the first, which may be left out, comes last
         _leave_out(table, name, texts[name])
-    for column, what in ((roles.id, "name of the series"), (roles.variable, "name of the channel")):
-        if column is not None and "" in texts[column].texts:
-            raise table.fault(texts[column].row(texts[column].texts.index("")), f"the {what} is missing")
-    labels = _labels_of(table, texts[roles.label], source.classes) if roles.label in texts else None
+    _refuse_missing(table, roles, texts)
+    labels = None
+    if roles.label in texts:
+        label = texts[roles.label]
+        y, classes = as_numbers(
+            label.texts, source.classes, table.where, lambda code, what: table.fault(label.row(code), what)
+        )
+        labels = y[label.codes], classes
     read = _of_lists if lists else _of_columns if roles.format == "wide" else _of_steps
     part, firsts = read(table, roles, source, texts, values, labels)
     return replace(part, kept=table.kept(source.keep, firsts)) if source.keep else part
@@ -257,6 +261,15 @@ def _leave_out(table: Table, name: str, column: Text) -> None:
             f"lack one: name it, take it out, or pass {arg:source.id={name}} if it names the series."
         )
     warn(f"{table.where}: {quote(name)} has no name and numbers the rows, so it is left out.")
+
+
+def _refuse_missing(table: Table, roles: Roles, texts: Mapping[str, Text]) -> None:
+    """Refuse a row that does not say its series, its channel or its label."""
+    kinds = {roles.id: "name of the series", roles.variable: "name of the channel", roles.label: "label"}
+    for name, column in texts.items():
+        for code, text in enumerate(column.texts):
+            if name in kinds and (not text or (name == roles.label and missing(text))):
+                raise table.fault(column.row(code), f"the {kinds[name]} is missing")
 
 
 Labels = tuple[NDArray[Any], tuple[str, ...] | None]  # int64 or float64, and the names of classes that are text
@@ -309,17 +322,9 @@ def _of_columns(
     table: Table, roles: Roles, source: Columns, texts: dict[str, Text], values: Doubles, labels: Labels | None
 ) -> _Read:
     """Read a table whose rows are series and whose columns are steps."""
-    if source.channels is not None and len(source.channels) != 1:
-        raise DataError(
-            f"{table.where} has one row per series, and so one channel: name one in "
-            f"{arg:source.channels}, got {listed(source.channels)}."
-        )
-    rows, names = np.arange(len(values)), texts[roles.id].texts if roles.id else []
-    if roles.id is not None and len(names) < len(rows):
-        row = np.flatnonzero(texts[roles.id].codes < rows)[0]
-        raise table.fault(row, f"the series {quote(names[texts[roles.id].codes[row]])} is there twice")
-    ids, more = identify(names, table, roles.id), _more(labels, roles.values)
-    return observed(table.where, values[:, :, None].astype(np.float32), ids, source.channels, more), rows
+    ids = identify(texts[roles.id].cells if roles.id else [], table, roles.id)
+    cells, more = values[:, :, None].astype(np.float32), _more(labels, roles.values)
+    return observed(table.where, cells, ids, source.channels, more), np.arange(len(values))
 
 
 def _of_lists(
@@ -449,15 +454,6 @@ def _date(time: Text, code: int, fault: Fault) -> float:
 
 
 # Labels
-
-
-def _labels_of(table: Table, label: Text, classes: Sequence[str] | None) -> Labels:
-    """Read a column of labels, one for each row."""
-    for code, text in enumerate(label.texts):
-        if missing(text):
-            raise table.fault(label.row(code), "the label is missing")
-    y, names = as_numbers(label.texts, classes, table.where, lambda code, what: table.fault(label.row(code), what))
-    return y[label.codes], names
 
 
 def as_numbers(texts: Sequence[str], classes: Sequence[str] | None, where: str, fault: Fault) -> Labels:
