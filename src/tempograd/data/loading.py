@@ -11,7 +11,7 @@ from tempograd.core.io import as_path
 from tempograd.core.registry import Registry
 from tempograd.data.base import Dataset
 
-Reader = Callable[..., Dataset]  # reads or makes a data set for root=, variant= and fold=, or None for each
+ReadsDataset = Callable[..., Dataset]  # reads or makes a data set for root=, variant= and fold=, or None for each
 ROOT_VARIABLE = "TEMPOGRAD_DATA"
 MORE = "The paper's data sets come with tempograd-paper: pip install ./reproduction in a clone of tempograd."
 
@@ -33,7 +33,7 @@ class Loader:
         Whether it is read from files that the user has.
     """
 
-    read: Reader
+    read: ReadsDataset
     variants: tuple[str, ...]
     own_folds: bool = False
     needs_files: bool = False
@@ -56,10 +56,10 @@ DATASETS: Registry[Loader] = Registry(
 
 def dataset(
     name: str, variants: Collection[str], *, own_folds: bool = False, needs_files: bool = False
-) -> Callable[[Reader], Reader]:
+) -> Callable[[ReadsDataset], ReadsDataset]:
     """Decorate a function to make it available under ``name``; it stays a plain function."""
 
-    def add(read: Reader) -> Reader:
+    def add(read: ReadsDataset) -> ReadsDataset:
         DATASETS.register(name)(Loader(read, tuple(variants), own_folds, needs_files))
         return read
 
