@@ -235,11 +235,9 @@ def _removes_to_others(explanation: Explanation, baseline: Any, background: Any,
     """Tell whether removed cells take values of other series, and refuse where these are missing or no use."""
     if validation.is_background(baseline) or (baseline is None and explanation.background is not None):
         if background is None:
-            own = "The explanation compares with other series, which it does not keep"
-            asked = f"{arg:question.baseline=background} puts values of other series in the place of removed cells"
             raise InputError(
-                f"{own if baseline is None else asked}: pass them as {arg:question.background}, or another "
-                f"{arg:question.baseline}."
+                "Removed cells take the values of other series, which an explanation does not keep: pass them as "
+                f"{arg:question.background}, or another {arg:question.baseline}."
             )
         return True
     for name, given in (("background", background), ("draws", draws)):

@@ -175,18 +175,11 @@ def _scores(chosen: Sequence[Metric], evaluation: Evaluation) -> dict[str, Tenso
     return {metric.name: scores[metric.name] for metric in chosen}
 
 
-def _metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
-    if isinstance(metrics, (str, Metric)):
-        metrics = [metrics]
-    try:
-        given = list(metrics)
-    except TypeError:
-        raise InputError(
-            f"metrics must hold names or metrics, got {brief(metrics)}: write ['cpd', 'cpp']."
-        ) from None
-    if not given:
+def _metrics(metrics: Any) -> list[Metric]:
+    several = isinstance(metrics, Iterable) and not isinstance(metrics, str)
+    chosen = [as_metric(metric) for metric in (metrics if several else [metrics])]
+    if not chosen:
         raise InputError(f"metrics is empty: name at least one of {', '.join(sorted(METRICS))}.")
-    chosen = [as_metric(metric) for metric in given]
     names = [metric.name for metric in chosen]
     if repeated := [name for name in names if names.count(name) > 1]:
         raise InputError(f"Two metrics are called {brief(repeated[0])}: give one of them another name with name=.")

@@ -243,14 +243,6 @@ def _defined(area: Tensor, table: Thresholds) -> Tensor:
 
 
 def _salient(truth: Any, explanation: Explanation, metric: str) -> Tensor:
-    shape = tuple(explanation.values.shape)
     if truth is None:
-        raise InputError(
-            f"{metric} needs {arg:series.truth}, a tensor {shape} with 1 where a cell is truly salient."
-        )
-    tensor = validation.as_tensor(truth, "truth")
-    if tensor.shape != shape:
-        raise InputError(f"truth must have the shape of x, {shape}, got {tuple(tensor.shape)}.")
-    if tensor.dtype != torch.bool and bool(((tensor != 0) & (tensor != 1)).any()):
-        raise InputError("truth must hold 1 (salient) and 0 (not salient) only.")
-    return tensor.bool().to(explanation.values.device)
+        raise InputError(f"{metric} needs {arg:series.truth}, like x, with 1 where a cell is truly salient.")
+    return validation.check_mask(truth, explanation.values, "truth")

@@ -28,6 +28,7 @@ from tempograd.testing.rules import (
     contract_rule,
     demand,
     left_as_found,
+    require_plain,
     same_numbers,
     shape_of,
     small_series,
@@ -66,10 +67,7 @@ def _settings(explainer: Explainer) -> None:
     demand(
         set(explainer.parameters) == known, f"parameters has {sorted(explainer.parameters)}, not {sorted(known)}"
     )
-    try:
-        json.dumps(explainer.parameters)
-    except (TypeError, ValueError) as error:
-        raise BrokenError(f"a setting is no plain data: {error}") from None
+    require_plain(explainer.parameters)
     again = kind(**explainer.parameters)
     demand(again == explainer and hash(again) == hash(explainer), "the same settings make another explainer")
 
@@ -81,11 +79,7 @@ def _fit(explainer: Explainer) -> None:
         demand(explainer.learnt is None, "something is learnt, though needs_fit is False")
         explainer.fit(model, _background(explainer, x))(model, x)
         return
-    try:
-        explainer(model, x)
-        raise BrokenError("a call without a fit goes through")
-    except InputError as error:
-        demand("fit" in str(error), f"a call without a fit says only '{error}'")
+    _refused(lambda: explainer(model, x), "a series without a fit")
     settings = copy.deepcopy(explainer.parameters)
     first, second = (explainer.fit(model, _background(explainer, x), seed=5) for _ in range(2))
     demand(first is not explainer, "fit returns the object that it was called on")

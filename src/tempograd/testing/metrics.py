@@ -1,6 +1,5 @@
 """The rules of metrics; cells have distinct scores but where ties are the point."""
 
-import json
 from dataclasses import is_dataclass, replace
 from typing import Any
 
@@ -16,12 +15,12 @@ from tempograd.metrics import Metric, evaluate
 from tempograd.testing.rules import (
     CHANNELS,
     TIME,
-    BrokenError,
     ContractRule,
     Smooth,
     Weighted,
     contract_rule,
     demand,
+    require_plain,
     same_numbers,
     shape_of,
     small_series,
@@ -67,10 +66,7 @@ def _settings(metric: Metric) -> None:
     kind = type(metric)
     demand(is_dataclass(kind) and kind.__dataclass_params__.frozen, "the class is no frozen dataclass")  # type: ignore[attr-defined]
     demand(type(getattr(metric, "higher_is_better", None)) is bool, "higher_is_better is not True or False")
-    try:
-        json.dumps(metric.parameters)
-    except (TypeError, ValueError) as error:
-        raise BrokenError(f"a setting is no plain data: {error}") from None
+    require_plain(metric.parameters)
     demand(kind(**metric.parameters, name=metric.name) == metric, "the same settings make another metric")
     renamed = replace(metric, name="another name")
     model, x = Smooth(), small_series(3)

@@ -1,5 +1,6 @@
 """What rules are made of: errors that name them, small models and series, and what must be left as found."""
 
+import json
 import random
 import warnings
 from collections.abc import Callable, Iterable
@@ -81,6 +82,14 @@ def same_numbers(found: Tensor, expected: Tensor, where: str, rtol: float = 2e-4
     close = torch.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
     gap, size = (found - expected).abs().nan_to_num(), expected.abs().nan_to_num(posinf=0.0)
     demand(close.all(), f"{where} they differ by up to {float(gap.max()):.3g}, of up to {float(size.max()):.3g}")
+
+
+def require_plain(settings: dict[str, Any]) -> None:
+    """Refuse settings that JSON cannot hold."""
+    try:
+        json.dumps(settings)
+    except (TypeError, ValueError) as error:
+        raise BrokenError(f"a setting is no plain data: {error}") from None
 
 
 def shape_of(found: Tensor) -> tuple[int, ...]:

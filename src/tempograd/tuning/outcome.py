@@ -169,22 +169,12 @@ class Tuning:
 
         Read it with :func:`tempograd.load_settings`, or pass it to ``tempograd explain --settings``.
         """
-        content = {
-            "tempograd": __version__,
-            "method": self.method,
-            "settings": changed_settings(self.explainer),
-            "tuned": {
-                "metric": self.metric,
-                "baseline": self.baseline,
-                "k": self.k,
-                "series": self.series,
-                "score": self.chosen.score,
-                "default_score": self.default.score,
-                "difference": self.chosen.difference,
-                "standard_error": self.chosen.difference_error,
-                "verdict": self.verdict(),
-            },
-        }
+        won = self.chosen
+        tuned = {name: getattr(self, name) for name in ("metric", "baseline", "k", "series")}
+        tuned |= {"score": won.score, "default_score": self.default.score, "difference": won.difference}
+        tuned |= {"standard_error": won.difference_error, "verdict": self.verdict()}
+        content = {"tempograd": __version__, "method": self.method, "settings": changed_settings(self.explainer)}
+        content["tuned"] = tuned
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
         force = validation.check_flag(force, "force")
         return write_atomically(
