@@ -114,13 +114,13 @@ def test_the_command_line_has_the_same_words():
         if action.choices and action.dest not in {"split", "lengths"}  # of which Python has none
     }
     there = {
-        "align": words.Align,
+        "align": typing.Literal["time", "order"],
         "baseline": typing.get_args(words.Baseline)[0],
         "cells": KeptCells,
         "engine": Engine,
         "fill": typing.Literal["forward", "mean", "zero"],
-        "format": words.TableFormat,
-        "missing": words.Missing,
+        "format": typing.Literal["long", "melted", "wide"],
+        "missing": typing.Literal["error", "mask"],
         "model_layout": words.ModelLayout,
         "output": words.Output,
         "precision": words.Precision,

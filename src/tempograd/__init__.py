@@ -48,115 +48,46 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
     from tempograd.views.baselines import BaselineComparison, compare_baselines
     from tempograd.views.groups import GroupComparison, compare_groups
 
-__all__ = [
-    "DATASETS",
-    "EXPLAINERS",
-    "METRICS",
-    "MODELS",
-    "AugmentedOcclusion",
-    "BaselineComparison",
-    "Blocks",
-    "ContraLSP",
-    "Dataset",
-    "DeepLift",
-    "Dynamask",
-    "Explainer",
-    "Explanation",
-    "Explanations",
-    "ExtremalMask",
-    "Fit",
-    "GradientCheck",
-    "GradientShap",
-    "GroupComparison",
-    "InputExplanation",
-    "IntegratedGradients",
-    "Lime",
-    "MaskingIG",
-    "Metric",
-    "Occlusion",
-    "Predictor",
-    "Question",
-    "RandIG",
-    "Random",
-    "Ranking",
-    "Run",
-    "Series",
-    "Source",
-    "TempogradError",
-    "TempogradWarning",
-    "TimeX",
-    "TimeXPP",
-    "Timing",
-    "Tuning",
-    "WinIT",
-    "__version__",
-    "accuracy",
-    "adapters",
-    "compare",
-    "compare_baselines",
-    "compare_groups",
-    "concat",
-    "evaluate",
-    "explain",
-    "explain_dataset",
-    "load_dataset",
-    "load_model",
-    "load_settings",
-    "open_run",
-    "plots",
-    "rank",
-    "read_series",
-    "removal_curve",
-    "report",
-    "save_model",
-    "summarise",
-    "table",
-    "targets",
-    "train",
-    "tune",
-]
+__all__ = ["__version__", "adapters", "plots", "targets"]
+__all__ += ["Run", "explain_dataset", "open_run"]
+__all__ += ["Question"]
+__all__ += ["DATASETS", "Dataset", "Series", "Source", "load_dataset", "read_series"]
+__all__ += ["TempogradError", "TempogradWarning"]
+__all__ += ["GradientCheck"]
+__all__ += ["Predictor"]
+__all__ += ["EXPLAINERS", "AugmentedOcclusion", "ContraLSP", "DeepLift", "Dynamask", "Explainer", "ExtremalMask"]
+__all__ += ["Fit", "GradientShap", "IntegratedGradients", "Lime", "MaskingIG", "Occlusion", "RandIG", "Random"]
+__all__ += ["TimeX", "TimeXPP", "Timing", "WinIT", "explain"]
+__all__ += ["Blocks", "Explanation", "Explanations", "InputExplanation", "concat"]
+__all__ += ["report"]
+__all__ += ["METRICS", "Metric", "compare", "evaluate", "removal_curve", "summarise", "table"]
+__all__ += ["MODELS", "accuracy", "load_model", "save_model", "train"]
+__all__ += ["Ranking", "Tuning", "load_settings", "rank", "tune"]
+__all__ += ["BaselineComparison", "compare_baselines"]
+__all__ += ["GroupComparison", "compare_groups"]
 
 # Where each public name lives; what type checkers read above says the same.
 _HOMES = {
     name: f"tempograd.{home}"
     for home, names in {
-        "bulk": ("Run", "explain_dataset", "open_run"),
-        "core.question": ("Question",),
-        "data": ("DATASETS", "Dataset", "Series", "Source", "load_dataset", "read_series"),
-        "core.errors": ("TempogradError", "TempogradWarning"),
-        "core.estimate": ("GradientCheck",),
-        "engine": ("Predictor",),
-        "explainers": (
-            "EXPLAINERS",
-            "AugmentedOcclusion",
-            "ContraLSP",
-            "DeepLift",
-            "Dynamask",
-            "Explainer",
-            "ExtremalMask",
-            "Fit",
-            "GradientShap",
-            "IntegratedGradients",
-            "Lime",
-            "MaskingIG",
-            "Occlusion",
-            "RandIG",
-            "Random",
-            "TimeX",
-            "TimeXPP",
-            "Timing",
-            "WinIT",
-            "explain",
-        ),
-        "explanation": ("Blocks", "Explanation", "Explanations", "InputExplanation", "concat"),
-        "html_report": ("report",),
-        "metrics": ("METRICS", "Metric", "compare", "evaluate", "removal_curve", "summarise", "table"),
-        "models": ("MODELS", "accuracy", "load_model", "save_model", "train"),
-        "tuning": ("Ranking", "Tuning", "load_settings", "rank", "tune"),
-        "views.baselines": ("BaselineComparison", "compare_baselines"),
-        "views.groups": ("GroupComparison", "compare_groups"),
+        "bulk": "Run explain_dataset open_run",
+        "core.question": "Question",
+        "data": "DATASETS Dataset Series Source load_dataset read_series",
+        "core.errors": "TempogradError TempogradWarning",
+        "core.estimate": "GradientCheck",
+        "engine": "Predictor",
+        "explainers": "EXPLAINERS AugmentedOcclusion ContraLSP DeepLift Dynamask Explainer ExtremalMask "
+        "Fit GradientShap IntegratedGradients Lime MaskingIG Occlusion RandIG Random TimeX TimeXPP Timing WinIT "
+        "explain",
+        "explanation": "Blocks Explanation Explanations InputExplanation concat",
+        "html_report": "report",
+        "metrics": "METRICS Metric compare evaluate removal_curve summarise table",
+        "models": "MODELS accuracy load_model save_model train",
+        "tuning": "Ranking Tuning load_settings rank tune",
+        "views.baselines": "BaselineComparison compare_baselines",
+        "views.groups": "GroupComparison compare_groups",
     }.items()
-    for name in names
+    for name in names.split()
 }
 
 if not TYPE_CHECKING:  # or type checkers would believe that any name is there
