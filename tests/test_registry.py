@@ -211,15 +211,6 @@ def test_whatever_a_package_does_when_it_is_imported(end, install, tools):
         tools["saw"]
 
 
-def test_a_command_that_cannot_say_its_arguments(install, commands, capsys):
-    install("broken", "def add(commands): commands.dance()", [("tempograd.commands", "dance", "broken:add")])
-    assert main(["dance"]) == 5
-    assert capsys.readouterr().err == (
-        "tempograd: The command 'dance' of the package broken cannot be added: AttributeError: "
-        "'_SubParsersAction' object has no attribute 'dance'\n"
-    )
-
-
 def test_a_name_that_is_taken_here_is_refused_in_words(install, tools):
     install("other", "mine = 5", [("tempograd.tools", "hammer", "other:mine")])
     assert tools["hammer"] is int

@@ -1,7 +1,7 @@
 """Types that stand in public signatures."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol
 
 from numpy.typing import NDArray
 from torch import Tensor
@@ -20,27 +20,9 @@ ArrayLike = Array | Sequence[float] | Sequence[Sequence[float]] | Sequence[Seque
 """Those, or lists of numbers; never text."""
 
 
-class SupportsProba(Protocol):
-    """An estimator that tells probabilities of arrays."""
-
-    def predict_proba(self, x: NDArray[Any], /) -> object: ...
-
-
-class SupportsDecision(Protocol):
-    """An estimator that tells scores of arrays."""
-
-    def decision_function(self, x: NDArray[Any], /) -> object: ...
-
-
-class SupportsPredict(Protocol):
-    """An estimator that tells numbers of arrays."""
-
-    def predict(self, x: NDArray[Any], /) -> object: ...
-
-
-Model = Callable[..., object] | SupportsProba | SupportsDecision | SupportsPredict
-"""What can be explained: an ``nn.Module`` or a function, from series (batch, time, channel) to outputs, or an
-estimator with one of these methods."""
+Model = Callable[..., object]
+"""What can be explained: an ``nn.Module`` or a function, from series (batch, time, channel) to outputs;
+``tempograd.adapters`` makes such functions of estimators."""
 
 Picker = Callable[[Tensor], Tensor]
 """Picks one score per series from the model's output."""
@@ -101,37 +83,3 @@ WinITAggregation = Literal["mean", "max", "absmax"]
 WinITSampler = Literal["generator", "marginal"]
 MaskPerturbation = Literal["blur", "mean", "window", "reference"]
 Contrast = Literal["none", "triplet"]
-
-
-class RecipeOptions(TypedDict, total=False):
-    """The settings of a training, :class:`tempograd.models.Recipe`."""
-
-    epochs: int
-    learning_rate: float
-    weight_decay: float
-    batch_size: int
-    shuffle: bool
-    patience: int | None
-    minimum_steps: int
-
-
-class SeriesPlotOptions(TypedDict, total=False):
-    """The options of :func:`tempograd.plots.series`."""
-
-    model: Model | None
-    x: Array | None
-    y: ArrayLike | None
-    truth: Array | None
-    channels: Channels | None
-    classes: Sequence[str] | None
-    title: str | None
-    width: Literal["column", "text"] | float | None
-    ax: Any
-
-
-class DescribeOptions(TypedDict, total=False):
-    """The options of :meth:`tempograd.Explanation.describe` beside the series."""
-
-    model: Model | None
-    y: ArrayLike | None
-    classes: Sequence[str] | None

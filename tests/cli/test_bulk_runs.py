@@ -337,8 +337,6 @@ def test_a_sample_is_evaluated_as_its_series_are(x, capsys):
     plain = tg.explain(model, tg.Series(x[[IDS.index(each) for each in ids]], ids=ids), n_samples=6, seed=3)
     expected = tg.evaluate(model, plain, metrics=["cpd"])["cpd"]
     np.testing.assert_allclose(told["explanations"][0]["metrics"]["cpd"]["scores"], expected, rtol=1e-5)
-    assert main([*argv, "--seed", "1"]) == 0
-    assert set(json.loads(capsys.readouterr().out)["ids"]) != set(ids)
     assert main(["evaluate", "out", *MODEL, "--sample", "9"]) == 0
     assert capsys.readouterr().out.startswith("9 of 24 series of out\n")
 

@@ -72,8 +72,8 @@ def test_names_stay_with_their_series(tmp_path):
     assert loaded.to_dataframe()["id"].tolist() == ["bed 7"] * 4 + ["bed 3"] * 4 + ["bed 5"] * 4
     unnamed = tg.explain(model, tg.Series(x, ids=[4, 2, 9]), "integrated_gradients", output="raw")
     assert repr(unnamed.top(1)).splitlines()[1] == "  4: 1/0 +1"
-    with pytest.raises(InputError, match="names must have 3 entries, got 2"):
-        unnamed.with_names(names=["a", "b"])
+    with pytest.raises(InputError, match="channels must have 2 entries, got 3"):
+        unnamed.with_names(channels=["a", "b", "c"])
 
 
 @pytest.mark.parametrize("per_step", [False, True])

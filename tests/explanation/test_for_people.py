@@ -73,10 +73,8 @@ def test_some_of_the_series_keep_what_is_theirs(found):
 def test_names_can_follow_later(found):
     model, x, options = ward()
     plain = tg.explain(model, tg.Series(x, mask=options["mask"]), n_samples=10)
-    named = plain.with_names(
-        *(options[name] for name in ("channels", "times", "names", "classes", "units", "raw"))
-    )
-    for name in ("channels", "times", "names", "classes", "units"):
+    named = plain.with_names(*(options[name] for name in ("channels", "times", "classes", "units", "raw")))
+    for name in ("channels", "times", "classes", "units"):
         assert getattr(named, name) == getattr(found, name), name
     torch.testing.assert_close(named.raw, found.raw, equal_nan=True, rtol=0, atol=0)
     again = named.with_names(classes=["alive", "dead"])

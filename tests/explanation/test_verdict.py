@@ -143,7 +143,7 @@ def test_many_series_are_one_line():
 
 
 def test_a_few_hard_series_do_not_spoil_the_rest():
-    found = judged(*[0.03] * 12, 0.4, *[0.03] * 27).with_names(names=[f"bed {i}" for i in range(40)])
+    found = replace(judged(*[0.03] * 12, 0.4, *[0.03] * 27), names=tuple(f"bed {i}" for i in range(40)))
     tells(found.verdict(), "converged", " 39 of 40 ", " 3 %", " 40 %", "bed 12")
     tells(found.verdict(12), "not converged", " 40 %")
     assert "n_samples=800 " in found.verdict(12)  # 50 · (0.4 / 0.1)²

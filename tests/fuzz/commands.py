@@ -105,8 +105,6 @@ PLAUSIBLE: dict[str, tuple[list[list[str]], Options]] = {
             "--series": ["0", "2"],
             "--units": ["mmol/L,bpm", "a,"],
             "--classes": ["a,b,c", "well,ill"],
-            "--title": ["A title", "<b>"],
-            "--raw": ["series.npz", "array.npy"],
             "--force": [None],
         },
     ),

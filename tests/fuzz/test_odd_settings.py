@@ -133,7 +133,6 @@ def test_calls_of_evaluate_and_summaries():
         "top": known.top,
         "verdict": known.verdict,
         "channels": lambda value: known.with_names(channels=value),
-        "names": lambda value: known.with_names(names=value),
         "times": lambda value: known.with_names(times=value),
         "method": lambda value: tg.explain(MODEL, SERIES, value),
         "explained model": lambda value: None if callable(value) else tg.explain(value, SERIES),

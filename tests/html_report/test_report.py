@@ -301,9 +301,6 @@ def test_series_saved_apart_come_from_the_split(tmp_path, flat, explanations, ma
 def test_series_are_called_by_their_names(tmp_path, flat):
     explanation = explain(flat, tg.Series(random_series(2), ids=["ward 3", "<b>7"]), "random")
     assert Page(report(tmp_path / "r.html", flat, explanation)).content["names"] == ["ward 3", "<b>7"]
-    same = explanation.with_names(names=["ward 3", "ward 3"])
-    names = Page(report(tmp_path / "r.html", flat, same)).content["names"]
-    assert names == [f"ward 3 ({number})" for number in explanation.ids.tolist()]
 
 
 @pytest.mark.parametrize(

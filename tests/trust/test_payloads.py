@@ -465,7 +465,7 @@ def test_no_text_of_anybody_steers_a_terminal(tmp_path, capsys):
         with pytest.warns(tg.TempogradWarning) as warned:
             tg.evaluate(nn.Sequential(nn.Flatten(), nn.Linear(12, 2)), read)
         assert not any(steers(str(each.message)) for each in warned)
-        for words in (["top"], ["top", "--json"], ["plot"], ["top", "--series", read.label(2)]):
+        for words in (["top"], ["top", "--json"], ["top", "--series", read.label(2)]):
             assert main([words[0], str(file), *words[1:]]) == 0
             captured = capsys.readouterr()
             assert steers(captured.out + captured.err) == set(), words

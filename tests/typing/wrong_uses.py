@@ -103,16 +103,6 @@ def half_a_row() -> None:
     TIMING(MODEL, X)[0.5]  # type: ignore[call-overload]
 
 
-def option_of_a_picture() -> None:
-    TIMING(MODEL, X).plot(0, colour="red")  # type: ignore[call-arg]
-
-
-def unknown_setting_of_a_training() -> None:
-    tg.train("gru", tg.load_dataset("state"), epoch=1)  # type: ignore[call-arg]
-
-
-def text_in_a_training() -> None:
-    tg.train("gru", tg.load_dataset("state"), epochs="one")  # type: ignore[arg-type]
 
 
 def unknown_name() -> None:

@@ -6,7 +6,6 @@ What parses is light: torch is loaded with the module that does the work, which 
 import argparse
 import io
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -14,19 +13,11 @@ from contextlib import contextmanager
 from errno import ENOSPC, EPIPE
 from functools import partial
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
-from tempograd.core.errors import (
-    LONGEST,
-    OutputError,
-    TempogradError,
-    TempogradWarning,
-    closest,
-    one_line,
-    quote,
-)
+from tempograd.core.errors import OutputError, TempogradError, TempogradWarning
 from tempograd.core.progress import last_words, stoppable
-from tempograd.core.registry import Registry, about, package
+from tempograd.core.registry import Registry, about
 from tempograd.version import __version__
 
 __all__ = ["main"]
@@ -42,7 +33,7 @@ OWN = {
     "rank": "find out which method is most faithful to a model, if that can be told",
     "report": "show explanations of the same series in one HTML file",
     "top": "look at one series: its sentence and its strongest values",
-    "plot": "look at one series: a picture in a file, or in the terminal",
+    "plot": "look at one series: a picture in a file",
 }
 COMMANDS: Registry[Callable[[Any], None]] = Registry("command", "tempograd.commands", callable, "a function")
 USAGE, UNREAD, SOME_FAILED, REFUSED = 2, 3, 4, 5  # exit codes
@@ -81,7 +72,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     It is 0; 2 for wrong usage, 3 for input that cannot be read, 4 where some series failed, 5 for what is refused,
     each with one clear line; 130 when interrupted, 143 when terminated.
     """
-    _open_closed()
     words = sys.argv[1:] if argv is None else argv
     try:
         with _warnings_of_the_shell():
@@ -97,15 +87,11 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
     ``run``, which a command sets as a default, is a function of the parsed arguments or, where importing it takes
     long, its place as ``"module:function"``. It may return an exit code.
     """
-    _open_closed()
     argv = sys.argv[1:] if argv is None else argv
     if not argv:
         parser.print_help(sys.stderr)
         parser.exit(USAGE)
-    args, left = parser.parse_known_args(argv)
-    if left:
-        of_command = getattr(args, "parser", parser)
-        of_command.error(f"unrecognized arguments: {' '.join(left)}")
+    args = parser.parse_args(argv)
     if isinstance(args.run, str):  # imported while a signal still ends the program at once, where it is one
         module, _, function = args.run.partition(":")
         args.run = getattr(import_module(module), function)
@@ -121,13 +107,6 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
         line, code = last_words(error)
         print(line, file=sys.stderr)
         return code
-
-
-def _open_closed() -> None:
-    """Let what is printed go nowhere where a stream was closed, as under some daemons."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
 
 
 def _failed(error: TempogradError) -> int:
@@ -180,25 +159,6 @@ def _leave_one_core() -> None:
         torch.set_num_threads(max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) - 1)))
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser that says which command or option was probably meant."""
-
-    def error(self, message: str) -> NoReturn:
-        wrong = re.search(
-            r"argument command: invalid choice: '([^']*)'|unrecognized arguments: --([^ =]*)", message
-        )
-        if wrong is not None:
-            commands = [name for action in self._actions for name in action.choices or ()] if wrong[1] else []
-            options = [option[2:] for option in self._option_string_actions if option.startswith("--")]
-            close = closest(wrong[1] or wrong[2], commands or options)
-            if close is not None:
-                message += f"; did you mean {'' if wrong[1] else '--'}{close}?"
-            elif "set" in options:
-                message += "; settings of a method are passed as --set NAME=VALUE"
-        # a word of a user's can be as long as a book
-        super().error(one_line(message, LONGEST - len(self.prog) - 9))
-
-
 def make_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser of all commands that this package and others bring.
 
@@ -215,27 +175,15 @@ def make_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     if words is None or (wanted not in OWN and words[:1] != ["--version"]):  # which need no other package
         for name, points in COMMANDS.offers.items():
             if words is None or name == wanted:
-                _add_offered(name, parts)
+                COMMANDS[name](parts)
             else:
                 parts.add_parser(name, help=about(points[0]).replace("%", "%%"))
     return parser
 
 
-def _add_offered(name: str, parts: Any) -> None:
-    """Add a command of another package."""
-    add = COMMANDS[name]
-    try:
-        add(parts)
-    except Exception as error:  # whatever happens there
-        raise TempogradError(
-            f"The command {quote(name)} of the package {package(COMMANDS.offers[name][0])} cannot be added: "
-            f"{type(error).__name__}: {one_line(str(error), 120)}"
-        ) from error
-
-
 def start_parser(program: str, description: str, path: str) -> tuple[argparse.ArgumentParser, Any]:
     """Return a parser that lacks its commands, and what they are added to."""
-    parser = _Parser(
+    parser = argparse.ArgumentParser(
         prog=program, description=description, epilog=path, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--version", action="version", version=f"tempograd {__version__}")

@@ -6,13 +6,11 @@ import re
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from tempograd.cli.arguments import command, print_json
-from tempograd.cli.inputs import ReadArguments, claim, device, natural_values, read, sample_note, with_classes
+from tempograd.cli.inputs import ReadArguments, claim, device, read, sample_note, with_classes
 from tempograd.cli.parsers import KINDS
 from tempograd.core.errors import InputError, warn
-from tempograd.core.formatting import alike, table, with_error
 from tempograd.core.io import MODEL, REPORT
 from tempograd.core.registry import Registry
 from tempograd.data import DATASETS, load_dataset
@@ -21,24 +19,11 @@ from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import poor, sentence
 from tempograd.explanation.targets import other_targets
 from tempograd.html_report import report
-from tempograd.metrics import METRICS, Difference, PaperTable, evaluate, summarise
+from tempograd.metrics import METRICS, evaluate
 from tempograd.metrics import table as metric_table
 from tempograd.models import MODELS, accuracy, save_model, train
 
 # ``tempograd list``: what there is, with one line each.
-
-FACTS = (
-    "signed",
-    "targeted",
-    "deterministic",
-    "needs_gradient",
-    "needs_fit",
-    "needs_module",
-    "needs_prefixes",
-    "needs_probabilities",
-    "shared",
-    "complete",
-)
 
 
 def run_list(args: argparse.Namespace) -> None:
@@ -59,10 +44,9 @@ def describe(kind: str) -> list[dict[str, Any]]:
     registry: Registry[Any] = (EXPLAINERS, METRICS, DATASETS, MODELS)[KINDS.index(kind)]
     entries = []
     for name, thing in sorted(registry.working().items()):
-        entry: dict[str, Any] = {"name": name, "about": first_sentence(inspect.getdoc(thing) or "")}
-        entry["package"] = registry.origin(name) or None
-        facts = {"explainers": FACTS, "metrics": ("higher_is_better",)}.get(kind, ())
-        entries.append(entry | {fact: getattr(thing, fact) for fact in facts})
+        better = {"higher_is_better": thing.higher_is_better} if kind == "metrics" else {}
+        about = first_sentence(inspect.getdoc(thing) or "")
+        entries.append({"name": name, "about": about, "package": registry.origin(name) or None} | better)
     return entries
 
 
@@ -127,29 +111,21 @@ def run_evaluate(args: argparse.Namespace) -> None:
     results = metric_table(scores)
     verdicts = {label: verdict(one) for label, one in found.explanations.items()}
     if args.json:
-        names = zip(results.methods, args.explanations, strict=True)
         entries = [
-            {"name": name, "metrics": _entry(scores[name]), "file": path, "verdict": verdicts[name]}
-            for name, path in names
+            {"name": label, "file": path, "verdict": verdicts[label], "metrics": {}}
+            for label, path in zip(scores, args.explanations, strict=True)
         ]
-        gaps = [
-            {"name": name, "minus": results.methods[0], "metrics": _gaps(results, name)}
-            for name in results.methods[1:]
-        ]
-        facts = {"ids": found.first.ids.tolist(), "names": found.first.names}
-        print_json(facts | {"explanations": entries, "differences": gaps})
+        for entry in entries:
+            for metric, part in scores[entry["name"]].items():
+                cell = vars(results.cells[entry["name"], metric])
+                entry["metrics"][metric] = cell | {"scores": part.tolist()}
+        print_json({"ids": found.first.ids.tolist(), "names": found.first.names, "explanations": entries})
         return
     taken = sample_note(args, found.first)
-    print(f"{taken}\n\n" if taken else "", table(score_rows(results)), sep="")
+    print(f"{taken}\n\n" if taken else "", results, sep="")
     for label, explanation in found.explanations.items():
         if poor(explanation):
             print(f"\n{label}: {verdicts[label]}")
-    if len(results.methods) > 1:
-        _print_differences(results)
-
-
-def _entry(scores: dict[str, Tensor]) -> dict[str, Any]:
-    return {metric: vars(summarise(part)) | {"scores": part.tolist()} for metric, part in scores.items()}
 
 
 def verdict(explanation: Explanation, i: int | None = None) -> str:
@@ -182,43 +158,6 @@ def _warn_of_several_baselines(found: ReadArguments) -> None:
         )
 
 
-def score_rows(found: PaperTable) -> list[list[str]]:
-    """Return a head and one row per method: mean ± standard error of every metric."""
-    body = []
-    for method in found.methods:
-        cells = [found.cells[method, metric] for metric in found.metrics]
-        body.append([method, *(with_error(cell.mean, cell.standard_error) for cell in cells)])
-    return [["method", *found.heads], *body]
-
-
-def _gaps(found: PaperTable, method: str) -> dict[str, Any]:
-    """Return the differences of a method to the first, by metric."""
-    return {metric: found.cells[method, metric].difference for metric in found.metrics}
-
-
-def _print_differences(found: PaperTable) -> None:
-    """Print paired differences to the first method, and which is better by the first metric."""
-    base, *others = found.methods
-    gaps = {label: list(_gaps(found, label).values()) for label in others}
-    print(f"\nPaired differences to {base} on the same series, with 95 % intervals:\n")
-    heads = [f"minus {base}", *(metric.upper() for metric in found.metrics)]
-    print(table([heads, *([label, *map(interval, parts)] for label, parts in gaps.items())]), end="\n\n")
-    by = found.metrics[0].upper()
-    for label, (gap, *_) in gaps.items():
-        if gap.low <= 0 <= gap.high:
-            print(f"{base} and {label}: these series do not tell them apart by {by} (the interval holds 0).")
-            continue
-        better, worse = (label, base) if (gap.mean > 0) == found.higher_is_better[0] else (base, label)
-        print(f"{better} is better than {worse} by {by}.")
-
-
-def interval(gap: Difference) -> str:
-    """Write a difference with its interval."""
-    values = (gap.mean, gap.low, gap.high)
-    signed = [f"+{text}" if value > 0 else text for text, value in zip(alike(*values), values, strict=True)]
-    return f"{signed[0]} [{signed[1]}, {signed[2]}]"
-
-
 # ``tempograd report``: explanations as one HTML file.
 
 
@@ -226,18 +165,16 @@ def run_report(args: argparse.Namespace) -> None:
     claim(args, REPORT)
     found = read(args)
     classes, series = with_classes(found.first, found.series, args)
-    raw = None if series is None else series.raw
     report(
         args.out,
         found.model,
         found.explanations,
         series if series is not None and series.y is not None else None,
         series=args.series,
-        raw=raw if args.raw is None else natural_values(args, found.first.ids),
+        raw=None if series is None else series.raw,
         units=args.units or found.first.units or (None if series is None else series.units),
         classes=classes,
         force=args.force,
-        **({} if args.title is None else {"title": args.title}),
     )
     taken = sample_note(args, found.first)
     print(f"Wrote {args.out}{f' about {taken}' if taken else ''}: open it in a browser.")

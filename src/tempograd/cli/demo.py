@@ -8,18 +8,17 @@ from typing import Any
 
 from torch import Tensor
 
-from tempograd.cli.commands import interval, score_rows
 from tempograd.cli.inputs import device
 from tempograd.core import validation
 from tempograd.core.errors import InputError
-from tempograd.core.formatting import table
+from tempograd.core.formatting import alike, table, with_error
 from tempograd.core.io import EXPLANATION, MODEL, REPORT, Kind, check_output, made, start, write_atomically
 from tempograd.core.progress import Advance, part, progress_bar, say, uninterrupted
 from tempograd.data import Dataset, load_dataset
 from tempograd.explainers import EXPLAINERS, DeepLift, explain
 from tempograd.explanation import Explanation
 from tempograd.html_report import report
-from tempograd.metrics import evaluate
+from tempograd.metrics import Difference, evaluate
 from tempograd.metrics import table as metric_table
 from tempograd.models import accuracy, save_model, train
 from tempograd.views.prediction import RemovedOutputs
@@ -74,10 +73,12 @@ class Demo:
     def table(self) -> str:
         """The scores with, in the last column, the paired difference to TIMING in CPD."""
         found = metric_table(self.scores)
-        head, *rows = score_rows(found)
-        gaps = [found.cells[method, "cpd"].difference for method in found.methods]  # none of TIMING, the first
-        lines = [[*row, "" if gap is None else interval(gap)] for row, gap in zip(rows, gaps, strict=True)]
-        return table([[*head, GAP], *lines])
+        rows = [["method", *found.heads, GAP]]
+        for method in found.methods:
+            cells = [found.cells[method, metric] for metric in found.metrics]
+            gap, texts = cells[0].difference, [with_error(cell.mean, cell.standard_error) for cell in cells]
+            rows.append([method, *texts, "" if gap is None else interval(gap)])  # none of TIMING, the first
+        return table(rows)
 
     def train(self) -> None:
         _, steps, channels = self.data.train.x.shape
@@ -92,16 +93,10 @@ class Demo:
         """Explain and score with one method, and let it join report and table."""
         begin, learns = time.monotonic(), EXPLAINERS[method].needs_fit or method == "gradient_shap"
         others = self.data.train.x[:LEARNT_FROM] if learns else None
+        settings = {"seed": self.args.seed, "background": others, **METHODS.get(method, {})}
         with warnings.catch_warnings():  # of recurrent layers: the table shows how DeepLIFT fares
             warnings.filterwarnings("ignore", DeepLift.caveat)
-            found = explain(
-                self.model,
-                self.series,
-                method,
-                seed=self.args.seed,
-                background=others,
-                **METHODS.get(method, {}),
-            )
+            found = explain(self.model, self.series, method, **settings)
         scores = evaluate(self.model, found, metrics=METRICS, truth=self.series.truth)
         self.join(method, found, scores)
         say(f"explain  {method:21} {time.monotonic() - begin:3.0f} s")
@@ -134,6 +129,13 @@ class Demo:
             kept = f"{self.out / 'report.html'} and table.md beside it are whole with {', '.join(self.scores)}"
             nothing = f"before the first method was done: {self.out} has nothing of this run."
             raise type(stop)(f"{kept}; missing: {', '.join(missing)}." if self.scores else nothing) from None
+
+
+def interval(gap: Difference) -> str:
+    """Write a difference with its interval."""
+    values = (gap.mean, gap.low, gap.high)
+    signed = [f"+{text}" if value > 0 else text for text, value in zip(alike(*values), values, strict=True)]
+    return f"{signed[0]} [{signed[1]}, {signed[2]}]"
 
 
 def run_demo(args: argparse.Namespace) -> None:

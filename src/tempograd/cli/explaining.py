@@ -12,23 +12,8 @@ from typing import Any
 
 from tempograd.bulk import Progress, Run, explain_dataset, open_run
 from tempograd.bulk.folder import RunFolder, kept_reason
-from tempograd.cli import SOME_FAILED
+from tempograd.cli import SOME_FAILED, inputs
 from tempograd.cli.arguments import RUN, command, given, options_of, place_of, print_json
-from tempograd.cli.inputs import (
-    ReadArguments,
-    asked,
-    background_of,
-    claim,
-    is_dataset,
-    is_folder,
-    predictor_of,
-    read,
-    read_data,
-    read_model,
-    repeated,
-    source_of,
-    with_classes,
-)
 from tempograd.core import io
 from tempograd.core.errors import (
     SETTINGS,
@@ -39,7 +24,6 @@ from tempograd.core.errors import (
     one_line,
     quote,
     short_path,
-    warn,
 )
 from tempograd.core.formatting import percent
 from tempograd.core.progress import clock
@@ -49,7 +33,7 @@ from tempograd.explainers import EXPLAINERS, Explainer, explain
 from tempograd.explanation import Explanations
 from tempograd.metrics import METRICS
 from tempograd.tuning import load_settings, rank, tune
-from tempograd.tuning.outcome import changed_settings, tuned_otherwise
+from tempograd.tuning.outcome import changed_settings
 from tempograd.views.drivers import CONTROL, describe_series
 from tempograd.views.labels import class_name, size
 from tempograd.views.reader import explanation_summary, most_telling
@@ -58,7 +42,7 @@ from tempograd.views.reader import explanation_summary, most_telling
 
 NOUNS = ("predictor", "question", "effort")
 ASKED = [place_of(noun, name) for noun in NOUNS for name in options_of(noun) if name != "seed"]
-NO_RUN = ("limit", "lengths", "targets", "raw", "force")
+NO_RUN = ("limit", "lengths", "targets", "force")
 STAYS = "what is done stays: the same command goes on from there."
 REASONS, NAMED = 5, 3  # why series have no explanation, and how many of them are named
 
@@ -70,12 +54,15 @@ def run_explain(args: argparse.Namespace) -> int:
         return _explain_many(args, settings)
     _refuse(args, RUN, "is for results in a folder: pass --out FOLDER/")
     args.out = Path(args.out)
-    claim(args, io.EXPLANATION)
-    found = read(args, [args.method])
+    inputs.claim(args, io.EXPLANATION)
+    found = inputs.read(args, [args.method])
     result = explain(found.predictor, found.series, args.method, **(found.question | settings))
     first = result.at(0) if isinstance(result, Explanations) else result
-    classes, series = with_classes(first, found.series, args)
-    result = result.with_names(classes=classes)
+    classes, series = inputs.with_classes(first, found.series, args)
+    if isinstance(result, Explanations):
+        result = Explanations({key: one.with_names(classes=classes) for key, one in result.items()})
+    else:
+        result = result.with_names(classes=classes)
     result.save(args.out, force=args.force)
     _print_summary(result, found._replace(series=series), args)
     return 0
@@ -103,7 +90,6 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
                 "leave --method out, or tune that method."
             )
         args.method, chosen = explainer.name, changed_settings(explainer) | chosen
-        _warn_of_other_circumstances(path, args.baseline)
     args.method = args.method or "timing"
     kind = EXPLAINERS[args.method]
     known = [field.name for field in fields(kind) if not field.metadata.get("fitted")]
@@ -114,16 +100,7 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
     return chosen
 
 
-def _warn_of_other_circumstances(path: Path | str, baseline: str | None, k: int | float | None = None) -> None:
-    """Warn where settings from a file are used under another baseline, or k, than they were chosen under."""
-    for name, before, now in tuned_otherwise(path, baseline=baseline or "zero", k=k):
-        warn(
-            f"The settings in {short_path(path)} were chosen with {name} {before} and are used with {now}, where "
-            "others may be better: use the same, or tune again."
-        )
-
-
-def _print_summary(result: Any, found: ReadArguments, args: argparse.Namespace) -> None:
+def _print_summary(result: Any, found: inputs.ReadArguments, args: argparse.Namespace) -> None:
     """Print what was explained, what mattered and how sure that is, for people or as JSON."""
     several = result if isinstance(result, Explanations) else None
     first = result if several is None else several.at(0)
@@ -133,7 +110,7 @@ def _print_summary(result: Any, found: ReadArguments, args: argparse.Namespace) 
     if several is not None:
         facts |= {"targets": list(several), "verdict": several.verdict()}
         target = next(iter(several))
-    facts["next"] = command("report", str(args.out), **repeated(args), target=target)
+    facts["next"] = command("report", str(args.out), **inputs.repeated(args), target=target)
     if first.method != CONTROL:  # whose scores mean nothing
         place = most_telling(first)
         sentence = describe_series(first, place, model=found.model, y=found.series.y)
@@ -174,20 +151,20 @@ def _summary_lines(facts: dict[str, Any], several: Explanations | None) -> Itera
 
 def _names_folder(out: str) -> bool:
     """Tell whether a name is that of a folder which can be a run."""
-    there = is_folder(Path(out)) and (RunFolder(out).is_run or not any(Path(out).iterdir()))
+    there = inputs.is_folder(Path(out)) and (RunFolder(out).is_run or not any(Path(out).iterdir()))
     return out.endswith(("/", os.sep)) or there
 
 
 def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     """Explain the series of many files into a folder, or go on with that."""
     _refuse(args, NO_RUN, "is not for results in a folder")
-    if Path(args.out).suffix and not (_names_folder(args.out) or is_folder(Path(args.out))):
+    if Path(args.out).suffix and not (_names_folder(args.out) or inputs.is_folder(Path(args.out))):
         raise InputError("--data names many files, whose results go to a folder: pass --out FOLDER/.")
-    series = read_data(args.data, args) if is_dataset(args.data) else None
-    question = asked(args) | {"background": background_of(args, [args.method], None)}
-    predictor = predictor_of(args, read_model(args), question)
+    series = inputs.read_data(args.data, args) if inputs.is_dataset(args.data) else None
+    question = inputs.asked(args) | {"background": inputs.background_of(args, [args.method], None)}
+    predictor = inputs.predictor_of(args, inputs.read_model(args), question)
     options = given(args, "run") | question | {"method": args.method}
-    source = source_of(args.data, args) if series is None else series
+    source = inputs.source_of(args.data, args) if series is None else series
     if args.json:
         options["progress"] = _print_progress
     if args.engine is not None or (args.workers or 1) > 1 or args.timeout is not None:  # in other processes
@@ -214,7 +191,7 @@ def _following(folder: str | Path, facts: dict[str, Any], args: argparse.Namespa
     """Return the next command: a report needs the scores of all cells."""
     if facts["cells"] != "all":
         return command("runs", str(folder))
-    same = repeated(args) if args is not None else {}
+    same = inputs.repeated(args) if args is not None else {}
     return command("report", str(folder), **{name: same.get(name) for name in ("model", "weights", "trust")})
 
 
@@ -284,11 +261,11 @@ def _run_lines(facts: dict[str, Any]) -> Iterator[str]:
 
 def run_tune(args: argparse.Namespace) -> None:
     settings = method_settings(args)
-    claim(args, io.SETTINGS)
+    inputs.claim(args, io.SETTINGS)
     found, options = _read_tried(args, [args.method])
     outcome = tune(found.predictor, found.series, args.method, budget=args.budget, **(options | settings))
     outcome.save(args.out, force=args.force)
-    following = command("explain", **repeated(args, "device", *ASKED), settings=args.out)
+    following = command("explain", **inputs.repeated(args, "device", *ASKED), settings=args.out)
     if args.json:
         facts = {name: value for name, value in vars(outcome).items() if name != "explainer"}
         print_json(facts | {"verdict": outcome.verdict(), "out": args.out, "next": following})
@@ -307,7 +284,6 @@ def run_rank(args: argparse.Namespace) -> None:
         if word in EXPLAINERS or not word.endswith(".json"):
             methods[word] = EXPLAINERS[word]()
         else:
-            _warn_of_other_circumstances(word, args.baseline, args.k)
             methods[word if stems[Path(word).stem] > 1 else Path(word).stem] = load_settings(word)
     found, options = _read_tried(args, [method.name for method in methods.values()])
     ranking = rank(found.predictor, found.series, methods, **options)
@@ -317,8 +293,8 @@ def run_rank(args: argparse.Namespace) -> None:
         print(ranking)
 
 
-def _read_tried(args: argparse.Namespace, methods: list[str]) -> tuple[ReadArguments, dict[str, Any]]:
+def _read_tried(args: argparse.Namespace, methods: list[str]) -> tuple[inputs.ReadArguments, dict[str, Any]]:
     """Read what settings or methods are tried on, and return it with the arguments of the call."""
     metric = METRICS[args.metric]()  # a mistake there is told before anything is read
-    found = read(args, methods)
+    found = inputs.read(args, methods)
     return found, found.question | {"metric": metric, "k": args.k, "of": args.of}

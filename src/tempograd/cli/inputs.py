@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tempograd.bulk import open_run
 from tempograd.bulk.repeats import has_numbers
@@ -141,24 +141,12 @@ def source_of(path: str, args: argparse.Namespace, **options: Any) -> Source:
 
 
 def _to_explain(args: argparse.Namespace) -> Series:
-    """Read the series to explain, as many as are wanted, in people's units."""
+    """Read the series to explain, as many as are wanted."""
     series = read_data(args.data, args)
     series = series.padded() if args.lengths == "padded" else series
     if args.limit is not None:
         series = series.take(slice(check_int(args.limit, "--limit", 1)))
-    raw = {} if getattr(args, "raw", None) is None else {"raw": natural_values(args, series.keys)}
-    return replace(series, **raw, **({} if args.units is None else {"units": args.units}))
-
-
-def natural_values(args: argparse.Namespace, keys: Tensor) -> Any:
-    """Return the series with these keys from ``--raw``, NaN where nothing was observed."""
-    series = read_data(args.raw, args, labels=False).padded()
-    place = {key: row for row, key in enumerate(series.keys.tolist())}
-    gone = next((key for key in keys.tolist() if key not in place), None)
-    if gone is not None:
-        raise InputError(f"{args.raw} lacks the series {gone} of the explanation: it must hold all of them.")
-    part = series.take([place[key] for key in keys.tolist()])
-    return part.x if part.mask is None else part.x.masked_fill(~part.mask, torch.nan)
+    return series if args.units is None else replace(series, units=args.units)
 
 
 def background_of(
@@ -210,11 +198,11 @@ def load_explanations(args: argparse.Namespace) -> dict[str, Explanation]:
     """
     paths: list[Path] = args.explanations
     runs = [path for path in paths if is_folder(path)]
-    sample, seed = getattr(args, "sample", None), getattr(args, "seed", None)
-    if not runs and (sample, seed) != (None, None):
-        raise InputError("--sample and --seed are for the folder of a run: name one, or leave them out.")
+    sample = getattr(args, "sample", None)
+    if not runs and sample is not None:
+        raise InputError("--sample is for the folder of a run: name one, or leave it out.")
     count = args.most if sample is None else check_int(sample, "--sample", 1)
-    taken = _of_runs(runs, count, seed or 0, getattr(args, "series", None))
+    taken = _of_runs(runs, count, getattr(args, "series", None))
     found = [taken[path] if path in taken else _of_target(path, args.target) for path in paths]
     methods = [explanation.method for explanation in found]
     labels = [
@@ -225,7 +213,7 @@ def load_explanations(args: argparse.Namespace) -> dict[str, Explanation]:
     return as_mapping(dict(zip(labels, found, strict=True)))
 
 
-def _of_runs(folders: Sequence[Path], count: int, seed: int, called: Any) -> dict[Path, Explanation]:
+def _of_runs(folders: Sequence[Path], count: int, called: Any) -> dict[Path, Explanation]:
     """Take some series out of runs, from all of them the same ones, or the one that is ``called`` so."""
     runs = {folder: open_run(folder) for folder in folders}
     if isinstance(called, str):
@@ -234,7 +222,7 @@ def _of_runs(folders: Sequence[Path], count: int, seed: int, called: Any) -> dic
             folder: run.take([int(called) if number and run.files and has_numbers(run.files[0]) else called])
             for folder, run in runs.items()
         }
-    common = sorted(set.intersection(*(set(run.sample(count, seed)) for run in runs.values()))) if runs else []
+    common = sorted(set.intersection(*(set(run.sample(count)) for run in runs.values()))) if runs else []
     if runs and not common:
         raise InputError("These runs have no series in common: name runs over the same series.")
     return {folder: run.take(common) for folder, run in runs.items()}
@@ -243,7 +231,7 @@ def _of_runs(folders: Sequence[Path], count: int, seed: int, called: Any) -> dic
 def _of_target(path: Path, target: Any) -> Explanation:
     explanations = Explanations.load(path)
     if target is not None:
-        return explanations[mean() if target == "mean" and target not in explanations else target]
+        return explanations[target]
     if len(explanations) > 1:
         raise InputError(
             f"{short_path(path)} holds {len(explanations)} targets, {explanations.listed}: pass one as --target."

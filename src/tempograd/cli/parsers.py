@@ -54,7 +54,6 @@ TABLE: dict[str, ArgumentKind] = {  # what is no field of a noun
     "--fold": kind("0 to 4: validate on this fifth of the training series", "N", int),
     "--root": kind("folder with the data sets' files (default: $TEMPOGRAD_DATA)", None, Path),
     "--variant": kind("which version of a data set, for those that have several"),
-    "--raw": kind("the same series in units that people know, which they are shown", "FILE"),
     "--sample": kind("take N of the series in a run's folder", "N", int),
     "--seed": kind("of all random draws", "N", int, default=0),
     "--series": kind("its name or number (default: the most telling one)", "NAME"),
@@ -79,7 +78,6 @@ TABLE: dict[str, ArgumentKind] = {  # what is no field of a noun
     "--out": kind("what to write", "FILE", Path),
     "--force": kind("overwrite files that tempograd did not write", action="store_true"),
     "--json": kind("print JSON, for programs", action="store_true"),
-    "--title": kind("the heading of the page"),
     "--shown": kind("which channels (default: the strongest)", "A,B,…", names),
 }
 MODEL = "--model --weights --trust --device"
@@ -96,7 +94,7 @@ class Command(NamedTuple):
     """A command: its groups of arguments, where its work is done, and what its help shows."""
 
     run: str
-    examples: tuple[str, ...]
+    examples: str  # one on each line
     groups: Mapping[str, str]  # names of arguments, nouns, and fields of nouns
     changes: Mapping[str, ArgumentKind] = MappingProxyType({})  # of what the table tells
     notes: str = ""
@@ -104,14 +102,13 @@ class Command(NamedTuple):
     without: tuple[str, ...] = ()  # fields
 
 
-NEEDED = {"required": True}
+NEEDED = {"--model": {"required": True}, "--data": {"required": True}}
 ONE = {"nargs": 1}
-SAMPLE = {"default": None, "help": "of the sample"}
 PAGE = {"": "explanations", "the model": MODEL, "the series": DATA, "the question": "--target"}
 COMMANDS = {
     "demo": Command(
         "demo:run_demo",
-        ("--out demo", "--methods all", "--series 20 --methods timing,integrated_gradients,occlusion --seed 1"),
+        "--out demo\n--methods all\n--series 20 --methods timing,integrated_gradients,occlusion --seed 1",
         {"": "--epochs --device --series --methods --seed --out --force"},
         {
             "--out": kind("folder for the results", "DIR", default="demo"),
@@ -120,13 +117,11 @@ COMMANDS = {
             "--epochs": {"default": 8},
         },
     ),
-    "list": Command("commands:run_list", ("", "explainers", "metrics --json"), {"": "kind --json"}),
+    "list": Command("commands:run_list", "\nexplainers\nmetrics --json", {"": "kind --json"}),
     "train": Command(
         "commands:run_train",
-        (
-            "state --model gru --fold 0 --seed 1 --out fold0.safetensors",
-            "switch_feature --model cnn --epochs 5 --json",
-        ),
+        "state --model gru --fold 0 --seed 1 --out fold0.safetensors\n"
+        "switch_feature --model cnn --epochs 5 --json",
         {
             "": "dataset",
             "the model": "--model --epochs --seed --device",
@@ -140,100 +135,73 @@ COMMANDS = {
     ),
     "explain": Command(
         "explaining:run_explain",
-        (
-            "--model model.safetensors --data state --limit 50 --out E.safetensors",
-            "--model my_net:Net --weights weights.pt --data patients.csv --id patient --time hour",
-            "--model my.pt2 --trust --data 'lake/*.parquet' --keep day,site --workers 4 --out explained/",
-        ),
+        "--model model.safetensors --data state --limit 50 --out E.safetensors\n"
+        "--model my_net:Net --weights weights.pt --data patients.csv --id patient --time hour\n"
+        "--model my.pt2 --trust --data 'lake/*.parquet' --keep day,site --workers 4 --out explained/",
+        {**ASKED, "the method": f"{METHOD} --settings effort", "the output": "--out --force --json run"},
         {
-            **ASKED,
-            "the series": f"{ASKED['the series']} --raw",
-            "the method": f"{METHOD} --settings effort",
-            "the output": "--out --force --json run",
-        },
-        {
-            "--model": NEEDED,
+            **NEEDED,
             "--data": kind("a data set, or a file, folder or pattern of series", required=True),
             "--out": kind("or FOLDER/ for any number of series", default="explanation.safetensors", parse=str),
         },
         FORMS,
     ),
-    "runs": Command("explaining:run_runs", ("explained/", "explained/ --json"), {"": "folder --json"}),
+    "runs": Command("explaining:run_runs", "explained/\nexplained/ --json", {"": "folder --json"}),
     "evaluate": Command(
         "commands:run_evaluate",
-        (
-            "timing.safetensors ig.safetensors --model model.safetensors --metrics cpd,cpp,accuracy",
-            "E.safetensors --model model.safetensors --metrics auroc,auprc --data state --json",
-        ),
+        "timing.safetensors ig.safetensors --model model.safetensors --metrics cpd,cpp,accuracy\n"
+        "E.safetensors --model model.safetensors --metrics auroc,auprc --data state --json",
         {
             **PAGE,
-            "the series": f"{DATA} --sample --seed",
+            "the series": f"{DATA} --sample",
             "the metrics": "--metrics --k --of question.baseline question.background",
             "the output": "--json",
         },
-        {"--model": NEEDED, "--seed": SAMPLE},
+        {"--model": {"required": True}},
         most=10_000,
     ),
     "tune": Command(
         "explaining:run_tune",
-        (
-            "--model model.safetensors --data state --limit 150 --out settings.json",
-            "--model my_net:Net --weights w.pt --data patients.csv --method lime --metric cpp --budget 20",
-        ),
+        "--model model.safetensors --data state --limit 150 --out settings.json\n"
+        "--model my_net:Net --weights w.pt --data patients.csv --method lime --metric cpp --budget 20",
         {
             **ASKED,
             "the method": f"{METHOD} --metric --k --of --budget effort",
             "the output": "--out --force --json",
         },
-        {
-            "--model": NEEDED,
-            "--data": NEEDED,
-            "--split": {"default": "validation"},
-            "--out": {"default": "settings.json"},
-        },
+        {**NEEDED, "--split": {"default": "validation"}, "--out": {"default": "settings.json"}},
         without=("targets",),
     ),
     "rank": Command(
         "explaining:run_rank",
-        (
-            "--model model.safetensors --data state --limit 100 --methods timing,integrated_gradients,occlusion",
-            "--model my.pt2 --trust --data test.npz --methods timing,lime --baseline average --json",
-        ),
+        "--model model.safetensors --data state --limit 100 --methods timing,integrated_gradients,occlusion\n"
+        "--model my.pt2 --trust --data test.npz --methods timing,lime --baseline average --json",
         {**ASKED, "the methods": "--methods --metric --k --of effort", "the output": "--json"},
-        {"--model": NEEDED, "--data": NEEDED},
+        NEEDED,
         without=("targets",),
     ),
     "report": Command(
         "commands:run_report",
-        (
-            "timing.safetensors ig.safetensors --model my_net:Net --weights w.pt --data patients.csv --id patient",
-            "E.safetensors --data scaled.npz --raw measured.npz --units mmol/L,bpm --out report.html",
-        ),
+        "timing.safetensors ig.safetensors --model my_net:Net --weights w.pt --data patients.csv --id patient\n"
+        "E.safetensors --data measured.npz --scale scale.csv --units mmol/L,bpm --out report.html",
+        {**PAGE, "the series": f"{DATA} --sample --series", "the output": "--out --force"},
         {
-            **PAGE,
-            "the series": f"{DATA} --raw series.units --sample --seed --series",
-            "the output": "--out --force --title",
-        },
-        {
-            "--seed": SAMPLE,
             "--series": kind("positions of the series to show", "I", int, nargs="+"),
             "--out": {"default": "report.html"},
         },
     ),
     "top": Command(
         "looking:run_top",
-        ("E.safetensors --series 17 --k 5", "E.safetensors --model model.safetensors --data state --json"),
+        "E.safetensors --series 17 --k 5\nE.safetensors --model model.safetensors --data state --json",
         {**PAGE, "the series": f"{DATA} --series", "the output": "--k --json"},
         {"--k": kind("so many values", "N", int, default=10), "explanations": ONE},
     ),
     "plot": Command(
         "looking:run_plot",
-        (
-            "E.safetensors --series 17 --shown pulse,sodium --out patient17.png",
-            "E.safetensors --model model.safetensors --data state --out series.svg",
-        ),
+        "E.safetensors --series 17 --shown pulse,sodium --out patient17.png\n"
+        "E.safetensors --model model.safetensors --data state --out series.svg",
         {**PAGE, "the series": f"{DATA} --series", "the output": "--out --force --shown"},
-        {"--out": kind(".png, .svg or .pdf (default: a picture of text, printed)"), "explanations": ONE},
+        {"--out": {"default": "series.png", "help": ".png, .svg or .pdf"}, "explanations": ONE},
     ),
 }
 
@@ -242,7 +210,7 @@ def add(commands: Commands, name: str, about: str) -> None:
     """Add a command with its arguments; a default stands in the help, unless that is None."""
     row = COMMANDS[name]
     notes = row.notes or SEE * any("--data" in words for words in row.groups.values())
-    parser: argparse.ArgumentParser = add_command(commands, name, about, row.examples, notes)
+    parser: argparse.ArgumentParser = add_command(commands, name, about, row.examples.split("\n"), notes)
     for title, words in row.groups.items():
         group: Any = parser.add_argument_group(title) if title else parser
         for word in words.split():

@@ -297,7 +297,7 @@ class Ask:
 
     def at(self, rows: Tensor) -> Model:
         """Return the model as a function of series that are these ``rows`` of all, where that matters."""
-        return self.model.at(rows) if self.call.by_row else self.model  # type: ignore[union-attr]  # Adapted
+        return self.model.at(rows) if self.call.by_row else self.model  # type: ignore[attr-defined]  # Adapted
 
     def forward(self, z: Tensor, rows: Tensor, alike: Tensor | None = None) -> Tensor:
         """Call the model with ``rows`` of the series; where the very first do not fit it, say so in one sentence.

@@ -486,7 +486,7 @@ def forward(model: Model, z: Tensor, shape: Sequence[int] | None = None, *, per_
         count.passes += len(z)
     before, this_thread.runs_model = this_thread.runs_model, True
     try:
-        raw = numbers_of(model(z.clone()), z)  # type: ignore[operator]  # an estimator was adapted
+        raw = numbers_of(model(z.clone()), z)
     except FAILURES as error:
         _explain_failure(error, z, shape)
         raise

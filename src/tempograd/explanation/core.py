@@ -20,7 +20,7 @@ from tempograd.explanation.answers import Blocks, as_table
 from tempograd.explanation.diagnostics import sentence
 from tempograd.explanation.record import Record, check_fields
 from tempograd.targets import in_words
-from tempograd.typing import ArrayLike, BlockSteps, DescribeOptions, Inputs, Picker, SeriesPlotOptions
+from tempograd.typing import ArrayLike, BlockSteps, Inputs, Picker
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,9 +55,6 @@ class InputExplanation:
 
     def __repr__(self) -> str:
         return f"InputExplanation({self.name!r}, {' × '.join(map(str, self.values.shape))})"
-
-    def __len__(self) -> int:
-        return len(self.values)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -307,7 +304,7 @@ class Explanation(Record):
         """
         return sentence(self, i)
 
-    def describe(self, i: int | str = 0, **options: Unpack[DescribeOptions]) -> str:
+    def describe(self, i: int | str = 0, **options: Any) -> str:
         """Say in one sentence what was predicted of series ``i``, what is true, and what drove the prediction.
 
         Neighbouring values of a channel that push one way are one driver; two to four are named, each with its
@@ -325,7 +322,7 @@ class Explanation(Record):
         text = self._sentence(i, **options)
         return f"{text}; assumed: {self._assumed}" if self.assumptions else text
 
-    def _sentence(self, i: int | str = 0, **options: Unpack[DescribeOptions]) -> str:
+    def _sentence(self, i: int | str = 0, **options: Any) -> str:
         from tempograd.views.drivers import describe_series  # noqa: PLC0415  # above
 
         return describe_series(self, i, **options)
@@ -358,7 +355,6 @@ class Explanation(Record):
         self,
         channels: Sequence[str] | None = None,
         times: Sequence[object] | None = None,
-        names: Sequence[object] | None = None,
         classes: Sequence[str] | None = None,
         units: Sequence[str] | None = None,
         raw: ArrayLike | None = None,
@@ -371,8 +367,6 @@ class Explanation(Record):
             Names of the channels.
         times : sequence, optional
             One name or time stamp for each step, or for each series such a sequence of its own.
-        names : sequence, optional
-            Names of the series.
         classes : sequence of str, optional
             One name for each output of the model.
         units : sequence of str, optional
@@ -384,7 +378,6 @@ class Explanation(Record):
         parts: dict[str, Any] = {
             "channels": validation.check_names(channels, depth, "channels"),
             "times": check_times(times, series, time),
-            "names": validation.check_names(names, series, "names"),
             "classes": validation.check_classes(classes, self.n_outputs),
             "units": validation.check_names(units, depth, "units"),
             "raw": None if raw is None else validation.check_raw(raw, self.values, self.mask),
@@ -426,7 +419,7 @@ class Explanation(Record):
         cells = {name: part[seen].cpu().numpy() for name, part in known.items() if isinstance(part, Tensor)}
         return as_table(known | cells)
 
-    def plot(self, i: int | str = 0, **options: Unpack[SeriesPlotOptions]) -> "Figure":
+    def plot(self, i: int | str = 0, **options: Any) -> "Figure":
         """Draw series ``i``, a position or a name; the options are those of :func:`tempograd.plots.series`."""
         from tempograd.plots import series  # noqa: PLC0415  # above
 

@@ -304,8 +304,6 @@ def sentence(explanation: Record, i: int | None = None, dialect: Dialect = "pyth
         )
     if verdict.against is not None and status not in AGAINST:
         text += in_few({name: int(bad.sum()) for name, bad in verdict.against._asdict().items()})
-    if part.background is not None and verdict.against is not None:
-        text += "; compared with other series"
     if left_out:
         few = f"; nothing was explained in {left_out:,} series"
         text += few if len(part) else f": {arg:question.steps} or the mask leave nothing to explain"

@@ -277,9 +277,8 @@ def read_explanations(path: str | Path, kind: type[E]) -> tuple[list[E], Sequenc
     try:
         plain, shapes = (json.loads(header[name]) for name in ("tempograd", "shapes"))
         keys = plain.pop("keys", None)
-        if int(schema) < 3:
-            tensors = {TENSOR_WORDS.get(name, name): part for name, part in tensors.items()}
-            shapes = {TENSOR_WORDS.get(name, name): part for name, part in shapes.items()}
+        words = TENSOR_WORDS if int(schema) < 3 else {}
+        tensors, shapes = ({words.get(name, name): p for name, p in part.items()} for part in (tensors, shapes))
         names = {f.name for f in fields(kind)} | {"fixed"}  # type: ignore[arg-type]  # a dataclass
         known = [name for name in tensors if _bare(name).partition(".")[0] in names]
         parts = _parted({name: _expanded(name, tensors[name], shapes) for name in known}, plain)

@@ -5,7 +5,6 @@ field are one of these: :func:`per_cell`, :func:`per_series`, :data:`ALIKE` or :
 values of parts become one where that is not plain; ``absent`` returns what a part that has None is joined with.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
@@ -374,14 +373,12 @@ class Record:
 
     def label(self, i: int) -> int | str:
         """Return what people call series ``i``: its name where it has one, else its id."""
-        return int(self.ids[i]) if self.names is None else self.labels[i]
+        return int(self.ids[i]) if self.names is None else self.names[i]
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return what people call each series; behind a name that several of them have stands the id."""
-        ids, count = self.ids.tolist(), Counter(self.names)
-        pairs = zip(self.names or map(str, ids), ids, strict=True)
-        return tuple(f"{name} ({number})" if count[name] > 1 else name for name, number in pairs)
+        """Return what people call each series."""
+        return self.names or tuple(map(str, self.ids.tolist()))
 
     def times_of(self, i: int) -> tuple[str, ...]:
         """Return what people call the steps of series ``i``: their names or time stamps, else their numbers."""

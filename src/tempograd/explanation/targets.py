@@ -57,12 +57,10 @@ class Explanations(Mapping[Key, Explanation]):
             raise InputError(f"All parts must be explanations of the same series, got {brief(parts)}.")
 
     def __getitem__(self, target: Any) -> Explanation:
-        if isinstance(target, int | str | tuple) and not isinstance(target, bool) and target in self._parts:
+        try:
             return self._parts[target]
-        for part in self._parts.values():
-            if not isinstance(target, bool | Tensor | np.ndarray) and target in spellings(part):
-                return part
-        raise UnknownNameError("target", target, map(str, self))
+        except (KeyError, TypeError):  # what has no hash is none either
+            raise UnknownNameError("target", target, map(str, self)) from None
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self._parts)
@@ -74,17 +72,6 @@ class Explanations(Mapping[Key, Explanation]):
         """Return the explanation of the target at a place, counted from 0."""
         place = validation.check_int(place, "place", -len(self), len(self) - 1)
         return list(self._parts.values())[place]
-
-    def take(self, rows: int | slice | ArrayLike) -> Self:
-        """Return the explanations of some of the series, for every target."""
-        return self._each(lambda part: part[rows])
-
-    def with_names(self, **names: Any) -> Self:
-        """Return the same with what people call the parts; see :meth:`Explanation.with_names`."""
-        return self._each(lambda part: part.with_names(**names))
-
-    def _each(self, change: Any) -> Self:
-        return type(self)({key: change(part) for key, part in self._parts.items()})
 
     def __repr__(self) -> str:
         return f"Explanations of {counted(len(self), 'target')}, {self.listed}; the first: {self.at(0)!r}"
@@ -170,13 +157,6 @@ def called(explanation: Explanation) -> Key:
     if classes is not None and place < len(classes):
         return classes[place]
     return address(explanation) or place
-
-
-def spellings(explanation: Explanation) -> list[Any]:
-    """Return all that the target of an explanation may be looked up by: name, number, address, words, function."""
-    place, words = number(explanation), explanation.target_text
-    known = called(explanation), place, address(explanation) or (place,), words, explanation.picker
-    return [name for name in known if name is not None]
 
 
 # Batches that become one

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import NoneType
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from tempograd.engine import Ask, Call, Predictor, frozen
 from tempograd.engine.model import find_device, no_denormals, place
 from tempograd.engine.predictor import numbers_of
 from tempograd.models.networks import Classifier, build
-from tempograd.typing import Model, RecipeOptions, Setting
+from tempograd.typing import Model, Setting
 
 # How a model is trained, as data.
 
@@ -177,7 +177,7 @@ def train(
     recipe: Recipe = DEFAULT,
     device: str | torch.device | None = None,
     options: Mapping[str, Setting] | None = None,
-    **overrides: Unpack[RecipeOptions],
+    **overrides: Setting,
 ) -> nn.Module:
     r"""Train a classifier and return it in evaluation mode.
 
