@@ -33,6 +33,10 @@ def explained(targets="all", of=model, mask=None, **options):
     )
 
 
+def named(explanations, **names):
+    return tg.Explanations({target: part.with_names(**names) for target, part in explanations.items()})
+
+
 def test_rows_are_steps_ahead_and_columns_are_the_past():
     record = horizon_view(explained(), 1, model=model)
     by_hand = (WEIGHT * X[1]).sum(2)  # (horizon, time)
@@ -45,7 +49,7 @@ def test_rows_are_steps_ahead_and_columns_are_the_past():
 
 
 def test_one_channel_and_some_steps_in_their_order():
-    found = explained([4, 0]).with_names(channels=["load", "wind"])
+    found = named(explained([4, 0]), channels=["load", "wind"])
     record = horizon_view(found, channel="wind")
     np.testing.assert_allclose(record.scores.values, (WEIGHT[[0, 4], :, 1] * X[0, :, 1]).T, rtol=1e-4, atol=1e-5)
     assert record.steps == (0, 4)
@@ -89,7 +93,7 @@ def test_cells_that_were_not_observed_are_hatched_where_no_channel_was():
 
 
 def test_raw_values_units_and_names_are_shown():
-    found = explained().with_names(channels=["load", "wind"], raw=100 + X, units=["MW", ""])
+    found = named(explained(), channels=["load", "wind"], raw=100 + X, units=["MW", ""])
     record = horizon_view(found, model=model)
     assert record.past.names == ("load [MW]", "wind")
     np.testing.assert_array_equal(record.past.x, 100 + X[0])

@@ -37,13 +37,8 @@ OWN = {
 }
 COMMANDS: Registry[Callable[[Any], None]] = Registry("command", "tempograd.commands", callable, "a function")
 USAGE, UNREAD, SOME_FAILED, REFUSED = 2, 3, 4, 5  # exit codes
-EXITS = {
-    "run.faults": SOME_FAILED,
-    "run.other": REFUSED,
-    "name": USAGE,
-    "setting": USAGE,
-    "data": UNREAD,
-}  # others are refused
+# all others are refused
+EXITS = {"run.faults": SOME_FAILED, "run.other": REFUSED, "name": USAGE, "setting": USAGE, "data": UNREAD}
 ABOUT = "Which values of a series, at which moments, pushed a model's prediction up or down."
 PATH = """the usual path:
   see all of it  tempograd demo

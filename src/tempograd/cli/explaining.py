@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -276,15 +275,13 @@ def run_tune(args: argparse.Namespace) -> None:
 
 
 def run_rank(args: argparse.Namespace) -> None:
-    counts, stems = Counter(args.methods), Counter(Path(word).stem for word in args.methods)
     methods: dict[str, Explainer] = {}
     for word in args.methods:
-        if counts[word] > 1:
+        file = word.endswith(".json") and word not in EXPLAINERS
+        label = word if not file or Path(word).stem in methods else Path(word).stem
+        if label in methods:
             raise InputError(f"--methods has {quote(word)} twice.")
-        if word in EXPLAINERS or not word.endswith(".json"):
-            methods[word] = EXPLAINERS[word]()
-        else:
-            methods[word if stems[Path(word).stem] > 1 else Path(word).stem] = load_settings(word)
+        methods[label] = load_settings(word) if file else EXPLAINERS[word]()
     found, options = _read_tried(args, [method.name for method in methods.values()])
     ranking = rank(found.predictor, found.series, methods, **options)
     if args.json:
