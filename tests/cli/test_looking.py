@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -101,7 +100,6 @@ def test_top_lists_the_strongest_values(capsys):
     found = tg.Explanation.load("E.safetensors").top(10)
     assert [row["attribution"] for row in facts["strongest"]] == found.values[1, :3].tolist()
     assert [row["attribution"] for row in facts["strongest"][:3]] == pytest.approx([2.0, -0.75, 0.5])
-    assert shlex.split(facts["next"])[1:] == ["plot", "E.safetensors", "--series", "Ben"]
 
 
 DETACHED = """

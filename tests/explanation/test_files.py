@@ -110,7 +110,7 @@ def test_a_newer_schema_is_not_guessed_at(stored, tmp_path):
     header, tensors = parts(stored)
     assert header["schema"] == str(SCHEMA)
     path = forged(tmp_path, header | {"schema": str(SCHEMA + 1)}, tensors)
-    refused(path, f"written by a newer tempograd \\(schema {SCHEMA + 1}, this one knows {SCHEMA}\\): upgrade")
+    refused(path, f"of a schema beyond {SCHEMA}: upgrade")
     for schema in ("", "one", "-1", "²", "9" * 5000):
         refused(forged(tmp_path, header | {"schema": schema}, tensors))
 

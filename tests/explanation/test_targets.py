@@ -162,7 +162,7 @@ def test_files_hold_several_targets_and_shared_parts_once(three, tmp_path):
     again = tg.Explanations.load(some(found, slice(1, None)).save(tmp_path / "again"))
     equal(again[11], three[11][1:])
     assert list(tg.Explanations.load(three[5].save(tmp_path / "alone"))) == [5]
-    with pytest.raises(InputError, match=r"holds 3 targets: read it with tempograd\.Explanations\.load"):
+    with pytest.raises(InputError, match=r"holds 3 targets: read it by tempograd\.Explanations\.load"):
         tg.Explanation.load(path)
 
 

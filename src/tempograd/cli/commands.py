@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tempograd.cli.arguments import command, print_json
+from tempograd.cli.arguments import print_json
 from tempograd.cli.inputs import ReadArguments, claim, device, read, sample_note, with_classes
 from tempograd.cli.parsers import KINDS
 from tempograd.core.errors import InputError, warn
@@ -86,8 +86,6 @@ def run_train(args: argparse.Namespace) -> None:
         print_json(about | facts)
     else:
         print(f"Test accuracy {reached:.4f}. Wrote {args.out}.")
-        place = {"root": args.root, "variant": args.variant}
-        print("Next:", command("explain", model=args.out, data=args.dataset, **place))
 
 
 # ``tempograd evaluate``: how well explanations stand up to tests.

@@ -174,7 +174,9 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     except KeyboardInterrupt as stop:
         raise type(stop)(STAYS) from None
     facts = _facts(run)
-    following = _following(args.out, facts, args)
+    following = command("runs", args.out)
+    if facts["cells"] == "all":  # which a report needs
+        following = command("report", args.out, model=args.model, weights=args.weights, trust=args.trust or None)
     if args.json:
         print_json(facts | {"next": following})
     else:
@@ -184,14 +186,6 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
         print(f"{run.folder / 'data'} has {facts['fragments']:,} files of results, {old:,} of them from before.")
         print(f"Next: {following}")
     return SOME_FAILED if facts["faults"] else 0
-
-
-def _following(folder: str | Path, facts: dict[str, Any], args: argparse.Namespace | None = None) -> str:
-    """Return the next command: a report needs the scores of all cells."""
-    if facts["cells"] != "all":
-        return command("runs", str(folder))
-    same = inputs.repeated(args) if args is not None else {}
-    return command("report", str(folder), **{name: same.get(name) for name in ("model", "weights", "trust")})
 
 
 def _print_progress(progress: Progress) -> None:
@@ -210,8 +204,6 @@ def run_runs(args: argparse.Namespace) -> None:
     print(f"{args.folder}: {run.method}", *(f"  {line}" for line in _run_lines(facts)), sep="\n")
     if facts["left"] != 0:
         print("It goes on when its 'tempograd explain' command is typed again.")
-    elif facts["cells"] == "all":
-        print(f"Next: {_following(args.folder, facts)}")
 
 
 def _facts(run: Run) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 import argparse
 from typing import Any, NamedTuple
 
-from tempograd.cli.arguments import command, print_json
+from tempograd.cli.arguments import print_json
 from tempograd.cli.commands import verdict
-from tempograd.cli.inputs import claim, read, repeated, with_classes
+from tempograd.cli.inputs import claim, read, with_classes
 from tempograd.core.errors import InputError, OutputError, UnknownNameError, short_path
 from tempograd.core.formatting import alike, short_number, table
 from tempograd.core.io import DRAWN, PICTURE
@@ -55,13 +55,12 @@ def run_top(args: argparse.Namespace) -> None:
     count = check_int(args.k, "--k", 1)
     explanation, place, label, sentence, _ = choose(args)
     rows, sure = strongest(explanation, place, count), verdict(explanation, place)
-    following = command("plot", str(args.explanations[0]), **repeated(args, "target", "device"), series=label)
     if args.json:
-        print_json({"series": label, "sentence": sentence, "strongest": rows, "verdict": sure, "next": following})
+        print_json({"series": label, "sentence": sentence, "strongest": rows, "verdict": sure})
         return
     print(f"Series {label}: {sentence}\n\nThe strongest single values:")
     print(_table(rows, signed=explanation.signed))
-    print(f"\n{sure[:1].upper()}{sure[1:]}.\nNext: {following}")
+    print(f"\n{sure[:1].upper()}{sure[1:]}.")
 
 
 def strongest(explanation: Explanation, place: int, count: int) -> list[dict[str, Any]]:

@@ -459,8 +459,7 @@ class Explanation(Record):
         """
         explanations, _ = files.read_explanations(path, cls)
         if len(explanations) > 1:
-            count = len(explanations)
-            raise InputError(f"{path} holds {count} targets: read it with tempograd.Explanations.load.")
+            raise InputError(f"{path} holds {len(explanations)} targets: read it by tempograd.Explanations.load.")
         return explanations[0]
 
     def verify(self) -> None:
@@ -504,9 +503,7 @@ def require(value: Any) -> Explanation:
     if isinstance(value, Mapping) and value and all(isinstance(part, Explanation) for part in value.values()):
         first, named = next(iter(value)), listed(map(str, value), 60)
         raise InputError(f"There are {len(value)} targets, {named}: take one, such as explanations[{first!r}].")
-    raise InputError(
-        f"An Explanation was expected, as tempograd.explain and Explanation.load return it, got {brief(value)}."
-    )
+    raise InputError(f"An Explanation was expected, as tempograd.explain returns it, got {brief(value)}.")
 
 
 def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation]) -> str:

@@ -269,8 +269,7 @@ def read_explanations(path: str | Path, kind: type[E]) -> tuple[list[E], Sequenc
         raise DataError(f"{path} holds no explanation: write one with Explanation.save or 'tempograd explain'.")
     schema = header.get("schema", "0")
     if schema not in map(str, range(SCHEMA + 1)):
-        newer = f"a newer tempograd (schema {schema[:9]}, this one knows {SCHEMA})"
-        raise DataError(f"{path} is damaged, or was written by {newer}: upgrade tempograd to read it.")
+        raise DataError(f"{path} is damaged, or of a schema beyond {SCHEMA}: upgrade tempograd to read it.")
     summed = int(schema) > 0 or "checksum" in header  # either name may be what was damaged
     if summed and header.get("checksum") != checksum(tensors, header):
         raise damaged(path, "its content does not fit its checksum")

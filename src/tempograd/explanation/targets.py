@@ -213,9 +213,7 @@ def _joined(parts: Sequence[Explanation], ids: Any) -> Explanation:
         texts = distinct if isinstance(distinct, tuple) else None
         content |= {"names": texts, "ids": torch.tensor([*map(text_key, texts)])} if texts else {"ids": distinct}
     elif len(set(numbers)) < len(numbers):
-        place = next(place for place, number in enumerate(numbers) if number in numbers[:place])
-        name = (content["names"] or numbers)[place]
-        raise InputError(f"The id {name} occurs in more than one part: pass the ids of all series to concat.")
+        raise InputError("Some ids occur in more than one part: pass the ids of all series to concat.")
     return first._with(**content)
 
 
