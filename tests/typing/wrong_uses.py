@@ -103,7 +103,5 @@ def half_a_row() -> None:
     TIMING(MODEL, X)[0.5]  # type: ignore[call-overload]
 
 
-
-
 def unknown_name() -> None:
     tg.explian(MODEL, X)  # type: ignore[attr-defined]
