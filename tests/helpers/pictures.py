@@ -76,5 +76,5 @@ def linear_forecast():
     def model(z):
         return torch.einsum("btd,htd->bh", z, weight)
 
-    found = tg.explain(model, day[None], "integrated_gradients", n_steps=2, output="raw", targets="all")
-    return found.with_names(channels=["load", "temperature", "wind"]), model
+    series = tg.Series(day[None], channels=["load", "temperature", "wind"])
+    return tg.explain(model, series, "integrated_gradients", n_steps=2, output="raw", targets="all"), model

@@ -184,7 +184,7 @@ def position(explanation: Explanation, i: int | str) -> int:
         raise InputError("The explanation holds no series, so there is none to show.")
     if isinstance(i, str):
         labels = explanation.labels if explanation.names is not None else ()
-        if printable(i) not in labels:
+        if labels.count(printable(i)) != 1:
             raise InputError(
                 f"There is no one series called {brief(i)}: expected a position in 0 … {len(explanation) - 1}"
                 f"{f', or one of {listed(labels)}' * bool(labels)}."
