@@ -200,7 +200,7 @@ def test_the_summary_as_json(net, capsys):
     found = json.loads(capsys.readouterr().out)
     own = tg.read_series("ward.csv", id="bed", label="state").padded()
     size = tg.explain(net, own, target=1, n_samples=20).values.abs().sum((0, 1)).double()
-    assert (found["series"], found["steps"], found["channels"], found["outputs"]) == (3, 5, 2, 2)
+    assert (found["series"], found["channels"], found["outputs"]) == (3, 2, 2)
     assert found["explained"] == {"1": 3}
     shares = {entry["channel"]: entry["share"] for entry in found["strongest_channels"]}
     assert shares == pytest.approx(dict(zip(("pulse", "sodium"), (size / size.sum()).tolist(), strict=True)))
