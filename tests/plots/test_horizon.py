@@ -100,6 +100,11 @@ def test_raw_values_units_and_names_are_shown():
     assert record.forecast_of is None  # it is on the model's scale
     written = texts(plots.horizon(found, model=model))
     assert {"load [MW]", "wind", "forecast", "sum of each row"} <= set(written)
+    several = explained("all", of=FORECASTER).with_names(raw=100 + X, units=["MW", ""])
+    assert horizon_view(several, variable=0).forecast_of is None
+    passed = horizon_view(several, x=X, variable=0)  # on the model's scale, where units mean nothing
+    np.testing.assert_array_equal(passed.past.x, X[0])
+    assert (passed.past.units, passed.forecast_of) == (("", ""), 0)
 
 
 def test_bars_and_dots_are_those_of_the_record():

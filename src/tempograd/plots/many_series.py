@@ -239,9 +239,7 @@ def dependence(
         Only these series, by position or as one flag each.
     channels : int, or sequence of str or int, optional
         How many of the channels that push most for certain, or which; by default six.
-    x : Tensor or array, optional
-        The series, where the explanation was saved without them.
-    title, width, ax
+    x, title, width, ax
         As for :func:`series`.
 
     Returns

@@ -29,7 +29,7 @@ from tempograd.typing import Array, ArrayLike, Channels, Model
 from tempograd.views import labels, palette
 from tempograd.views.labels import Compared, as_mapping, time_names
 from tempograd.views.prediction import Horizon, SeriesView, StepOutputs, horizon_view, series_views, shaded
-from tempograd.views.series import Flags, Scores, position
+from tempograd.views.series import Flags, Floats, Scores, position
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +66,7 @@ def series(
     i : int or str
         Position of the series, or its name.
     model : nn.Module or callable, optional
-        Adds what the model predicts; with one output per step as a row of its own.
+        Adds what the model predicts at each step, where it has one output per step, as a row of its own.
     x : Tensor or array of shape (series, time, channel), optional
         The explained series as the model reads them, by default those kept with the explanation. Where it knows
         the values before scaling (``raw``), those are drawn.
@@ -252,14 +252,12 @@ def heatmap(
     with style.drawing(room, tall, ax) as picture:
         grid = picture.subplots(2 * count // across, across, squeeze=False, sharex=True)
         for place, (left, right) in enumerate(grid.reshape(-1, 2)):
-            view, found = views[place], views[place].scores[0]
-            values = cells(left, shades[place], view.observed, style.input_colours(), 0)
-            scored = draw_scores(right, found, view.observed, view.limits[0])
+            view = views[place]
+            values = _draw_maps(picture, [left, right], view, shades[place])
             told = f"Series {labels.name(str(view.id))}  ·  {view.said.text}"
             left.set_title(told if across > 1 else labels.name(told, style.letters(picture) - 8))
             channel_axis(left, view.channels)
             channel_axis(right, view.channels if across == 1 else [])
-            scale_bar(picture, scored, right, score_ticks(found, view.limits[0]))
         for axes in grid[-1]:
             time_axis(axes, times)
         scale_bar(picture, values, grid.reshape(-1, 2)[-1, 0], {0: "low", 1: "high"})
@@ -269,6 +267,13 @@ def heatmap(
         text = f"Input {both[0]} and attribution by {labels.method(found.method)} {both[1]}"
         heading(picture, text + left_out_text(depth, views[0].left_out), title)
         return picture
+
+
+def _draw_maps(picture: "Picture", places: Sequence["Axes"], view: SeriesView, shade: Floats) -> Any:
+    """Draw a series, and beside it the scores of each method with their scales; return the series' colours."""
+    for axes, found, full in zip(places[1:], view.scores, view.limits, strict=False):
+        scale_bar(picture, draw_scores(axes, found, view.observed, full), axes, score_ticks(found, full))
+    return cells(places[0], shade, view.observed, style.input_colours(), 0)
 
 
 def draw_scores(axes: "Axes", found: Scores, seen: Flags, full: float) -> Any:
@@ -328,14 +333,11 @@ def compare(
     with style.drawing(room, rows * (0.42 + max(0.115 * len(view.channels), 0.8)) + 0.8, ax) as picture:
         grid = picture.subplots(rows, columns, squeeze=False, sharex=True)
         places = list(grid.flat)
-        shade = shaded(view.x[None], view.observed[None])[0]
-        image = cells(places[0], shade, view.observed, style.input_colours(), 0)
-        places[0].set_title("the input")
+        image = _draw_maps(picture, places, view, shaded(view.x[None], view.observed[None])[0])
         scale_bar(picture, image, places[0], {0: "low", 1: "high"})
-        for axes, found, full in zip(places[1:], view.scores, view.limits, strict=False):
-            shown = draw_scores(axes, found, view.observed, full)
-            axes.set_title(labels.method(found.method) + ("" if found.signed else " (no direction)"))
-            scale_bar(picture, shown, axes, score_ticks(found, full))
+        heads = [labels.method(found.method) + " (no direction)" * (not found.signed) for found in view.scores]
+        for axes, head in zip(places, ["the input", *heads], strict=False):
+            axes.set_title(head)
         for number, axes in enumerate(places):
             axes.set_visible(number < count)
             channel_axis(axes, view.channels if number % columns == 0 else [])
@@ -380,8 +382,8 @@ def horizon(
     model : nn.Module or callable, optional
         Adds the forecast.
     x : Tensor or array of shape (series, time, channel), optional
-        The explained series as the model reads them, by default those kept with the explanation. Those that are
-        passed are drawn as they are, on the scale of the forecast.
+        The explained series as the model reads them, by default those kept with the explanation. Where it knows
+        the values before scaling (``raw``), those are drawn; what is passed is drawn on the scale of the forecast.
     channel : int or str, optional
         Which channel's values push, in the heat map; by default all channels together.
     channels : int, or sequence of str or int, optional

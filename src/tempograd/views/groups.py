@@ -191,8 +191,6 @@ def chosen_channels(
     strongest = [int(d) for d in np.argsort(-effect, kind="stable")]
     if wanted is None:
         return list(range(len(names))) if len(names) <= most and not ordered else strongest[:most]
-    if isinstance(wanted, (np.ndarray, Tensor)) and wanted.ndim == 1:
-        wanted = wanted.tolist()
     if isinstance(wanted, (str, bool)) or not isinstance(wanted, Sequence):
         return strongest[: validation.check_int(wanted, "channels", 1)]
     places = {label: d for d, label in enumerate(names)}
@@ -273,15 +271,14 @@ def block_edges(steps: BlockSteps | None, time: int) -> tuple[int, ...]:
         steps = max(1, math.ceil(time / BLOCKS))
     if isinstance(steps, (str, bool)) or not isinstance(steps, Sequence | np.ndarray | Tensor):
         return (*range(0, time, validation.check_int(steps, "steps", 1)), time)
-    tensor = validation.check_numbers(steps, "steps").cpu()
-    found = [] if tensor.ndim != 1 or tensor.is_floating_point() else [int(edge) for edge in tensor.tolist()]
-    ordered = all(first < last for first, last in pairwise(found))
-    if len(found) < 2 or not ordered or found[0] < 0 or found[-1] > time:
+    edges = validation.check_numbers(steps, "steps").cpu()
+    rising = edges.ndim == 1 and len(edges) > 1 and bool((edges.diff() > 0).all())
+    if not rising or edges.is_floating_point() or edges[0] < 0 or edges[-1] > time:
         raise InputError(
             f"steps must be how many steps a block has, or where blocks begin and the last one ends, rising from "
             f"0 to at most {time}, got {brief(steps)}."
         )
-    return tuple(found)
+    return tuple(edges.tolist())
 
 
 # Two groups

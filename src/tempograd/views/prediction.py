@@ -213,7 +213,13 @@ def said_of(
     if model is not None and x is not None:
         explanation = completed(explanation, model, x)
     classes, one = known_classes(explanation, classes), explanation[i : i + 1]
-    label = None if y is None else _label(explanation, i, y)
+    label = None
+    if y is not None:
+        labels = validation.check_numbers(y, "y")
+        most = 2 if outputs_of(explanation.task).kind == "classes" else labels.ndim
+        if not 1 <= labels.ndim <= most or len(labels) != len(explanation):
+            raise InputError(f"y must hold a label for each of the {len(explanation)} series, got {brief(y)}.")
+        label = labels[i : i + 1].cpu()
     if one.target is not None and one.target.ndim == 2:
         told = None if model is None or x is None else model_outputs(model, one, x[i : i + 1])
         return _said_of_steps(one, one.target.cpu(), told, label, classes)
@@ -243,11 +249,6 @@ def _truth(
     return "present" if bool(found > 0) else "absent"
 
 
-def _first(steps: StepOutputs) -> StepOutputs:
-    parts = {name: part[0] for name, part in vars(steps).items() if isinstance(part, np.ndarray)}
-    return replace(steps, **parts)
-
-
 def _said_of_steps(
     one: Explanation, target: Tensor, told: Tensor | None, label: Tensor | None, classes: Sequence[str] | None
 ) -> Said:
@@ -260,22 +261,16 @@ def _said_of_steps(
     if told is not None and count:
         output = float(told.gather(-1, target[..., None])[..., 0][chosen].mean())
     steps = None if told is None else step_outputs(told, one, label, class_name(POSITIVE, classes))
-    said = Said(what, output, one.output == "probability", steps=None if steps is None else _first(steps))
+    if steps is not None:  # of the one series
+        parts = {name: part[0] for name, part in vars(steps).items() if isinstance(part, np.ndarray)}
+        steps = replace(steps, **parts)
+    said = Said(what, output, one.output == "probability", steps=steps)
     if count == 1:
         name = one.times_of(0)[int(chosen[0].long().argmax())]
         return said._replace(what=f"{what} at {'step ' * (one.times is None)}{name}")
     over = f"{what} over {f'all {total}' if count == total else f'{count} of {total}'} steps"
     counted = "each value counts at its own step" if own else f"effects are summed over the {count} steps"
     return said._replace(what=over, mean=True, counted=counted)
-
-
-def _label(explanation: Explanation, i: int, y: Any) -> Tensor:
-    """Return the labels of a series, (1,) or (1, time)."""
-    labels = validation.check_numbers(y, "y")
-    most = 2 if outputs_of(explanation.task).kind == "classes" else labels.ndim
-    if not 1 <= labels.ndim <= most or len(labels) != len(explanation):
-        raise InputError(f"y must hold a label for each of the {len(explanation)} series, got {brief(y)}.")
-    return labels[i : i + 1].cpu()
 
 
 # The model's outputs while the strongest cells of each series give way to the baseline
@@ -324,11 +319,8 @@ def removal_outputs(
 
     schedule = RemovalSchedule("absolute", True, ask.observed_cells, torch.from_numpy(counts))
     (outputs, score, clean), _ = remove_cells(ask, [schedule], read, "remove")
-    return RemovedOutputs(
-        outputs=to_numpy(cast("Tensor", outputs)),
-        score=None if score is None else to_numpy(score),
-        clean_steps=clean,
-    )
+    told = to_numpy(cast("Tensor", outputs))
+    return RemovedOutputs(told, None if score is None else to_numpy(score), clean)
 
 
 @dataclass(frozen=True)
@@ -388,6 +380,8 @@ def series_views(
     ordered: bool = False,
 ) -> tuple[SeriesView, ...]:
     """Return what is shown of some series: the same channels of all, by the first method's scores of all.
+
+    Arguments are those of :func:`tempograd.plots.series`; ``most`` channels are shown where nobody says how many.
 
     The strongest come first where that is asked for (``ordered``) or there are many; else they keep their order.
     """
@@ -503,8 +497,10 @@ def horizon_view(
     """Return what the picture of a forecast shows; see :func:`tempograd.plots.horizon`."""
     parts = list(explanation.values()) if isinstance(explanation, Explanations) else [require(explanation)]
     explanation = parts[0]
-    if x is not None:  # the past as the model reads it, on the scale of the forecast
-        explanation = replace(explanation, raw=None)
+    if (
+        x is not None and explanation.raw is not None
+    ):  # the past on the scale of the forecast, not in natural units
+        explanation = replace(explanation, raw=None, units=None)
     i = position(explanation, i)
     ahead, column = _ahead(parts, i, variable)
     values, names = whole_series([explanation], x), channel_names(explanation)

@@ -307,11 +307,8 @@ def chosen(explanation: Explanation, series: Sequence[int] | None, most: int) ->
     """
     count = len(explanation)
     if series is not None:
-        found = validation.check_numbers(series, "series")
-        whole = not (found.is_floating_point() or found.dtype == torch.bool)
-        positions = found.tolist() if found.ndim == 1 and whole else []
-        inside = bool(positions) and min(positions) >= 0 and max(positions) < count
-        if not inside or len(set(positions)) < len(positions):
+        positions: list[int] = validation.check_positions(series, "series", count).tolist()
+        if not positions or len(set(positions)) < len(positions):
             raise InputError(f"series must be distinct positions in 0 … {count - 1}, got {brief(series)}.")
         return positions
     if count <= most:
