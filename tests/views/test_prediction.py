@@ -178,12 +178,12 @@ def test_a_summary_counts_no_classes_of_a_forecast():
 def test_a_page_follows_the_score_of_addresses_and_functions():
     found = addressed(2 * VARIABLES)
     removed, again = {}, {}
-    header, _ = collect(forecast, {"hand": found}, X, None, range(SERIES), {}, removals=removed)
+    header, _ = collect(forecast, {"hand": found}, None, range(SERIES), {}, removals=removed)
     assert header["classes"][2 * VARIABLES] == "output 0 at step 2 of the forecast"
     np.testing.assert_allclose(removed["hand"].score[:, 0], X.mean((1, 2)) + 20, rtol=1e-5)
     np.testing.assert_allclose(removed["hand"].score[:, -1], 20, rtol=1e-5)
     picked = by_hand(VALUES, X, output="raw", task="forecast", picker=lambda y: y[:, 2, 0])
-    collect(forecast, {"hand": picked}, X, None, range(SERIES), {}, removals=again)
+    collect(forecast, {"hand": picked}, None, range(SERIES), {}, removals=again)
     np.testing.assert_array_equal(again["hand"].score, removed["hand"].score)
 
 

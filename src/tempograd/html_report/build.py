@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -116,8 +117,9 @@ def report(
     measured = next((found.raw for found in named.values() if found.raw is not None), None)
     measured = measured if raw is None else cells_like(raw, first, "raw")
     units = validation.check_names(units, x.shape[2], "units") or first.units
+    named = {label: replace(found, x=x, raw=measured, units=units) for label, found in named.items()}
     split = None if split is None else renumbered(split, classes)
-    header, pack = collect(model, named, x, split, shown, scores, measured, units, classes, removals, table)
+    header, pack = collect(model, named, split, shown, scores, classes, removals, table)
     page = _page(
         title=escape(title),
         lead=text.lead(named, len(shown)),

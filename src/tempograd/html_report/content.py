@@ -40,7 +40,16 @@ from tempograd.views.prediction import (
     step_outputs,
 )
 from tempograd.views.reader import reader_verdict
-from tempograd.views.series import Flags, Floats, Map, certain_sizes, removed_at_most, to_numpy
+from tempograd.views.series import (
+    Flags,
+    Floats,
+    Map,
+    certain_sizes,
+    removed_at_most,
+    shown_values,
+    to_numpy,
+    whole_series,
+)
 
 STRONGEST = 10  # cells in the table beside a picture
 STEPS = 32767
@@ -139,24 +148,21 @@ def packed_bits(flags: NDArray[np.bool_]) -> NDArray[np.uint8]:
 def collect(
     model: Model | None,
     explanations: Mapping[str, Explanation],
-    x: Tensor,
     split: Series | None,
     rows: Sequence[int],
     scores: MetricScores,
-    raw: Tensor | None = None,
-    units: tuple[str, ...] | None = None,
     classes: tuple[str, ...] | None = None,
     removals: MutableMapping[str, RemovedOutputs] | None = None,
     table: PaperTable | None = None,
 ) -> tuple[dict[str, Any], Pack]:
     """Return what the page shows of the series at positions ``rows``; all else is about all series.
 
-    That is a header of plain data and the arrays that it points to. What was removed before is read from
-    ``removals``, by label, and what is removed now is put there.
+    That is a header of plain data and the arrays that it points to. Explanations hold their series. What was
+    removed before is read from ``removals``, by label, and what is removed now is put there.
     """
     index, pack = list(rows), Pack()
     shown = {label: explanation[index] for label, explanation in explanations.items()}
-    first, whole = next(iter(shown.values())), x if raw is None else raw
+    first = next(iter(shown.values()))
     part = None if split is None else split.take(index)
     y = None if part is None else part.y
     seen = series.observed_cells(first, None if part is None else part.mask)
@@ -164,9 +170,11 @@ def collect(
     counts, removals = removal_counts(removed_at_most(seen)), {} if removals is None else removals
     for label, explanation in shown.items():
         if model is not None and label not in removals:
-            removals[label] = removal_outputs(model, explanation, x[index], seen, counts)
+            removals[label] = removal_outputs(model, explanation, whole_series([explanation], None), seen, counts)
     removed = None if model is None else removals[next(iter(shown))]
-    known = _known(x[index], None if raw is None else raw[index], units, seen, removed)
+    known: dict[str, Any] = {"mask": None if seen.all() else torch.from_numpy(seen)}
+    if removed is not None and removed.score is not None and removed.clean_steps is None:
+        known["prediction"] = torch.from_numpy(np.ascontiguousarray(removed.score[:, 0]))  # of the model given
     blocks, entries = blocks_of(first), []
     for label, found in explanations.items():
         one, removal = replace(shown[label], **known), None if model is None else removals[label]
@@ -175,7 +183,7 @@ def collect(
             | {
                 "sentences": [describe_series(one, i, y=y, classes=classes) for i in range(len(one))],
                 "named": [told_channels(one, i) for i in range(len(one))],
-                "effects": _effects(found, split, whole),
+                "effects": _effects(found, split),
                 "control": found.method == CONTROL,
                 "telling": pack.add(certain_sizes(shown[label])),
                 "scores": {name: _list(part[index]) for name, part in scores.get(label, {}).items()},
@@ -184,9 +192,9 @@ def collect(
             }
         )
     header = {
-        **_names(first, units, classes, removed),
+        **_names(first, classes, removed),
         **_predictions(first, y, removed),
-        **_cells(pack, to_numpy(whole[index]), seen),
+        **_cells(pack, to_numpy(shown_values([first])), seen),
         "truth": None if part is None or part.truth is None else pack.add(part.truth.cpu().numpy()),
         "counts": counts.tolist(),
         "metrics": metric_words({name for found in scores.values() for name in found}),
@@ -202,24 +210,7 @@ def collect(
     return header, pack
 
 
-def _known(
-    x: Tensor, raw: Tensor | None, units: Any, seen: Flags, removed: RemovedOutputs | None
-) -> dict[str, Any]:
-    """Return what sentences are made from beside the explanation itself."""
-    known: dict[str, Any] = {
-        "x": x,
-        "raw": raw,
-        "units": units,
-        "mask": None if seen.all() else torch.from_numpy(seen),
-    }
-    if removed is not None and removed.score is not None and removed.clean_steps is None:
-        known["prediction"] = torch.from_numpy(np.ascontiguousarray(removed.score[:, 0]))  # of the model given
-    return known
-
-
-def _names(
-    first: Explanation, units: tuple[str, ...] | None, classes: tuple[str, ...] | None, removed: Any
-) -> dict[str, Any]:
+def _names(first: Explanation, classes: tuple[str, ...] | None, removed: Any) -> dict[str, Any]:
     """Return what series, steps, channels and outputs are called."""
     times, given = shared_times(first.times), classes or ()
     output_units = [output_unit(first, k, classes) for k in range(len(given))]
@@ -229,7 +220,7 @@ def _names(
         "times": times,
         "stamps": None if times is not None else first.times,
         "channels": channel_names(first),
-        "units": units,
+        "units": first.units,
         "classes": named or _classes(first, removed),  # one for each output; empty where none has a meaning
         "named": bool(classes),  # whether somebody gave these names
         "outputUnits": output_units if any(output_units) else None,
@@ -262,10 +253,10 @@ def _predictions(first: Explanation, y: Tensor | None, removed: RemovedOutputs |
     }
 
 
-def _effects(explanation: Explanation, split: Series | None, values: Tensor) -> list[dict[str, Any]]:
+def _effects(explanation: Explanation, split: Series | None) -> list[dict[str, Any]]:
     if split is not None and split.mask is not None:
         explanation = replace(explanation, mask=torch.from_numpy(series.observed_cells(explanation, split.mask)))
-    return [effect.data() for effect in value_effects(explanation, x=values)]
+    return [effect.data() for effect in value_effects(explanation)]
 
 
 def _cells(pack: Pack, values: Floats, seen: Flags) -> dict[str, Any]:
