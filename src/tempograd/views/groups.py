@@ -191,6 +191,8 @@ def chosen_channels(
     strongest = [int(d) for d in np.argsort(-effect, kind="stable")]
     if wanted is None:
         return list(range(len(names))) if len(names) <= most and not ordered else strongest[:most]
+    if isinstance(wanted, (np.ndarray, Tensor)) and wanted.ndim == 1:
+        wanted = wanted.tolist()
     if isinstance(wanted, (str, bool)) or not isinstance(wanted, Sequence):
         return strongest[: validation.check_int(wanted, "channels", 1)]
     places = {label: d for d, label in enumerate(names)}
