@@ -481,5 +481,5 @@ def test_no_text_of_a_table_steers_a_terminal(tmp_path, capsys, monkeypatch):
     assert main(["explain", "--model", "torch.nn:Flatten", "--data", "t.csv", *options]) == 0
     assert main(["top", "e.safetensors", "--data", "t.csv"]) == 0
     captured = capsys.readouterr()
-    assert "Next: tempograd plot e.safetensors " in captured.out
+    assert "Next: tempograd report e.safetensors " in captured.out
     assert steers(captured.out + captured.err) == set()
