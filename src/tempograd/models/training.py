@@ -230,7 +230,9 @@ def train(
         )
     recipe = adjusted(recipe, overrides)
     network = _network(model, data, seed, options)
-    target = _target(device, None if isinstance(model, str) else model)
+    best = "cuda" if torch.cuda.is_available() else "cpu"
+    usual = best if isinstance(model, str) else place(network, torch.empty(0))[0]
+    target = find_device(usual if device is None else device)
     network.to(target)
     generator = torch.Generator().manual_seed(seed)
     train_part, watched = _parts(data, recipe, generator)
@@ -255,14 +257,6 @@ def _network(model: str | nn.Module, data: Dataset, seed: int, options: Mapping[
     if isinstance(model, Classifier) and model.per_step != data.per_step:
         raise InputError(f"{data.name} has per_step={data.per_step}, the model has per_step={model.per_step}.")
     return model
-
-
-def _target(device: str | torch.device | None, module: nn.Module | None) -> torch.device:
-    if device is not None:
-        return find_device(device)
-    if module is not None:
-        return place(module, torch.empty(0))[0]
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def _parts(data: Dataset, recipe: Recipe, generator: torch.Generator) -> tuple[Series, Series | None]:
