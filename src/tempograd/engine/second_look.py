@@ -137,10 +137,17 @@ def _gap(first: Tensor, second: Tensor) -> float:
     return float(gap.amax()) if gap.numel() else 0.0
 
 
-def _random_state(model: Model) -> list[bytes | str]:
+def _random_state(model: Model) -> list[Any]:
     """Return the state of all generators that a model may use, to be compared with that of another moment."""
-    states = [state for _, _, state in generators() + generators(held_by(model))]
-    return [state.numpy().tobytes() if isinstance(state, Tensor) else repr(state) for state in states]
+    return [_comparable(state) for _, _, state in generators() + generators(held_by(model))]
+
+
+def _comparable(state: Any) -> Any:
+    if isinstance(state, dict):
+        state = tuple(state.values())
+    if isinstance(state, tuple):
+        return tuple(map(_comparable, state))
+    return np.asarray(state).tobytes() if isinstance(state, Tensor | np.ndarray) else state
 
 
 @dataclass(eq=False)
