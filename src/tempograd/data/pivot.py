@@ -109,7 +109,8 @@ def find_roles(table: Table, source: Columns) -> Roles:
     chosen = (source.channels or ()) if form == "long" else ()
     require_names(table.where, "column", chosen, table.columns)
     time = found["time"] = None if form == "wide" else found["time"]
-    left = tuple(name for name in table.columns if name not in _apart(table, found))
+    apart = _apart(table, found)
+    left = tuple(name for name in table.columns if name not in apart)
     _propose(table, source, found, form, left)
     if form == "long" and time is None and source.align != "order":
         rows = f"{arg:source.align=order} where rows are in order of time"
@@ -128,22 +129,20 @@ def _propose(
     table: Table, source: Columns, found: Mapping[str, str | None], form: str, left: Sequence[str]
 ) -> None:
     """Refuse columns that are no channels by their names or by what they hold, and propose what they are."""
-    fix, what, chosen = dict[str, Any](), list[str](), source.channels or ()
+    fix, what, chosen = dict[str, Any](), list[str](), {*(source.channels or ())}
     settled = {"time": form == "wide" or source.align == "order", "label": bool(chosen)}
     for role, pattern in LIKELY.items():
-        likely = [
-            name for name in left if pattern.fullmatch(name.lower()) and name not in (*fix.values(), *chosen)
-        ]
+        taken = chosen.union(fix.values())
+        likely = [name for name in left if pattern.fullmatch(name.lower()) and name not in taken]
         if likely and found[role] is None and not settled.get(role):
             fix[role] = next((name for name in likely if name in table.words), likely[0])
             what.append(f"{quote(fix[role])} seems to hold {MEANING[role]}")
-    rest = [name for name in left if name not in fix.values()]
-    numbers = tuple(name for name in rest if name not in table.words | table.lists)
-    if len(numbers) < len(rest) and (form == "wide" or not chosen):
-        texts = [quote(name) for name in rest if name not in numbers]
+    others, rest = table.words | table.lists, [name for name in left if name not in fix.values()]
+    texts = [quote(name) for name in rest if name in others]
+    if texts and (form == "wide" or not chosen):
         what.append(f"{listed(texts)} {'holds' if len(texts) == 1 else 'hold'} text, not numbers")
-        if form == "long" and numbers:
-            fix["channels"] = numbers
+        if form == "long" and len(texts) < len(rest):
+            fix["channels"] = tuple(name for name in rest if name not in others)
     if what:
         advice = "" if fix else f"pass {arg:source.id} or {arg:source.label} for it, or take it out"
         raise UnclearError(f"{table.where}: ", "; ".join(what), fix, advice)
@@ -163,7 +162,8 @@ def _form(table: Table, found: Mapping[str, str | None]) -> str:
     """Tell what a row is by the names of the columns."""
     if found["variable"] is not None and found["value"] is not None:
         return "melted"
-    steps = [name for name in table.columns if name not in _apart(table, found)]
+    apart = _apart(table, found)
+    steps = [name for name in table.columns if name not in apart]
     likely = [name for name in steps if any(rule.fullmatch(name.lower()) for rule in LIKELY.values())]
     if found["time"] is None and _counted([name for name in steps if name not in likely]):
         return "wide"
@@ -234,10 +234,13 @@ def read_table(table: Table, source: Columns) -> Part:
             f"{table.where}: {arg:source.mask} is for whole series in each row: leave cells empty here."
         )
     chosen = roles.format in {"melted", "lists"} or (roles.format == "long" and source.channels is not None)
-    nameless = [] if chosen else [name for name in table.columns if name in table.aside.difference(roles.texts)]
+    unread = table.aside.difference(roles.texts)
+    nameless = [] if chosen else [name for name in table.columns if name in unread]
     wanted = [name for name in roles.texts if source.labels or name != roles.label]
     texts, values = table.read([*wanted, *nameless], () if lists else roles.values)
-    for name in reversed(nameless):  # the first, which may be left out, comes last
+    for name in sorted(
+        nameless, key=table.columns[:1].__contains__
+    ):  # the first may be left out, so it comes last
         _leave_out(table, name, texts[name])
     _refuse_missing(table, roles, texts)
     labels = None
