@@ -1,6 +1,6 @@
 """Whatever is killed, at whatever moment: started again, all is there once, as one call gives it, nothing is torn.
 
-One turn of each kind is run always, twenty more by ``make test-slow``. What hangs fails. Workers that hang
+One process is killed always, all kinds twenty times by ``make test-slow``. What hangs fails. Workers that hang
 themselves are here too.
 """
 
@@ -87,6 +87,7 @@ def test_the_process_is_killed(turn, tmp_path, nursery):
 
 
 @turns
+@pytest.mark.slow  # processes load torch; test_lost_workers.py has those that load nothing
 def test_one_of_several_processes_is_killed(turn, tmp_path, nursery):
     """The run ends by itself."""
     draw, out = random.Random(turn), tmp_path / "out"
@@ -110,6 +111,7 @@ def assert_one_given_up(child, out):
     assert [json.loads(path.read_text())["fragment"]["start"] for path in out.glob("_tempograd/failed/*")] == [1]
 
 
+@pytest.mark.slow  # the same
 def test_a_fragment_that_kills_its_worker_takes_no_other_with_it(tmp_path, nursery):
     write_series(tmp_path, far=True)
     with nursery.started(tmp_path, "processes-dies") as child:
@@ -124,6 +126,7 @@ def test_a_fragment_that_kills_its_actor_takes_no_other_with_it(tmp_path, nurser
 
 
 @turns
+@pytest.mark.slow  # starts a cluster
 def test_a_ray_actor_and_then_a_ray_node_are_killed(turn, tmp_path, nursery, cluster):
     """The run ends by itself, though the node does not come back: there is room for one worker of two then."""
     draw, out = random.Random(turn), tmp_path / "out"
@@ -138,6 +141,7 @@ def test_a_ray_actor_and_then_a_ray_node_are_killed(turn, tmp_path, nursery, clu
 
 
 @turns
+@pytest.mark.slow  # starts a cluster
 def test_the_driver_of_ray_is_killed(turn, tmp_path, nursery, cluster):
     """Its actors end with it; any engine goes on."""
     draw, out = random.Random(turn), tmp_path / "out"

@@ -50,6 +50,7 @@ def peaks(folder, counts, pace):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count in other units")
+@pytest.mark.slow  # half a minute
 def test_memory_does_not_grow_with_the_number_of_series(tmp_path):
     few, many = peaks(tmp_path, (3_000, 30_000), "quick")
     assert many - few <= SLACK, (few, many)

@@ -143,13 +143,6 @@ def test_other_errors_keep_their_traceback(monkeypatch):
         main(["train", "state"])
 
 
-def test_module_runs_as_a_program():
-    done = subprocess.run(
-        [sys.executable, "-m", "tempograd", "list", "models"], capture_output=True, text=True, check=True
-    )
-    assert "gru  " in done.stdout
-
-
 def test_a_reader_that_stops_early_is_no_error():
     program = [sys.executable, "-m", "tempograd", "list", "metrics", "--json"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -367,6 +367,7 @@ RUN = """
 """
 
 
+@pytest.mark.slow  # starts IPython
 def test_a_notebook_of_ten_lines(tmp_path):
     """In a process of its own, since a shell changes much of its own."""
     command = [sys.executable, "-c", textwrap.dedent(RUN), textwrap.dedent(NOTEBOOK)]

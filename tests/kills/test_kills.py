@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize(
-    "kills", [pytest.param(8, id="few"), pytest.param(500, id="many", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow  # core/test_write_faults.py stops writers at each of their steps
+@pytest.mark.parametrize("kills", [8, 500])
 def test_kills_at_random_moments(tmp_path, kills, capsys):
     program = Path(__file__).with_name("killing.py")
     done = subprocess.run(

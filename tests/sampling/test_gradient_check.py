@@ -189,7 +189,8 @@ def test_a_wrong_gradient_is_warned_of_once_and_comes_first_in_every_sentence(na
     assert told == [f"{verdict[:1].upper()}{verdict[1:]}."]
     assert all(found.describe(i).startswith(DOUBT) for i in (0, len(found) - 1))
     assert f"Series 0: {DOUBT}" in str(found)
-    assert html.escape(DOUBT) in found._repr_html_()
+    if method == "timing":  # drawn once for each model
+        assert html.escape(DOUBT) in found._repr_html_()
 
 
 @pytest.mark.parametrize("method", METHODS)

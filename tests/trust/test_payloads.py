@@ -364,6 +364,7 @@ def test_files_beside_a_named_model_are_no_libraries(beside):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow  # another process with captum
 def test_neither_are_they_where_python_is_told_to_run_the_package(beside):
     """Which puts the current folder first: what Python needs to start is loaded from there, and nothing later."""
     for name in STANDARD:
