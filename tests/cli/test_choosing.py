@@ -11,6 +11,7 @@ import torch
 
 import tempograd as tg
 from tempograd.cli import main
+from tempograd.core.errors import short_path
 from tempograd.models import build, save_model
 from tests.helpers.models import series
 
@@ -72,6 +73,19 @@ def test_rank_compares_names_and_files_of_settings(place, capsys, tmp_path):
     plain = json.loads(capsys.readouterr().out)
     assert plain["verdict"] == found.verdict()
     assert [row["method"] for row in plain["table"]] == [row.method for row in found.table]
+
+
+def test_settings_under_another_baseline_or_k_are_told(place, capsys, tmp_path):
+    path, used = tmp_path / "mine.json", ("--out", tmp_path / "e.safetensors", "--force")
+    tuned = '"tuned": {"baseline": "average", "k": 3}'
+    path.write_text(f'{{"tempograd": "1", "method": "rand_ig", "settings": {{"n_samples": 8}}, {tuned}}}')
+    told = "The settings in {} were chosen with {} {} and are used with {}, where others may be better"
+    assert run(place, "explain", "--settings", path, *used) == 0
+    assert told.format(short_path(path), "baseline", "average", "zero") in capsys.readouterr().err
+    assert run(place, "explain", "--settings", path, "--baseline", "average", *used) == 0
+    assert "were chosen" not in capsys.readouterr().err
+    assert run(place, "rank", "--methods", f"occlusion,{path}", "--baseline", "average", "--k", "2") == 0
+    assert told.format(short_path(path), "k", 3, 2) in capsys.readouterr().err
 
 
 def test_files_of_one_name_are_both_ranked(place, capsys, tmp_path):

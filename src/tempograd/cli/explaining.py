@@ -23,6 +23,7 @@ from tempograd.core.errors import (
     one_line,
     quote,
     short_path,
+    warn,
 )
 from tempograd.core.formatting import percent
 from tempograd.core.progress import clock
@@ -32,7 +33,7 @@ from tempograd.explainers import EXPLAINERS, Explainer, explain
 from tempograd.explanation import Explanations
 from tempograd.metrics import METRICS
 from tempograd.tuning import load_settings, rank, tune
-from tempograd.tuning.outcome import changed_settings
+from tempograd.tuning.outcome import changed_settings, tuned_otherwise
 from tempograd.views.drivers import CONTROL, describe_series
 from tempograd.views.labels import class_name, size
 from tempograd.views.reader import explanation_summary, most_telling
@@ -89,6 +90,7 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
                 "leave --method out, or tune that method."
             )
         args.method, chosen = explainer.name, changed_settings(explainer) | chosen
+        _warn_of_other_circumstances(path, args.baseline)
     args.method = args.method or "timing"
     kind = EXPLAINERS[args.method]
     known = [field.name for field in fields(kind) if not field.metadata.get("fitted")]
@@ -97,6 +99,15 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
             raise UnknownNameError(f"setting of {args.method}", name, known)
     kind(**chosen)
     return chosen
+
+
+def _warn_of_other_circumstances(path: Path | str, baseline: str | None, k: int | float | None = None) -> None:
+    """Warn where settings from a file are used under another baseline, or k, than they were chosen under."""
+    for name, before, now in tuned_otherwise(path, baseline=baseline or "zero", k=k):
+        warn(
+            f"The settings in {short_path(path)} were chosen with {name} {before} and are used with {now}, where "
+            "others may be better: use the same, or tune again."
+        )
 
 
 def _print_summary(result: Any, found: inputs.ReadArguments, args: argparse.Namespace) -> None:
@@ -274,6 +285,8 @@ def run_rank(args: argparse.Namespace) -> None:
         if label in methods:
             raise InputError(f"--methods has {quote(word)} twice.")
         methods[label] = load_settings(word) if file else EXPLAINERS[word]()
+        if file:
+            _warn_of_other_circumstances(word, args.baseline, args.k)
     found, options = _read_tried(args, [method.name for method in methods.values()])
     ranking = rank(found.predictor, found.series, methods, **options)
     if args.json:

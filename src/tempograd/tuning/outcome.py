@@ -217,6 +217,17 @@ def load_settings(path: str | Path) -> Explainer:
     return explainer_with(path, found["method"], found["settings"], EXPLAINERS)
 
 
+def tuned_otherwise(path: str | Path, **used: Any) -> list[tuple[str, Any, Any]]:
+    """Return which of baseline and k are not those under which the settings of a file were found to be the best.
+
+    Each comes with what it was and what it is; files of earlier versions do not tell the former.
+    """
+    tuned = _content(as_path(path)).get("tuned")
+    known = tuned if isinstance(tuned, dict) else {}
+    pairs = ((name, known.get(name), now) for name, now in used.items() if now is not None)
+    return [each for each in pairs if isinstance(each[1], str | int | float) and each[1] != each[2]]
+
+
 def _content(path: Path) -> dict[str, Any]:
     """Read a file of settings, or say what it is instead."""
     try:
