@@ -100,7 +100,6 @@ def test_a_class_is_called_by_its_name(net, capsys, said):
     assert main([*command, "--target", "died"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["explained"] == {"2": 8}
-    assert found["task"] == "classification"
     assert main([*command, "--target", "dead"]) == 2
     said(capsys.readouterr().err)
 

@@ -171,7 +171,7 @@ def test_faulty_labels_are_refused_or_left_out(folder, capsys):
     np.savez("pumps.npz", x=series(2, 5, 2).numpy(), y=np.array([1j, 2]))
     argv = ["explain", "--model", "pump_net:Sign", "--data", "pumps.npz", "--device", "cpu", "--method", "random"]
     assert main(argv) == 3
-    assert capsys.readouterr().err.startswith("tempograd: pumps.npz: y must hold classes")
+    assert capsys.readouterr().err.startswith("tempograd: pumps.npz: y must hold real numbers")
     assert "right on" not in explain(capsys, "Sign", "--no-labels").out
 
 

@@ -99,7 +99,10 @@ def test_predictions_at_other_lengths_are_not_compared(capsys):
     for command in ("evaluate", "report"):
         assert main([command, "own.safetensors", "padded.safetensors", "--model", "last_net:Last"]) == 5
         said = capsys.readouterr().err
-        assert "other lengths of the series for 'padded' than for 'own', so they explain different predict" in said
+        assert (
+            "'padded' was shown other lengths of the series, so that it explains other predictions, than 'own'"
+            in said
+        )
 
 
 def test_series_of_a_file_in_python():

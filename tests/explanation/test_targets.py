@@ -105,10 +105,6 @@ def test_addresses_functions_and_targets_per_series():
     assert other["target 0"][1].question.target.tolist() == [0]
 
 
-def some(explanations, rows):
-    return tg.Explanations({target: part[rows] for target, part in explanations.items()})
-
-
 def spread_of_grid(outputs):
     return spread(outputs.flatten(1))
 
@@ -121,12 +117,21 @@ def test_names_of_outputs():
         named["hour 4"]
 
 
+def test_slices_and_names_are_those_of_each_target(three):
+    for rows in (2, slice(1, 3), [3, 0], slice(None, None, -1)):
+        part = three.take(rows)
+        assert list(part) == [0, 5, 11]
+        for target in part:
+            equal(part[target], three[target][rows])
+    assert [each.channels for each in three.with_names(channels=["a", "b"]).values()] == [("a", "b")] * 3
+
+
 def test_parts_are_joined_target_by_target(three):
-    joined = tg.concat([some(three, [0, 1]), some(three, [2, 3])])
+    joined = tg.concat([three.take([0, 1]), three.take([2, 3])])
     for target in three:
         equal(joined[target], three[target])
     with pytest.raises(InputError, match="other targets than the first"):
-        tg.concat([some(three, [0]), some(explained([0, 5]), [1])])
+        tg.concat([three.take([0]), explained([0, 5]).take([1])])
 
 
 def test_what_is_said_of_several(three):
@@ -159,7 +164,7 @@ def test_files_hold_several_targets_and_shared_parts_once(three, tmp_path):
     assert not names & {
         f"targets.{k}.{name}" for k in (1, 2) for name in ("x", "baseline", "ids", "n_draws", "ess")
     }
-    again = tg.Explanations.load(some(found, slice(1, None)).save(tmp_path / "again"))
+    again = tg.Explanations.load(found.take(slice(1, None)).save(tmp_path / "again"))
     equal(again[11], three[11][1:])
     assert list(tg.Explanations.load(three[5].save(tmp_path / "alone"))) == [5]
     with pytest.raises(InputError, match=r"holds 3 targets: read it by tempograd\.Explanations\.load"):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tempograd.core.errors import UnknownNameError
+from tempograd.core.errors import DataError, UnknownNameError, short_path
 from tempograd.core.io import as_path
 from tempograd.core.registry import Registry
 from tempograd.data.base import Dataset
@@ -99,7 +99,17 @@ def load_dataset(
             error.args = (f"{error} {MORE}",)
             error.finding.text += f" {MORE}"
         raise
-    return loader(root=None if folder is None else as_path(folder, "root"), variant=variant, fold=fold)
+    return loader(root=None if folder is None else _folder(folder), variant=variant, fold=fold)
+
+
+def _folder(root: str | Path) -> Path:
+    """Return the folder of the data sets; it need not be there, but its name must be one."""
+    folder = as_path(root, "root")
+    try:
+        folder.exists()
+    except OSError as error:
+        raise DataError(f"root {short_path(folder)} cannot be a folder: {error.strerror}.") from error
+    return folder
 
 
 def choose_variant(dataset: str, variant: str | None, known: Collection[str]) -> str:
