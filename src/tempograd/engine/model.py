@@ -12,14 +12,15 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, islice
-from operator import is_
+from itertools import chain, groupby, islice
+from operator import attrgetter, is_
 from typing import Any, Literal, TypeVar, get_args
 from weakref import ProxyTypes, WeakKeyDictionary, WeakValueDictionary, ref
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._utils import _flatten_dense_tensors as flatten
 from torch.nn.modules import module as nn_module
 
 from tempograd.core import validation
@@ -255,31 +256,36 @@ class _Call:
 
 def bits_of(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
     """Yield copies of the bits of tensors, those of one width on one device behind each other."""
-    for group in _grouped(tensors):
-        yield torch.cat([words for _, words in group])
+    for width, group in _grouped(tensors):
+        words: list[Tensor] = []
+        with torch.no_grad():
+            for _, alike in groupby(group, attrgetter("dtype")):
+                flat = flatten([*alike])  # type: ignore[no-untyped-call]  # one operation: each call does this
+                words.append((torch.view_as_real(flat).view(-1) if flat.is_complex() else flat).view(width))
+            bits = torch.cat(words)
+        yield bits
 
 
 def put_back(tensors: Iterable[Tensor], copies: Iterable[Tensor]) -> None:
     """Write the bits that :func:`bits_of` has copied back into the tensors."""
-    for group, copy in zip(_grouped(tensors), copies, strict=False):  # of a large module there are none
-        parts = torch.split(copy, [len(words) for _, words in group])
-        for (tensor, _), part in zip(group, parts, strict=True):
+    for (_, group), copy in zip(_grouped(tensors), copies, strict=False):  # of a large module there are none
+        parts = torch.split(copy, [tensor.numel() * max(1, tensor.element_size() // 4) for tensor in group])
+        for tensor, part in zip(group, parts, strict=True):
             tensor.detach().copy_(part.clone().view(tensor.dtype).view(tensor.shape))
 
 
-def _grouped(tensors: Iterable[Tensor]) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """Yield tensors with their bits, flat, those that one operation can serve together."""
-    waiting: dict[tuple[torch.dtype, torch.device], list[tuple[Tensor, Tensor]]] = {}
-    size = 0
+def _grouped(tensors: Iterable[Tensor]) -> Iterator[tuple[torch.dtype, list[Tensor]]]:
+    """Yield tensors that one operation can serve together, with the type of their words."""
+    waiting: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
+    words = 0
     for tensor in tensors:
-        plain = torch.view_as_real(tensor.detach()) if tensor.is_complex() else tensor.detach()
-        bits = plain.contiguous().view(-1).view(WIDTHS.get(plain.element_size(), torch.int32))
-        waiting.setdefault((bits.dtype, bits.device), []).append((tensor, bits))
-        size += bits.numel()
-        if size > GROUP:
-            yield from waiting.values()
-            waiting, size = {}, 0
-    yield from waiting.values()
+        size = tensor.element_size()
+        waiting.setdefault((WIDTHS.get(size, torch.int32), tensor.device), []).append(tensor)
+        words += tensor.numel() * max(1, size // 4)
+        if words > GROUP:
+            yield from ((width, group) for (width, _), group in waiting.items())
+            waiting, words = {}, 0
+    yield from ((width, group) for (width, _), group in waiting.items())
 
 
 class WithModules(nn.Module):

@@ -380,13 +380,13 @@ def _run_states(
     outputs, picked = [], []
     for batch in slices(len(states.row), size):
         row, ranking, first, stop = (part[batch] for part in states)
-        rank, series = orders[ranking, row], block.take(row)  # (state, cell)
-        gone = ((rank >= first[:, None]) & (rank < stop[:, None])).view_as(series.x)
-        z = torch.where(gone, series.baseline, series.x)
-        raw = ask.forward(z, series.index, nested(gone, row, 2 * ranking + (first > 0)))
+        rank, x = orders[ranking, row], block.x[row]  # (state, cell), (state, time, channel)
+        gone = ((rank >= first[:, None]) & (rank < stop[:, None])).view_as(x)
+        z = torch.where(gone, block.baseline[row], x)
+        raw = ask.forward(z, block.index[row], nested(gone, row, 2 * ranking + (first > 0)))
         raw = raw.to(torch.promote_types(raw.dtype, torch.float32))
         if picker is not None:
-            picked.append(ask.score(ask.apply_link(raw), series._replace(target=picker), 1, z))
+            picked.append(ask.score(ask.apply_link(raw), block.take(row)._replace(target=picker), 1, z))
         outputs.append(raw)
     raw, scores = torch.cat(outputs), torch.cat(picked) if picked else None
     for what, numbers, kind in (("The model's output", raw, ModelError), ("target(output)", scores, InputError)):
