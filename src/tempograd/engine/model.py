@@ -320,7 +320,8 @@ def fingerprint(model: Model) -> Callable[[], str]:
         found, function = [*model.held], model._function
     for module in found:
         parts_of(module)  # refuses weights without numbers
-        state = sorted(item for item in module.state_dict().items() if isinstance(item[1], Tensor))
+        held = module.state_dict(keep_vars=True).items()
+        state = sorted(item for item in held if isinstance(item[1], Tensor))
         heads = "".join(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n" for key, tensor in state)
         sums = []  # of the bits, plainly and weighted by position, so that a swap is seen too
         for words in bits_of(tensor for _, tensor in state):

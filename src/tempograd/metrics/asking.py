@@ -251,14 +251,14 @@ def explained_series(explanation: Explanation, x: Any) -> Tensor | None:
     shape = tuple(explanation.values.shape)
     if not bool(explanation.values.isfinite().all()):
         raise InputError("The explanation holds NaN or infinity, and such cells have no rank.")
-    x = explanation.x if x is None else _values(x)
+    kept, x = x is None, explanation.x if x is None else _values(x)
     if x is None:
         return None
     x = laid_out(explanation, x, "x")
     tensor = validation.check_series(x, gaps=explanation.mask is not None)
     if tensor.shape != shape:
         raise InputError(f"x must be the explained series, {shape}, got {tuple(tensor.shape)}.")
-    if unlike := other_series(explanation, tensor):
+    if not kept and (unlike := other_series(explanation, tensor)):
         raise InputError(
             f"x must be the explained series, but holds other values in {len(unlike)} of {len(tensor)}, id "
             f"{unlike[0]} first: pass those that were explained, or leave x out."
