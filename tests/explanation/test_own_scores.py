@@ -40,6 +40,11 @@ def test_what_a_function_may_not_return_is_refused():
         tg.tune(linear(8, 3), X, gradient_times_input, budget=10)
 
 
+def test_scores_that_are_no_numbers_are_refused_and_not_the_models_fault():
+    with pytest.raises(InputError, match="Scores of 'mine' are NaN or infinite"):
+        tg.Explanation.of(linear(8, 3), X, X * torch.nan, method="mine")
+
+
 def test_functions_are_ranked_beside_methods():
     ranking = tg.rank(linear(8, 3), X, [gradient_times_input, "integrated_gradients"])
     assert {row.method for row in ranking.table} == {"gradient_times_input", "integrated_gradients", "random"}

@@ -67,7 +67,8 @@ def test_a_table_is_written_for_people_and_for_papers():
     assert sum("**" in line for line in markdown) == 2
     assert latex[0] == r"\begin{tabular}{lcc}"
     assert latex[2] == r"Method & CPD $\uparrow$ & CPP $\downarrow$ \\"
-    assert len(latex) == 4 + 4 + 2
+    assert len(latex) == 4 + 4 + 3
+    assert latex[-1].startswith("% ± standard error; bold: best; †: ")
     assert sum(line.count(r"\mathbf") for line in latex) == 2
     assert any(line.startswith(r"mine\_2 & ") for line in latex)
     assert all(line.count("&") == 2 for line in latex[4:8])

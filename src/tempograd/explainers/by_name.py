@@ -63,6 +63,8 @@ class OwnScores(Explainer):
         values = torch.cat(parts)
         seen = torch.ones_like(values, dtype=torch.bool) if ask.mask is None else ask.mask
         values = values.where(seen, 0)
+        if not bool(values.isfinite().all()):
+            raise InputError(f"Scores of {brief(self.title)} are NaN or infinite where the series has values.")
         estimate = Estimate(values, signed=bool((values < 0).any()))
         if self.error is None:
             return estimate

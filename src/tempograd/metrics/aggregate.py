@@ -172,10 +172,11 @@ class PaperTable:
         return formatting.table(self._rows(MARKDOWN))
 
     def to_latex(self) -> str:
-        """Return the same in LaTeX, for the package booktabs."""
+        """Return the same in LaTeX, for the package booktabs, with a comment that says what its signs mean."""
         head, *body = (" & ".join(row) + r" \\" for row in self._rows(LATEX))
         begin = rf"\begin{{tabular}}{{l{'c' * len(self.metrics)}}}"
-        return "\n".join([begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"])
+        end = [r"\bottomrule", r"\end{tabular}", f"% {NOTE.format('bold')}"]
+        return "\n".join([begin, r"\toprule", head, r"\midrule", *body, *end])
 
     def _rows(self, look: Mapping[str, str]) -> list[list[str]]:
         """Return the head and a row per method, in the language of ``look``."""
