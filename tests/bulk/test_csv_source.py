@@ -1,5 +1,7 @@
 """CSV files of a run: channels are chosen and matched by name, as in one file, or a file is refused."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -159,3 +161,18 @@ def test_nothing_is_said_where_a_mask_hides_values_of_the_last_step(tmp_path):
     model = tg.Predictor(Weighted(), task="regression")
     run = explain_files(model, tmp_path / "rows.parquet", tmp_path / "out", method="occlusion", mask="seen")
     assert scores(run) == {"u": [[1, 1000], [0, 0]]}
+
+
+def test_scaled_series_are_shown_as_they_were(lake):
+    lake(one=A, two="id,time,a,b v,0,3, v,1,4,40")
+    Path("scale.csv").write_text("channel,mean,std\nb,10,5\na,1,2\n")
+    columns = {"scale": "scale.csv", "units": ["°C", "kPa"], "fill": "mean", "missing": "mask"}
+    run = explain(**columns)
+    series = tg.read_series("lake", **columns)
+    found, model = run.take(["v", "u"]), tg.Predictor(Weighted(), task="regression")
+    expected = tg.explain(model, series, "integrated_gradients", n_steps=2)[[1, 0]]
+    for name in ("x", "raw", "values"):
+        torch.testing.assert_close(getattr(found, name).float(), getattr(expected, name), equal_nan=True)
+    assert "20 kPa" in found.describe("u")
+    bare = explain_files(model, series, "memory", method="integrated_gradients", n_steps=2)
+    assert bare.take(["u"]).units is None  # of values that the run does not keep

@@ -262,7 +262,7 @@ def test_assumptions_are_listed_once_in_the_shell_and_on_the_page(folder, capsys
     out = explain(capsys, "Sign", "--method", "occlusion").out
     words = (
         "ssumed: the model's 2 outputs were read as scores of classes; the predicted class of each series was "
-        "explained; values were compared with 0"
+        "explained; values were compared with 0, as the model reads them"
     )
     assert out.count(f"  a{words}\n") == out.count("ssumed") == 1
     stored = tg.Explanation.load("explanation.safetensors")

@@ -167,7 +167,7 @@ def explain_dataset(
         "background": background,
         "channels": names.channels,
         "times": getattr(source, "times", None),
-        "units": names.units,
+        "units": None if getattr(source, "raw", None) is not None else names.units,  # which raw values have alone
     }
     _check_question(options)
     _check_source(columns)

@@ -1,7 +1,7 @@
 """A run that was made, read from the footers of its files: how good it is, which channels matter."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tempograd.bulk import repeats, table
 from tempograd.bulk.folder import EXAMPLE, RunFolder
-from tempograd.bulk.readers import ReadRows, read_batches
+from tempograd.bulk.readers import read_batches
 from tempograd.core import rng, validation
 from tempograd.core.errors import DataError, InputError, MissingExtraError, brief, listed, short_path, warn
 from tempograd.core.estimate import MANY
@@ -307,8 +307,8 @@ class Run:
         faults = [(each, why) for each, why in zip(wanted, rows.column("fault").to_pylist(), strict=True) if why]
         if faults:
             raise InputError(f"Series {faults[0][0]} could not be explained: {faults[0][1]}")
-        x, mask = self._series(rows, names, np.array(keys))
-        return table.as_explanation(rows, self.example, x, mask, self._baseline(x, mask, len(keys)))
+        x, mask, raw = self._series(rows, names, np.array(keys))
+        return table.as_explanation(rows, self.example, x, mask, self._baseline(x, mask, len(keys)), raw)
 
     def _rows(self, keys: list[int], wanted: list[Any]) -> tuple[Any, list[str]]:
         """Return the rows of these keys in their order, and the fragment that each is of."""
@@ -332,32 +332,31 @@ class Run:
         order = [places[key] for key in keys]
         return whole.take(order).combine_chunks(), [names[place] for place in order]
 
-    def _series(self, rows: Any, names: list[str], keys: NDArray[np.int64]) -> tuple[Any, Any]:
-        """Return the series and their masks: from the rows if they have them, else from the source."""
+    def _series(self, rows: Any, names: list[str], keys: NDArray[np.int64]) -> tuple[Any, Any, Any]:
+        """Return series, masks and what the series were before they were scaled, from the rows or the source."""
         source = Source("", **self._told["columns"])
         shape = (len(keys), *(source.shape or ()))
         if self._told["series"]:
             kept, seen = (table.column_numbers(rows.column(name)).reshape(shape) for name in ("x", "mask"))
-            return kept, None if seen.all() else seen
-        places = {int(key): place for place, key in enumerate(keys)}
+            return kept, None if seen.all() else seen, None
         footers = {footer["fragment"]["name"]: footer["fragment"] for footer in self._footers}
-        x: NDArray[Any] | None = None
-        mask = np.ones(shape, dtype=bool)
+        fragments = [Fragment.from_plain(footers[name]) for name in dict.fromkeys(names)]
+        raw: NDArray[Any] | None = None
         try:
-            for name in dict.fromkeys(names):
-                fragment = Fragment.from_plain(footers[name])
+            for fragment in fragments:
                 if version_of(fragment.file, source) != fragment.version:
                     raise DataError(f"{short_path(fragment.path)} has changed since it was explained.")
-                for batch in read_batches(fragment, source, READ_AT_ONCE):
-                    x = np.zeros(shape, dtype=batch.x.dtype) if x is None else x
-                    _copy(batch, places, x, mask)
+            x, mask = _read(fragments, source, keys, shape)
+            if source.scale is not None:
+                raw, seen = _read(fragments, replace(source, scale=None, fill=None), keys, shape)
+                raw = np.where(seen, raw, np.nan)
         except DataError as error:
             warn(f"{error.finding.text.rstrip('.')}: the series themselves are left out.")
-            return None, None
-        if x is not None and np.isnan(x).any():  # missing="mask", as the call left them out
+            return None, None, None
+        if np.isnan(x).any():  # missing="mask", as the call left them out
             mask &= ~np.isnan(x)
             x = np.where(np.isnan(x), 0, x)
-        return x, None if mask.all() else mask
+        return x, None if mask.all() else mask, raw
 
     def _baseline(self, x: Any, mask: Any, count: int) -> Tensor:
         example = self.example
@@ -379,13 +378,20 @@ def _lowest(rows: Any, count: int, seed: int) -> Any:
     return rows.filter(arrow().array(place <= np.partition(place, count - 1)[count - 1]))
 
 
-def _copy(batch: ReadRows, places: dict[int, int], x: NDArray[Any], mask: NDArray[Any]) -> None:
-    for row, key in enumerate(batch.keys.tolist()):
-        place = places.get(key)
-        if place is not None:
-            x[place] = batch.x[row]
-            if batch.mask is not None:
-                mask[place] = batch.mask[row]
+def _read(
+    fragments: list[Fragment], source: Source, keys: NDArray[np.int64], shape: tuple[int, ...]
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the series with these keys, in their order, and their masks."""
+    places = {int(key): place for place, key in enumerate(keys)}
+    x, mask = np.zeros(0), np.ones(shape, dtype=bool)
+    for fragment in fragments:
+        for batch in read_batches(fragment, source, READ_AT_ONCE):
+            x = x if x.size else np.zeros(shape, dtype=batch.x.dtype)
+            for row, key in enumerate(batch.keys.tolist()):
+                if key in places:
+                    x[places[key]] = batch.x[row]
+                    mask[places[key]] = True if batch.mask is None else batch.mask[row]
+    return x, mask
 
 
 def _error(total: NDArray[np.float64], squares: NDArray[np.float64], count: int) -> NDArray[np.float64]:

@@ -332,7 +332,12 @@ def read_footer(path: str) -> dict[str, Any]:
 
 
 def as_explanation(
-    table: Any, example: Explanation, x: NDArray[Any] | None, mask: NDArray[Any] | None, baseline: Tensor
+    table: Any,
+    example: Explanation,
+    x: NDArray[Any] | None,
+    mask: NDArray[Any] | None,
+    baseline: Tensor,
+    raw: NDArray[Any] | None = None,
 ) -> Explanation:
     """Put rows of the table together as the explanation that they were; ``example`` tells what all rows share."""
     count, shape = table.num_rows, tuple(example.values.shape[1:])
@@ -371,6 +376,7 @@ def as_explanation(
         "baseline": baseline,
         "mask": None if mask is None else torch.from_numpy(mask),
         "x": None if x is None else torch.from_numpy(x),
+        "raw": None if raw is None else torch.from_numpy(raw),
         "ids": numbers("key"),
         "names": tuple(map(str, names)) if isinstance(names[0], str) else None,
         "gradient_check": check,

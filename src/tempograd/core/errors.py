@@ -64,7 +64,8 @@ SAYS = {
     "target.one": "The probability of class 1 was explained: pass {arg:question.target=0} for its complement.",
     "target.score": "No target was given, so {score} was explained ({outputs} outputs with shape {shape}): "
     "pass {arg:question.target={example}} for one of them, or {arg:question.target=tg.targets.{name}()} for all.",
-    "baseline.zero": "Values were compared with 0: pass {arg:question.baseline=average} or one of your own.",
+    "baseline.zero": "Values were compared with 0, as the model reads them: pass {arg:question.baseline=average} "
+    "or one of your own.",
     "series.lengths": "The series have {count} different lengths, {least} to {most} steps: the model was called "
     "with each length by itself, and steps after the end of a series were masked. If it was trained on padded "
     "series, pass {arg:series.lengths=padded}.",
@@ -85,7 +86,8 @@ SAYS = {
     "scaled values? Check {arg:load.weights}, and the order of {arg:predictor.classes} and {arg:series.channels}.",
     "gradient.wrong": "{problem}.",
     "baseline.far": "0 is far from every value of {count} of {of} channels (channel {channel}: {low:.3g} to "
-    "{high:.3g}), and scores compare with 0: for data in natural units pass {arg:question.baseline=average}.",
+    "{high:.3g}), and scores compare with 0: pass {arg:question.baseline=average} for a model of natural units, "
+    "{arg:source.scale=FILE} for one that was trained on scaled values.",
     # what makes no difference, or too little
     "draws.unused": "{arg:question.draws={draws}} makes no difference: the model draws no random numbers.",
     "target.unused": "{method} explains the model's whole output: {arg:question.target} makes no difference.",
