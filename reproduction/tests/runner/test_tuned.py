@@ -89,7 +89,7 @@ def test_the_setting_that_is_right_for_a_baseline_is_chosen(monkeypatch, baselin
     assert explainer == OneChannel(channel=right)
     assert facts["settings"] == {"channel": right}
     assert (facts["candidates"], facts["series"], facts["training_series"]) == (2, 60, 40)
-    assert facts["verdict"].startswith(f"channel {right}: CPD ")
+    assert facts["verdict"].startswith(f"channel={right}: CPD ")
     assert 0 < facts["cost"] <= 30
 
 
