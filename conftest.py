@@ -25,7 +25,7 @@ from tests.helpers.models import Recurrent  # noqa: E402
 collect_ignore_glob = ["tests/plugin_package/*"]  # a package of somebody else's, which a test installs
 
 # the same examples on every machine and every day; make test-slow asks for many more of them
-for name, count in (("few", 8), ("many", 200)) if settings else ():
+for name, count in (("few", 6), ("many", 200)) if settings else ():
     settings.register_profile(
         name,
         max_examples=count,

@@ -187,6 +187,7 @@ def interrupted(tmp_path_factory, interruptible):
     return out, process.returncode, shown.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.slow  # trains in a process of its own
 def test_an_interruption_keeps_what_is_done_and_says_what_is_missing(interrupted):
     out, code, shown = interrupted
     assert code == 130
@@ -205,6 +206,7 @@ def test_an_interruption_keeps_what_is_done_and_says_what_is_missing(interrupted
     assert rows(out)["timing"][0] == with_error(cpd.mean, cpd.standard_error)
 
 
+@pytest.mark.slow  # the same process
 def test_a_terminal_sees_share_and_time_left_and_whole_lines(interrupted):
     _, _, shown = interrupted
     bars = re.findall(r"demo \[[#.]{24}\] +(\d+) %  \d+:\d\d elapsed, (\S+) left  (\w+)", shown)

@@ -234,6 +234,7 @@ def tempograd(*argv, **options):
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="the system has no /dev/full")
+@pytest.mark.slow  # a process of its own
 def test_printing_to_a_full_disk_is_one_line():
     with Path("/dev/full").open("w") as full:
         done = tempograd("list", "metrics", "--json", stdout=full)
@@ -241,6 +242,7 @@ def test_printing_to_a_full_disk_is_one_line():
     assert done.stderr == f"tempograd: What was to be printed could not be written: {os.strerror(errno.ENOSPC)}.\n"
 
 
+@pytest.mark.slow  # a process of its own
 def test_names_that_are_no_text_can_be_written_and_printed():
     name = os.fsdecode(b"caf\xe9.html")
     done = tempograd(*REPORT, "--out", name, stdout=subprocess.DEVNULL)
