@@ -209,7 +209,7 @@ def test_what_warnings_say_to_pass(capsys):
     np.savez("far.npz", x=far.numpy())
     argv = ["explain", *ALARM, "--data", "far.npz", "--device", "cpu", "--output", "probability"]
     assert main([*argv, "--method", "occlusion"]) == 0
-    (advice,) = re.findall(r"pass (--[a-z]+ [a-z]+)\.", capsys.readouterr().err)
+    (advice,) = re.findall(r"pass (--baseline [a-z]+) for a model of natural units", capsys.readouterr().err)
     assert main([*argv, "--method", "occlusion", *shlex.split(advice)]) == 0
     assert capsys.readouterr().err == ""
     assert main(["evaluate", "explanation.safetensors", *MODEL, "--device", "cpu"]) == 0
