@@ -321,6 +321,11 @@ def test_arrays_that_are_no_series(array, words, tmp_path):
     assert refusal(tmp_path / "a.npy").startswith(f"a.npy: {words}")
 
 
+@pytest.mark.parametrize("kind", ["complex64", "datetime64[s]", "timedelta64[s]", [("a", "f8")]])
+def test_labels_that_are_no_labels(kind, tmp_path):
+    assert ": y must hold real numbers, got " in refusal(npz(tmp_path / "a.npz", y=np.ones(3, kind)))
+
+
 def test_objects_are_never_loaded(tmp_path):
     np.save(tmp_path / "a.npy", np.array([[[os.system]]], dtype=object), allow_pickle=True)
     assert refusal(tmp_path / "a.npy").endswith("(Object arrays cannot be loaded when allow_pickle=False).")

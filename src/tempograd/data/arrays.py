@@ -128,7 +128,8 @@ def _labels(y: _Array | None, source: Columns, where: str) -> tuple[_Array | Non
     """Return labels as numbers, with the names of the classes where these are texts or numbers below 0."""
     if y is not None and y.dtype.kind == "f" and not np.isfinite(y).all():
         raise InputError("y holds NaN or infinity: leave series without a label out.")
-    if y is None or (y.dtype.kind != "U" and source.classes is None and not (y < 0).any()) or y.dtype.kind == "f":
+    kind = "" if y is None else y.dtype.kind
+    if y is None or not (kind == "U" or (kind in "iu" and (source.classes is not None or (y < 0).any()))):
         return y, None
     found = Text.of([*map(str, y.reshape(-1).tolist())])
     numbers, classes = as_numbers(

@@ -238,9 +238,7 @@ def read_table(table: Table, source: Columns) -> Part:
     nameless = [] if chosen else [name for name in table.columns if name in unread]
     wanted = [name for name in roles.texts if source.labels or name != roles.label]
     texts, values = table.read([*wanted, *nameless], () if lists else roles.values)
-    for name in sorted(
-        nameless, key=table.columns[:1].__contains__
-    ):  # the first may be left out, so it comes last
+    for name in sorted(nameless, key=table.columns[:1].__contains__):  # the first, which may go, comes last
         _leave_out(table, name, texts[name])
     _refuse_missing(table, roles, texts)
     labels = None

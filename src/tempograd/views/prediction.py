@@ -497,9 +497,7 @@ def horizon_view(
     """Return what the picture of a forecast shows; see :func:`tempograd.plots.horizon`."""
     parts = list(explanation.values()) if isinstance(explanation, Explanations) else [require(explanation)]
     explanation = parts[0]
-    if (
-        x is not None and explanation.raw is not None
-    ):  # the past on the scale of the forecast, not in natural units
+    if x is not None and explanation.raw is not None:  # the past on the forecast's scale, not in natural units
         explanation = replace(explanation, raw=None, units=None)
     i = position(explanation, i)
     ahead, column = _ahead(parts, i, variable)
