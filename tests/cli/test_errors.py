@@ -125,16 +125,6 @@ def test_wrong_usage_is_exit_code_two(argv, capsys):
     assert "usage: tempograd" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("word", "meant"), [("explian", "explain"), ("eval", "evaluate"), ("dance", None)])
-def test_a_misspelt_command_is_recognised(word, meant, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main([word])
-    assert stop.value.code == 2
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert f"invalid choice: '{word}'" in last
-    assert last.endswith(")" if meant is None else f"; did you mean {meant}?")
-
-
 def test_interrupt(monkeypatch, capsys):
     def interrupt(*_args, **_options):
         raise KeyboardInterrupt

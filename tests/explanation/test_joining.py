@@ -192,41 +192,16 @@ def test_removed_cells_may_become_something_of_each_input():
 
 
 @pytest.mark.filterwarnings("ignore:The series have . different lengths")
-@pytest.mark.parametrize("task", ["classification", "per_step"])
-def test_batches_of_unequal_series_are_as_one_call(task):
-    """The second batch is shorter than the first, and the third holds series of one length."""
-    lengths, columns = (7, 4, 3, 5, 6, 6), torch.tensor([[0.5, -1.0], [0.2, 0.7]])
-    rows = [X[:1].repeat(1, 2, 1)[0, :length].float() * (i + 1) for i, length in enumerate(lengths)]
-    stamps = [[f"{i}:{t}" for t in range(length)] for i, length in enumerate(lengths)]
-
-    def answers(x):
-        per_step = (x @ columns).tanh().cumsum(1)
-        return per_step if task == "per_step" else per_step[:, -1]
+def test_unequal_series_are_joined_where_their_longest_are_alike():
+    rows = [X[:1].repeat(1, 2, 1)[0, :length].float() * length for length in (7, 4, 7, 5, 6)]
 
     def explained(part):
-        x = tg.Series(rows[part], ids=range(6)[part], times=stamps[part], raw=[2 * row for row in rows[part]])
-        return tg.explain(tg.Predictor(answers, task=task), x, n_samples=5)
+        x = tg.Series(rows[part], ids=range(5)[part], raw=[2 * row for row in rows[part]])
+        return tg.explain(lambda x: x.sum((1, 2)).tanh(), x, n_samples=5, output="raw")
 
     whole = explained(slice(None))
-    joined = tg.concat([explained(part) for part in (slice(0, 2), slice(2, 4), slice(4, 6))])
-    assert joined.call.lengths == lengths
-    assert_same(joined, whole)
-    for name in ("raw", "prediction", "steps"):
-        torch.testing.assert_close(getattr(joined, name), getattr(whole, name), equal_nan=True)
-    joined.verify()
-    assert [part.shape for part in joined.series.x] == [part.shape for part in rows]
-
-
-@pytest.mark.filterwarnings("ignore:The series have 2 different lengths")
-def test_labels_of_several_outputs_are_no_labels_of_steps_though_as_many():
-    def model(x):
-        return torch.stack([x.sum((1, 2)) * scale for scale in range(1, 6)], 1)
-
-    def explained(length):
-        x, y = [torch.ones(length, 1), 2 * torch.ones(length - 1, 1)], torch.eye(5)[:2]
-        ids = [f"{length}:{row}" for row in range(2)]
-        series = tg.Series(x, y, ids=ids)
-        return tg.explain(tg.Predictor(model, task="multilabel"), series, "integrated_gradients", target=1)
-
-    joined = tg.concat([explained(5), explained(7)])
-    assert torch.equal(joined.series.y, torch.eye(5)[:2].repeat(2, 1))
+    joined = tg.concat([explained(slice(0, 2)), explained(slice(2, 4))])
+    assert_same(joined, whole[:4])
+    assert [part.shape for part in joined.series.x] == [part.shape for part in rows[:4]]
+    with pytest.raises(tg.TempogradError, match="steps and channels"):
+        tg.concat([joined, explained(slice(4, 5))])

@@ -129,7 +129,7 @@ def test_slices_and_names_are_those_of_each_target(three):
 def test_parts_are_joined_target_by_target(three):
     joined = tg.concat([three.take([0, 1]), three.take([2, 3])])
     for target in three:
-        equal(joined[target], three[target])
+        equal(joined[target], replace(three[target], curve_samples=None, curve_error=None))
     with pytest.raises(InputError, match="other targets than the first"):
         tg.concat([three.take([0]), explained([0, 5]).take([1])])
 

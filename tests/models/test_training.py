@@ -187,13 +187,11 @@ def test_accuracy_counts_and_restores_mixed_modes():
 
 
 REFUSED = {
-    "no recipe": (InputError, lambda: train("gru", toy(), recipe="default")),
-    "unknown setting": (UnknownNameError, lambda: train("gru", toy(), epoch=3)),
+    "unknown setting": (TypeError, lambda: train("gru", toy(), epoch=3)),
     "unknown option": (UnknownNameError, lambda: train("gru", toy(), options={"width": 3})),
     "batches of one": (InputError, lambda: train("gru", toy(), batch_size=1)),
     "no step": (SettingError, lambda: train("gru", toy(), learning_rate=0.0)),
     "too few series": (InputError, lambda: train("gru", toy(series=2))),
-    "another kind of output": (InputError, lambda: train(build("gru", 2, 2), toy(per_step=True))),
     "sizes of a module": (InputError, lambda: train(build("gru", 2, 2), toy(), options=SMALL)),
     "no data set": (InputError, lambda: train("gru", toy().train)),
     "nothing to predict": (InputError, lambda: accuracy(build("gru", 2, 2), toy().train.take([]))),

@@ -18,7 +18,7 @@ from tempograd.metrics import METRICS
 from tempograd.metrics.base import RANKS
 from tempograd.metrics.localisation import Localisation
 from tempograd.models import MODELS
-from tempograd.models.training import DEFAULT, adjusted
+from tempograd.models.training import DEFAULT
 from tempograd_paper.cell import Measure, Pairs, RemovalBaseline
 from tempograd_paper.labels import DATASET_LABELS, METHOD_LABELS, method_label
 from tempograd_paper.protocols.settings import GRID, configured, settable
@@ -321,7 +321,7 @@ def _training(entry: Entry, protocol: str) -> Pairs:
     inner = entry.table("training setting", types)
     settings = {name: inner[name].typed(types[name]) for name in sorted(inner)}
     try:
-        adjusted(recipe, settings)
+        replace(recipe, **settings)
     except TempogradError as error:
         raise entry.blamed(inner, error) from error
     return tuple(settings.items())

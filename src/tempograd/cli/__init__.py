@@ -6,7 +6,6 @@ What parses is light: torch is loaded with the module that does the work, which 
 import argparse
 import io
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -14,9 +13,9 @@ from contextlib import contextmanager
 from errno import ENOSPC, EPIPE
 from functools import partial
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
-from tempograd.core.errors import LONGEST, OutputError, TempogradError, TempogradWarning, closest, one_line
+from tempograd.core.errors import OutputError, TempogradError, TempogradWarning, one_line
 from tempograd.core.progress import last_words, stoppable
 from tempograd.core.registry import Registry, about
 from tempograd.version import __version__
@@ -89,7 +88,8 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None = No
         parser.exit(USAGE)
     args, left = parser.parse_known_args(argv)
     if left:
-        getattr(args, "parser", parser).error(f"unrecognized arguments: {' '.join(left)}")
+        words = one_line(" ".join(left))
+        getattr(args, "parser", parser).error(f"unrecognized arguments: {words}; settings are --set NAME=VALUE")
     if isinstance(args.run, str):  # imported while a signal still ends the program at once, where it is one
         module, _, function = args.run.partition(":")
         args.run = getattr(import_module(module), function)
@@ -157,22 +157,6 @@ def _leave_one_core() -> None:
         torch.set_num_threads(max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) - 1)))
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser that says which command or option was probably meant."""
-
-    def error(self, message: str) -> NoReturn:
-        words = r"argument command: invalid choice: '([^']*)'|unrecognized arguments: --([^ =]*)"
-        if wrong := re.search(words, message):
-            commands = [name for action in self._actions for name in action.choices or ()] if wrong[1] else []
-            options = [option.removeprefix("--") for option in self._option_string_actions]
-            close = closest(wrong[1] or wrong[2], commands or options)
-            if close:
-                message += f"; did you mean {'' if wrong[1] else '--'}{close}?"
-            elif "--set" in self._option_string_actions:
-                message += "; settings of a method are passed as --set NAME=VALUE"
-        super().error(one_line(message, LONGEST - len(self.prog) - 9))  # words can be as long as a book
-
-
 def make_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser of all commands that this package and others bring.
 
@@ -197,7 +181,7 @@ def make_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
 
 def start_parser(program: str, description: str, path: str) -> tuple[argparse.ArgumentParser, Any]:
     """Return a parser that lacks its commands, and what they are added to."""
-    parser = _Parser(
+    parser = argparse.ArgumentParser(
         prog=program, description=description, epilog=path, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--version", action="version", version=f"tempograd {__version__}")

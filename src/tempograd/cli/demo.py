@@ -13,7 +13,7 @@ from tempograd.core import validation
 from tempograd.core.errors import InputError
 from tempograd.core.formatting import alike, table, with_error
 from tempograd.core.io import EXPLANATION, MODEL, REPORT, Kind, check_output, made, start, write_atomically
-from tempograd.core.progress import Advance, part, progress_bar, say, uninterrupted
+from tempograd.core.progress import Advance, part, progress_bar, say
 from tempograd.data import Dataset, load_dataset
 from tempograd.explainers import EXPLAINERS, DeepLift, explain
 from tempograd.explanation import Explanation
@@ -104,31 +104,24 @@ class Demo:
             say(f"         TIMING's report is there; reload it to see more: {self.link}")
 
     def join(self, method: str, explanation: Explanation, scores: dict[str, Tensor]) -> None:
-        """Add a method and write the files anew; an interruption waits until they are whole."""
-        with uninterrupted():
-            if not self.scores:
-                save_model(self.model, self.out / "model.safetensors", force=self.args.force)
-                explanation.save(self.out / f"{method}.safetensors", force=self.args.force)
-            self.scores[method] = scores
-            self.shown |= {method: explanation} if method in SHOWN else {}
-            options: dict[str, Any] = {"scores": self.scores, "removals": self.removals, "force": self.args.force}
-            report(self.out / "report.html", self.model, self.shown, self.series, **options)
-            text = self.table + "\n"
-            write_atomically(self.out / "table.md", lambda path: path.write_text(text, encoding="utf-8"))
+        """Add a method and write the files anew, each of them whole."""
+        if not self.scores:
+            save_model(self.model, self.out / "model.safetensors", force=self.args.force)
+            explanation.save(self.out / f"{method}.safetensors", force=self.args.force)
+        self.scores[method] = scores
+        self.shown |= {method: explanation} if method in SHOWN else {}
+        options: dict[str, Any] = {"scores": self.scores, "removals": self.removals, "force": self.args.force}
+        report(self.out / "report.html", self.model, self.shown, self.series, **options)
+        text = self.table + "\n"
+        write_atomically(self.out / "table.md", lambda path: path.write_text(text, encoding="utf-8"))
 
     def run(self, advance: Advance) -> None:
-        """Train, explain with one method after the other, and keep what is done when somebody interrupts."""
-        try:
-            with part(advance, 1, "train"):
-                self.train()
-            for method in self.methods:
-                with part(advance, 1, method):
-                    self.add(method)
-        except KeyboardInterrupt as stop:
-            missing = [method for method in self.methods if method not in self.scores]
-            kept = f"{self.out / 'report.html'} and table.md beside it are whole with {', '.join(self.scores)}"
-            nothing = f"before the first method was done: {self.out} has nothing of this run."
-            raise type(stop)(f"{kept}; missing: {', '.join(missing)}." if self.scores else nothing) from None
+        """Train, and explain with one method after the other; what is done stays when somebody interrupts."""
+        with part(advance, 1, "train"):
+            self.train()
+        for method in self.methods:
+            with part(advance, 1, method):
+                self.add(method)
 
 
 def interval(gap: Difference) -> str:

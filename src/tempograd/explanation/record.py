@@ -106,34 +106,6 @@ def one_of(values: Sequence[Any]) -> Any:
     return torch.cat(list(values))
 
 
-def lengthened(record: Any, steps: int) -> dict[str, Any]:
-    """Return the fields of a part with so many steps, of series with lengths of their own."""
-    time = record.values.shape[1]
-    lengths = record.call.lengths or (time,) * len(record)
-    content: dict[str, Any] = {"call": replace(record.call, lengths=lengths)}
-    along = {"time", "steps"} if record.steps is None else {"time", "steps", "…"}  # labels of each step
-    cells = {"mask": torch.ones_like(record.values, dtype=torch.bool)} if record.mask is None else {}
-    for each in fields(record):
-        value = cells.get(each.name, getattr(record, each.name))
-        axes = {axis for shape in each.metadata.get("shapes", ()) for axis in shape.split()[1:2]}
-        if isinstance(value, Tensor) and axes & along and value.shape[1:2] == (time,):
-            longer = value.new_full((len(value), steps, *value.shape[2:]), torch.nan if each.name == "raw" else 0)
-            longer[:, :time] = value
-            content[each.name] = longer
-    more, times = ("",) * (steps - time), record.times
-    if times is not None:
-        content["times"] = tuple((*row, *more) for row in times) if is_nested(times) else (*times, *more)
-    return content
-
-
-def _padded(values: Sequence[Any], _: Sequence[Any]) -> Any:
-    """Return how errors went down; parts that were looked at less often have NaN from there on."""
-    if None in values:
-        return None
-    widest, pad = max(value.shape[1] for value in values), torch.nn.functional.pad
-    return torch.cat([pad(value, (0, widest - value.shape[1]), value=torch.nan) for value in values])
-
-
 def _joined_times(values: Sequence[Any], parts: Sequence[Any]) -> Any:
     """Return the time stamps of all series alike, or those of each."""
     if all(times == values[0] for times in values) and not is_nested(values[0]):
@@ -143,19 +115,19 @@ def _joined_times(values: Sequence[Any], parts: Sequence[Any]) -> Any:
 
 def _joined_calls(calls: Sequence[Call], _: Sequence[Any]) -> Call:
     """Return how the model is called with the series of all parts."""
-    first, fixed = calls[0], [call.fixed for call in calls if call.fixed is not None]
-    manners = [(call.packing, call.pick, call.model_layout, call.lengths is None) for call in calls]
-    tables = [call.companions for call in calls]
-    companions = [{name: has_rows(part) or (part,) for name, part in table.items()} for table in tables]
-    alike = all(manner == manners[0] for manner in manners) and all(rest == companions[0] for rest in companions)
-    if not alike or len(fixed) not in (0, len(calls)):
+    first, manners = calls[0], []
+    for call in calls:
+        constants = {name: has_rows(part) or (part,) for name, part in call.companions.items()}
+        absent = call.lengths is None, call.fixed is None
+        manners.append((call.packing, call.pick, call.model_layout, absent, constants))
+    if any(manner != manners[0] for manner in manners):
         raise InputError("The parts called the model in other ways, or with other fixed inputs: join those alike.")
-    if fixed:
+    if first.fixed is not None:
         joined = {
-            name: one_of([table[name] for table in tables]) if has_rows(part) else part
-            for name, part in tables[0].items()
+            name: one_of([call.companions[name] for call in calls]) if has_rows(part) else part
+            for name, part in first.companions.items()
         }
-        first = replace(first, fixed=joined if isinstance(fixed[0], Mapping) else tuple(joined.values()))
+        first = replace(first, fixed=joined if isinstance(first.fixed, Mapping) else tuple(joined.values()))
     lengths = None if first.lengths is None else one_of([call.lengths for call in calls])
     return replace(first, lengths=lengths, gaps=None)
 
@@ -163,16 +135,13 @@ def _joined_calls(calls: Sequence[Call], _: Sequence[Any]) -> Call:
 def _joined_questions(questions: Sequence[Question], parts: Sequence[Any]) -> Question:
     """Return the first question; where others ask for something else, what was explained of each series."""
     changed = {}
-    for name in vars(questions[0]):
+    for name in ("target", "steps", "baseline"):
         first, *others = (getattr(question, name) for question in questions)
         same = all(other is first or (_same_for_all((first, other)) and other == first) for other in others)
-        explained = [getattr(part, name, None) for part in parts]
-        if not same and not hasattr(parts[0], name):
-            raise InputError(f"The parts were asked with different {name}: join those that were asked alike.")
+        explained = [getattr(part, name) for part in parts]
         if not same and all(isinstance(part, Tensor) for part in explained):
-            changed[name] = one_of(explained)
-            if name == "baseline":
-                changed[name] = parts[0].call.unpacked(changed[name])
+            cells = one_of(explained)
+            changed[name] = parts[0].call.unpacked(cells) if name == "baseline" else cells
     return replace(questions[0], **changed)
 
 
@@ -224,8 +193,8 @@ NAMES = per_series("names", absent=lambda part: tuple(map(str, part.ids.tolist()
 LABELS = per_series("numbers", "series …", finite=False, of_series=True)
 TIMES = per_series("names", "time", "series time", join=_joined_times)
 LOOKS = PLAIN | {"shapes": ("looks",), "holds": "numbers", "finite": True}
-LOOKS["join"] = lambda values, _: None if None in values else max(values, key=len)
-LOOKED_AT = per_series("floats", "series looks", finite=False, join=_padded)
+LOOKS["join"] = lambda *_: None  # parts were looked at at other numbers of samples
+LOOKED_AT = per_series("floats", "series looks", finite=False, join=LOOKS["join"])
 FINDINGS = PLAIN | {"join": lambda values, _: tuple(dict.fromkeys(chain(*values)))}  # each once
 CALL = {"per": "series", "join": _joined_calls}
 QUESTION = {"per": "series", "join": _joined_questions}

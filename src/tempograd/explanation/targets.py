@@ -19,7 +19,7 @@ from tempograd.engine.outputs import in_full, outputs_of
 from tempograd.explanation import diagnostics, files
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.files import Key
-from tempograd.explanation.record import joined, lengthened
+from tempograd.explanation.record import joined
 from tempograd.typing import ArrayLike
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ E = TypeVar("E", Explanation, Explanations)
 
 
 def concat(parts: Iterable[E], *, ids: ArrayLike | Sequence[str] | None = None) -> E:
-    """Join explanations of several batches of series, explained alike, into one.
+    """Join explanations of several batches of series, explained alike and of as many steps, into one.
 
     Parameters
     ----------
@@ -211,9 +211,6 @@ def concat(parts: Iterable[E], *, ids: ArrayLike | Sequence[str] | None = None) 
 
 
 def _joined(parts: Sequence[Explanation], ids: Any) -> Explanation:
-    if any(part.call.lengths is not None for part in parts):
-        longest = max(part.values.shape[1] for part in parts)
-        parts = [part._with(**lengthened(part, longest)) for part in parts]
     first = parts[0]
     for number, part in enumerate(parts):
         _require_alike(first, part, number)

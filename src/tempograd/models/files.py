@@ -1,7 +1,6 @@
 """Files of models: trained ones, and those of one's own, from code and from exported programs that need trust."""
 
 import importlib
-import inspect
 import json
 import logging
 import os
@@ -103,10 +102,7 @@ def save_model(
         raise InputError(
             f"Only models made by name can be saved, not {type(model).__name__}; keep its state_dict instead."
         )
-    try:
-        history = json.dumps({**model.facts, **(facts or {})})
-    except (TypeError, ValueError) as error:
-        raise InputError(f"facts must be plain JSON values: {error}.") from error
+    history = json.dumps({**model.facts, **(facts or {})})
     header = {"format": FORMAT, "config": json.dumps(model.config), "facts": history}
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     return write_atomically(
@@ -329,8 +325,11 @@ def is_code(source: str | Path) -> bool:
 def _from_code(source: str, weights: str | Path | None) -> nn.Module:
     try:
         model = _made(source)
-    except SystemExit as error:
-        raise ModelError(f"{source} ended the program (SystemExit) instead of giving an nn.Module.") from error
+    except (SystemExit, TypeError) as error:
+        why = f"{type(error).__name__}: {one_line(str(error), SAID)}"
+        raise ModelError(
+            f"{named(source)} gives no nn.Module when it is called without arguments: {why}."
+        ) from error
     if weights is not None:
         _give_weights(model, weights, source)
     elif source.endswith(f":{type(model).__qualname__}") and any(True for _ in model.parameters()):
@@ -363,7 +362,7 @@ def _made(source: str) -> nn.Module:
         raise InputError(
             f"{named(module)} has no {named(attribute)}: name an nn.Module, or what returns one if called."
         ) from error
-    made = found if isinstance(found, nn.Module) else _called(found, source)
+    made = found() if callable(found) and not isinstance(found, nn.Module) else found
     if not isinstance(made, nn.Module):
         raise ModelError(
             f"{source} must be or return an nn.Module, got {type(made).__name__}: other functions and estimators "
@@ -382,17 +381,6 @@ def _imported(module: str, source: str) -> Any:
         raise InputError(
             f"There is no module {named(str(error.name))!r} for {named(source)}: run where it is, or install it."
         ) from error
-
-
-def _called(found: Any, source: str) -> Any:
-    try:
-        inspect.signature(found).bind()
-    except (TypeError, ValueError) as error:  # the latter by what is built in and has no signature
-        raise InputError(
-            f"{named(source)} is called without arguments to get a model, but {one_line(str(error), SAID)}: write "
-            "a function that needs none and returns an nn.Module."
-        ) from error
-    return found()
 
 
 def _read_weights(source: str | Path) -> dict[str, Tensor]:

@@ -10,7 +10,6 @@ from torch.nn import functional
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, UnknownNameError, arg
-from tempograd.core.formatting import counted
 from tempograd.core.registry import Registry
 
 # What every classifier shares: its configuration, its two kinds of output, and the table of names.
@@ -91,11 +90,10 @@ class Classifier(nn.Module, ABC):
 
     def _checked(self, x: Tensor) -> Tensor:
         if x.ndim != 3 or x.shape[-1] != self.channels or x.shape[1] == 0:
-            got, hint = f"{x.ndim} axes", "."
-            if x.ndim == 3:  # the batch is the library's
-                got = f"series of {counted(x.shape[1], 'step')} and {counted(x.shape[2], 'channel')}"
-                hint = f": is it {arg:series.layout=BDT}?" if x.shape[1] == self.channels else "."
-            raise InputError(f"This model takes series of shape (batch, time, {self.channels}), got {got}{hint}")
+            hint = f"(batch, time, {self.channels}), got (batch, {', '.join(map(str, x.shape[1:]))})"
+            raise InputError(
+                f"This model takes series of shape {hint}: with channels first, pass {arg:series.layout=BDT}."
+            )
         return x
 
 

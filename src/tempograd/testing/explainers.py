@@ -120,38 +120,25 @@ def _seed(explainer: Explainer) -> None:
         demand(not torch.equal(first, other), "it is not called deterministic, but the seed makes no difference")
 
 
-@contract_rule(EXPLAINER_RULES, "a series' scores do not depend on its company, only on its id")
+@contract_rule(
+    EXPLAINER_RULES, "a series' scores depend on its id alone, not on its company nor on the size of a batch"
+)
 def _company(explainer: Explainer) -> None:
     model, x, ids = Smooth(), small_series(7), torch.arange(7) * 5 - 8
     explainer = _ready(explainer, model, x)
-    series = Series(x, ids=ids)
-    together, order = explainer(model, series, seed=2), torch.tensor([4, 0, 6, 2, 1, 5, 3])
-    shuffled = explainer(model, series.take(order), seed=2)
-    same_numbers(shuffled.values, together.values[order], "in another order")
-    for row in () if explainer.shared else (0, 3):  # where a network is shared, only the order does not matter
-        alone = explainer(model, series.take([row]), seed=2)
-        same_numbers(alone.values, together.values[row : row + 1], "explained alone")
-        _same_errors(alone, together[row], "explained alone")
-
-
-@contract_rule(EXPLAINER_RULES, "the size of a batch makes no difference")
-def _batch_size(explainer: Explainer) -> None:
-    model, x = Smooth(), small_series(5)
-    explainer = _ready(explainer, model, x)
-    expected = explainer(model, x)
-    for size in (1, 3, 120, 100000):
-        found = explainer(model, x, batch_size=size)
-        same_numbers(found.values, expected.values, f"with {size} sequences a pass")
-        _same_errors(found, expected, f"with {size} a pass", rtol=1e-3)
-
-
-def _same_errors(found: Explanation, expected: Explanation, where: str, rtol: float = 2e-4) -> None:
-    """Compare what two explanations say of their scores."""
-    for name in ERRORS:
-        one, other = getattr(found, name), getattr(expected, name)
-        demand((one is None) == (other is None), f"{name} is there for one of them only")
-        if one is not None:
-            same_numbers(one.float(), other.float(), f"{where}, in {name},", rtol)
+    series, order = Series(x, ids=ids), [4, 0, 6, 2, 1, 5, 3]
+    together = explainer(model, series, seed=2)
+    # where a network is shared, only the order and the size do not matter
+    ways = [(order, 3)] if explainer.shared else [(order, None), ([0], 100000), ([3, 5], 120), ([3], 1)]
+    for rows, size in ways:
+        found, expected = explainer(model, series.take(rows), seed=2, batch_size=size), together[rows]
+        where = f"with series {rows} alone in this order and {size or 'any number of'} sequences a pass"
+        same_numbers(found.values, expected.values, where)
+        for name in ERRORS:
+            one, other = getattr(found, name), getattr(expected, name)
+            demand((one is None) == (other is None), f"{name} is there for one of them only")
+            if one is not None:
+                same_numbers(one.float(), other.float(), f"{where}, in {name},", 1e-3)
 
 
 @contract_rule(EXPLAINER_RULES, "model, series and generators are left as they were found")
@@ -159,12 +146,10 @@ def _left(explainer: Explainer) -> None:
     x = small_series(6).float()
     ready = _ready(explainer, Recurrent(), x)
     for fails_after in (None, 0, 1):
-        model = Recurrent(fails_after)
-        left_as_found(model, x, lambda model=model: ready(model, x, batch_size=200))  # type: ignore[misc]
-    if explainer.needs_fit:
-        for fails_after in (None, 0):
-            model, others = Recurrent(fails_after), _background(explainer, x)
-            left_as_found(model, others, lambda model=model, others=others: explainer.fit(model, others))  # type: ignore[misc]
+        left_as_found(Recurrent(fails_after), x, lambda model: ready(model, x, batch_size=200))
+    others = _background(explainer, x)
+    for fails_after in (None, 0) if explainer.needs_fit else ():
+        left_as_found(Recurrent(fails_after), others, lambda model: explainer.fit(model, others))
 
 
 @contract_rule(EXPLAINER_RULES, "zero_if_ignored: what the model ignores scores exactly 0")

@@ -189,11 +189,11 @@ class Watched(Smooth):
         return super().forward(x)
 
 
-def left_as_found(model: Recurrent, x: Tensor, work: Callable[[], object]) -> None:
+def left_as_found(model: Recurrent, x: Tensor, work: Callable[[nn.Module], object]) -> None:
     """Let something run a model, to its end or not, and compare all that it may have touched."""
     before, fails = _state(model, x), model.fails_after is not None
     try:
-        work()
+        work(model)
         demand(model.fails_after != 0 or not model.calls, "an error of the model is swallowed")
     except ArithmeticError:
         pass
