@@ -111,6 +111,7 @@ def test_its_numbers_are_right(installed):
     assert found.values.flatten().tolist() == [18.0, 8.0]
 
 
+@pytest.mark.slow  # processes
 def test_a_program_finds_it_by_the_path_alone(tmp_path, monkeypatch):
     """A process of its own, as a user starts it: listed in the help without its code, and then run."""
     install(tmp_path)

@@ -95,7 +95,7 @@ def test_a_disk_that_is_full_from_any_step_on(tmp_path, monkeypatch):
     explain(tmp_path)
     steps, stopped = full.step, 0
     assert steps > 20
-    for last in range(steps):
+    for last in range(0, steps, 3):
         shutil.rmtree(tmp_path / "out", ignore_errors=True)
         full.step, full.last = 0, last
         said = attempt(tmp_path, tmp_path / "out")
@@ -104,12 +104,12 @@ def test_a_disk_that_is_full_from_any_step_on(tmp_path, monkeypatch):
         full.last = None
         assert all(map(is_whole, (tmp_path / "out" / "data").glob("*.parquet")))
         before = states(tmp_path / "out")
-        if last % 5 == 0:
+        if last % 6 == 0:
             explain(tmp_path)
             assert before.items() <= states(tmp_path / "out").items()
-        if last % 5 == 0 or len(before) == 2:
+        if last % 6 == 0 or len(before) == 2:
             assert_as_one_call(tmp_path / "out", count)
-    assert stopped >= steps - 3  # what fails once all is written costs nothing
+    assert stopped >= steps // 3 - 1  # what fails once all is written costs nothing
 
 
 def test_a_folder_under_a_file_is_refused_first(tmp_path):

@@ -144,7 +144,7 @@ def test_other_errors_keep_their_traceback(monkeypatch):
 
 
 def test_a_reader_that_stops_early_is_no_error():
-    program = [sys.executable, "-m", "tempograd", "list", "metrics", "--json"]
+    program = [sys.executable, "-m", "tempograd", "--help"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()
         assert process.stderr.read() == b""

@@ -91,7 +91,9 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("command", SHOWN)
+@pytest.mark.parametrize(
+    "command", ["train", "explain", "evaluate", "report", pytest.param("bench", marks=pytest.mark.slow)]
+)
 def test_bars_on_a_terminal(command, folder, tmp_path):
     """Those of the demo are looked at where it is interrupted."""
     with terminal() as shown:

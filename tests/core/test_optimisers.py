@@ -41,6 +41,7 @@ def test_steps_are_torchs_to_the_last_bit(ours, theirs, options):
     assert not torch.equal(moved[0], torch.linspace(-1, 1, 7))
 
 
+@pytest.mark.slow  # a process
 def test_learning_does_not_load_torchs_compiler():
     command = [sys.executable, "-W", "ignore", "-c", LEARN]
     before, after = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()

@@ -55,7 +55,12 @@ WRITERS = {
 
 @pytest.mark.parametrize(
     ("name", "there"),
-    [*((name, True) for name in WRITERS), ("explanation", False), ("model", False)],  # what is there is replaced
+    [
+        *((name, True) for name in WRITERS if name != "picture"),
+        pytest.param("picture", True, marks=pytest.mark.slow),
+        ("explanation", False),
+        ("model", False),
+    ],  # what is there is replaced
 )
 def test_a_fault_at_any_step_of_a_writer(tmp_path, monkeypatch, name, there):
     write, read = WRITERS[name]

@@ -170,16 +170,16 @@ def test_a_line_that_never_ends(tmp_path, monkeypatch):
         assert refusal(tmp_path / name).endswith(", line 2 never ends: this is no file of series.")
 
 
-def test_a_hundred_thousand_columns(tmp_path):
-    count = 100_000
+def test_tens_of_thousands_of_columns(tmp_path):
+    count = 30_000
     path = tmp_path / "wide.csv"
     cells = np.arange(3 * count).reshape(3, count) % 1000
     lines = [",".join(f"t{step}" for step in range(count)), *(",".join(map(str, row)) for row in cells.tolist())]
     path.write_text("\n".join(lines))
     found = tg.read_series(path)
     assert torch.equal(found.x[..., 0], torch.from_numpy(cells).float())
-    assert found.times[-1] == "t99999"
-    path.write_text("\n".join([lines[0], lines[1].replace("99998", "998").replace(",998,", ",x,", 1)]))
+    assert found.times[-1] == "t29999"
+    path.write_text("\n".join([lines[0], lines[1].replace(",998,", ",x,", 1)]))
     assert ", line 2: t998 is 'x', which is no number" in refusal(path)
 
 

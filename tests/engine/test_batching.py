@@ -26,9 +26,9 @@ def limited(model, most: int, error: Exception):
     return forward, seen
 
 
-@pytest.mark.parametrize("most", [1, 7, 60])
+@pytest.mark.parametrize("most", [1, 30])
 def test_backs_off_when_memory_runs_out(most):
-    model, x = linear(6, 2), series(9, 6, 2)
+    model, x = linear(6, 2), series(5, 6, 2)
     forward, seen = limited(model, most, torch.OutOfMemoryError("CUDA out of memory"))
     expected = Timing(10)(model, x, output="raw")
     found = Timing(10)(forward, x, output="raw")
@@ -156,7 +156,7 @@ class Watched(nn.Module):
         return self.head(self.gru(z)[0][:, -1])
 
 
-@pytest.mark.parametrize("method", [IntegratedGradients(150), Timing(150), Timing(800)])
+@pytest.mark.parametrize("method", [IntegratedGradients(150), Timing(150)])
 def test_passes_with_a_gradient_are_as_large_as_suits_the_model(method):
     model, count, points = Watched(), 50, method.parameters.get("n_samples", 150)
     method(model, series(count, 48, 2), output="raw")
@@ -167,7 +167,7 @@ def test_passes_with_a_gradient_are_as_large_as_suits_the_model(method):
     assert size > 3000
 
 
-@pytest.mark.parametrize("method", [IntegratedGradients(40), Timing(40), Timing(160)])
+@pytest.mark.parametrize("method", [IntegratedGradients(40), Timing(40)])
 def test_scores_do_not_depend_on_the_size_of_passes_and_a_rerun_gives_the_same_bits(method):
     model, x = Watched().double(), series(6, 12, 2, dtype=torch.float64)
     expected = method(model, x, output="raw")
@@ -175,7 +175,7 @@ def test_scores_do_not_depend_on_the_size_of_passes_and_a_rerun_gives_the_same_b
     for name in ("values", "standard_error", "ess"):
         first, second = getattr(expected, name), getattr(again, name)
         assert first is second is None or torch.equal(first, second)
-    for size in (7, 256):
+    for size in (7, 64):
         found = method(model, x, output="raw", batch_size=size)
         torch.testing.assert_close(found.values, expected.values, rtol=1e-6, atol=1e-9)
         if expected.standard_error is not None:
@@ -258,8 +258,8 @@ def test_backs_off_from_every_kind_of_lacking_memory(error):
 @pytest.mark.parametrize(
     ("name", "batch_size"),
     [
-        *((name, size) for name in sorted(EXPLAINERS) for size in (4, 120)),
-        *((name, size) for name in ("occlusion", "timing") for size in (1, 400)),
+        *((name, 4) for name in sorted(EXPLAINERS)),
+        *((name, size) for name in ("occlusion", "timing") for size in (1, 120, 400)),
     ],
 )
 def test_passes_are_as_large_as_asked_and_not_much_larger(name, batch_size):
@@ -294,7 +294,7 @@ def test_a_broken_model_is_given_up_after_the_first_block():
     assert len(calls) <= 4
 
 
-@pytest.mark.parametrize("name", sorted(EXPLAINERS))
+@pytest.mark.parametrize("name", ["deep_lift", "dynamask", "fit", "lime", "occlusion", "timing", "timex"])
 def test_backs_off_when_memory_runs_out_late(name):
     """After the draws of the next block were made for the size that no longer fits."""
     model, x, calls = linear(6, 2).double(), series(16, 6, 2, dtype=torch.float64), []

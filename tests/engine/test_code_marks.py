@@ -105,6 +105,7 @@ print(code_mark(Net()), code_mark(lambda x: gain * x))
 """
 
 
+@pytest.mark.slow  # a process
 def test_of_a_script_the_model_alone_counts(tmp_path):
     """Who changes a batch size there, after a crash, goes on with the same model."""
 

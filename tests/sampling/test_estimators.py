@@ -256,9 +256,9 @@ def covered(explanation, converged):
 
 
 def test_intervals_hold_far_more_often_where_the_model_is_steep():
-    """On single models they hold in 93 to 98 % of the cells, and the plain mean's in 37 to 65 %; here of six."""
+    """On single models they hold in 93 to 98 % of the cells, and the plain mean's in 37 to 65 %; here of three."""
     plain, ours = (
-        np.mean([covered(*runs(60.0, 100, number, control_variates=controls)) for number in range(6)])
+        np.mean([covered(*runs(60.0, 100, number, control_variates=controls)) for number in range(3)])
         for controls in (False, True)
     )
     assert plain < 0.7

@@ -174,7 +174,8 @@ DOUBT = "Not reliable: the model's slopes, which scores are made of, do not matc
 
 
 @pytest.mark.parametrize(
-    ("name", "method"), [*((name, "timing") for name in WRONG), *itertools.product(MISTAKEN, METHODS[:2])]
+    ("name", "method"),
+    [*((name, "timing") for name in WRONG if "round" not in name), *itertools.product(MISTAKEN, METHODS[:2])],
 )
 def test_a_wrong_gradient_is_warned_of_once_and_comes_first_in_every_sentence(name, method):
     with warnings.catch_warnings(record=True) as warned:
@@ -189,7 +190,7 @@ def test_a_wrong_gradient_is_warned_of_once_and_comes_first_in_every_sentence(na
     assert told == [f"{verdict[:1].upper()}{verdict[1:]}."]
     assert all(found.describe(i).startswith(DOUBT) for i in (0, len(found) - 1))
     assert f"Series 0: {DOUBT}" in str(found)
-    if method == "timing":  # drawn once for each model
+    if name == "detached":  # drawn once
         assert html.escape(DOUBT) in found._repr_html_()
 
 
@@ -337,14 +338,14 @@ def test_a_jump_at_the_baseline_is_seen_although_no_point_lies_there():
 
 def test_what_no_point_saw_is_not_converged():
     """The prediction changes by -2.996 in the first part of the path, where many a series has no point."""
-    x = torch.ones(30, 1, 4)
+    x = torch.ones(15, 1, 4)
 
     def model(z):
         return (10 * torch.relu(0.3 - z.abs().mean((1, 2))) + 0.001 * z.sum((1, 2)))[:, None]
 
     for options in ({}, {"tolerance": 0.1}):
         found = tg.explain(model, x, output="raw", **options)
-        texts = [found.verdict(i) for i in range(30)]
+        texts = [found.verdict(i) for i in range(15)]
         small = found.values.abs().sum((1, 2)) < 0.02  # exact: 0.22
         assert bool(small.any()) or options
         claims = [text.startswith("converged") for text in texts]

@@ -357,6 +357,7 @@ def shell(folder, start, *words):
     )
 
 
+@pytest.mark.slow  # processes load torch
 def test_files_beside_a_named_model_are_no_libraries(beside):
     """The model is found there, and nothing else."""
     done = shell(beside, "tempograd", "explain", "--model", "net:Net", *READER_AND_WORKERS)
