@@ -37,8 +37,9 @@ def model(series):
 
 
 series = tg.Series(x, mask=mask, channels=channels)
-exp = tg.explain(model, series, target=1, n_samples=100)
-tg.plots.series(exp, 1, model=model, y=y, classes=["well", "ill"])
+named = tg.Predictor(model, classes=["well", "ill"])
+exp = tg.explain(named, series, target=1, n_samples=100)
+tg.plots.series(exp, 1, y=y)
 
 # %%
 # Hatched cells were not observed. This patient's few lactate values carry the
@@ -47,10 +48,10 @@ tg.plots.series(exp, 1, model=model, y=y, classes=["well", "ill"])
 # Many channels are easier to see as a heat map: two patients who are ill and two
 # who are well.
 
-tg.plots.heatmap(exp, [1, 3, 0, 2], y=y, classes=["well", "ill"])
+tg.plots.heatmap(exp, [1, 3, 0, 2], y=y)
 
 # %%
 # Over all patients, per observed value: a laboratory value that is rare can still
 # weigh most.
 
-tg.plots.channel_importance(exp, per="value", classes=["well", "ill"])
+tg.plots.channel_importance(exp, per="value")

@@ -57,7 +57,7 @@ exp.plot(5)
 # with the step:
 
 every = tg.explain(forecaster, new, targets="all")
-tg.plots.horizon(every, 5, model=model, channel="temperature")
+tg.plots.horizon(every, 5, channels=["temperature"])
 
 # %%
 # The same in numbers, over all windows:

@@ -65,16 +65,17 @@ print("false alarms:", false_alarms)
 # Explain them. ``target=1`` asks what spoke for failure, in every series.
 
 sensors = ["pressure", "vibration", "temperature"]
-exp = tg.explain(model, tg.Series(x, channels=sensors), target=1, n_samples=400)
+named = tg.Predictor(model, classes=["fine", "failure"])
+exp = tg.explain(named, tg.Series(x, channels=sensors), target=1, n_samples=400)
 case = false_alarms[0]
-tg.plots.series(exp, case, model=model, y=y, classes=["fine", "failure"])
+tg.plots.series(exp, case, y=y)
 
 # %%
 # Two readings of the vibration, and hardly anything else. A true alarm looks
 # different: the evidence is spread over six steps.
 
 true_alarm = ((probability > 0.5) & (y == 1)).nonzero().flatten().tolist()[0]
-tg.plots.series(exp, true_alarm, model=model, y=y, classes=["fine", "failure"])
+tg.plots.series(exp, true_alarm, y=y)
 
 # %%
 # The proof: take the strongest values away one by one, and the alarm is gone. Take

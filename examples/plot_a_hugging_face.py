@@ -68,7 +68,7 @@ exp.plot(5)
 
 steps = [(step, 0) for step in range(6)]
 every = tg.explain(forecaster, new.take(slice(4)), targets=steps)
-tg.plots.horizon(every, 0, model=model)
+tg.plots.horizon(every, 0)
 
 # %%
 # Metrics follow the explained step alone: how far does the forecast of that hour move

@@ -99,7 +99,8 @@ def main() -> None:
 
     shown = cases(risk, test.y)
     title = "Input and attribution by TIMING: two true positives, two true negatives (PhysioNet 2012)"
-    common = {"model": model, "y": test.y, "classes": CLASSES, "channels": 14}
+    found = found.with_names(classes=CLASSES)
+    common = {"y": test.y, "channels": 14}
     plots.heatmap(found, shown, title=title, **common).savefig(args.out / "physionet_heatmap.png", dpi=110)
     plots.series(found, shown[0], **(common | {"channels": 5})).savefig(args.out / "physionet_series.png", dpi=110)
 
@@ -107,7 +108,8 @@ def main() -> None:
     named = {"timing": found[shown[0] : shown[0] + 1]}
     for method in METHODS:
         train = data.train.x[:500] if method == "gradient_shap" else None
-        named[method] = tg.explain(model, tg.Series(one.x, mask=one.mask, ids=one.ids), method, train, **options)
+        other = tg.explain(model, tg.Series(one.x, mask=one.mask, ids=one.ids), method, train, **options)
+        named[method] = other.with_names(classes=CLASSES)
     common["y"] = one.y
     plots.compare(named, **common).savefig(args.out / "physionet_methods.png", dpi=110)
 

@@ -86,16 +86,12 @@ def test_a_value_alone_is_a_dot(visit):
 def test_the_sentence_is_the_librarys(visit, name):
     sheet = visit(name)
     case = sheet.case
-    known = {key: case.options[key] for key in ("raw", "units") if key in case.options}
     for method, explanation in case.explanations.items():
         sheet.by(method)
         for number in case.ids[:2]:
             sheet.choose(number)
             row = case.row(number)
-            found = type(explanation)(**vars(explanation) | known) if known else explanation
-            said = describe_series(
-                found, row, model=case.model, y=case.split.y, classes=case.options.get("classes")
-            )
+            said = describe_series(explanation, row, model=case.model, y=case.split.y)
             assert sheet.text("#sentence") == " ".join(f"{said}.".split())
 
 

@@ -36,14 +36,6 @@ def test_a_report_takes_them_from_the_explanation(found, tmp_path):
         np.testing.assert_array_equal(content["maps"][0]["removal"][name], other["maps"][0]["removal"][name])
 
 
-def test_a_reports_own_arguments_come_first(found, tmp_path):
-    model, x, _ = ward()
-    options = {"raw": x + 1, "units": ["V", "A"], "classes": ["no", "yes"]}
-    content = Page(tg.report(tmp_path / "r.html", model, found, **options)).content
-    np.testing.assert_array_equal(content["values"], (x + 1).numpy().ravel())
-    assert (content["units"], content["classes"]) == (["V", "A"], ["no", "yes"])
-
-
 def test_values_of_any_of_the_explanations_are_shown(found, tmp_path):
     model, x, options = ward()
     plain = tg.explain(model, tg.Series(x, mask=options["mask"], ids=options["names"]), "integrated_gradients")

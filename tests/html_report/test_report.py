@@ -138,36 +138,6 @@ def test_only_the_series_asked_for(tmp_path, flat, explanations, masked_split):
     assert "2 of 5 series" in page.text
 
 
-def test_values_in_the_users_units_take_the_place_of_what_the_model_reads(
-    tmp_path, flat, explanations, masked_split
-):
-    raw, names = masked_split.x * 10 + 37, ["no", "maybe", "yes"]
-    path = report(
-        tmp_path / "r.html", flat, explanations, masked_split, raw=raw, units=["bpm", "", "%"], classes=names
-    )
-    content = Page(path).content
-    np.testing.assert_array_equal(content["values"], raw.numpy().ravel())
-    assert content["units"] == ["bpm", "", "%"]
-    assert content["classes"] == names
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (
-            {"raw": torch.zeros(5, 20)},
-            r"raw must have the shape of the explanation, \(5, 20, 3\), got \(5, 20\)",
-        ),
-        ({"classes": ["a", "b"]}, "one name per output of the model, 3, got 2"),
-        ({"units": ["bpm"]}, "units"),
-    ],
-)
-def test_names_and_values_that_do_not_fit_are_refused(tmp_path, flat, explanations, wrong, message):
-    with pytest.raises(InputError, match=message):
-        report(tmp_path / "r.html", flat, explanations, **wrong)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_without_a_model_nothing_is_predicted_removed_or_scored(tmp_path, explanations):
     page = Page(report(tmp_path / "r.html", None, explanations))
     assert page.content["maps"][0]["removal"] is None

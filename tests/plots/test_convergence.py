@@ -42,7 +42,8 @@ def test_lines_and_bands_are_those_of_the_record():
     assert corners == {(50, 0.1), (100, 0.06), (50, 0.8), (100, 0.6)}
     picture._repr_png_()  # ticks are written when they are drawn
     found = [label.get_text() for label in (*axes.get_xticklabels(), *axes.get_yticklabels())]
-    assert found == ["50", "100", "5 %", "10 %", "20 %", "50 %", "100 %"]
+    assert found[:2] == ["50", "100"]
+    assert {"5 %", "10 %", "20 %", "50 %", "100 %"} <= set(found)
 
 
 def test_an_explanation_that_nobody_looked_at_is_refused():

@@ -15,9 +15,9 @@ from tests.helpers.explanations import made, waves, with_gaps
 from tests.helpers.pictures import texts
 
 
-def test_blocks_hold_the_strongest_channels_and_their_totals():
+def test_blocks_hold_the_strongest_channels():
     found = with_gaps(waves(series=5, channels=20))
-    left, right = plots.blocks(found, [0, 1, 3], steps=10).axes[:2]
+    left = plots.blocks(found, [0, 1, 3], steps=10).axes[0]
     blocks = found.blocks([0, 1, 3], steps=10)
     order = blocks.order[:16]
     assert [label.get_text() for label in left.get_yticklabels()] == [f"channel {d}" for d in order]
@@ -25,12 +25,6 @@ def test_blocks_hold_the_strongest_channels_and_their_totals():
     mean = blocks.mean[order]
     limit = color_limit(mean, blocks.present[order] > 0)
     np.testing.assert_allclose(shades.filled(0), np.where(shades.mask, 0, np.clip(mean / limit, -1, 1)), atol=1e-6)
-    sums = found.values[[0, 1, 3]].double().sum(1)[:, order]
-    dots = [float(line.get_xdata()[0]) for line in right.lines if line.get_marker() == "o"]
-    np.testing.assert_allclose(dots, sums.mean(0), rtol=1e-5)
-    half = 4.302653 * sums.std(0) / 3**0.5  # Student's t for 2 degrees of freedom
-    lines = np.array([part.get_segments()[0][:, 0] for part in right.collections])
-    np.testing.assert_allclose((lines[:, 1] - lines[:, 0]) / 2, half, rtol=1e-4)
 
 
 def test_one_extreme_block_does_not_take_all_colour():
@@ -109,12 +103,11 @@ def test_a_channel_without_values_is_drawn_empty():
 def test_the_picture_of_two_groups_has_the_numbers_of_the_comparison():
     groups = tg.compare_groups(waves(series=8, channels=20), range(3), range(3, 8), names=("ill", "well"))
     picture, order = plots.group_difference(groups, channels=5), groups.order[:5]
-    left, right = picture.axes
-    dots = [line for line in right.lines if line.get_marker() == "o"]
+    (axes,) = picture.axes
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
     assert [float(dot.get_xdata()[0]) for dot in dots] == groups.difference[order].tolist()
     assert [dot.get_markerfacecolor() != "white" for dot in dots] == groups.certain[order].tolist()
-    assert left.lines[1].get_xdata().tolist() == groups.first[order].tolist()
-    assert {"ill (3 series)", "well (5 series)", "ill minus well"} <= set(texts(picture))
+    assert any(text.startswith("ill (3 series) minus well (5 series)") for text in texts(picture))
     with pytest.raises(InputError, match=r"What tempograd.compare_groups returns was expected"):
         plots.group_difference(waves())
 

@@ -43,8 +43,7 @@ def heatmap():
 
 
 def horizon():
-    found, model = linear_forecast()
-    return plots.horizon(found, model=model)
+    return plots.horizon(linear_forecast()[0])
 
 
 def compare():
@@ -52,8 +51,8 @@ def compare():
 
 
 def channel_importance():
-    explanation = waves(series=9, channels=6)
-    return plots.channel_importance(with_gaps(explanation), 0, classes=["healthy", "$ill$"])
+    explanation = replace(waves(series=9, channels=6), classes=("healthy", "$ill$"))
+    return plots.channel_importance(with_gaps(explanation), 0)
 
 
 def blocks():

@@ -84,7 +84,7 @@ def test_the_sentence_names_class_probability_and_label():
     said = view(explanation, model=model, y=torch.tensor([0, 1])).said
     assert said.text == f"explained: class 2, probability {chance:.2f} (true: class 0)"
     assert said.output == pytest.approx(chance, rel=1e-6)
-    named = view(explanation, 1, model=model, y=[0, 1], classes=list("xyz")).said.text
+    named = view(explanation.with_names(classes=list("xyz")), 1, model=model, y=[0, 1]).said.text
     assert named == f"explained: “z”, probability {chance:.2f} (true: “y”)"
     assert view(explanation).said.text == f"explained: class 2, probability {chance:.2f}"
     older = replace(explanation, prediction=None)
@@ -223,7 +223,7 @@ def test_wrong_arguments_are_told_in_one_sentence():
         tg.TempogradError, match=r"no channel 'z': expected a count or some of channel 0, channel 1"
     ):
         plots.series(explanation, channels=["z"])
-    with pytest.raises(tg.TempogradError, match=r"saved without its series: pass them as x="):
+    with pytest.raises(tg.TempogradError, match="saved without its series: explain again"):
         plots.series(made(VALUES, x=None))
     with pytest.raises(
         tg.TempogradError, match=r"truth must have the shape of the explanation, \(2, 2, 2\), got \(2, 2\)"

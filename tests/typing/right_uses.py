@@ -156,7 +156,7 @@ def explanations() -> None:
     assert_type(exp.top(3).values, Tensor)
     assert_type(exp.verdict(0), str)
     assert_type(exp.to_dataframe(), pd.DataFrame)
-    assert_type(exp.plot(0, channels=["channel 0", 2], classes=["no", "yes"], model=MODEL), Figure)
+    assert_type(exp.plot(0, channels=["channel 0", 2], model=MODEL), Figure)
 
 
 def evaluation() -> None:

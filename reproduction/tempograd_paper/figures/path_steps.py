@@ -19,7 +19,6 @@ from tempograd.sampling.estimators import WeightedMean
 from tempograd.views import labels, palette
 from tempograd.views.groups import chosen_channels
 from tempograd.views.labels import channel_names
-from tempograd.views.prediction import completed
 from tempograd.views.series import Flags, Floats, position, to_numpy, whole_series
 
 if TYPE_CHECKING:
@@ -135,8 +134,7 @@ def timing_steps_record(
     first = timing.schedule.stages[0]  # later stages begin at the start of the path again
     count = min(validation.check_int(shown, "shown", 1), first)
     chosen = ((np.arange(count) + 0.5) / count * first).astype(int)
-    whole = whole_series([explanation], x)
-    explanation = completed(explanation, model, whole)
+    whole = whole_series([explanation]) if x is None else x
     with frozen(model):
         ask = _question(model, explanation, i, whole)
         block = ask.block(slice(0, 1))
@@ -229,7 +227,7 @@ def draw_timing_steps(record: TimingStepsRecord, title: str | None = None) -> "P
         for axes in grid[1, 1:]:
             time_axis(axes, record.times, None)
         text = f"How TIMING explains  ·  series {labels.name(str(record.id))}, {labels.name(record.channel)}"
-        heading(picture, text, title)
+        heading(picture, text, {"title": title})
         return picture
 
 

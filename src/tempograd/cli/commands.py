@@ -163,16 +163,11 @@ def run_report(args: argparse.Namespace) -> None:
     claim(args, REPORT)
     found = read(args)
     classes, series = with_classes(found.first, found.series, args)
-    report(
-        args.out,
-        found.model,
-        found.explanations,
-        series if series is not None and series.y is not None else None,
-        series=args.series,
-        raw=None if series is None else series.raw,
-        units=args.units or found.first.units or (None if series is None else series.units),
-        classes=classes,
-        force=args.force,
-    )
+    names: dict[str, Any] = {"classes": classes, "units": args.units or found.first.units}
+    if series is not None:
+        names |= {"raw": series.raw, "units": names["units"] or series.units}
+    labelled = series if series is not None and series.y is not None else None
+    named = {label: each.with_names(**names) for label, each in found.explanations.items()}
+    report(args.out, found.model, named, labelled, series=args.series, force=args.force)
     taken = sample_note(args, found.first)
     print(f"Wrote {args.out}{f' about {taken}' if taken else ''}: open it in a browser.")

@@ -317,7 +317,7 @@ class Explanation(Record):
             Position of the series, or its name.
         **options
             ``model`` tells the prediction where the explanation does not know it, ``y`` the labels or true values
-            of all series, ``classes`` the names of the outputs.
+            of all series.
         """
         text = self._sentence(i, **options)
         return f"{text}; assumed: {self._assumed}" if self.assumptions else text

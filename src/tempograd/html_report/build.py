@@ -25,13 +25,13 @@ from tempograd.metrics import METRICS, PaperTable
 from tempograd.metrics import table as metric_table
 from tempograd.metrics.aggregate import MetricScores
 from tempograd.metrics.evaluation import measure
-from tempograd.typing import Array, Model
+from tempograd.typing import Model
 from tempograd.version import __version__
 from tempograd.views import palette
-from tempograd.views.labels import Compared, as_mapping, known_classes
-from tempograd.views.prediction import RemovedOutputs, completed
+from tempograd.views.labels import Compared, as_mapping
+from tempograd.views.prediction import RemovedOutputs
 from tempograd.views.reader import assumed, doubts
-from tempograd.views.series import aligned, cells_like, chosen, kept, most, renumbered
+from tempograd.views.series import aligned, chosen, kept, most, renumbered
 
 SCRIPTS = (  # one scope, in this order
     *("page", "pictures", "choosing", "tables", "channels", "maps", "removal", "trust", "groups"),
@@ -50,9 +50,6 @@ def report(
     *,
     series: Sequence[int] | None = None,
     scores: MetricScores | None = None,
-    raw: Array | None = None,
-    units: Sequence[str] | None = None,
-    classes: Sequence[str] | None = None,
     title: str = "What moved the model’s prediction",
     removals: MutableMapping[str, RemovedOutputs] | None = None,
     force: bool = False,
@@ -67,25 +64,16 @@ def report(
     model : nn.Module or callable, optional
         The model that was explained. Without one (None) the page has no predictions and removes nothing.
     explanations : Explanation, or sequence or mapping of them
-        Explanations of the same series, the most important first; a mapping gives them names.
+        Explanations of the same series, the most important first; a mapping gives them names. Units, classes and
+        values before scaling are those that the first knows, see :meth:`tempograd.Explanation.with_names`.
     split : Series, optional
-        Labels, missing cells and, where known, the truth of these series.
+        Labels, their names, missing cells and, where known, the truth of these series.
     series : sequence of int, optional
         Positions of the series to show, by default all, or as many as a file of about 15 MB holds, which then
         differ in class and size of effect. Scores and summary are about all series either way.
     scores : mapping of method to mapping of metric to Tensor, optional
         One score per series, as ``evaluate`` returns them, also of methods that are not drawn. By default
         computed: CPD and CPP, and with a truth AUROC and AUPRC.
-    raw : Tensor shaped like the series, optional
-        Their values in your own units, shown in place of what the model reads, for instance ``data.raw(split)``;
-        by default those that the explanations know.
-    units : sequence of str, optional
-        The unit of each channel, for instance ``["mmol/L", "bpm"]``; an empty text for none. By default those
-        that the first explanation knows.
-    classes : sequence of str, optional
-        What the model's outputs are called, for instance ``["survived", "died"]``, also where its only output is
-        the probability of the second; the name of a number may end in its unit: ``["length of stay [days]"]``. By
-        default what the first explanation calls them, or the file of ``split`` where it names as many.
     title : str, optional
         The heading of the page.
     removals : mutable mapping, optional
@@ -104,22 +92,19 @@ def report(
     if x is None and split is None:
         raise InputError("The explanations were saved without their series: pass split=.")
     x = split.x if x is None else x  # type: ignore[union-attr]  # not both are None
-    if model is not None:
-        named = {label: completed(found, model, x) for label, found in named.items()}
-        first = next(iter(named.values()))
-    classes = known_classes(first, classes) or _classes(first, split)
+    classes = first.classes or _classes(first, split)
     shown = chosen(first, series, most(named))
     message = None if model is None else warn_of_another_model(model, named)
     notice, unsaid = " ".join(filter(None, (message, doubts(named.values())))), assumed(named.values())
     if scores is None:
         scores = {} if model is None else compute_scores(model, named, x, None if split is None else split.truth)
     table = _table(scores, named) if scores else None
-    measured = next((found.raw for found in named.values() if found.raw is not None), None)
-    measured = measured if raw is None else cells_like(raw, first, "raw")
-    units = validation.check_names(units, x.shape[2], "units") or first.units
-    named = {label: replace(found, x=x, raw=measured, units=units) for label, found in named.items()}
+    raw = next((found.raw for found in named.values() if found.raw is not None), None)
+    names: dict[str, Any] = {"x": x, "raw": raw, "units": first.units, "classes": classes}
+    named = {label: replace(found, **names) for label, found in named.items()}
+    first = next(iter(named.values()))
     split = None if split is None else renumbered(split, classes)
-    header, pack = collect(model, named, split, shown, scores, classes, removals, table)
+    header, pack = collect(model, named, split, shown, scores, removals, table)
     page = _page(
         title=escape(title),
         lead=text.lead(named, len(shown)),

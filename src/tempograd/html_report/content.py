@@ -151,7 +151,6 @@ def collect(
     split: Series | None,
     rows: Sequence[int],
     scores: MetricScores,
-    classes: tuple[str, ...] | None = None,
     removals: MutableMapping[str, RemovedOutputs] | None = None,
     table: PaperTable | None = None,
 ) -> tuple[dict[str, Any], Pack]:
@@ -170,7 +169,7 @@ def collect(
     counts, removals = removal_counts(removed_at_most(seen)), {} if removals is None else removals
     for label, explanation in shown.items():
         if model is not None and label not in removals:
-            removals[label] = removal_outputs(model, explanation, whole_series([explanation], None), seen, counts)
+            removals[label] = removal_outputs(model, explanation, whole_series([explanation]), seen, counts)
     removed = None if model is None else removals[next(iter(shown))]
     known: dict[str, Any] = {"mask": None if seen.all() else torch.from_numpy(seen)}
     if removed is not None and removed.score is not None and removed.clean_steps is None:
@@ -181,7 +180,7 @@ def collect(
         entries.append(
             _map(pack, maps[label], blocks.edges)
             | {
-                "sentences": [describe_series(one, i, y=y, classes=classes) for i in range(len(one))],
+                "sentences": [describe_series(one, i, y=y) for i in range(len(one))],
                 "named": [told_channels(one, i) for i in range(len(one))],
                 "effects": _effects(found, split),
                 "control": found.method == CONTROL,
@@ -192,14 +191,14 @@ def collect(
             }
         )
     header = {
-        **_names(first, classes, removed),
+        **_names(first, removed),
         **_predictions(first, y, removed),
         **_cells(pack, to_numpy(shown_values([first])), seen),
         "truth": None if part is None or part.truth is None else pack.add(part.truth.cpu().numpy()),
         "counts": counts.tolist(),
         "metrics": metric_words({name for found in scores.values() for name in found}),
         "maps": entries,
-        "steps": _steps(pack, first, y, removed, classes),
+        "steps": _steps(pack, first, y, removed),
         "summary": _summary(pack, explanations),
         "edges": blocks.edges,
         "blockTimes": blocks.times,
@@ -210,10 +209,10 @@ def collect(
     return header, pack
 
 
-def _names(first: Explanation, classes: tuple[str, ...] | None, removed: Any) -> dict[str, Any]:
+def _names(first: Explanation, removed: Any) -> dict[str, Any]:
     """Return what series, steps, channels and outputs are called."""
-    times, given = shared_times(first.times), classes or ()
-    output_units = [output_unit(first, k, classes) for k in range(len(given))]
+    times, given = shared_times(first.times), first.classes or ()
+    output_units = [output_unit(first, k) for k in range(len(given))]
     named = [unit_apart(each)[0] for each in given] if are_numbers(first) else given
     return {
         "time": first.values.shape[1],
@@ -222,7 +221,7 @@ def _names(first: Explanation, classes: tuple[str, ...] | None, removed: Any) ->
         "channels": channel_names(first),
         "units": first.units,
         "classes": named or _classes(first, removed),  # one for each output; empty where none has a meaning
-        "named": bool(classes),  # whether somebody gave these names
+        "named": bool(given),  # whether somebody gave these names
         "outputUnits": output_units if any(output_units) else None,
         "ids": first.ids.tolist() if first.names is None else list(range(len(first))),  # hashes are beyond 2**53
         "names": None if first.names is None else first.labels,
@@ -365,9 +364,10 @@ def _certainty(pack: Pack, found: Explanation, shown: Explanation) -> dict[str, 
 
 
 def _steps(
-    pack: Pack, first: Explanation, y: Tensor | None, removed: RemovedOutputs | None, classes: Sequence[str] | None
+    pack: Pack, first: Explanation, y: Tensor | None, removed: RemovedOutputs | None
 ) -> dict[str, Any] | None:
     """Return what a model with one output per step says at each of them."""
+    classes = first.classes
     positive = "class 1" if classes is None else classes[POSITIVE] if len(classes) > POSITIVE else ""
     clean, target = None if removed is None else removed.clean_steps, first.target
     steps = None if clean is None else step_outputs(clean, first, y, positive)

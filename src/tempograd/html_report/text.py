@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -62,15 +62,15 @@ def legend(first: Explanation, page: Mapping[str, Any]) -> str:
     if maps[0]["removal"]:
         instead = "the baseline" if first.background is None else "the mean of the other series"
         keys["gone"] = f"<b>Crosses</b>: values that the slider has replaced by {instead}."
-    what = escape(explained(first, page["classes"] if page["named"] else None))
+    what = escape(explained(first))
     mark = '<li><span class="key {}" aria-hidden="true"></span><span>{}</span></li>'
     items = "".join(mark.format(kind, said) for kind, said in keys.items())
     return f'<p>Explained: {what}.</p><ul class="keys">{items}</ul>'
 
 
-def explained(explanation: Explanation, classes: Sequence[str] | None = None) -> str:
+def explained(explanation: Explanation) -> str:
     """Say in words which output the scores are about."""
-    classes = classes or explanation.classes
+    classes = explanation.classes
     target, probable = explanation.target, explanation.output == "probability"
     if target is None:
         return explanation.target_text or "a score that a function picks from the model's output"
@@ -87,7 +87,7 @@ def explained(explanation: Explanation, classes: Sequence[str] | None = None) ->
     if explanation.n_outputs == 1:
         return f"the model's only output, {kind}"
     counts = Counter(target.tolist()).most_common()
-    names = {each: output_name(explanation, each, classes) for each, _ in counts}
+    names = {each: output_name(explanation, each) for each, _ in counts}
     if len(counts) == 1:
         return f"{names[counts[0][0]]}, {kind}"
     if len(counts) > OUTPUTS:

@@ -1,7 +1,7 @@
 """How good methods and settings are: dots with intervals, curves of removal and of errors."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import torch
@@ -38,7 +38,7 @@ ROW, MARGINS, WIDTH = 0.2, 1.1, 6.4  # inches: of one line, of all above and bel
 LONGEST = 44  # letters of a name
 
 
-def tuning(found: Tuning, *, title: str | None = None, width: style.Width = None, ax: Any = None) -> "Picture":
+def tuning(found: Tuning, **look: Unpack[style.Look]) -> "Picture":
     """Show how much better or worse than the default each setting is, with 95 % intervals, the best first.
 
     Filled dots ran on all series, open ones went out before. The name of the winner is bold.
@@ -46,7 +46,7 @@ def tuning(found: Tuning, *, title: str | None = None, width: style.Width = None
     Parameters
     ----------
     found : Tuning
-    title, width, ax
+    **look
         As for :func:`series`.
 
     Returns
@@ -62,10 +62,10 @@ def tuning(found: Tuning, *, title: str | None = None, width: style.Width = None
     dots = (gap, gap - half, gap + half, np.array([row.finished for row in rows]))
     named = [(row.words, row.chosen, found.default.score + row.difference) for row in rows]
     text = f"Settings of {labels.method(found.method)}  ·  95 % intervals, up to {found.series} series"
-    return _differences(found, dots, named, "the default", text, title, width, ax)
+    return _differences(found, dots, named, "the default", text, look)
 
 
-def ranking(found: Ranking, *, title: str | None = None, width: style.Width = None, ax: Any = None) -> "Picture":
+def ranking(found: Ranking, **look: Unpack[style.Look]) -> "Picture":
     """Show how far explainers are from the best one, with intervals that hold for all of them at once.
 
     Filled dots cannot be told from the best one.
@@ -73,7 +73,7 @@ def ranking(found: Ranking, *, title: str | None = None, width: style.Width = No
     Parameters
     ----------
     found : Ranking
-    title, width, ax
+    **look
         As for :func:`series`.
 
     Returns
@@ -85,7 +85,7 @@ def ranking(found: Ranking, *, title: str | None = None, width: style.Width = No
     dots = tuple(np.array([getattr(row, name) for row in rows]) for name in parts)
     named = [(row.method, row.method in found.best, row.score) for row in rows]
     text = f"Faithfulness of explainers  ·  simultaneous 95 % intervals, {found.series} series"
-    return _differences(found, dots, named, labels.method(rows[0].method), text, title, width, ax)
+    return _differences(found, dots, named, labels.method(rows[0].method), text, look)
 
 
 def _differences(
@@ -94,16 +94,14 @@ def _differences(
     named: Sequence[tuple[str, bool, float]],
     reference: str,
     text: str,
-    title: str | None,
-    width: style.Width,
-    ax: Any,
+    look: style.Look,
 ) -> "Picture":
     """Draw differences to a reference with their intervals, names on the left and mean scores on the right.
 
     ``dots`` are the differences, the ends of their intervals and whether dots are filled; ``named`` is what each
     row is called, whether in bold, and its score.
     """
-    with style.drawing(style.inches(width, WIDTH, ax), MARGINS + ROW * len(named), ax) as picture:
+    with style.drawing(style.inches(WIDTH, **look), MARGINS + ROW * len(named), look) as picture:
         axes, metric = picture.subplots(), found.metric.upper()
         gap, low, high, filled = dots
         draw_dots(axes, gap, low, high, filled, np.where(filled, palette.INK, palette.MUTED).tolist())
@@ -113,7 +111,7 @@ def _differences(
         numbers_beside(axes, [score for _, _, score in named], metric)
         better = "right" if found.higher_is_better else "left"
         axes.set_xlabel(f"{metric} minus that of {reference} ({better} is better)")
-        heading(picture, text, title)
+        heading(picture, text, look)
         return picture
 
 
@@ -121,9 +119,7 @@ def methods(
     scores: MetricScores,
     *,
     reference: str | None = None,
-    title: str | None = None,
-    width: style.Width = None,
-    ax: Any = None,
+    **look: Unpack[style.Look],
 ) -> "Picture":
     """Show how faithful methods are, as differences to one of them on the same series, with 95 % intervals.
 
@@ -136,7 +132,7 @@ def methods(
         Of each method, by metric, one score per series: ``{"timing": tg.evaluate(…), "lime": …}``.
     reference : str, optional
         The method that others are compared with, by default timing where it is one of them, else the first.
-    title, width, ax
+    **look
         As for :func:`series`.
 
     Returns
@@ -149,9 +145,9 @@ def methods(
         raise InputError(f"There is no method {brief(reference)} among the scores: {', '.join(scores)}.")
     better, first = -1 if found.higher_is_better[0] is False else 1, found.metrics[0]
     names = sorted(found.methods, key=lambda row: -better * found.cells[row, first].mean)
-    room = style.inches(width, 1.9 + 2.7 * len(found.metrics), ax)
+    room = style.inches(1.9 + 2.7 * len(found.metrics), **look)
     down = len(found.metrics) if room < style.NARROW else 1
-    with style.drawing(room, down * (MARGINS + ROW * len(names)) + 0.25, ax) as picture:
+    with style.drawing(room, down * (MARGINS + ROW * len(names)) + 0.25, look) as picture:
         every = picture.subplots(down, len(found.metrics) // down, squeeze=False, sharey=True)
         for axes, metric, higher in zip(every.flat, found.metrics, found.higher_is_better, strict=True):
             gaps = [compare(scores[name][metric], scores[reference][metric]) for name in names]
@@ -171,13 +167,11 @@ def methods(
             "lines: 95 % intervals of differences on the same series; filled: 0 is outside; numbers: mean scores",
         )
         count = found.cells[reference, first].count
-        heading(picture, f"Methods against {labels.method(reference)}  ·  {count:,} series", title)
+        heading(picture, f"Methods against {labels.method(reference)}  ·  {count:,} series", look)
         return picture
 
 
-def baselines(
-    comparison: BaselineComparison, *, title: str | None = None, width: style.Width = None, ax: Any = None
-) -> "Picture":
+def baselines(comparison: BaselineComparison, **look: Unpack[style.Look]) -> "Picture":
     """Show how much a map depends on what it compares with.
 
     First the share of the top tenth of the cells that two maps have in common, with their rank correlation;
@@ -189,7 +183,7 @@ def baselines(
     ----------
     comparison : BaselineComparison
         What :func:`tempograd.compare_baselines` returned.
-    title, width, ax
+    **look
         As for :func:`series`.
 
     Returns
@@ -212,9 +206,9 @@ def baselines(
     size = np.abs([[s.mean for s in row] for row in found])
     best = comparison.best
     side = 0.75 * len(names)
-    room = style.inches(width, 2 * side + 3.4, ax)
+    room = style.inches(2 * side + 3.4, **look)
     across = 1 if room < style.NARROW else 2
-    with style.drawing(room, (3 - across) * (side + 1.1) + 0.4, ax) as picture:
+    with style.drawing(room, (3 - across) * (side + 1.1) + 0.4, look) as picture:
         left, right = picture.subplots(2 // across, across).flat
         _draw_table(left, names, shared, agree, np.zeros_like(best))
         diagonal = ";\ndiagonal: another seed" if comparison.redrawn else ""
@@ -226,7 +220,7 @@ def baselines(
         right.set_ylabel("explained against")
         right.set_xlabel("removed to")
         about = "one series" if count < 2 else f"mean of {count} series"
-        heading(picture, f"What the baseline changes  ·  {about}", title)
+        heading(picture, f"What the baseline changes  ·  {about}", look)
         return picture
 
 
@@ -251,15 +245,10 @@ def removal(
     model: Model,
     explanations: Compared,
     *,
-    x: Array | None = None,
     k: int | float = 0.1,
     baseline: Baseline | None = None,
-    batch_size: int | None = None,
-    title: str | None = None,
     background: Array | None = None,
-    draws: int | None = None,
-    width: style.Width = None,
-    ax: Any = None,
+    **look: Unpack[style.Look],
 ) -> "Picture":
     r"""Show how the prediction moves while cells are removed one by one, for one or more methods.
 
@@ -273,9 +262,9 @@ def removal(
         The model that was explained.
     explanations : Explanation, or sequence or mapping of them
         Of the same series.
-    x, k, baseline, batch_size, background, draws
+    k, baseline, background
         As for :func:`tempograd.evaluate`.
-    title, width, ax
+    **look
         As for :func:`series`.
 
     Returns
@@ -288,17 +277,18 @@ def removal(
     A series with fewer cells than others stays where it is once all it has to lose is gone.
     """
     named = as_mapping(explanations)
-    options: dict[str, Any] = {"batch_size": batch_size, "background": background, "draws": draws}
     deltas = {
         descending: {
-            label: removal_curve(model, each, x, k, baseline, descending=descending, **options).delta.cpu()
+            label: removal_curve(
+                model, each, None, k, baseline, descending=descending, background=background
+            ).delta.cpu()
             for label, each in named.items()
         }
         for descending in (True, False)
     }
-    count, room = len(deltas[True][next(iter(named))]), style.inches(width, 7.4, ax)
+    count, room = len(deltas[True][next(iter(named))]), style.inches(7.4, **look)
     across = 1 if room < style.NARROW else 2
-    with style.drawing(room, 3.4 if across > 1 else 5.2, ax) as picture:
+    with style.drawing(room, 3.4 if across > 1 else 5.2, look) as picture:
         panels = picture.subplots(2 // across, across).flat
         heads = (
             "strongest cells first: high is good (ends at CPD)",
@@ -318,7 +308,7 @@ def removal(
         columns = min(len(named), max(1, style.letters(picture) // 24))
         picture.legend(*keys, loc="outside lower center", ncols=columns, handlelength=2.6)
         about = "one series" if count < 2 else f"mean of {count} series with its 95 % interval"
-        heading(picture, f"The prediction as cells are removed  ·  {about}", title)
+        heading(picture, f"The prediction as cells are removed  ·  {about}", look)
         return picture
 
 
@@ -335,9 +325,7 @@ def _draw_curve(axes: "Axes", label: str, delta: torch.Tensor, index: int) -> No
     axes.set_xlim(right=removed[-1])
 
 
-def convergence(
-    explanations: Compared, *, title: str | None = None, width: style.Width = None, ax: Any = None
-) -> "Picture":
+def convergence(explanations: Compared, **look: Unpack[style.Look]) -> "Picture":
     """Show how the estimated error of the scores fell as samples were added, for one or more methods or settings.
 
     Both axes are logarithmic, so that an error that falls with the square root of the samples is a straight line.
@@ -348,7 +336,7 @@ def convergence(
     ----------
     explanations : Explanation, or sequence or mapping of them
         Of the same series, each with errors along the samples (``curve_samples``).
-    title, width, ax
+    **look
         As for :func:`series`.
 
     Returns
@@ -365,24 +353,31 @@ def convergence(
             )
         courses[label] = course
     count = len(next(iter(named.values())))
-    with style.drawing(style.inches(width, 5.6, ax), 3.4, ax) as picture:
+    with style.drawing(style.inches(5.6, **look), 3.4, look) as picture:
+        from matplotlib.ticker import LogLocator  # noqa: PLC0415  # an extra
+
         axes = picture.subplots()
         axes.set_xscale("log")
         axes.set_yscale("log")
         for index, (name, course) in enumerate(courses.items()):
-            look = style.method_style(index)
+            line = style.method_style(index)
             if count > 1:
                 band = (course.points, course.low, course.high)
-                axes.fill_between(*band, color=look["color"], alpha=0.15, linewidth=0)
-            look |= {"label": labels.method(name), "linewidth": 1.4, "marker": "o", "markersize": 3.5}
-            axes.plot(course.points, course.middle, **look)
+                axes.fill_between(*band, color=line["color"], alpha=0.15, linewidth=0)
+            line |= {"label": labels.method(name), "linewidth": 1.4, "marker": "o", "markersize": 3.5}
+            axes.plot(course.points, course.middle, **line)
         beside: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
         for goal in sorted({course.goal for course in courses.values()}):
             axes.axhline(goal, color=palette.DOWN, linewidth=1, linestyle=(0, (4, 3)))
             axes.annotate(f"goal {percent(goal)}", (0, goal), (4, 3), color=palette.DOWN, **beside)
         bottom, top = axes.get_ylim()
         axes.set_ylim(bottom / 1.25, top * 1.25)
-        _round_ticks(axes, sorted({int(points) for course in courses.values() for points in course.points}))
+        looks = sorted({int(points) for course in courses.values() for points in course.points})
+        looks = looks[:: 1 + len(looks) // MOST_TICKS]
+        axes.minorticks_off()
+        axes.set_xticks(looks, [f"{points:,}" for points in looks])
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))  # powers of ten alone would leave one or none
+        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         axes.set_xlabel("samples per series")
         axes.set_ylabel("estimated error of the scores")
         axes.grid(color=palette.FAINT, linewidth=0.5)
@@ -391,18 +386,5 @@ def convergence(
         if count > 1:
             note(picture, "line: the middle series; band: nine of ten")
         about = f"{count:,} series" if count > 1 else "one series"
-        heading(picture, f"The error as samples are added  ·  {about}", title)
+        heading(picture, f"The error as samples are added  ·  {about}", look)
         return picture
-
-
-def _round_ticks(axes: "Axes", looks: list[int]) -> None:
-    """Write the looks, and 1 %, 2 %, 5 %, …; matplotlib's powers of ten would leave one of each."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: PLC0415  # an extra
-
-    low, high = axes.get_ylim()
-    round_ones = [factor * 10.0**power for power in range(-6, 6) for factor in (1, 2, 5)]
-    for axis, ticks in ((axes.xaxis, looks), (axes.yaxis, [tick for tick in round_ones if low <= tick <= high])):
-        axis.set_major_locator(FixedLocator(ticks if len(ticks) <= MOST_TICKS else ticks[::3]))
-        axis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))

@@ -1,8 +1,7 @@
 """Many series: which channels matter, and when, what their values do, and how two groups differ."""
 
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from tempograd.plots.parts import (
     scale_bar,
     value_ticks,
 )
-from tempograd.typing import Array, ArrayLike, BlockSteps, Channels, EffectUnit, Rank
+from tempograd.typing import ArrayLike, BlockSteps, Channels, EffectUnit, Rank
 from tempograd.views import labels, palette
 from tempograd.views.groups import (
     GroupComparison,
@@ -33,7 +32,7 @@ from tempograd.views.groups import (
     group_rows,
     value_effects,
 )
-from tempograd.views.labels import channel_names, known_classes
+from tempograd.views.labels import channel_names
 from tempograd.views.series import Flags, Floats, color_limit
 
 if TYPE_CHECKING:
@@ -59,10 +58,7 @@ def channel_importance(
     per: EffectUnit = "series",
     by: Rank = "absolute",
     channels: Channels | None = None,
-    classes: Sequence[str] | None = None,
-    title: str | None = None,
-    width: style.Width = None,
-    ax: Any = None,
+    **look: Unpack[style.Look],
 ) -> "Picture":
     r"""Show which channels drive the predictions of a class: mean effects with 95 % intervals, strongest first.
 
@@ -83,9 +79,7 @@ def channel_importance(
         What the order is by: the size, or how far the class is pushed up.
     channels : int, or sequence of str or int, optional
         How many of the strongest channels, or which; by default all, but no more than 16.
-    classes : sequence of str, optional
-        Names of the classes, by default the explanation's own.
-    title, width, ax
+    **look
         As for :func:`series`.
 
     Returns
@@ -94,16 +88,15 @@ def channel_importance(
     """
     validation.check_choice(by, "by", get_args(Rank))
     found = channel_effects(explanation, target, rows=rows, per=per)
-    classes = known_classes(explanation, classes)
     effect = np.nan_to_num(found.size if by == "absolute" else found.push, nan=-np.inf)
     picked = chosen_channels(channels, found.names, effect, MOST, ordered=True)
-    depth, room = len(picked), style.inches(width, 7.2, ax)
+    depth, room = len(picked), style.inches(7.2, **look)
     parts = [(found.size, found.size_half, "mean size, whatever the sign")]
     if found.signed:
         parts.insert(0, (found.push, found.push_half, "pushes down ← mean attribution → pushes up"))
     if room < style.NARROW:
         parts = [(*parts[0][:2], "down ← mean attribution → up")]
-    with style.drawing(room, 1.35 + 0.2 * depth, ax) as picture:
+    with style.drawing(room, 1.35 + 0.2 * depth, look) as picture:
         every = picture.subplots(1, len(parts), squeeze=False, sharey=True, width_ratios=(3, 2)[: len(parts)])[0]
         for axes, (length, half, head) in zip(every, parts, strict=True):
             signed = found.signed and length is found.push
@@ -122,9 +115,9 @@ def channel_importance(
         shares = [f"  {100 * found.present[d]:.0f} %" * some for d in picked]
         name_rows(every[0], [labels.name(found.names[d], 20) + s for d, s in zip(picked, shares, strict=True)])
         note(picture, f"{PER[per]}; lines: 95 % intervals over series" + "; %: series with a value" * some)
-        what = "" if target is None else f"{labels.class_name(target, classes)}, "
+        what = "" if target is None else f"{labels.class_name(target, explanation.classes)}, "
         text = f"What drives predictions  ·  {what}{found.series} series  ·  {labels.method(explanation.method)}"
-        heading(picture, text + left_out_text(depth, len(found.names) - depth), title)
+        heading(picture, text + left_out_text(depth, len(found.names) - depth), look)
         return picture
 
 
@@ -134,14 +127,12 @@ def blocks(
     *,
     steps: BlockSteps | None = None,
     channels: Channels | None = None,
-    title: str | None = None,
-    width: style.Width = None,
-    ax: Any = None,
+    **look: Unpack[style.Look],
 ) -> "Picture":
     """Show which channels push the predictions of a group of series, and at which times.
 
     Each cell is the mean over the series of the scores of a channel in a block of steps; pale numbers are those
-    whose 95 % interval over the series includes 0. On the right the sums over all blocks, with their intervals.
+    whose 95 % interval over the series includes 0.
 
     Parameters
     ----------
@@ -150,7 +141,7 @@ def blocks(
         The series of the group, and how long blocks are; see :meth:`tempograd.Explanation.blocks`.
     channels : int, or sequence of str or int, optional
         How many of the strongest channels, or which; by default all, but no more than 16.
-    title, width, ax
+    **look
         As for :func:`series`.
 
     Returns
@@ -158,40 +149,29 @@ def blocks(
     matplotlib.figure.Figure
     """
     found = blocks_of(explanation, rows, steps=steps)
-    whole = blocks_of(explanation, rows, steps=[found.edges[0], found.edges[-1]])
     picked = chosen_channels(channels, found.channels, found.size.sum(1), MOST, ordered=True)
     mean, present, count = found.mean[picked], found.present[picked] > 0, len(found.times)
-    room = style.inches(width, 2.9 + min(0.62 * count, 6.2), ax)
-    totals = room >= style.NARROW
-    with style.drawing(room, 1.6 + 0.22 * max(len(picked), 3), ax) as picture:
-        ratios = (max(0.62 * count, 1.2), 1.5)[: 1 + totals]
-        every = picture.subplots(1, 1 + totals, width_ratios=ratios, sharey=True, squeeze=False)[0]
+    room = style.inches(1.4 + max(0.62 * min(count, 10), 1.8), **look)
+    with style.drawing(room, 1.6 + 0.22 * max(len(picked), 3), look) as picture:
+        axes = picture.subplots()
         limit = color_limit(mean, present)
         shade = np.clip(mean / (limit or 1.0), -1, 1)
-        image = cells(every[0], shade.T, present.T, style.colours(signed=found.signed), -found.signed)
-        if 0.45 * count < room - 1.2 - 1.7 * totals and count <= WRITTEN:
+        image = cells(axes, shade.T, present.T, style.colours(signed=found.signed), -found.signed)
+        if 0.45 * count < room - 1.2 and count <= WRITTEN:
             uncertain = (found.low[picked] <= 0) & (found.high[picked] >= 0)
-            _write(every[0], mean, shade, present, uncertain)
-        _name_blocks(every[0], found, room - 1.2 - 1.7 * totals)
-        name_rows(every[0], [labels.name(found.channels[d], 20) for d in picked])
-        every[0].set_ylim(len(picked) - 0.5, -0.5)
-        every[0].tick_params(axis="x", length=0)
+            _write(axes, mean, shade, present, uncertain)
+        _name_blocks(axes, found, room - 1.2)
+        name_rows(axes, [labels.name(found.channels[d], 20) for d in picked])
+        axes.set_ylim(len(picked) - 0.5, -0.5)
+        axes.tick_params(axis="x", length=0)
         full = short_number(float(f"{limit:.2g}"))
         more = " and more" if float(np.abs(mean).max()) > 1.01 * limit else ""
-        ticks = (
-            {-1.0: f"−{full}", 0.0: "0", 1.0: f"+{full}{more}"} if found.signed else {0.0: "0", 1.0: full + more}
-        )
-        scale_bar(picture, image, every[0], ticks, location="bottom", aspect=40, shrink=0.5, pad=0.02)
-        if totals:
-            total, low, high = (part[picked, 0] for part in (whole.mean, whole.low, whole.high))
-            hue = np.where(total > 0, palette.UP, palette.DOWN) if found.signed else palette.SIZE
-            colour = np.broadcast_to(hue, total.shape).tolist()
-            draw_dots(every[1], total, low, high, (low > 0) | (high < 0), colour)
-            every[1].set_title("all blocks together")
-            every[1].tick_params(axis="y", labelleft=False)
-        note(picture, "mean over series of a block's scores; pale, or an open dot: its 95 % interval includes 0")
+        ticks = {-1.0: f"−{full}"} if found.signed else {}
+        ticks |= {0.0: "0", 1.0: f"{'+' * found.signed}{full}{more}"}
+        scale_bar(picture, image, axes, ticks, location="bottom", aspect=40, shrink=0.5, pad=0.02)
+        note(picture, "mean over series of a block's scores; pale: its 95 % interval includes 0")
         text = f"Which channels, and when  ·  {found.series:,} series  ·  {labels.method(explanation.method)}"
-        heading(picture, text + left_out_text(len(picked), len(found.channels) - len(picked)), title)
+        heading(picture, text + left_out_text(len(picked), len(found.channels) - len(picked)), look)
         return picture
 
 
@@ -222,10 +202,7 @@ def dependence(
     rows: ArrayLike | None = None,
     *,
     channels: Channels | None = None,
-    x: Array | None = None,
-    title: str | None = None,
-    width: style.Width = None,
-    ax: Any = None,
+    **look: Unpack[style.Look],
 ) -> "Picture":
     """Show which values of a channel push the prediction up or down.
 
@@ -239,7 +216,7 @@ def dependence(
         Only these series, by position or as one flag each.
     channels : int, or sequence of str or int, optional
         How many of the channels that push most for certain, or which; by default six.
-    x, title, width, ax
+    **look
         As for :func:`series`.
 
     Returns
@@ -247,14 +224,14 @@ def dependence(
     matplotlib.figure.Figure
     """
     names, index = channel_names(explanation), group_rows(explanation, rows, "rows")
-    effects = value_effects(explanation, index, x=x)
+    effects = value_effects(explanation, index)
     strength = np.array([effect.strength for effect in effects])
     picked = chosen_channels(channels, names, strength, PANELS, ordered=True)
     shown, units = [effects[d] for d in picked], explanation.units or ("",) * len(names)
-    room = style.inches(width, 0.8 + 2.4 * min(3, len(picked)), ax)
+    room = style.inches(0.8 + 2.4 * min(3, len(picked)), **look)
     columns = min(max(1, int(room / 1.55)), 3, len(picked))
     lines = -(-len(picked) // columns)
-    with style.drawing(room, 0.8 + 1.95 * lines, ax) as picture:
+    with style.drawing(room, 0.8 + 1.95 * lines, look) as picture:
         grid = picture.subplots(lines, columns, squeeze=False, sharey=True)
         for place, axes in enumerate(grid.flat):
             axes.set_visible(place < len(picked))
@@ -269,7 +246,7 @@ def dependence(
         note(picture, "dots: observed values; line: means of groups of values, with 95 % intervals over series")
         what = "Which values push up or down?" if explanation.signed else "Which values matter?"
         text = f"{what}  ·  {len(index):,} series  ·  {labels.method(explanation.method)}"
-        heading(picture, text + left_out_text(len(picked), len(names) - len(picked)), title)
+        heading(picture, text + left_out_text(len(picked), len(names) - len(picked)), look)
         return picture
 
 
@@ -300,13 +277,11 @@ def group_difference(
     comparison: GroupComparison,
     *,
     channels: Channels | None = None,
-    title: str | None = None,
-    width: style.Width = None,
-    ax: Any = None,
+    **look: Unpack[style.Look],
 ) -> "Picture":
-    """Show what pushes the predictions of two groups of series, and how they differ, channel by channel.
+    """Show how what pushes the predictions of two groups of series differs, channel by channel.
 
-    The mean attribution of each group, and the first minus the second with its 95 % interval; filled where that
+    The mean attribution of the first group minus that of the second with its 95 % interval; filled where that
     leaves 0 out. The largest differences come first.
 
     Parameters
@@ -315,7 +290,7 @@ def group_difference(
         What :func:`tempograd.compare_groups` returned.
     channels : int, or sequence of str or int, optional
         How many of the channels that differ most, or which; by default all, but no more than 16.
-    title, width, ax
+    **look
         As for :func:`series`.
 
     Returns
@@ -326,31 +301,14 @@ def group_difference(
         raise InputError(f"What tempograd.compare_groups returns was expected, got {brief(comparison)}.")
     every = comparison.channels
     picked = chosen_channels(channels, every, np.abs(comparison.difference), MOST, ordered=True)
-    depth, room = len(picked), style.inches(width, 7.2, ax)
-    across = 1 if room < style.NARROW else 2
-    with style.drawing(room, (3 - across) * (1.2 + 0.22 * depth) + 0.4, ax) as picture:
-        left, right = picture.subplots(2 // across, across, sharey=True).flat
-        sides = (comparison.first, comparison.second)
-        looks: list[dict[str, Any]] = [
-            {"color": palette.METHODS[1 + place], "marker": "os"[place], "markersize": 5 - place, "linestyle": ""}
-            for place in (0, 1)
-        ]
-        left.hlines(range(depth), *(side[picked] for side in sides), color=palette.FRAME, linewidth=1.2)
-        left.axvline(0, color=palette.FRAME, linewidth=0.8, zorder=1)
-        left.grid(axis="x", color=palette.FAINT, linewidth=0.5)
-        left.spines["left"].set_visible(False)
-        value_ticks(left, along="x", most=4)
-        names = [labels.name(name) for name in comparison.names]
-        for side, look, name, count in zip(sides, looks, names, comparison.counts, strict=True):
-            left.plot(side[picked], range(depth), label=f"{name} ({count:,} series)", **look)
-        left.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=1, handletextpad=0.3)
-        left.set_xlabel("mean attribution, summed over time")
+    depth = len(picked)
+    with style.drawing(style.inches(6.4, **look), 1.3 + 0.22 * depth, look) as picture:
+        axes = picture.subplots()
         gap, low, high = (getattr(comparison, name)[picked] for name in ("difference", "low", "high"))
-        draw_dots(right, gap, low, high, comparison.certain[picked], [palette.INK] * depth)
-        for axes in (left, right):
-            name_rows(axes, [labels.name(every[d], 20) for d in picked])
-        right.tick_params(axis="y", labelleft=across == 1)
-        right.set_title(f"{names[0]} minus {names[1]}")
-        right.set_xlabel("lines: 95 % intervals; filled: 0 is outside")
-        heading(picture, f"What differs between two groups{left_out_text(depth, len(every) - depth)}", title)
+        draw_dots(axes, gap, low, high, comparison.certain[picked], [palette.INK] * depth)
+        name_rows(axes, [labels.name(every[d], 20) for d in picked])
+        axes.set_xlabel("difference of the mean attributions, summed over time")
+        note(picture, "lines: 95 % intervals; filled: 0 is outside")
+        first, second = map("{} ({:,} series)".format, comparison.names, comparison.counts)
+        heading(picture, f"{first} minus {second}{left_out_text(depth, len(every) - depth)}", look)
         return picture

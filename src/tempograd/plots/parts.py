@@ -123,8 +123,9 @@ def value_ticks(axes: "Axes", along: str = "y", most: int = 2) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(float(f"{value:.6g}"))))
 
 
-def heading(picture: "Picture", text: str, title: str | None = None) -> None:
+def heading(picture: "Picture", text: str, look: style.Look | None = None) -> None:
     """Write the title of a picture: ``text``, or the one that was asked for; an empty one leaves it out."""
+    title = (look or {}).get("title")
     written = labels.name(text if title is None else title, 160)
     if written:
         lines = textwrap.wrap(written, style.letters(picture, 1.35))

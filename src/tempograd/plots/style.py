@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, MissingExtraError, brief
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from tempograd.plots.picture import Picture
 
-Place = "Axes | Figure | SubFigure | None"
 Width = Literal["column", "text"] | float | None
 WIDTHS = {"column": 3.25, "text": 6.75}  # inches: of a column and of a page of two, as most journals have them
 NARROW = 4.6  # inches below which panels stand below each other
@@ -31,27 +30,35 @@ METHOD_DASHES: tuple[Any, ...] = (
 )
 
 
-def inches(width: Width, usual: float, place: Any = None) -> float:
+class Look(TypedDict, total=False):
+    """What every picture takes: its title, its width, and its place in a figure of the user's."""
+
+    title: str | None
+    width: Width
+    ax: Any
+
+
+def inches(usual: float, *, title: str | None = None, width: Width = None, ax: Any = None) -> float:
     """Return how wide a picture is: as its place, as was asked for, or as usual."""
-    if place is not None:
-        return float(place.bbox.width / place.figure.dpi)
+    if ax is not None:
+        return float(ax.bbox.width / ax.figure.dpi)
     if isinstance(width, str):
         return WIDTHS[validation.check_choice(width, "width", tuple(WIDTHS))]
     return usual if width is None else validation.check_float(width, "width")
 
 
 @contextmanager
-def drawing(width: float, height: float, place: Any = None) -> "Iterator[Picture]":
+def drawing(width: float, height: float, look: Look | None = None) -> "Iterator[Picture]":
     """Give an empty figure of this size in inches, to be filled inside the block in our style.
 
-    With a ``place`` that is the part of the user's figure where these axes are, or that figure. Heights are for
+    With ``ax`` that is the part of the user's figure where these axes are, or that figure. Heights are for
     letters of our size, and grow with the user's.
     """
     try:
         from tempograd.plots.picture import Picture, drawn_with, house  # noqa: PLC0415  # it needs matplotlib
     except ImportError as error:
         raise MissingExtraError("matplotlib", "plots") from error
-    found = drawn_with()
+    found, place = drawn_with(), (look or {}).get("ax")
     with house(found):
         if place is None:
             size = (width, height * found["font.size"] / SIZE)
@@ -74,7 +81,7 @@ def letters(picture: Any, size: float = 1.0) -> int:
     """Return how many letters of a size, as a share of the usual one, fit beside each other in a picture."""
     from matplotlib import rcParams  # noqa: PLC0415  # an extra
 
-    return max(12, int(72 * inches(None, 0, picture) / (0.53 * size * rcParams["font.size"])))
+    return max(12, int(72 * inches(0, ax=picture) / (0.53 * size * rcParams["font.size"])))
 
 
 def input_colours() -> "Colormap":

@@ -229,7 +229,6 @@ def describe_series(
     *,
     model: Model | None = None,
     y: ArrayLike | None = None,
-    classes: Sequence[str] | None = None,
 ) -> str:
     """Say in one sentence what was predicted of series ``i``, what is true, and what drove the prediction.
 
@@ -242,12 +241,10 @@ def describe_series(
         Tells the prediction where the explanation does not know it.
     y : sequence, optional
         Labels or true values of all series.
-    classes : sequence of str, optional
-        Names of the model's outputs, by default the explanation's own.
     """
     row = position(require(explanation), i)
-    x = None if model is None else whole_series([explanation], None)
-    said = said_of(explanation, row, model, x, y, classes)
+    x = None if model is None else whole_series([explanation])
+    said = said_of(explanation, row, model, x, y)
     reasons = _reasons(explanation, row, said.unit)
     counted = f"; {said.counted}" if said.counted and "(" in reasons else ""  # numbers stand in brackets
     text = f"{_prediction(said)}{reasons}{counted}"

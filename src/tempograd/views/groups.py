@@ -30,7 +30,7 @@ from tempograd.core.errors import InputError, arg, brief, listed
 from tempograd.core.formatting import alike, counted, short_number, table
 from tempograd.explanation.answers import LISTED, Blocks, as_table, more_channels
 from tempograd.explanation.core import Explanation, require
-from tempograd.typing import Array, ArrayLike, BlockSteps, Channels, EffectUnit
+from tempograd.typing import ArrayLike, BlockSteps, Channels, EffectUnit
 from tempograd.views.labels import channel_names, time_names, when_text
 from tempograd.views.series import BLOCKS, Flags, Floats, Indices, observed_cells, shown_values, sizes, to_numpy
 
@@ -554,13 +554,11 @@ class ValueEffect:
         }
 
 
-def value_effects(
-    explanation: Explanation, rows: ArrayLike | None = None, *, x: Array | None = None
-) -> tuple[ValueEffect, ...]:
+def value_effects(explanation: Explanation, rows: ArrayLike | None = None) -> tuple[ValueEffect, ...]:
     """Return which values of each channel push, over some series, by default all; channels in their own order."""
     index = group_rows(explanation, rows, "rows").numpy()
     push, observed = to_numpy(Effects.of(explanation, index).push), observed_cells(explanation)[index]
-    values = to_numpy(shown_values([explanation], x)[index])
+    values = to_numpy(shown_values([explanation])[index])
     return tuple(
         _value_effect(explanation, name, index, observed[..., d], values[..., d], push[..., d])
         for d, name in enumerate(channel_names(explanation))

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from tempograd.core import validation
 from tempograd.core.errors import InputError, brief, printable
 from tempograd.core.formatting import counted
 from tempograd.engine import inputs
@@ -207,16 +206,17 @@ def unit_apart(label: str) -> tuple[str, str]:
     return (found[1], found[2]) if found else (label, "")
 
 
-def output_unit(explanation: Explanation, column: int, classes: Sequence[str] | None = None) -> str:
+def output_unit(explanation: Explanation, column: int) -> str:
     """Return the unit of an output that is a number; nothing if it has none."""
+    classes = explanation.classes
     if not are_numbers(explanation) or classes is None or column >= len(classes):
         return ""
     return name(unit_apart(str(classes[column]))[1])
 
 
-def output_name(explanation: Explanation, column: int, classes: Sequence[str] | None = None) -> str:
+def output_name(explanation: Explanation, column: int) -> str:
     """Call an output by its name, or as its task does: a class, a label, a step of a forecast, an address."""
-    shape, row = explanation.output_shape, outputs_of(explanation.task)
+    classes, shape, row = explanation.classes, explanation.output_shape, outputs_of(explanation.task)
     known = explanation.output != "probability" or row.kind == "labels" or tells_class(explanation)
     if classes is not None and column < len(classes) and known:
         whole = str(classes[column])
@@ -230,11 +230,6 @@ def output_name(explanation: Explanation, column: int, classes: Sequence[str] | 
         return f"{what}{row.place.format(address[0])}"
     kind = "label" if row.kind == "labels" else "class" if tells_class(explanation) else "output"
     return f"{kind} {tuple(int(part) for part in np.unravel_index(column, shape)) if shape else column}"
-
-
-def known_classes(explanation: Explanation, classes: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return the names of the model's outputs: those given, if there is one for each, or the explanation's own."""
-    return validation.check_classes(classes, explanation.n_outputs) or explanation.classes
 
 
 def tells_class(explanation: Explanation) -> bool:

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, arg, brief
+from tempograd.core.errors import InputError, brief
 from tempograd.core.formatting import probability, short_number
 from tempograd.engine import select_target
 from tempograd.engine.outputs import outputs_of
-from tempograd.explanation import Explanation, Explanations
+from tempograd.explanation import Explanation
 from tempograd.explanation.core import require
-from tempograd.explanation.targets import address, called, number
 from tempograd.metrics.asking import AskAgain, Evaluation
 from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, remove_cells
 from tempograd.typing import Array, ArrayLike, Channels, Model
@@ -23,7 +22,6 @@ from tempograd.views.groups import chosen_channels
 from tempograd.views.labels import (
     channel_names,
     class_name,
-    known_classes,
     output_name,
     output_unit,
     with_unit,
@@ -54,21 +52,6 @@ def model_outputs(model: Model, explanation: Explanation, x: Tensor) -> Tensor:
     """
     ask = AskAgain.of(model, explanation, x)
     return ask.predictions(ask.clean_outputs())
-
-
-def completed(explanation: Explanation, model: Model, x: Tensor) -> Explanation:
-    """Run the model where an explanation, of an earlier version, does not know how many outputs it has."""
-    if explanation.columns is not None:
-        return explanation
-    ask = AskAgain.of(model, explanation, x)
-    answer = ask.clean_outputs()
-    target = ask.resolved.target
-    return replace(
-        explanation,
-        columns=ask.resolved.columns,
-        target=target.to(explanation.values.device) if isinstance(target, Tensor) else explanation.target,
-        prediction=ask.clean_scores(answer) if ask.scored else None,
-    )
 
 
 def true_values(explanation: Explanation, y: Tensor | None, shape: tuple[int, ...] = ()) -> Tensor | None:
@@ -207,13 +190,9 @@ def said_of(
     model: Model | None = None,
     x: Tensor | None = None,
     y: Any = None,
-    classes: Sequence[str] | None = None,
 ) -> Said:
     """Tell the explained output of a series, its value and what is true, as far as they are known."""
-    if model is not None and x is not None:
-        explanation = completed(explanation, model, x)
-    classes, one = known_classes(explanation, classes), explanation[i : i + 1]
-    label = None
+    one, label = explanation[i : i + 1], None
     if y is not None:
         labels = validation.check_numbers(y, "y")
         most = 2 if outputs_of(explanation.task).kind == "classes" else labels.ndim
@@ -222,45 +201,41 @@ def said_of(
         label = labels[i : i + 1].cpu()
     if one.target is not None and one.target.ndim == 2:
         told = None if model is None or x is None else model_outputs(model, one, x[i : i + 1])
-        return _said_of_steps(one, one.target.cpu(), told, label, classes)
+        return _said_of_steps(one, one.target.cpu(), told, label)
     output = None if one.prediction is None else float(one.prediction)
     probable = one.output == "probability" and one.target is not None
     what, unit = one.target_text or "a score of your own", ""
     if one.target is not None:
         column = int(one.target[0])
-        what, unit = output_name(one, column, classes), output_unit(one, column, classes)
+        what, unit = output_name(one, column), output_unit(one, column)
     shape: tuple[int, ...] = ()
     if one.picker is not None and model is not None and x is not None:
         shape = tuple(AskAgain.of(model, one, x[i : i + 1]).clean_outputs().shape[1:])
-    true = None if label is None else _truth(one, label, shape, classes, unit)
+    true = None if label is None else _truth(one, label, shape, unit)
     return Said(what, output, probable, true, unit=unit)
 
 
-def _truth(
-    one: Explanation, label: Tensor, shape: tuple[int, ...], classes: Sequence[str] | None, unit: str
-) -> str | None:
+def _truth(one: Explanation, label: Tensor, shape: tuple[int, ...], unit: str) -> str | None:
     """Say what is true of the explained output, or of the class; None where labels do not tell that."""
     kind = outputs_of(one.task).kind
     if kind == "classes" and not (label.is_floating_point() and one.target is not None):
-        return None if one.target is None or label.numel() != 1 else class_name(int(label), classes)
+        return None if one.target is None or label.numel() != 1 else class_name(int(label), one.classes)
     found = true_values(one, label, shape)
     if found is None or kind != "labels":
         return None if found is None else with_unit_of(float(found), unit)
     return "present" if bool(found > 0) else "absent"
 
 
-def _said_of_steps(
-    one: Explanation, target: Tensor, told: Tensor | None, label: Tensor | None, classes: Sequence[str] | None
-) -> Said:
+def _said_of_steps(one: Explanation, target: Tensor, told: Tensor | None, label: Tensor | None) -> Said:
     """Tell the explained outputs of a model with one per step: their mean, over which steps, and what they are."""
     own = isinstance(one.steps, str)
     chosen = one.steps.cpu() if isinstance(one.steps, Tensor) else torch.ones(target.shape, dtype=torch.bool)
     kinds, total, count = set(target[chosen].tolist()), chosen.numel(), int(chosen.sum())
-    what = output_name(one, kinds.pop(), classes) if len(kinds) == 1 else "each step's class"
+    what = output_name(one, kinds.pop()) if len(kinds) == 1 else "each step's class"
     output = None if one.prediction is None or not count else float(one.prediction) / count
     if told is not None and count:
         output = float(told.gather(-1, target[..., None])[..., 0][chosen].mean())
-    steps = None if told is None else step_outputs(told, one, label, class_name(POSITIVE, classes))
+    steps = None if told is None else step_outputs(told, one, label, class_name(POSITIVE, one.classes))
     if steps is not None:  # of the one series
         parts = {name: part[0] for name, part in vars(steps).items() if isinstance(part, np.ndarray)}
         steps = replace(steps, **parts)
@@ -371,11 +346,9 @@ def series_views(
     rows: Sequence[int | str],
     *,
     model: Model | None = None,
-    x: Array | None = None,
     y: ArrayLike | None = None,
     truth: Array | None = None,
     channels: Channels | None = None,
-    classes: Sequence[str] | None = None,
     most: int = 8,
     ordered: bool = False,
 ) -> tuple[SeriesView, ...]:
@@ -392,8 +365,8 @@ def series_views(
     places = [position(first, row) for row in rows]
     if not places:
         raise InputError("i is empty: name at least one series.")
-    values, names = shown_values(named.values(), x), channel_names(first)
-    read = None if model is None else whole_series(named.values(), x)
+    values, names = shown_values(list(named.values())), channel_names(first)
+    read = None if model is None else whole_series(named.values())
     every = [[scores(each, row, label) for label, each in named.items()] for row in places]
     effect = np.sum([found[0].effect for found in every], axis=0)
     picked = chosen_channels(channels, names, effect, most, ordered=ordered)
@@ -402,7 +375,7 @@ def series_views(
     return tuple(
         SeriesView(
             id=first.label(row),
-            said=said_of(first, row, model, read, y, classes),
+            said=said_of(first, row, model, read, y),
             times=first.times_of(row),
             channels=tuple(names[d] for d in picked),
             units=tuple(units[d] for d in picked),
@@ -433,125 +406,3 @@ def shaded(x: Floats, seen: Flags) -> Floats:
     usable = spread > 0
     shade = (x - np.where(usable, low, 0)) / np.where(usable, spread, 1)
     return np.asarray(np.where(seen & usable, shade, 0.5))
-
-
-MOST = 3  # channels of the past, where nobody says which
-
-
-@dataclass(frozen=True)
-class Horizon:
-    """A forecast, and which past values pushed which of its steps.
-
-    Attributes
-    ----------
-    past : SeriesView
-        The past of some channels.
-    steps : tuple of int
-        The explained steps of the horizon, in their order.
-    names : tuple of str
-        What they are called.
-    forecast : array of shape (horizon,), optional
-        What the model says, at all steps of the horizon.
-    forecast_of : int, optional
-        Which of the shown channels the forecast continues, where that is known.
-    variable : int, optional
-        Which variable is forecast, of several.
-    scores : Scores
-        How much each past step pushed each step ahead, (time, step): the sum over the channels ``pushed_by``.
-    seen : array of bool of shape (time,)
-        Past steps at which something was observed.
-    pushed_by : str
-    """
-
-    past: SeriesView
-    steps: tuple[int, ...]
-    names: tuple[str, ...]
-    forecast: Floats | None
-    forecast_of: int | None
-    variable: int | None
-    scores: Scores
-    seen: Flags
-    pushed_by: str
-
-    @property
-    def totals(self) -> Floats:
-        """How far all past values together pushed each step ahead, (step,)."""
-        return np.asarray(self.scores.values.sum(0))
-
-    @property
-    def limit(self) -> float:
-        """The size of attribution that gets the full colour."""
-        return color_limit(self.scores.values, np.repeat(self.seen[:, None], len(self.steps), 1))
-
-
-def horizon_view(
-    explanation: Explanation | Explanations,
-    i: int | str = 0,
-    *,
-    model: Model | None = None,
-    x: Array | None = None,
-    channel: int | str | None = None,
-    channels: Channels | None = None,
-    variable: int | None = None,
-) -> Horizon:
-    """Return what the picture of a forecast shows; see :func:`tempograd.plots.horizon`."""
-    parts = list(explanation.values()) if isinstance(explanation, Explanations) else [require(explanation)]
-    explanation = parts[0]
-    if x is not None and explanation.raw is not None:  # the past on the forecast's scale, not in natural units
-        explanation = replace(explanation, raw=None, units=None)
-    i = position(explanation, i)
-    ahead, column = _ahead(parts, i, variable)
-    values, names = whole_series([explanation], x), channel_names(explanation)
-    shown = [scores(part, i) for part in ahead.values()]
-    first = shown[0]
-    pushing = list(range(len(names)))
-    if channel is not None:
-        pushing = chosen_channels([channel], names, first.effect, 1, ordered=False)
-    pushes = np.stack([each.values[:, pushing].sum(1) for each in shown], 1)
-    effect = np.sum([each.effect for each in shown], axis=0)
-    picked = chosen_channels(channels if channel is None else [channel], names, effect, MOST, ordered=False)
-    told = None
-    if model is not None:  # at all steps of the horizon
-        told = to_numpy(model_outputs(model, explanation[i : i + 1], values[i : i + 1]).reshape(-1))
-        told = told if column is None else told.reshape(explanation.output_shape[0], -1)[:, column]
-    return Horizon(
-        past=series_views(explanation, [i], x=x, channels=picked)[0],
-        steps=tuple(ahead),
-        names=tuple(str(called(part)) if explanation.classes else str(step) for step, part in ahead.items()),
-        forecast=told,
-        forecast_of=_continued(explanation, column, picked) if explanation.raw is None else None,  # other scales
-        variable=column,
-        scores=Scores(first.method, first.signed, pushes, None, None),
-        seen=observed_cells(explanation)[i][:, pushing].any(1),
-        pushed_by=names[pushing[0]] if len(pushing) == 1 else f"all {len(names)} channels",
-    )
-
-
-def _ahead(
-    parts: Sequence[Explanation], i: int, variable: int | None
-) -> tuple[dict[int, Explanation], int | None]:
-    """Return the explanation of each step of the horizon, and which variable they forecast, of several."""
-    places: dict[tuple[int, ...], Explanation] = {}
-    for part in parts:
-        one = part[i : i + 1]
-        step = number(one)
-        if step is None or (one.target is not None and one.target.ndim > 1):
-            raise InputError(
-                f"A horizon needs the steps of a forecast as targets, got {brief(called(one))}: pass "
-                f"{arg:question.targets=all}, or a list of steps."
-            )
-        places[address(one) or (step,)] = part
-    every = sorted({place[1:] for place in places})
-    rests = [rest for rest in every if variable is None or rest[:1] == (variable,)]
-    if len(rests) != 1:
-        variables = [rest[0] for rest in every if rest]
-        raise InputError(f"{arg:source.variable} must be that of some of these targets, {variables or 'of none'}.")
-    ahead = {place[0]: part for place, part in sorted(places.items()) if place[1:] == rests[0]}
-    return ahead, rests[0][0] if rests[0] else None
-
-
-def _continued(explanation: Explanation, column: int | None, picked: list[int]) -> int | None:
-    """Return which of the shown channels the forecast continues: the only one, or that of the same number."""
-    depth = explanation.values.shape[2]
-    whose = 0 if depth == 1 else column if explanation.output_shape[1:] == (depth,) else None
-    return picked.index(whose) if whose in picked else None

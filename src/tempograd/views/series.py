@@ -1,6 +1,6 @@
 """Series and their scores as plain numbers: which are shown, what was observed, what each method says."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, arg, brief, listed, printable, warn
+from tempograd.core.errors import InputError, brief, listed, printable, warn
 from tempograd.core.series import shared_times
 from tempograd.data import Series
 from tempograd.explanation.core import Explanation, InputExplanation, require
@@ -201,24 +201,21 @@ def kept(explanations: Iterable[Explanation]) -> Tensor | None:
     return next((each.x for each in explanations if each.x is not None), None)
 
 
-def whole_series(explanations: Iterable[Explanation], x: Array | None) -> Tensor:
-    """Return the explained series: those given, or those kept with the first of the explanations that has them."""
-    first, *_ = every = list(explanations)
-    series = kept(every) if x is None else x
+def whole_series(explanations: Iterable[Explanation]) -> Tensor:
+    """Return the explained series, which one of the explanations must have been saved with."""
+    series = kept(explanations)
     if series is None:
         raise InputError(
-            f"The explanation was saved without its series: pass them as {arg:series.x}, in the same order."
+            "The explanation was saved without its series: explain again, or name their values with "
+            "explanation.with_names(raw=…)."
         )
-    return cells_like(series, first, "x")
+    return series
 
 
-def shown_values(explanations: Iterable[Explanation], x: Array | None = None) -> Tensor:
+def shown_values(explanations: Collection[Explanation]) -> Tensor:
     """Return the explained series as people know them: before scaling where one of the explanations tells that."""
-    every = list(explanations)
-    raw = next((each.raw for each in every if each.raw is not None), None)
-    if raw is None or x is not None:
-        read = whole_series(every, x)  # also to check what was passed
-    return read if raw is None else raw
+    raw = next((each.raw for each in explanations if each.raw is not None), None)
+    return whole_series(explanations) if raw is None else raw
 
 
 def cells_like(given: Array, explanation: Explanation, what: str) -> Tensor:
