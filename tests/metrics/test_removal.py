@@ -1,7 +1,6 @@
 """The shared pass: which cells go, which sequences the model sees, and that it is left alone."""
 
 import copy
-from dataclasses import replace
 
 import pytest
 import torch
@@ -241,17 +240,6 @@ def test_a_double_model_scores_float_series_in_double():
     for name in FAITHFUL:
         assert ours[name].dtype == torch.float32
         torch.testing.assert_close(ours[name], expected[name], rtol=1e-6, atol=1e-7)
-
-
-def test_the_series_given_are_the_ones_used():
-    """An explanation that keeps no series takes whatever it is given; one that does takes no others."""
-    model, explanation = problem()
-    other = explanation.x + 1
-    kept = by_hand(explanation.values, other, explanation.target, explanation.mask, ids=explanation.ids)
-    bare = replace(explanation, x=None)
-    assert torch.equal(everything(model, bare, x=other), everything(model, kept))
-    assert torch.equal(everything(model, bare, x=other.numpy()), everything(model, kept))
-    assert not torch.equal(everything(model, explanation), everything(model, kept))
 
 
 def test_the_curve_is_what_cpd_and_cpp_sum_over():

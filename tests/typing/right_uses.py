@@ -161,7 +161,7 @@ def explanations() -> None:
 
 def evaluation() -> None:
     exp = TIMING(MODEL, X)
-    tg.evaluate(MODEL, exp, X.numpy(), "cpd", "average", 3)
+    tg.evaluate(MODEL, exp, "cpd", "average", 3)
     scores = tg.evaluate(MODEL, exp, metrics=["cpp", tg.METRICS["cpd"](k=10, rank="signed", name="cpd10")])
     assert_type(scores, dict[str, Tensor])
     ranks: tuple[Rank, ...] = ("absolute", "signed")

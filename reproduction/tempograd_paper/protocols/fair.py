@@ -108,5 +108,5 @@ def fitted(cell: Cell, settings: dict[str, Any], model: nn.Module, data: Dataset
 
 def _validation_cpd(cell: Cell, explainer: Explainer, model: nn.Module, sample: Series) -> float:
     found = explainer(model, tg.Series(sample.x, mask=sample.mask, ids=sample.ids), seed=cell.seed)
-    scores = measure(model, found, None, [replace(METRICS["cpd"](), rank=cell.rank)], "zero")
+    scores = measure(model, found, [replace(METRICS["cpd"](), rank=cell.rank)], "zero")
     return summarise(torch.as_tensor(scores["cpd"])).mean

@@ -170,12 +170,13 @@ def _scores(
             scores |= {each.name: torch.full((len(test),), math.nan) for each in wanted}
             continue
         explanation = explanations[baseline]
+        explanation = replace(explanation, x=test.x.to(explanation.values.device))  # which files leave out
         if cell.protocol == "published":  # whose metrics look at all steps, also where a method explained one (B6)
             explanation = replace(explanation, steps=None)
         subject = _TwoSoftmaxes(model) if "B4" in explanation.parameters.get("quirks", ()) else model
-        x, chosen = test.x.to(explanation.values.device), [metric(each, cell) for each in wanted]
+        chosen = [metric(each, cell) for each in wanted]
         others = pool if baseline == "background" else None
-        scores |= measure(subject, explanation, x, chosen, baseline, truth=test.truth, background=others)
+        scores |= measure(subject, explanation, chosen, baseline, truth=test.truth, background=others)
     return {each.name: scores[each.name].cpu().reshape(-1) for each in cell.measures}
 
 

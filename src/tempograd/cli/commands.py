@@ -3,6 +3,7 @@
 import argparse
 import inspect
 import re
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -98,14 +99,16 @@ def run_evaluate(args: argparse.Namespace) -> None:
     _refuse_several_targets(found)
     if args.baseline is None:
         _warn_of_several_baselines(found)
-    x, truth = (None, None) if found.series is None else (found.series.x, found.series.truth)
+    truth = None if found.series is None else found.series.truth
     drawn = [label for label, one in found.explanations.items() if one.background is not None]
     scores = {}
     for label, explanation in found.explanations.items():
         compares = label in drawn or not drawn or args.baseline is not None  # else with something else
         others = found.question["background"] if compares else None
         options: dict[str, Any] = {"truth": truth, "of": args.of, "background": others}
-        scores[label] = evaluate(found.model, explanation, x, args.metrics, args.baseline, args.k, **options)
+        known = explanation.x is not None or found.series is None
+        asked = explanation if known else replace(explanation, x=found.series.x)
+        scores[label] = evaluate(found.model, asked, args.metrics, args.baseline, args.k, **options)
     results = metric_table(scores)
     verdicts = {label: verdict(one) for label, one in found.explanations.items()}
     if args.json:

@@ -130,7 +130,7 @@ def compute_scores(
     metrics = [METRICS[name]() for name in (*REMOVAL, *(AGAINST_TRUTH if truth is not None else ()))]
     baseline = next(iter(explanations.values())).baseline  # the same removals for all, or differences mean nothing
     return {
-        label: measure(model, explanation, x, metrics, baseline, truth=truth)
+        label: measure(model, replace(explanation, x=x), metrics, baseline, truth=truth)
         for label, explanation in explanations.items()
     }
 

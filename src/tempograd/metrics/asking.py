@@ -18,7 +18,7 @@ from tempograd.engine.inputs import is_several, pack_inputs
 from tempograd.engine.outputs import OUTPUTS, by_class
 from tempograd.engine.second_look import Varying
 from tempograd.explanation import Explanation
-from tempograd.explanation.targets import as_explained, other_series
+from tempograd.explanation.targets import as_explained
 from tempograd.typing import Measured, Picker
 
 DRAWS = 8  # other series whose values take the place of removed cells, in turn, where nobody says how many
@@ -192,7 +192,6 @@ class Evaluation:
 
     model: Model | Predictor
     explanation: Explanation
-    x: Any = None
     baseline: Any = None
     k: int | float = 0.1
     truth: Any = None
@@ -206,13 +205,13 @@ class Evaluation:
     def ask(self) -> AskAgain:
         """Return the question of the explanation, with what takes the place of removed cells."""
         drawn = _removes_to_others(self.explanation, self.baseline, self.background, self.draws)
-        x = explained_series(self.explanation, self.x)
-        if x is None:
-            raise InputError("The explanation was saved without its series: pass them as x=, in the same order.")
+        if self.explanation.x is None:
+            raise InputError("The explanation was saved without its series: put them back by dataclasses.replace.")
+        require_ranks(self.explanation)
         return AskAgain.of(
             self.model,
             self.explanation,
-            x,
+            validation.check_series(self.explanation.x, gaps=self.explanation.mask is not None),
             baseline=None if drawn else _values(self.baseline),
             target=self.target,
             background=Series.of(self.background).filled if drawn else None,
@@ -246,24 +245,10 @@ def _removes_to_others(explanation: Explanation, baseline: Any, background: Any,
     return False
 
 
-def explained_series(explanation: Explanation, x: Any) -> Tensor | None:
-    """Return the explained series: those given, else those kept with the explanation, else None."""
-    shape = tuple(explanation.values.shape)
+def require_ranks(explanation: Explanation) -> None:
+    """Refuse scores that have no order."""
     if not bool(explanation.values.isfinite().all()):
         raise InputError("The explanation holds NaN or infinity, and such cells have no rank.")
-    kept, x = x is None, explanation.x if x is None else _values(x)
-    if x is None:
-        return None
-    x = laid_out(explanation, x, "x")
-    tensor = validation.check_series(x, gaps=explanation.mask is not None)
-    if tensor.shape != shape:
-        raise InputError(f"x must be the explained series, {shape}, got {tuple(tensor.shape)}.")
-    if not kept and (unlike := other_series(explanation, tensor)):
-        raise InputError(
-            f"x must be the explained series, but holds other values in {len(unlike)} of {len(tensor)}, id "
-            f"{unlike[0]} first: pass those that were explained, or leave x out."
-        )
-    return tensor if explanation.mask is None else _filled(tensor, explanation.mask, explanation.x)
 
 
 def laid_out(explanation: Explanation, cells: Any, what: str) -> Any:
@@ -279,13 +264,3 @@ def laid_out(explanation: Explanation, cells: Any, what: str) -> Any:
         raise InputError(f"{what} must hold the explained inputs, {wanted}, got {len(cells)}: {shapes}.")
     laid = [given[part.name].reshape(-1, part.time, part.depth) for part in packing.parts]
     return packing.pack([part.to(explanation.values.device) for part in laid])
-
-
-def _filled(x: Tensor, mask: Tensor, explained: Tensor | None) -> Tensor:
-    """Put what the model read, or 0, where NaN stands for a value that was not observed."""
-    gaps = x.isnan()
-    if bool((gaps & mask.to(x.device)).any()):
-        raise InputError("x holds NaN in cells that were explained: pass the series that were.")
-    read = torch.zeros_like(x) if explained is None else explained.to(x)
-    gaps |= read.isnan()
-    return torch.where(gaps, read, x) if bool(gaps.any()) else x

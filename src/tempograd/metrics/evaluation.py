@@ -31,7 +31,6 @@ from tempograd.typing import InputBaselines, Inputs, Measured, Model, Picker, Ra
 def evaluate(
     model: Model | Predictor,
     explanation: Explanation,
-    x: Inputs | Series | None = None,
     metrics: str | Metric | Iterable[str | Metric] = ("cpd", "cpp"),
     baseline: InputBaselines | Series | None = None,
     k: int | float = 0.1,
@@ -55,18 +54,16 @@ def evaluate(
         The model that was explained; a warning tells if its weights are not those that were.
     explanation : Explanation
         Its target, output, steps and mask are the ones that are measured.
-    x : Tensor or array of shape (series, time, channel), optional
-        The explained series, or inputs, by default those kept with the explanation.
     metrics : names or metrics
         For example ``["cpd", METRICS["cpd"](k=100, name="cpd100")]``.
-    baseline : {"zero", "average", "background"}, Tensor that broadcasts to ``x``, or mapping, optional
+    baseline : {"zero", "average", "background"}, Tensor that broadcasts to the series, or mapping, optional
         What takes the place of a removed cell, by default the baseline that the explanation compares with; the
         average is each channel's, over its observed steps, and the background are values of other series at the
         same place.
     k : int or float
         How many cells are removed: a count, or a share of the observed cells of each series. A series with
         fewer observed cells loses all it has. A metric with a ``k`` of its own uses that.
-    truth : Tensor or array like ``x``, optional
+    truth : Tensor or array like the series, optional
         1 where a cell is truly salient, for the metrics of localisation.
     batch_size : int, optional
         Sequences per pass of the model; found automatically by default.
@@ -77,7 +74,7 @@ def evaluate(
         picked it. The other metrics follow the score in any case.
     target : callable, optional
         The function that picked the score, for an explanation from a file, which could not keep it.
-    background : Tensor or array of shape (batch, time, channel), or inputs like ``x``, optional
+    background : Tensor or array of shape (batch, time, channel), or inputs like the series, optional
         The other series of ``baseline="background"``, which an explanation against a background needs again. A row
         that equals the explained series is never drawn for it.
     draws : int, optional
@@ -111,9 +108,7 @@ def evaluate(
     if of is not None:
         validation.check_choice(of, "of", MEASURED)
     chosen, bare, seen = _metrics(metrics), as_explained(model, explanation), Seen()
-    evaluation = Evaluation(
-        bare, explanation, x, baseline, k, truth, batch_size, of, target, background, draws, seen
-    )
+    evaluation = Evaluation(bare, explanation, baseline, k, truth, batch_size, of, target, background, draws, seen)
     if not any(metric.runs_model for metric in chosen):
         return _scores(chosen, evaluation)
     validation.check_model(bare)
@@ -155,13 +150,13 @@ def _warn_of_other_outputs(explanation: Explanation, metrics: Sequence[Metric], 
 
 
 def measure(
-    model: Model | Predictor, explanation: Explanation, x: Any, chosen: Sequence[Metric], *rest: Any, **more: Any
+    model: Model | Predictor, explanation: Explanation, chosen: Sequence[Metric], *rest: Any, **more: Any
 ) -> dict[str, Tensor]:
     """Score an explanation by metrics whose names differ, for a caller that has looked at the model itself.
 
     Baseline, ``k``, truth and what else there is follow as an :class:`Evaluation` has them.
     """
-    return _scores(chosen, Evaluation(model, explanation, x, *rest, **more))
+    return _scores(chosen, Evaluation(model, explanation, *rest, **more))
 
 
 def _scores(chosen: Sequence[Metric], evaluation: Evaluation) -> dict[str, Tensor]:
@@ -228,7 +223,6 @@ class RemovalCurve(NamedTuple):
 def removal_curve(
     model: Model | Predictor,
     explanation: Explanation,
-    x: Inputs | Series | None = None,
     k: int | float = 0.1,
     baseline: InputBaselines | Series | None = None,
     rank: Rank = "absolute",
@@ -244,7 +238,7 @@ def removal_curve(
 
     Parameters
     ----------
-    model, explanation, x, k, baseline, batch_size, of, target, background, draws
+    model, explanation, k, baseline, batch_size, of, target, background, draws
         See :func:`tempograd.evaluate`.
     rank : {"absolute", "signed"}
         Whether the size of an attribution makes a cell important, or its value.
@@ -265,7 +259,7 @@ def removal_curve(
     validation.check_choice(rank, "rank", RANKS, SettingError)
     descending = validation.check_flag(descending, "descending")
     warn_of_another_model(bare, {explanation.method: explanation})
-    evaluation = Evaluation(bare, explanation, x, baseline, k, None, batch_size, of, target, background, draws)
+    evaluation = Evaluation(bare, explanation, baseline, k, None, batch_size, of, target, background, draws)
     ask = evaluation.ask()
     limit = n_removed(k, ask.observed_cells, ask.cells)
     removed = torch.arange(int(limit.max()) + 1)

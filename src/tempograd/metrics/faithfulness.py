@@ -149,14 +149,10 @@ class PredictionDifference(Faithfulness):
 class Accuracy(Faithfulness):
     r"""Whether the explained class is still predicted, :math:`[\arg\max F(x^\uparrow_K) = \hat y]`.
 
-    Of several labels: whether the explained one is predicted as it was,
-    :math:`[F_{\hat y}(x^\uparrow_K) \ge \tfrac12] = [F_{\hat y}(x) \ge \tfrac12]`.
-
     Parameters
     ----------
     threshold : float, optional
-        Require :math:`F_{\hat y}(x^\uparrow_K) \ge` ``threshold`` instead, for instance 0.5; of a label,
-        :math:`q(x^\uparrow_K) \ge` ``threshold``, see :class:`CrossEntropy`.
+        Require :math:`F_{\hat y}(x^\uparrow_K) \ge` ``threshold`` instead, for instance 0.5.
     """
 
     higher_is_better: ClassVar[bool] = False
@@ -165,19 +161,14 @@ class Accuracy(Faithfulness):
     threshold: float | None = validation.real(None, high=1.0)
 
     def score(self, outputs: RemovalOutputs) -> Tensor:
-        kept = outputs.retained if self.threshold is None else outputs.probability >= self.threshold
+        kept = outputs.retained if self.threshold is None else outputs.score >= self.threshold
         return outputs.over_steps(kept[:, -1:].to(outputs.raw))[:, 0]
 
 
 @METRICS.register("cross_entropy", "ce")
 @dataclass(frozen=True, kw_only=True)
 class CrossEntropy(Faithfulness):
-    r"""Surprise at the explained class after the removal, :math:`-\ln F_{\hat y}(x^\uparrow_K)`.
-
-    Of several labels it is the surprise at the answer that was given for the explained one,
-    :math:`-\ln q(x^\uparrow_K)`, where :math:`q = F_{\hat y}` if the label was predicted,
-    :math:`F_{\hat y}(x) \ge \tfrac12`, and :math:`q = 1 - F_{\hat y}` if it was not.
-    """
+    r"""Surprise at the explained class after the removal, :math:`-\ln F_{\hat y}(x^\uparrow_K)`."""
 
     higher_is_better: ClassVar[bool] = True
     needs_probability: ClassVar[bool] = True
@@ -189,11 +180,7 @@ class CrossEntropy(Faithfulness):
 @METRICS.register("log_odds")
 @dataclass(frozen=True, kw_only=True)
 class LogOdds(Faithfulness):
-    r"""Change of the log-probability, :math:`\ln F_{\hat y}(x^\uparrow_K) - \ln F_{\hat y}(x)`.
-
-    Of several labels, that of the answer which was given, :math:`\ln q(x^\uparrow_K) - \ln q(x)`, see
-    :class:`CrossEntropy`.
-    """
+    r"""Change of the log-probability, :math:`\ln F_{\hat y}(x^\uparrow_K) - \ln F_{\hat y}(x)`."""
 
     higher_is_better: ClassVar[bool] = False
     needs_probability: ClassVar[bool] = True

@@ -17,7 +17,7 @@ from tempograd.core import validation
 from tempograd.core.errors import InputError, arg
 from tempograd.engine import slices
 from tempograd.explanation import Explanation
-from tempograd.metrics.asking import Evaluation, explained_series, laid_out
+from tempograd.metrics.asking import Evaluation, laid_out, require_ranks
 from tempograd.metrics.base import METRICS, Metric
 from tempograd.metrics.removal import cell_importance
 
@@ -111,7 +111,7 @@ class Localisation(Metric, ABC):
     def measure(cls, metrics: Sequence[Self], evaluation: Evaluation) -> dict[str, Tensor]:
         """Score all series by all metrics; each way of ranking and scaling is sorted once."""
         explanation = evaluation.explanation
-        explained_series(explanation, evaluation.x)  # others are refused
+        require_ranks(explanation)
         return _located(explanation, laid_out(explanation, evaluation.truth, "truth"), metrics)
 
     @abstractmethod

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, cast, get_args
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, arg, brief
@@ -15,7 +14,7 @@ from tempograd.core.rng import Stream, bits, keys
 from tempograd.core.validation import check_amount
 from tempograd.engine import Block, both_logits, frozen, select_target, slices
 from tempograd.engine.model import trusted
-from tempograd.engine.outputs import apply_link, by_class, is_probability, nested, outputs_of, wider
+from tempograd.engine.outputs import by_class, is_probability, nested, outputs_of, wider
 from tempograd.engine.predictor import PassCount, counting
 from tempograd.engine.second_look import FEW, Varying, look_again
 from tempograd.metrics.asking import AskAgain
@@ -61,35 +60,15 @@ class RemovalOutputs:
         return self.picked if self.picked is not None else select_target(self.predictions, self._expanded_target)
 
     @property
-    def probability(self) -> Tensor:
-        """That of the explained class, like ``score``; for several labels that of the label as it was predicted.
-
-        A label was predicted present if its probability p is at least 1/2 for the clean series, which has then the
-        probability p, and absent else, which has 1 - p.
-        """
-        if self._kind != "labels":
-            return self.score
-        value, present = self._label
-        if self.output == "sigmoid":
-            return torch.where(present[:, :1], value, -value).sigmoid()
-        return torch.where(present[:, :1], value, 1 - value)
-
-    @property
     def log_probability(self) -> Tensor:
         """Its logarithm, from the logits where there are any: a probability may be too small for a float."""
-        if self._kind == "labels" and self.output == "sigmoid":
-            value, present = self._label
-            return logsigmoid(torch.where(present[:, :1], value, -value))
         if self.output != "probability":
-            return self.probability.log()
+            return self.score.log()
         return select_target(both_logits(self.raw, self.output).log_softmax(-1), self._expanded_target)
 
     @property
     def retained(self) -> Tensor:
-        """Whether the predicted class is the explained one, or a label is predicted as it was, like ``score``."""
-        if self._kind == "labels":
-            present = self._label[1]
-            return present == present[:, :1]
+        """Whether the predicted class is the explained one, like ``score``."""
         return both_logits(self.raw, self.output).argmax(-1) == self._expanded_target
 
     @property
@@ -107,30 +86,14 @@ class RemovalOutputs:
         return torch.where(steps, value, 0).sum(-1) / steps.sum(-1)
 
     def require_probability(self, metric: str) -> None:
-        """Refuse a score that is no probability of a class or label."""
-        if self.output != "raw":
-            holds = True
-        elif self._kind == "labels":
-            holds = bool(((self.raw >= 0) & (self.raw <= 1)).all())
-        else:
-            holds = is_probability(self.raw[:, 0])
-        if self._kind == "numbers" or self.target is None or not holds:
+        """Refuse a score that is no probability of a class."""
+        holds = self.output != "raw" or is_probability(self.raw[:, 0])
+        if outputs_of(self.task).kind != "classes" or self.target is None or not holds:
             raise InputError(
                 f"{metric} needs the probability of a class, and the explained score is none: explain a class "
                 f"with {arg:question.output=probability}, or use cpd, cpp, prediction_difference, "
                 "comprehensiveness or sufficiency."
             )
-
-    @property
-    def _kind(self) -> str:
-        return outputs_of(self.task).kind
-
-    @cached_property
-    def _label(self) -> tuple[Tensor, Tensor]:
-        """Return logit, or probability, of the explained label, and whether it is predicted, (series, state)."""
-        logits = self.output == "sigmoid"
-        value = select_target(self.raw if logits else apply_link(self.raw, self.output), self._expanded_target)
-        return value, value >= (0.0 if logits else 0.5)
 
     @property
     def _expanded_target(self) -> Tensor:

@@ -280,7 +280,7 @@ def removal(
     deltas = {
         descending: {
             label: removal_curve(
-                model, each, None, k, baseline, descending=descending, background=background
+                model, each, k, baseline, descending=descending, background=background
             ).delta.cpu()
             for label, each in named.items()
         }

@@ -165,7 +165,7 @@ class Bench:
         if validation.is_background(baseline) and background is not None:
             options |= {"background": Series.of(background).x, "draws": self.removals}
         arguments: Any = ([self.metric], "zero" if baseline is None else baseline, self.k, self.x.take(rows).truth)
-        found = (measure if quiet else evaluate)(self.model.called, explanation, None, *arguments, **options)
+        found = (measure if quiet else evaluate)(self.model.called, explanation, *arguments, **options)
         return found[self.metric.name].detach().double().cpu()
 
 

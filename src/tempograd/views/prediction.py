@@ -281,7 +281,7 @@ def removal_outputs(
     """Run the model on every series with each number of its strongest cells at the baseline."""
     if not observed.all():
         explanation = replace(explanation, mask=torch.from_numpy(observed))
-    ask = Evaluation(model, explanation, x, explanation.baseline).ask()
+    ask = Evaluation(model, replace(explanation, x=x), explanation.baseline).ask()
 
     def read(every: list[RemovalOutputs]) -> tuple[Tensor | None, ...]:
         (removed,) = every
