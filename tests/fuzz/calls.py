@@ -64,7 +64,7 @@ class Asked:
         self.options |= {"method": self.method, **QUICK.get(self.method, {})}
         if EXPLAINERS[self.method].needs_fit or rng.random() < 0.05:
             self.train = torch.from_numpy(parts.numbers(rng, 6, TIME, CHANNELS)).float()
-            self.options["background"] = self.train.transpose(1, 2) if "layout" in self.options else self.train
+            self.options["background"] = self.train
 
     def answer(self) -> Any:
         """Explain, with what belongs to the series in a Series."""

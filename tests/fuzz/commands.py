@@ -19,7 +19,7 @@ from tempograd.cli import main
 from tempograd.core.errors import TempogradError
 from tests.fuzz.files import models
 from tests.fuzz.series_files import long_csv
-from tests.fuzz.trials import LONGEST, REFUSED, RIGHT, Case, must, sentence
+from tests.fuzz.trials import REFUSED, RIGHT, Case, must, sentence
 from tests.fuzz.worlds import CHANNELS, TIME, Flat
 
 OTHER = "somebody else's\n"
@@ -329,7 +329,7 @@ def _line(code: Any, err: io.StringIO) -> str:
         said = lines[0].removeprefix("tempograd: ")
     elif code == 2 and lines and ": error: " in lines[-1] and lines[0].startswith("usage: "):
         said = f"Wrong usage ({len(lines[-1])} characters)."  # argparse writes no sentences
-        said = said if len(lines[-1]) <= LONGEST and lines[-1].isprintable() else lines[-1]
+        said = said if lines[-1].isprintable() else lines[-1]
     fault = sentence(said) if said else f"standard error is {err.getvalue()[:400]!r}"
     if fault:
         raise RuntimeError(f"exit code {code}: {fault}")

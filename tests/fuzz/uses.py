@@ -242,8 +242,8 @@ def _table(rng: random.Random, _: Path) -> Case:
 
 def _named(rng: random.Random, _: Path) -> Case:
     explained = Explained(rng)
-    sizes = {"channels": CHANNELS, "times": TIME, "names": COUNT}
-    given = {name: parts.labels(rng, sizes[name]) for name in rng.sample(sorted(sizes), rng.randint(1, 3))}
+    sizes = {"channels": CHANNELS, "times": TIME}
+    given = {name: parts.labels(rng, sizes[name]) for name in rng.sample(sorted(sizes), rng.randint(1, 2))}
     options = {name: part.value for name, part in given.items()}
 
     def right(found: Explanation) -> str:
@@ -356,7 +356,6 @@ def _record(rng: random.Random, _: Path) -> Case:
         "rows": (None, [0, 1]),
         "per": ("series", "step"),
         "by": ("absolute", "signed"),
-        "order": ("effect", "given"),
     }
     odd: tuple[Any, ...] = (
         *parts.NUMBERS_GONE_WRONG,
@@ -372,7 +371,7 @@ def _record(rng: random.Random, _: Path) -> Case:
     )
     taken = {
         "series": ("i", "model", "x", "y", "truth", "channels", "classes"),
-        "heatmap": ("i", "model", "x", "y", "channels", "order", "classes"),
+        "heatmap": ("i", "model", "x", "y", "channels", "classes"),
         "compare": ("i", "model", "x", "y", "channels", "classes"),
         "channel_importance": ("target", "rows", "per", "by", "channels", "classes"),
         "removal": ("x", "k", "baseline", "batch_size"),

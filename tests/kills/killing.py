@@ -48,7 +48,7 @@ class Command:
         self.seconds = 0.0
 
     def argv(self, draw):
-        own = {"explain": ["--seed", draw], "train": ["--seed", draw], "report": ["--title", f"title {draw}"]}
+        own = {"explain": ["--seed", draw], "train": ["--seed", draw]}
         words = [*self.words, *own.get(self.name, []), "--out", self.out]
         return [self.name, *map(str, words)]
 
