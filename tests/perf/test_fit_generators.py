@@ -6,6 +6,7 @@ import torch
 import fit_generators
 from tempograd.data import Series
 from tempograd.models import GRUClassifier
+from tempograd_paper.released.fit import PlainGenerator
 from tests.helpers.models import series
 
 pytestmark = pytest.mark.slow  # weekly
@@ -30,7 +31,7 @@ def test_every_weight_of_our_generator_has_a_name_there():
     parts = ("dist_predictor", "mean_generator", "cov_generator")
     theirs = [f"rnn.{kind}_{part}_l0" for kind in ("weight", "bias") for part in ("ih", "hh")]
     theirs += [f"{part}.{layer}" for part in parts for layer in layers]
-    ours = fit_generators.settings()._generator(3).state_dict()
+    ours = PlainGenerator(3, fit_generators.settings().hidden).state_dict()
     assert sorted(map(fit_generators.our_name, theirs)) == sorted(ours)
 
 
