@@ -2,8 +2,7 @@
 How sure is it?
 ===============
 
-The picture shows the error of the scores falling as samples are added, until each
-series is good enough.
+Samples are added until each series is good enough.
 
 TIMING averages over random masks. How far its map is from the converged one can be
 estimated from the draws themselves, so nobody has to guess the number of samples.
@@ -23,15 +22,6 @@ model = tg.train(
 test = data.test.take(slice(30))
 
 exp = tg.explain(model, test, tolerance=0.05)
-tg.plots.convergence(exp)
-
-# %%
-# The line is the middle series, the band holds nine of ten. Where the line meets
-# the dashed one, the error is 5 % of the size of the map. Both axes are
-# logarithmic.
-#
-# The same in one line:
-
 exp.verdict()
 
 # %%

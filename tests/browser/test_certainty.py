@@ -1,10 +1,7 @@
-"""How sure the page says the scores are: the library's own words and numbers, and curves in the right place."""
-
-import math
+"""How sure the page says the scores are: the library's own words and numbers."""
 
 import pytest
 
-from tempograd.views import palette
 from tempograd.views.reader import reader_verdict
 
 pytestmark = pytest.mark.browser
@@ -12,10 +9,6 @@ pytestmark = pytest.mark.browser
 
 def capital(text):
     return f"{text[0].upper()}{text[1:]}."
-
-
-def percent(error):
-    return f"{float(f'{100 * error:.2g}'):g} %"
 
 
 @pytest.mark.parametrize("name", ["stopping", "classifier", "binary", "single", "bare"])
@@ -55,71 +48,6 @@ def test_the_verdict_on_each_series_and_on_all(visit, name):
         readable = " ".join(method.replace("_", " ").split())
         told = f"How sure is {readable}? {capital(reader_verdict(explanation).text)}"
         assert " ".join(sheet.find("#summary-certainty-text").text_content().split()) == told
-
-
-def test_the_error_of_a_series_falls_to_the_goal(visit):
-    sheet = visit("stopping").unfold()
-    explanation = sheet.case.first
-    points = explanation.curve_samples.tolist()
-    goal = explanation.parameters["tolerance"]
-    for row in (0, int(explanation.n_evals.argmin()), int(explanation.n_evals.argmax())):
-        sheet.choose(row)
-        errors = [error for error in explanation.curve_error[row].tolist() if not math.isnan(error)]
-        (plot,) = sheet.plots("chart-convergence")
-        across, aim, curve = plot["data"]
-        assert across == points
-        assert aim == pytest.approx([goal] * len(points))
-        assert curve[: len(errors)] == pytest.approx(errors, rel=1e-5)
-        assert curve[len(errors) :] == [None] * (len(points) - len(errors))
-        assert plot["x"] == [points[0], points[-1]]
-        assert plot["y"] == pytest.approx([min(*errors, goal) / 1.25, max(*errors, goal) * 1.25], rel=1e-5)
-        first = sheet.pointed("chart-convergence", 0, 0.01)
-        assert first == ["8 samples", f"error {percent(errors[0])}", "goal 4.5 %"]
-        last = sheet.pointed("chart-convergence", 0, 0.99)
-        reached = f"error {percent(errors[-1])}" if len(errors) == len(points) else "stopped before"
-        assert last[:2] == ["256 samples", reached]
-
-
-def test_the_error_of_all_series(visit):
-    """The middle one and the band of nine in ten, each series with its last error after it stopped."""
-    sheet = visit("stopping").view("summary").unfold()
-    explanation = sheet.case.first
-    kept = explanation.curve_error.clone()
-    for row in range(len(kept)):
-        seen = kept[row][~kept[row].isnan()]
-        kept[row, len(seen) :] = seen[-1]
-    ordered = kept.sort(0).values
-    low, middle, high = ordered[0], ordered[4], ordered[8]  # of nine
-    points = explanation.curve_samples.tolist()
-    chart = "chart-convergence-all"
-    (plot,) = sheet.plots(chart)
-    for found, expected in zip(plot["data"][2:], (middle, low, high), strict=True):
-        assert found == pytest.approx(expected.tolist(), rel=1e-5)
-    assert palette.PALE[palette.DOWN] in sheet.colours(chart)[0]  # the band
-    said = sheet.pointed(chart, 0, 0.01)
-    assert said == [
-        "8 samples",
-        f"error {percent(float(middle[0]))}",
-        f"nine of ten series: {percent(float(low[0]))} to {percent(float(high[0]))}",
-        "goal 4.5 %",
-    ]
-    label = sheet.find(f"#{chart} > .plots").get_attribute("aria-label")
-    ends = [f"{percent(float(middle[k]))} after {points[k]} samples" for k in (0, -1)]
-    assert label == f"Error of the middle series: {', '.join(ends)}"
-
-
-def test_nothing_is_drawn_where_nobody_looked(visit):
-    sheet = visit("stopping").unfold()
-    assert sheet.find("#how-sure").is_visible()
-    sheet.by("integrated_gradients")
-    assert not sheet.find("#how-sure").is_visible()
-    sheet.view("summary").unfold()
-    assert sheet.find("#all-sure").is_visible()
-    sheet.by("integrated_gradients", "summary-method")
-    assert not sheet.find("#all-sure").is_visible()
-    other = visit("binary").unfold()
-    assert not other.find("#how-sure").is_visible()
-    assert not other.view("summary").find("#all-sure").is_visible()
 
 
 def test_the_roughest_series_come_first_if_asked(visit):

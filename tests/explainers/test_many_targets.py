@@ -15,7 +15,7 @@ from tempograd.explainers import Timing
 
 SERIES, TIME, CHANNELS, OUTPUTS = 4, 9, 2, 12
 TARGETS = [0, 5, 11]
-PARTS = ("values", "standard_error", "n_draws", "ess", "delta", "target", "n_evals", "curve_error")
+PARTS = ("values", "standard_error", "n_draws", "ess", "delta", "target", "n_evals")
 
 
 class Counting(nn.Module):

@@ -289,33 +289,27 @@ def test_scores_below_zero_come_last_where_the_sign_is_no_direction():
 
 
 def nobody_looked(explanation):
-    return replace(explanation, n_evals=None, delta=None, curve_samples=None, curve_error=None)
+    return replace(explanation, n_evals=None, delta=None)
 
 
 def looked_at(explanation):
     """Return the explanation with what an estimator tells about its run."""
     count = len(explanation)
-    curve = torch.arange(2.0 * count).view(count, 2)
-    curve[1, 1] = torch.nan
     return replace(
         explanation,
         n_evals=torch.arange(count, dtype=torch.int32),
         delta=torch.linspace(-1, 1, count),
-        curve_samples=torch.tensor([8, 16], dtype=torch.int32),
-        curve_error=curve,
     )
 
 
 def test_what_the_run_told_is_kept_in_files_and_parts(explanation, tmp_path):
     found = looked_at(explanation)
     loaded = tg.Explanation.load(found.save(tmp_path / "e"))
-    for name in ("n_evals", "delta", "curve_samples", "curve_error"):
+    for name in ("n_evals", "delta"):
         torch.testing.assert_close(getattr(loaded, name), getattr(found, name), rtol=0, atol=0, equal_nan=True)
     part = loaded[[3, 1]]
     assert part.n_evals.tolist() == [3, 1]
     assert part.delta.tolist() == found.delta[[3, 1]].tolist()
-    assert part.curve_samples.tolist() == [8, 16]
-    assert part.curve_error[0].tolist() == [6, 7]
 
 
 def test_files_of_other_versions_are_read(explanation, tmp_path):
@@ -328,7 +322,7 @@ def test_files_of_other_versions_are_read(explanation, tmp_path):
     more = {**tensors, "moods": torch.zeros(2)}
     save_file(more, tmp_path / "newer", {**newer, "checksum": checksum(more, newer)})
     same(tg.Explanation.load(tmp_path / "newer"), looked_at(explanation))
-    for name in ("n_evals", "delta", "curve_samples", "curve_error"):
+    for name in ("n_evals", "delta"):
         del tensors[name]
     save_file(tensors, tmp_path / "older", {name: header[name] for name in ("tempograd", "shapes")})
     same(tg.Explanation.load(tmp_path / "older"), nobody_looked(explanation))
@@ -339,12 +333,6 @@ def test_what_the_run_told_must_fit_the_series(explanation):
         replace(explanation, n_evals=torch.ones(3)).verify()
     with pytest.raises(InputError, match=r"delta must have shape \(4,\), got \(4, 1\)"):
         replace(explanation, delta=torch.ones(4, 1)).verify()
-    with pytest.raises(InputError, match="curve_samples and curve_error belong together"):
-        replace(nobody_looked(explanation), curve_samples=torch.ones(3)).verify()
-    with pytest.raises(InputError, match=r"curve_error must have shape \(4, 3\), got \(3, 3\)"):
-        replace(explanation, curve_samples=torch.ones(3), curve_error=torch.ones(3, 3)).verify()
-    with pytest.raises(InputError, match=r"curve_samples must have shape \(4,\), got \(2, 2\)"):
-        replace(explanation, curve_samples=torch.ones(2, 2), curve_error=torch.ones(4, 4)).verify()
 
 
 def test_the_relative_error_counts_observed_cells_alone(explanation):

@@ -204,7 +204,7 @@ def test_files_of_schema_2_speak_the_new_words(tmp_path):
     path = found.save(tmp_path / "new")
     old = tg.Explanation.load(as_schema_2(path, tmp_path / "old"))
     assert (old.parameters, old.facts, old.verdict()) == (found.parameters, found.facts, found.verdict())
-    for name in ("n_draws", "ess", "n_evals", "delta", "curve_samples"):
+    for name in ("n_draws", "ess", "n_evals", "delta"):
         assert torch.equal(getattr(old, name), getattr(found, name)), name
     with pytest.raises(DataError, match="is damaged"):
         tg.Explanation.load(as_schema_2(path, tmp_path / "odd", unit=["points"]))

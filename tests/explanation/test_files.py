@@ -205,7 +205,7 @@ def test_every_part_is_compared_with_the_scores(name, stored, tmp_path):
         refused(forged(tmp_path, lying, single), "is damaged")
     both = header | {"shapes": json.dumps({**shapes, name: list(longer.shape)})}
     refused(forged(tmp_path, both, {**tensors, name: longer}), "is damaged")
-    if name not in {"n_draws", "ess", "n_evals", "curve_samples"}:
+    if name not in {"n_draws", "ess", "n_evals"}:
         for dtype in (torch.int64 if tensors[name].is_floating_point() else torch.float64, *COMPLEX):
             other = {**tensors, name: tensors[name].to(dtype)}
             refused(forged(tmp_path, header, other), "is damaged")
@@ -239,7 +239,7 @@ def test_numbers_that_are_not_finite_are_refused_where_they_mean_nothing(number,
         loaded.add(name)
         assert str(found)  # whatever is let in can be read
         assert found.plot(0)
-    assert loaded == {"delta", "curve_error", *(["standard_error"] if number == torch.inf else [])}
+    assert loaded == {"delta", *(["standard_error"] if number == torch.inf else [])}
 
 
 def test_what_is_no_json_is_not_written(explanation, tmp_path):
@@ -286,7 +286,6 @@ def test_nothing_is_left_of_an_explanation_and_it_still_has_words(explanation, t
         lambda: tg.plots.heatmap(none),
         lambda: tg.plots.compare([none]),
         lambda: tg.plots.removal(MODEL, none),
-        lambda: tg.plots.convergence([none]),
         lambda: tg.report(tmp_path / "r.html", MODEL, none),
         lambda: tg.evaluate(MODEL, none),
         lambda: none.show(0),
@@ -320,7 +319,6 @@ def test_what_is_no_explanation_is_refused(thing, tmp_path):
         lambda: tg.plots.channel_importance(value),
         lambda: tg.plots.compare(value),
         lambda: tg.plots.removal(MODEL, value),
-        lambda: tg.plots.convergence(value),
         lambda: figures.timing_steps(MODEL, value),
     ):
         with pytest.raises(InputError, match=r"An Explanation was expected, .* got") as caught:

@@ -28,12 +28,6 @@ def test_other_values_are_no_comparison(model, x):
         as_mapping(both)
 
 
-def test_other_values_are_not_scored(model, x):
-    found = tg.explain(model, x)
-    with pytest.raises(InputError, match=r"holds other values in 5 of 5, id 0 first"):
-        tg.evaluate(model, found, found.x.flip(0) + 1)
-
-
 def test_another_precision_is_the_same_series(model, x):
     found = tg.explain(model, x)
     assert other_series(found, x.double() * (1 + 1e-6)) == []

@@ -50,7 +50,6 @@ def equal(found, expected):
         "ids",
         "n_draws",
         "ess",
-        "curve_error",
     ):
         torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=0, atol=0, equal_nan=True)
     for name, part in vars(expected.gradient_check).items():
@@ -129,7 +128,7 @@ def test_slices_and_names_are_those_of_each_target(three):
 def test_parts_are_joined_target_by_target(three):
     joined = tg.concat([three.take([0, 1]), three.take([2, 3])])
     for target in three:
-        equal(joined[target], replace(three[target], curve_samples=None, curve_error=None))
+        equal(joined[target], three[target])
     with pytest.raises(InputError, match="other targets than the first"):
         tg.concat([three.take([0]), explained([0, 5]).take([1])])
 
@@ -239,7 +238,6 @@ WHO = {
     "compare": lambda found: tg.plots.compare([found[0], found]),
     "channel_importance": tg.plots.channel_importance,
     "removal": lambda found: tg.plots.removal(forecaster, found),
-    "convergence": tg.plots.convergence,
 }
 
 

@@ -9,7 +9,7 @@ import torch
 import tempograd as tg
 from tempograd.core.errors import InputError
 from tempograd.explanation import Facts
-from tempograd.explanation.diagnostics import Errors, completeness_gap, error_curve, goal, needed, needs, poor
+from tempograd.explanation.diagnostics import Errors, completeness_gap, goal, needed, needs, poor
 from tempograd.views.reader import reader_verdict
 from tests.helpers.explanations import made
 from tests.helpers.models import linear, series, smooth
@@ -230,30 +230,6 @@ def test_what_another_method_calls_a_tolerance_is_no_goal():
     found = tg.explain(linear(2, 2), series(2, 2, 2), "random")
     for method, aim in ((tg.Dynamask(tolerance=0.05), 0.1), (tg.Timing(tolerance=0.05), 0.05)):
         assert goal(replace(found, facts=method.facts, parameters=method.parameters)) == aim
-
-
-def test_the_curve_keeps_the_last_error_of_a_series_that_stopped():
-    """Forty series with errors 1 … 40 at the first look; the first ten stop there."""
-    first = torch.arange(1.0, 41.0)
-    second = torch.where(first <= 10, torch.nan, first / 2)
-    found = replace(
-        judged(*[0.1] * 40, tolerance=0.05),
-        curve_samples=torch.tensor([50, 100]),
-        curve_error=torch.stack([first, second], 1),
-    )
-    drawn = error_curve(found)
-    assert (drawn.points.tolist(), drawn.goal) == ([50, 100], 0.05)
-    assert drawn.error[:, 1].tolist() == [*range(1, 11), *(n / 2 for n in range(11, 41))]
-    assert (drawn.low[0], drawn.middle[0], drawn.high[0]) == (2, 20, 39)  # places 1, 19 and 38 of 0 … 39
-    ordered = sorted(drawn.error[:, 1])
-    assert (drawn.low[1], drawn.middle[1], drawn.high[1]) == (ordered[1], ordered[19], ordered[38])
-    alone = replace(found, curve_samples=torch.tensor([50]), curve_error=first[:, None])
-    assert error_curve(alone) is None
-    assert error_curve(judged(0.1)) is None
-    by_top = replace(found, parameters={"tolerance": 0.02, "stop_when": "top", "max_samples": 400})
-    assert error_curve(by_top).goal == 0.1  # its tolerance is no error
-    nothing = replace(found, curve_error=torch.full((40, 2), torch.nan))
-    assert error_curve(nothing) is None
 
 
 def test_samples_that_nobody_can_pay_are_not_advised():

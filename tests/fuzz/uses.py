@@ -337,7 +337,7 @@ def _kept(rng: random.Random, folder: Path) -> Case:
 def _record(rng: random.Random, _: Path) -> Case:
     """Draw one of the pictures, or compute its numbers, which is most of the work."""
     explained = Explained(rng)
-    pictures = ("series", "heatmap", "compare", "channel_importance", "removal", "convergence", "timing_steps")
+    pictures = ("series", "heatmap", "compare", "channel_importance", "removal", "timing_steps")
     name = rng.choice(pictures)
     if name == "timing_steps":
         return _steps(rng, explained)
@@ -374,8 +374,7 @@ def _record(rng: random.Random, _: Path) -> Case:
         "heatmap": ("i", "model", "x", "y", "channels", "classes"),
         "compare": ("i", "model", "x", "y", "channels", "classes"),
         "channel_importance": ("target", "rows", "per", "by", "channels", "classes"),
-        "removal": ("x", "k", "baseline", "batch_size"),
-        "convergence": (),
+        "removal": ("k", "baseline", "batch_size"),
     }[name]
     options = {each: rng.choice(sound[each]) for each in taken if rng.random() < 0.4}
     if taken and rng.random() < 0.6:

@@ -45,13 +45,6 @@ def waves(series=2, time=30, channels=3, **parts) -> Explanation:
     return made(values, **(known | parts))
 
 
-def looked_at(errors, points, **parts) -> Explanation:
-    """Make an explanation that was looked at after so many points; None: the series had stopped."""
-    numbers = [[float("nan") if error is None else error for error in row] for row in errors]
-    look = {"curve_samples": torch.tensor(points), "curve_error": torch.tensor(numbers)}
-    return made(torch.ones(len(errors), 2, 1), **(look | parts))
-
-
 def gaps(like: torch.Tensor) -> torch.Tensor:
     """Take every fifth hour of channel 0, and all of the last channel, for missing."""
     mask = torch.ones_like(like, dtype=torch.bool)

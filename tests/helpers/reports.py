@@ -291,7 +291,7 @@ def bare(path: Path) -> Case:
 
 
 def looked_at(model: Callable[[Tensor], Tensor], x: Tensor, tolerance: float, looks: tuple[int, ...]) -> Any:
-    """Explain with more and more points until each series is good enough, by hand, and keep how the error fell."""
+    """Explain with more and more points until each series is good enough, by hand."""
     runs = [tg.explain(model, x, n_samples=points) for points in looks]
     error = torch.stack([run.relative_error for run in runs], -1)
     last = (error <= tolerance).int().argmax(-1)
@@ -307,8 +307,6 @@ def looked_at(model: Callable[[Tensor], Tensor], x: Tensor, tolerance: float, lo
         parameters=runs[0].parameters | {"tolerance": tolerance, "max_samples": looks[-1]},
         n_evals=torch.tensor(looks, dtype=torch.int32)[last],
         delta=clean - start,
-        curve_samples=torch.tensor(looks, dtype=torch.int32),
-        curve_error=error.masked_fill(torch.arange(len(looks)) > last[:, None], torch.nan),
     )
 
 

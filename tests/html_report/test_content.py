@@ -305,9 +305,7 @@ def test_chosen_series_spread_over_classes_and_sizes(flat):
 def test_a_page_holds_as_many_series_as_its_size_allows(explanations):
     """500 series of 48 × 32 with two methods that have errors: 12 bytes a cell, and a third more as text."""
     large = torch.zeros(1, 48, 32)
-    per_series = dict.fromkeys(
-        ("n_evals", "delta", "prediction", "curve_samples", "curve_error", "gradient_check")
-    )
+    per_series = dict.fromkeys(("n_evals", "delta", "prediction", "gradient_check"))
     cells = dict.fromkeys(("values", "standard_error", "baseline", "x"), large)
     absent = ("mask", "n_draws", "ess", "target", "steps", "channels", "times", "names")
     none = dict.fromkeys(absent)

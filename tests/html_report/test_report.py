@@ -305,8 +305,6 @@ def test_how_sure_the_scores_are_is_the_librarys(tmp_path, flat, explanations, m
         explanations[0],
         standard_error=explanations[0].values.abs() * torch.tensor([0.5, 0.5, 0.5, 0.01, 0.5]).view(5, 1, 1),
         delta=torch.tensor([0.5, -0.25, 0.0, 1.0, 2.0]),
-        curve_samples=torch.tensor([8, 16]),
-        curve_error=torch.tensor([[0.5, 0.3], [0.4, torch.nan], [0.6, 0.2], [0.7, 0.1], [0.3, 0.25]]),
     )
     named = {"timing": looked, "ig": replace(explanations[1], delta=None)}
     page = Page(report(tmp_path / "r.html", flat, named, masked_split, series=[3, 1]))
@@ -319,12 +317,7 @@ def test_how_sure_the_scores_are_is_the_librarys(tmp_path, flat, explanations, m
     np.testing.assert_allclose(found["error"], looked.relative_error[[3, 1]], rtol=1e-6)
     np.testing.assert_allclose(found["total"], looked.values[[3, 1]].sum((1, 2)), rtol=1e-5)
     assert found["delta"].tolist() == [1.0, -0.25]
-    assert found["curve"]["points"] == [8, 16]
-    np.testing.assert_array_equal(found["curve"]["each"], np.float32([0.7, 0.1, 0.4, np.nan]))
-    assert found["curve"]["middle"].tolist() == pytest.approx([0.5, 0.25])  # the stopped one keeps its 0.4
-    assert found["curve"]["low"].tolist() == pytest.approx([0.3, 0.1])
-    assert found["curve"]["high"].tolist() == pytest.approx([0.7, 0.4])
     assert found["badges"] == ["rough", "converged", "rough"]  # all together, and the two that are shown
     assert (found["complete"], exact["complete"]) == (False, True)
     assert set(exact["badges"]) == {"exact"}
-    assert [exact[name] for name in ("error", "total", "delta", "curve")] == [None] * 4
+    assert [exact[name] for name in ("error", "total", "delta")] == [None] * 3

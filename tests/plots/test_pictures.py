@@ -10,7 +10,7 @@ import torch
 
 import tempograd as tg
 from tempograd import plots
-from tests.helpers.explanations import HOSTILE, looked_at, waves, with_gaps
+from tests.helpers.explanations import HOSTILE, waves, with_gaps
 from tests.helpers.models import RunningDifference
 from tests.helpers.pictures import check_picture, linear_forecast, quadratic, stored, three_methods
 
@@ -85,15 +85,6 @@ def baselines():
     return plots.baselines(tg.compare_baselines(quadratic, x, **options))
 
 
-def convergence():
-    points = [50, 100, 200, 400, 800]
-    start = [0.12 + 0.02 * n for n in range(20)]
-    full = [[s * (50 / p) ** 0.5 for p in points] for s in start]
-    early = [[e if e > 0.1 or p == 50 else None for e, p in zip(row, points, strict=True)] for row in full]
-    plain = looked_at([[3 * e for e in row] for row in full], points)
-    return plots.convergence({"timing": looked_at(early, points), "rand_ig": plain})
-
-
 DRAWINGS = {
     function.__name__: function
     for function in (
@@ -110,7 +101,6 @@ DRAWINGS = {
         methods,
         removal,
         baselines,
-        convergence,
     )
 }
 

@@ -181,7 +181,6 @@ def pictures() -> None:
         tg.plots.compare(several, model=MODEL),
         tg.plots.channel_importance(exp, rows=[0, 1, 2], per="value", by="signed"),
         tg.plots.removal(MODEL, several, k=3, baseline="average"),
-        tg.plots.convergence([exp]),
     ]
 
 

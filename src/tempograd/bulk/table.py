@@ -370,7 +370,6 @@ def as_explanation(
         "n_evals": None if example.n_evals is None else numbers("samples").to(example.n_evals),
         "delta": None if example.delta is None else numbers("delta").to(example.delta),
         "prediction": None if example.prediction is None else numbers("score").to(example.prediction),
-        "curve_samples": None,
         "target": target,
         "steps": example.steps[:1].expand(count, -1) if isinstance(example.steps, Tensor) else example.steps,
         "baseline": baseline,

@@ -119,8 +119,6 @@ class Estimate(NamedTuple):
     signed: bool = True  # False where only magnitudes are left
     n_evals: Tensor | None = None  # (series,)
     delta: Tensor | None = None  # (series,)
-    curve_samples: Tensor | None = None  # (looks,)
-    curve_error: Tensor | None = None  # (series, looks)
     gradient_check: GradientCheck | None = None
 
 

@@ -80,9 +80,6 @@ class Explanation(Record):
     gradient_check : GradientCheck, optional
         Whether the gradient is that of the score that the model computes, for methods that follow a path; None
         for others, and where it was switched off. :meth:`verdict` begins with it where it is not.
-    curve_samples, curve_error : Tensor of shape (looks,) and (series, looks), optional
-        Numbers of samples at which the error was looked at, and the estimated relative error there; NaN after a
-        series had stopped.
     target : Tensor, optional
         Explained class, (series,) or (series, time); None if a function picked the score. A single probability is
         that of class 1, and 0 is its complement.
@@ -469,11 +466,8 @@ class Explanation(Record):
             raise InputError(f"values must be a float tensor (series, time, channel), got {brief(values)}.")
         if packing is not None and (packing.time, packing.channels) != tuple(values.shape[1:]):
             raise InputError(f"values must hold all inputs, got {tuple(values.shape[1:])}.")
-        if (self.curve_samples is None) != (self.curve_error is None):
-            raise InputError("curve_samples and curve_error belong together: pass both or neither.")
         sizes = dict(zip(("series", "time", "channel"), values.shape, strict=True))
         sizes["steps"] = sizes["time"] if packing is None else packing.first.time
-        sizes["looks"] = self.curve_samples.numel() if isinstance(self.curve_samples, Tensor) else 0
         check_fields(self, sizes)
         validation.check_choice(self.output, "output", ("raw", output_of(self.task)))
         validation.check_classes(self.classes, self.n_outputs)

@@ -7,9 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import validation
@@ -67,17 +65,6 @@ class Errors(NamedTuple):
     def good(self) -> list[bool]:
         """Whether each is small enough, and known of every cell."""
         return [small and not unseen for small, unseen in zip(self.small, self.unseen, strict=True)]
-
-
-class ErrorCurve(NamedTuple):
-    """How the estimated relative error falls as points are added."""
-
-    points: NDArray[np.int64]  # (looks,)
-    error: NDArray[np.float64]  # (series, looks); a series that stopped keeps its last error
-    middle: NDArray[np.float64]  # (looks,), and the limits that hold nine of ten series
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    goal: float
 
 
 class Against(NamedTuple):
@@ -234,23 +221,6 @@ def errors(explanation: Record) -> Errors:
     many = unseen.flatten(1).sum(1).tolist()
     numbers = relative.tolist(), small.tolist(), points, unit or "n_samples", many, goal(explanation), top
     return Errors(*numbers, tuple(missed.tolist()))
-
-
-def error_curve(explanation: Record) -> ErrorCurve | None:
-    """Return how the error fell; None where nobody looked on the way."""
-    if explanation.curve_samples is None or explanation.curve_error is None:
-        return None
-    error = explanation.curve_error.double().cpu().numpy().copy()
-    for look in range(1, error.shape[1]):
-        error[:, look] = np.where(np.isnan(error[:, look]), error[:, look - 1], error[:, look])
-    started = error[~np.isnan(error).all(1)]
-    if started.size == 0 or started.shape[1] < 2:  # one look is no curve
-        return None
-    ordered, last = np.sort(started, axis=0), len(started) - 1
-    places = (math.floor((1 - MOST) * last), last // 2, math.ceil(MOST * last))
-    low, middle, high = (ordered[place] for place in places)
-    points = explanation.curve_samples.long().cpu().numpy()
-    return ErrorCurve(points, error, middle, low, high, goal(explanation))
 
 
 def needed(points: int, error: float, goal: float) -> int:

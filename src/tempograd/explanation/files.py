@@ -51,7 +51,6 @@ TENSOR_WORDS = {
     "effective_points": "ess",
     "passes": "n_evals",
     "change": "delta",
-    "curve_points": "curve_samples",
 }
 TIMING_WORDS = {"controls": "control_variates", "max_points": "max_samples", "until": "stop_when"}
 SETTING_WORDS = {  # by method

@@ -192,9 +192,6 @@ RAW = per_cell(finite=False, of_series=True, absent=lambda part: part.x)
 NAMES = per_series("names", absent=lambda part: tuple(map(str, part.ids.tolist())))
 LABELS = per_series("numbers", "series …", finite=False, of_series=True)
 TIMES = per_series("names", "time", "series time", join=_joined_times)
-LOOKS = PLAIN | {"shapes": ("looks",), "holds": "numbers", "finite": True}
-LOOKS["join"] = lambda *_: None  # parts were looked at at other numbers of samples
-LOOKED_AT = per_series("floats", "series looks", finite=False, join=LOOKS["join"])
 FINDINGS = PLAIN | {"join": lambda values, _: tuple(dict.fromkeys(chain(*values)))}  # each once
 CALL = {"per": "series", "join": _joined_calls}
 QUESTION = {"per": "series", "join": _joined_questions}
@@ -251,8 +248,6 @@ class Record:
     version: str = field(default=__version__, metadata=PLAIN)
     n_evals: Tensor | None = field(default=None, metadata=per_series())
     delta: Tensor | None = field(default=None, metadata=per_series("floats", finite=False))
-    curve_samples: Tensor | None = field(default=None, metadata=LOOKS)
-    curve_error: Tensor | None = field(default=None, metadata=LOOKED_AT)
     draws: int = field(default=1, metadata=COUNT)
     varies: bool = field(default=False, metadata=ALIKE)
     mixes_series: bool = field(default=False, metadata=ALIKE)

@@ -23,7 +23,6 @@ from tempograd.core.series import shared_times
 from tempograd.core.stats import t_quantile
 from tempograd.data import Series
 from tempograd.explanation import Explanation
-from tempograd.explanation.diagnostics import error_curve, goal
 from tempograd.metrics import METRICS
 from tempograd.metrics.aggregate import MetricScores, PaperTable, TableCell
 from tempograd.typing import Model
@@ -349,17 +348,14 @@ def _top(pack: Pack, drawn: Map) -> dict[str, Any]:
 
 
 def _certainty(pack: Pack, found: Explanation, shown: Explanation) -> dict[str, Any]:
-    """Return how sure a method is: of all series, of each shown one, and as samples were added."""
+    """Return how sure a method is: of all series, and of each shown one."""
     said = [reader_verdict(found), *(reader_verdict(shown, i) for i in range(len(shown)))]
-    error, delta, curve = shown.relative_error, shown.delta, error_curve(found)
-    entry: dict[str, Any] = {"goal": goal(found), "complete": found.facts.complete, "curve": None}
+    error, delta = shown.relative_error, shown.delta
+    entry: dict[str, Any] = {"complete": found.facts.complete}
     entry |= {"badges": [verdict.badge for verdict in said], "texts": [verdict.text for verdict in said]}
     total = None if delta is None else shown.values.sum((1, 2))
     parts = {"error": error, "total": total, "delta": delta}
     entry |= {name: pack.add(part) for name, part in parts.items()}
-    if curve is not None and shown.curve_error is not None:
-        ends = {name: pack.add(getattr(curve, name).astype(np.float32)) for name in ("middle", "low", "high")}
-        entry["curve"] = {"points": curve.points.tolist(), "each": pack.add(shown.curve_error), **ends}
     return entry
 
 

@@ -13,7 +13,6 @@ figure of yours; fonts and sizes of letters are those of ``matplotlib.rcParams``
 ``dependence``          which values of a channel push up or down
 ``group_difference``    what differs between two groups of series
 ``removal``             how the prediction moves as cells are removed (CPD and CPP as curves)
-``convergence``         how sure the scores are: their estimated error as samples were added
 ``tuning``              settings of a method as differences to the default
 ``methods``             methods as dots with intervals, against TIMING
 ``ranking``             explainers as differences to the best of them
@@ -21,7 +20,7 @@ figure of yours; fonts and sizes of letters are those of ``matplotlib.rcParams``
 ======================  =========================================================================
 """
 
-from tempograd.plots.choices import baselines, convergence, methods, ranking, removal, tuning
+from tempograd.plots.choices import baselines, methods, ranking, removal, tuning
 from tempograd.plots.many_series import blocks, channel_importance, dependence, group_difference
 from tempograd.plots.one_series import compare, heatmap, horizon, series
 
@@ -30,7 +29,6 @@ __all__ = [
     "blocks",
     "channel_importance",
     "compare",
-    "convergence",
     "dependence",
     "group_difference",
     "heatmap",

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import torch
 
-from tempograd.core.errors import InputError, arg, brief, one_line
-from tempograd.core.formatting import percent
-from tempograd.explanation import diagnostics
+from tempograd.core.errors import InputError, brief
 from tempograd.metrics import compare, removal_curve, summarise, table
 from tempograd.metrics.aggregate import MetricScores
 from tempograd.plots import style
@@ -238,9 +236,6 @@ def _draw_table(axes: "Axes", names: Sequence[str], shade: Floats, texts: list[l
     axes.spines[:].set_visible(False)
 
 
-MOST_TICKS = 9
-
-
 def removal(
     model: Model,
     explanations: Compared,
@@ -323,68 +318,3 @@ def _draw_curve(axes: "Axes", label: str, delta: torch.Tensor, index: int) -> No
         axes.fill_between(removed, mean - half, mean + half, color=look["color"], alpha=0.15, linewidth=0)
     axes.plot(removed, mean, label=labels.method(label), linewidth=1.4, **look)
     axes.set_xlim(right=removed[-1])
-
-
-def convergence(explanations: Compared, **look: Unpack[style.Look]) -> "Picture":
-    """Show how the estimated error of the scores fell as samples were added, for one or more methods or settings.
-
-    Both axes are logarithmic, so that an error that falls with the square root of the samples is a straight line.
-    The line is the middle series, the band holds nine of ten, and a series that was good enough and got no more
-    samples keeps its error. Dashed: the goal.
-
-    Parameters
-    ----------
-    explanations : Explanation, or sequence or mapping of them
-        Of the same series, each with errors along the samples (``curve_samples``).
-    **look
-        As for :func:`series`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    named, courses = as_mapping(explanations), {}
-    for label, explanation in named.items():
-        course = diagnostics.error_curve(explanation)
-        if course is None:
-            raise InputError(
-                f"Nobody looked at the error of {one_line(label)} on the way: explain with a tolerance, as in "
-                f"{arg:method.tolerance=0.05}, or with more samples."
-            )
-        courses[label] = course
-    count = len(next(iter(named.values())))
-    with style.drawing(style.inches(5.6, **look), 3.4, look) as picture:
-        from matplotlib.ticker import LogLocator  # noqa: PLC0415  # an extra
-
-        axes = picture.subplots()
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        for index, (name, course) in enumerate(courses.items()):
-            line = style.method_style(index)
-            if count > 1:
-                band = (course.points, course.low, course.high)
-                axes.fill_between(*band, color=line["color"], alpha=0.15, linewidth=0)
-            line |= {"label": labels.method(name), "linewidth": 1.4, "marker": "o", "markersize": 3.5}
-            axes.plot(course.points, course.middle, **line)
-        beside: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-        for goal in sorted({course.goal for course in courses.values()}):
-            axes.axhline(goal, color=palette.DOWN, linewidth=1, linestyle=(0, (4, 3)))
-            axes.annotate(f"goal {percent(goal)}", (0, goal), (4, 3), color=palette.DOWN, **beside)
-        bottom, top = axes.get_ylim()
-        axes.set_ylim(bottom / 1.25, top * 1.25)
-        looks = sorted({int(points) for course in courses.values() for points in course.points})
-        looks = looks[:: 1 + len(looks) // MOST_TICKS]
-        axes.minorticks_off()
-        axes.set_xticks(looks, [f"{points:,}" for points in looks])
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))  # powers of ten alone would leave one or none
-        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-        axes.set_xlabel("samples per series")
-        axes.set_ylabel("estimated error of the scores")
-        axes.grid(color=palette.FAINT, linewidth=0.5)
-        if len(courses) > 1:
-            axes.legend(loc="upper right", handlelength=3.2)
-        if count > 1:
-            note(picture, "line: the middle series; band: nine of ten")
-        about = f"{count:,} series" if count > 1 else "one series"
-        heading(picture, f"The error as samples are added  ·  {about}", look)
-        return picture

@@ -175,7 +175,6 @@ class TargetIntegral:
         self._results: dict[str, Any] = {}
         series, device = len(ask.x), ask.x.device
         self._n_evals = torch.zeros(series, dtype=torch.int32, device=device)
-        self._curve = torch.full((series, len(schedule.stages)), torch.nan, device=device)
         self._parts: list[Tensor] = []
         self.mean: ControlVariateMean | WeightedMean | WeightedSum | None = None  # by what the points are
         self.evidence: Evidence | None = None
@@ -227,10 +226,7 @@ class TargetIntegral:
         elif self.mean is not None:
             values = paths.scale * self.mean.mean(paths.scale.shape)
             self._parts = [values if observed is None else values.where(observed, 0)]
-        if not self._schedule.random:
-            return None
-        self.ask.progress.host_writer.write(self._curve[:, stage], rows, error)
-        if tolerance is None:
+        if not self._schedule.random or tolerance is None:
             return None
         done = error <= tolerance
         if self._schedule.stop_when == "top":
@@ -272,13 +268,7 @@ class TargetIntegral:
         totals, check = self._results.pop("evidence", None), None
         if totals is not None and self.evidence is not None:
             check = self.evidence.judge(totals, self._results["values"], self._results.get("delta"))
-        estimate = Estimate(**self._results, n_evals=self._n_evals, gradient_check=check)
-        if not self._schedule.random:
-            return estimate
-        looks = torch.tensor(self._schedule.stages, dtype=torch.int32).cumsum(0, dtype=torch.int32)
-        if self._schedule.tolerance is not None:  # nobody may have needed all stages
-            looks = looks[looks <= self._n_evals.max().cpu()]
-        return estimate._replace(curve_samples=looks, curve_error=self._curve[:, : len(looks)])
+        return Estimate(**self._results, n_evals=self._n_evals, gradient_check=check)
 
 
 class Integral:

@@ -116,7 +116,6 @@ const drawSeries = () => {
 // What is folded away is drawn when it is opened.
 const drawModeller = () => {
   if (!at("modeller").open) return;
-  certaintyPicture();
   methodsPicture();
 };
 

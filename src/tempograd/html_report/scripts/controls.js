@@ -92,7 +92,6 @@ const countText = (key, a) => {
 // What is folded away is drawn when it is opened.
 const showNumbers = () => {
   if (!at("numbers").open || !summaryNow) return;
-  allCertaintyPicture(summaryNow.map);
   summaryTable(summaryNow, summaryNow.order);
   showBlocksTable(summaryNow.map, summaryNow.a, summaryNow.order);
 };

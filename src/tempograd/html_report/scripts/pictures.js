@@ -158,10 +158,10 @@ const timeAxis = ([from, to], width, common = false, label = null) => {
 
 // One plot. Where a place in it means something, `step` turns a value of x, and how far down it is, into what `tip`, `pick`
 // and `zoom` are told; `hair` says where that is.
-const scaled = ([min, max], log, dir = 1) => ({ time: false, auto: false, dir, distr: log ? 3 : 1, range: () => [min, max] });
+const scaled = ([min, max], dir = 1) => ({ time: false, auto: false, dir, range: () => [min, max] });
 const hovering = (event) => ["mousemove", "mouseleave"].includes(event); // what all plots of a picture follow
 const uPlotOf = (box, key, spec) => {
-  const { x, y, xAxis, yAxis, title, below = 0, right = 10, left = MARGIN, log = false, step, zoom } = spec,
+  const { x, y, xAxis, yAxis, title, below = 0, right = 10, left = MARGIN, step, zoom } = spec,
     shift = yAxis ? 0 : left,
     top = title || spec.head ? 20 : 5,
     base = (xAxis?.size ?? 0) + (xAxis?.label ? 16 : 0) + below;
@@ -176,7 +176,7 @@ const uPlotOf = (box, key, spec) => {
       height: spec.height + top + base,
       padding: [top, right, below, shift],
       legend: { show: false },
-      scales: { x: scaled(x, log), y: scaled(y, log, spec.flip ? -1 : 1) },
+      scales: { x: scaled(x), y: scaled(y, spec.flip ? -1 : 1) },
       axes: [xAxis ?? { show: false }, yAxis ?? { show: false }].map((each, k) => ({ ...each, scale: k ? "y" : "x" })),
       series: [{}, ...(spec.lines ?? [])],
       bands: spec.bands ?? [],

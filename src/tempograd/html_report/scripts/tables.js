@@ -44,6 +44,7 @@ const showScores = () => {
     ]);
   });
   at("own-scores").hidden = names.length === 0;
+  at("modeller").hidden = names.length === 0 && data.maps.length < 2;
   tableOf("series-scores", ["method", ...heads], lines);
 };
 

@@ -1,10 +1,4 @@
-// How sure the scores are, how the error fell as samples were added, and how good the methods are.
-
-const share = (v) => {
-  if (!Number.isFinite(v)) return "not known";
-  if (v > 1) return "over 100 %";
-  return v < 0.001 ? "under 0.1 %" : `${Number((100 * v).toPrecision(2))} %`;
-};
+// How sure the scores are, and how good the methods are.
 
 // A method without draws has no error, and its series stay as they are.
 const errorOf = (map, series) => map.certainty.error?.[series] ?? 0;
@@ -37,58 +31,6 @@ const showCertainty = () => {
   }
   for (const [name, part] of Object.entries({ error, total, delta }))
     place.dataset[name] = part ? part[series] : "";
-};
-
-// Errors, one per look and NaN after the end, as a line, with a band around it where there are many series.
-const errorPicture = (id, said, points, curve, band, goal) => {
-  const width = widthOf(id),
-    drawn = (values) => values.map((v) => (Number.isFinite(v) && v > 0 ? v : null)),
-    known = [curve, ...(band ?? []), [goal]].flatMap(drawn).filter((v) => v !== null),
-    thin = { points: { show: false } };
-  picture(id, `${said}: ${courseSaid(points, curve)}`, [
-    {
-      ...{ width, height: 160, log: true, y: [Math.min(...known) / 1.25, Math.max(...known) * 1.25] },
-      x: points.length > 1 ? [points[0], points.at(-1)] : [points[0] / 2, points[0] * 2],
-      xAxis: acrossAxis({ label: "samples", space: 45, values: (_, splits) => splits.map((n) => n && n.toLocaleString("en")) }),
-      yAxis: valueAxis(160, { values: (_, splits) => splits.map((v) => v && `${Number((100 * v).toPrecision(2))} %`) }),
-      data: [points, points.map(() => goal), drawn(curve), ...(band ?? []).map(drawn)],
-      lines: [
-        { stroke: DOWN, width: 1.5, dash: [6, 4], ...thin },
-        { stroke: INK, width: 2, points: { show: true, size: 5, fill: INK, stroke: INK } },
-        ...(band ?? []).map(() => ({ stroke: PALE[DOWN], width: 1, ...thin })),
-      ],
-      bands: band ? [{ series: [4, 3], fill: PALE[DOWN] }] : [],
-      step: nearest(points),
-      hair: (k) => points[k],
-      tip: (k) => [
-        counted(points[k], "sample", "samples"),
-        Number.isNaN(curve[k]) ? "stopped before" : `error ${share(curve[k])}`,
-        ...(band ? [`nine of ten series: ${share(band[0][k])} to ${share(band[1][k])}`] : []),
-        `goal ${share(goal)}`,
-      ],
-    },
-  ]);
-};
-const courseSaid = (points, curve) => {
-  const looks = [...curve.keys()].filter((k) => Number.isFinite(curve[k]));
-  return [...new Set([looks[0], looks.at(-1)])]
-    .map((k) => (k === undefined ? "not known" : `${share(curve[k])} after ${counted(points[k], "sample", "samples")}`))
-    .join(", ");
-};
-const certaintyPicture = () => {
-  const { curve, goal } = view.map.certainty;
-  at("how-sure").hidden = !curve;
-  if (!curve) return;
-  const count = curve.points.length,
-    one = [...curve.each.subarray(view.series * count, (view.series + 1) * count)];
-  errorPicture("chart-convergence", "Error of this series", curve.points, one, null, goal);
-};
-const allCertaintyPicture = (map) => {
-  const { curve, goal } = map.certainty;
-  at("all-sure").hidden = !curve;
-  if (!curve) return;
-  const [low, middle, high] = [curve.low, curve.middle, curve.high].map((part) => [...part]);
-  errorPicture("chart-convergence-all", "Error of the middle series", curve.points, middle, [low, high], goal);
 };
 
 // How good the methods are: a dot for each, with the interval of its difference to the first.
