@@ -43,8 +43,8 @@ def test_the_legend_explains_the_marks_that_occur(visit, name, has, lacks):
     ("name", "said"),
     [
         ("classifier", "as a probability"),
-        ("per_step", "one output per step"),
-        ("regression", "the model's only output, as the model returns it"),
+        ("per_step", "summed over the steps"),
+        ("regression", "the model's output, as the model returns it"),
     ],
 )
 def test_the_question_is_told(visit, name, said):

@@ -64,7 +64,7 @@ def test_a_single_probability_is_called_by_its_class(place, capsys):
     torch.export.save(torch.export.export(one, (torch.zeros(2, 6, 2),), dynamic_shapes=shapes), "m.pt2")
     arrays()
     assert main([*EXPLAIN, "--output", "probability", "--classes", "survived,died"]) == 0
-    assert "explained: the probability of “died” by a sigmoid" in capsys.readouterr().out
+    assert "explained: “died”, as a probability, by a sigmoid" in capsys.readouterr().out
 
 
 def test_labels_that_do_not_fit_name_no_outputs(place, capsys):

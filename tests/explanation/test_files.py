@@ -288,7 +288,6 @@ def test_nothing_is_left_of_an_explanation_and_it_still_has_words(explanation, t
         lambda: tg.plots.removal(MODEL, none),
         lambda: tg.report(tmp_path / "r.html", MODEL, none),
         lambda: tg.evaluate(MODEL, none),
-        lambda: none.show(0),
     ):
         with pytest.raises(tg.TempogradError) as caught:
             call()

@@ -117,3 +117,9 @@ def released(method, dataset):
         return paper().released(method, dataset)
     except tg.TempogradError:
         return None
+
+
+def agreements(comparison):
+    """Return how far the maps against two baselines agree, then those of two seeds."""
+    found = comparison.agreement
+    return [*found, *comparison.redrawn.values()] if isinstance(found, tuple) else [*found.values()]

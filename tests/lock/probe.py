@@ -26,6 +26,7 @@ import torch
 import tempograd as tg
 from tests.lock import subjects
 from tests.lock.faces import (
+    agreements,
     asked,
     build,
     every,
@@ -585,7 +586,7 @@ def _ranked(model, x, methods, call):
 
 def _compared(model, x, explainer, call):
     comparison = asked(tg.compare_baselines, model, x, explainer, **call)
-    pairs = [*comparison.agreement, *comparison.redrawn.values()]
+    pairs = agreements(comparison)
     parts = {f"{row} removed to {column}": scores for (row, column), scores in comparison.scores.items()}
     for name, explanation in comparison.explanations.items():
         parts |= {f"{name} {part}": value for part, value in kept(explanation).items()}

@@ -154,10 +154,8 @@ def test_false_alarms_against_true_ones_name_their_cause():
 def test_groups_print_themselves_and_have_a_table(said):
     found = tg.compare_groups(waves(series=8), [0, 1, 2], [3, 4, 5, 6, 7], names=("true", "false"))
     said(repr(found))
-    pytest.importorskip("pandas")
-    table = found.to_dataframe()
-    np.testing.assert_array_equal(table["difference"], found.first - found.second)
-    assert table["certain"].tolist() == [False] * 3
+    np.testing.assert_array_equal(found.difference, found.first - found.second)
+    assert found.certain.tolist() == [False] * 3
 
 
 def test_a_group_of_one_series_has_no_interval():

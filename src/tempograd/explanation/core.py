@@ -422,15 +422,6 @@ class Explanation(Record):
 
         return series(self, i, **options)
 
-    def show(self, i: int = 0) -> None:
-        """Show series ``i`` with its strongest cells: in a notebook below the cell, elsewhere in a browser.
-
-        Without a browser, as on a server, the page is written to a temporary file, and its place is printed.
-        """
-        from tempograd.html_report.notebook import show  # noqa: PLC0415  # above
-
-        show(self, i)
-
     def _repr_html_(self) -> str:
         """Show the first series where a notebook would print the explanation."""
         from tempograd.html_report.notebook import as_html  # noqa: PLC0415  # above

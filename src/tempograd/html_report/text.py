@@ -1,7 +1,6 @@
 """The parts of the page that speak about all series: key, scores and provenance."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from html import escape
 from typing import Any
@@ -10,10 +9,9 @@ from tempograd.core.formatting import alike, counted, with_error
 from tempograd.explanation import Explanation
 from tempograd.html_report.content import MEANING
 from tempograd.metrics import PaperTable
-from tempograd.views.labels import class_name, output_name, settings, size, tells_class
+from tempograd.views.labels import explained, settings, size
 from tempograd.views.reader import assumed
 
-OUTPUTS = 4  # different explained outputs that are counted one by one
 BASELINES = {
     "zero": "zero",
     "average": "average of each channel over time",
@@ -66,34 +64,6 @@ def legend(first: Explanation, page: Mapping[str, Any]) -> str:
     mark = '<li><span class="key {}" aria-hidden="true"></span><span>{}</span></li>'
     items = "".join(mark.format(kind, said) for kind, said in keys.items())
     return f'<p>Explained: {what}.</p><ul class="keys">{items}</ul>'
-
-
-def explained(explanation: Explanation) -> str:
-    """Say in words which output the scores are about."""
-    classes = explanation.classes
-    target, probable = explanation.target, explanation.output == "probability"
-    if target is None:
-        return explanation.target_text or "a score that a function picks from the model's output"
-    if target.ndim == 2:
-        kind = "its probabilities" if probable else "its raw outputs"
-        if tells_class(explanation) and bool((target == target.flatten()[:1]).all()) and target.numel():
-            kind = f"the probability of {class_name(int(target.flatten()[0]), classes)}"
-        rest = (
-            "each cell's effect on its own step" if isinstance(explanation.steps, str) else "summed over the steps"
-        )
-        return f"one output per step, {kind}, {rest}"
-    called = "classes" if tells_class(explanation) else "outputs"
-    kind = "as a probability" if probable else "as the model returns it"
-    if explanation.n_outputs == 1:
-        return f"the model's only output, {kind}"
-    counts = Counter(target.tolist()).most_common()
-    names = {each: output_name(explanation, each) for each, _ in counts}
-    if len(counts) == 1:
-        return f"{names[counts[0][0]]}, {kind}"
-    if len(counts) > OUTPUTS:
-        return f"{len(counts)} different {called}, {kind}"
-    told = ", ".join(f"{names[each]} for {many:,} series" for each, many in counts)
-    return f"{told}, {kind}"
 
 
 def trust(table: PaperTable | None) -> str:

@@ -188,31 +188,22 @@ def baselines(comparison: BaselineComparison, **look: Unpack[style.Look]) -> "Pi
     -------
     matplotlib.figure.Figure
     """
-    if not isinstance(comparison, BaselineComparison):
-        raise InputError(f"What tempograd.compare_baselines returns was expected, got {brief(comparison)}.")
     names, count = comparison.baselines, len(comparison.series)
     shared, correlation = comparison.tables()
-    agree = [
-        [f"{100 * share:.0f} %\n{rank:.2f}" for share, rank in zip(*rows, strict=True)]
-        for rows in zip(shared, correlation, strict=True)
-    ]
-    found = [[summarise(comparison.scores[row, column]) for column in names] for row in names]
+    found = [summarise(comparison.scores[row, column]) for row in names for column in names]
+    size, best = np.abs([score.mean for score in found]).reshape(len(names), -1), comparison.best
+    agree = [f"{100 * share:.0f} %\n{rank:.2f}" for share, rank in zip(shared.flat, correlation.flat, strict=True)]
     scores = [
-        [f"{s.mean:#.3g}" + ("" if np.isinf(s.standard_error) else f"\n± {s.standard_error:.2g}") for s in row]
-        for row in found
+        f"{s.mean:#.3g}" + f"\n± {s.standard_error:.2g}" * bool(np.isfinite(s.standard_error)) for s in found
     ]
-    size = np.abs([[s.mean for s in row] for row in found])
-    best = comparison.best
-    side = 0.75 * len(names)
-    room = style.inches(2 * side + 3.4, **look)
+    side, room = 0.75 * len(names), style.inches(3.4 + 1.5 * len(names), **look)
     across = 1 if room < style.NARROW else 2
     with style.drawing(room, (3 - across) * (side + 1.1) + 0.4, look) as picture:
         left, right = picture.subplots(2 // across, across).flat
         _draw_table(left, names, shared, agree, np.zeros_like(best))
-        diagonal = ";\ndiagonal: another seed" if comparison.redrawn else ""
+        diagonal = ";\ndiagonal: another seed" * any(one == other for one, other in comparison.agreement)
         left.set_title(f"top tenth in common\n(below: rank correlation{diagonal})")
-        top = size.max(0, keepdims=True)
-        _draw_table(right, names, size / np.where(top == 0, 1, top), scores, best)
+        _draw_table(right, names, size / np.maximum(size.max(0), np.finfo(float).tiny), scores, best)
         metric = comparison.metric.upper()
         right.set_title(f"{metric} of each map ± standard error\n(bold: better than all of its column)")
         right.set_ylabel("explained against")
@@ -222,14 +213,12 @@ def baselines(comparison: BaselineComparison, **look: Unpack[style.Look]) -> "Pi
         return picture
 
 
-def _draw_table(axes: "Axes", names: Sequence[str], shade: Floats, texts: list[list[str]], bold: Flags) -> None:
+def _draw_table(axes: "Axes", names: Sequence[str], shade: Floats, texts: list[str], bold: Flags) -> None:
     """Write numbers into cells that are the darker the larger they are."""
     axes.imshow(np.nan_to_num(shade) * 0.55, cmap=style.input_colours(), vmin=0, vmax=1, aspect="equal")
-    for row, line in enumerate(texts):
-        for column, text in enumerate(line):
-            weight = "bold" if bold[row, column] else "normal"
-            look: dict[str, Any] = {"ha": "center", "va": "center", "fontweight": weight, "color": palette.INK}
-            axes.text(column, row, text, **look)
+    for (row, column), text in zip(np.ndindex(shade.shape), texts, strict=True):
+        weight = "bold" if bold[row, column] else "normal"
+        axes.text(column, row, text, ha="center", va="center", fontweight=weight, color=palette.INK)
     axes.set_xticks(range(len(names)), names)
     axes.set_yticks(range(len(names)), names)
     axes.tick_params(length=0)

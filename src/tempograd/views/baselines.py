@@ -3,9 +3,9 @@
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, TempogradWarning, arg, brief
-from tempograd.core.formatting import alike, percent, table, with_error
+from tempograd.core.formatting import alike, percent, table
 from tempograd.core.question import asks
 from tempograd.core.series import Series
 from tempograd.engine.predictor import Predictor
@@ -21,10 +21,10 @@ from tempograd.explainers import Explainer, explain
 from tempograd.explainers.base import nouns
 from tempograd.explainers.by_name import explainer_of
 from tempograd.explanation import Explanation
-from tempograd.metrics import METRICS, Difference, Metric, compare, evaluate, summarise
+from tempograd.metrics import METRICS, Metric, compare, evaluate, summarise
 from tempograd.metrics.faithfulness import Faithfulness
 from tempograd.typing import InputBaselines, Inputs, Measured, Model
-from tempograd.views.series import Flags, Floats
+from tempograd.views.series import Flags, Floats, observed_cells
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,29 +33,11 @@ TOP = 0.1  # share of the observed cells whose ranking people read
 ALIKE, APART = 0.9, 0.6  # share of them in common from which on a choice hardly matters, and below which it does
 
 
-@dataclass(frozen=True, eq=False)
-class BaselineAgreement:
-    """How far the maps against two baselines agree, (series,) each; NaN where a map has one rank for all cells.
+class Agreement(NamedTuple):
+    """How far two maps agree, (series,) each."""
 
-    Attributes
-    ----------
-    first, second : str
-        The baselines.
-    correlation : Tensor
-        Spearman's rank correlation of the importance of the observed cells.
-    shared : Tensor
-        Share of the top tenth of the cells that is the same.
-    """
-
-    first: str
-    second: str
-    correlation: Tensor
-    shared: Tensor
-
-    def __repr__(self) -> str:
-        means = (summarise(values) for values in (self.correlation, self.shared))
-        correlation, shared = (with_error(each.mean, each.standard_error) for each in means)
-        return f"BaselineAgreement({self.first!r}, {self.second!r}, correlation {correlation}, shared {shared})"
+    correlation: Tensor  # Spearman's, of the importance of observed cells; NaN where a map has one rank for all
+    shared: Tensor  # share of the top tenth of the cells that is the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,56 +46,41 @@ class BaselineComparison:
 
     Attributes
     ----------
-    baselines : tuple of str
     explanations : dict of Explanation
         By baseline.
-    agreement : tuple of BaselineAgreement
-        Of every pair of baselines.
+    agreement : dict of tuple
+        By two baselines, rank correlation and shared top tenth of their maps, (series,) each. By one of them
+        twice, of its map and the one of another seed: what samples alone change, where a method draws any.
     scores : dict of Tensor
         One score per series, by (explained against, removed to).
     metric : str
         What the scores are.
-    redrawn : dict of BaselineAgreement
-        By baseline, how far its map agrees with the one of another seed: what samples alone change. Empty for
-        methods that draw nothing.
-    uses_baseline : bool
-        Whether the method compares with a baseline at all.
     """
 
-    baselines: tuple[str, ...]
     explanations: dict[str, Explanation]
-    agreement: tuple[BaselineAgreement, ...]
+    agreement: dict[tuple[str, str], Agreement]
     scores: dict[tuple[str, str], Tensor]
     metric: str
     higher_is_better: bool = True
-    redrawn: Mapping[str, BaselineAgreement] = field(default_factory=dict)
-    uses_baseline: bool = True
 
     def __repr__(self) -> str:
-        lines = [f"BaselineComparison of {len(self.series)} series: {self.verdict()}"]
-        lines += [f"  {each!r}" for each in (*self.agreement, *self.redrawn.values())]
-        names, metric = self.baselines, self.metric.upper()
+        names, shared = self.baselines, self.tables()[0]
         means = alike(*(summarise(self.scores[row, column]).mean for row in names for column in names))
-        rows = [[name, *means[at * len(names) :][: len(names)]] for at, name in enumerate(names)]
-        head = f"{metric}, explained against (rows) and removed to (columns)"
-        return "\n".join([*lines, table([[head, *names], *rows])])
+        rows = [["top tenth in common", *names]]
+        rows += [[name, *map(percent, line)] for name, line in zip(names, shared.tolist(), strict=True)]
+        rows.append([f"{self.metric.upper()}, removed to", *names])
+        rows += [[name, *means[at * len(names) :][: len(names)]] for at, name in enumerate(names)]
+        return f"BaselineComparison of {len(self.series)} series: {self.verdict()}\n{table(rows)}"
+
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """Return the names of the baselines."""
+        return tuple(self.explanations)
 
     @property
     def series(self) -> Tensor:
         """Return the ids of the series."""
         return next(iter(self.explanations.values())).ids
-
-    def lead(self, removed: str, explained: str | None = None) -> tuple[str, Difference]:
-        """Return the best of the other maps where cells are removed to one baseline, and how far a map is ahead.
-
-        That is the map against the same baseline, or against the one that is given; the lead is that on the same
-        series, positive where it is better.
-        """
-        explained = removed if explained is None else explained
-        sign = 1 if self.higher_is_better else -1
-        others = [name for name in self.baselines if name != explained]
-        best = max(others, key=lambda name: sign * summarise(self.scores[name, removed]).mean)
-        return best, compare(sign * self.scores[explained, removed], sign * self.scores[best, removed])
 
     def tables(self) -> tuple[Floats, Floats]:
         """Return mean shared top tenths and rank correlations of all pairs of maps, (baseline, baseline) each.
@@ -121,59 +88,51 @@ class BaselineComparison:
         On the diagonal, of a map and the one of another seed; a method that draws nothing has 1 there.
         """
         shared, correlation = np.eye(len(self.baselines)), np.eye(len(self.baselines))
-        pairs = [(each.first, each.second, each) for each in self.agreement]
-        for first, second, each in (*pairs, *((name, name, found) for name, found in self.redrawn.items())):
-            place = self.baselines.index(first), self.baselines.index(second)
-            shared[place] = shared[place[::-1]] = summarise(each.shared).mean
-            correlation[place] = correlation[place[::-1]] = summarise(each.correlation).mean
+        for pair, found in self.agreement.items():
+            row, column = (self.baselines.index(name) for name in pair)
+            shared[row, column] = shared[column, row] = summarise(found.shared).mean
+            correlation[row, column] = correlation[column, row] = summarise(found.correlation).mean
         return shared, correlation
 
     @property
     def best(self) -> Flags:
-        """Tell of each map (row) whether it is surely the best under each way of removing (column)."""
-        leads = [[self.lead(column, row)[1] for column in self.baselines] for row in self.baselines]
-        return np.array([[lead.low > 0 for lead in row] for row in leads])
+        """Tell of each map (row) whether it is surely better than all others, by way of removing (column)."""
+        sign, names = 1 if self.higher_is_better else -1, self.baselines
+
+        def ahead(row: str, other: str, column: str) -> bool:
+            return compare(sign * self.scores[row, column], sign * self.scores[other, column]).low > 0
+
+        flags = [[all(ahead(row, each, to) for each in names if each != row) for to in names] for row in names]
+        return np.array(flags)
 
     def verdict(self) -> str:
         """Say in one line how much the choice matters, and whether a map is best under its own removals."""
-        if not self.uses_baseline:
-            method = next(iter(self.explanations.values())).method
-            return (
-                f"the choice changes no map: {method} has no baseline, and only what cells are removed to differs"
-            )
-        text = self._agreed()
-        leads = {name: self.lead(name) for name in self.baselines}
-        ahead = [name for name, (_, lead) in leads.items() if lead.low > 0]
-        behind = [name for name, (_, lead) in leads.items() if lead.high < 0]
+        ahead = [name for name, best in zip(self.baselines, self.best.diagonal(), strict=True) if best]
         if ahead:
-            text += f"; removed to {' or '.join(ahead)}, the map against it is the best of these"
-        if behind:
-            told = (f"that against {leads[name][0]} where cells are removed to {name}" for name in behind)
-            text += f"; another map is better: {', '.join(told)}"
-        if not ahead and not behind:
-            text += f"; whose {self.metric.upper()} is best under its own removals cannot be told"
-        return text
+            return f"{self._agreed()}; removed to {' or '.join(ahead)}, the map against it is the best of these"
+        return f"{self._agreed()}; whose {self.metric.upper()} is best under its own removals cannot be told"
 
     def _agreed(self) -> str:
         """Say how much the choice changes the maps, as far as samples let that be seen."""
-        pair = min(self.agreement, key=lambda each: summarise(each.shared).mean)
-        shared, correlation = (summarise(part).mean for part in (pair.shared, pair.correlation))
+        pairs = {pair: found for pair, found in self.agreement.items() if pair[0] != pair[1]}
+        pair = min(pairs, key=lambda names: summarise(pairs[names].shared).mean)
+        correlation, shared = (summarise(part).mean for part in pairs[pair])
         if math.isnan(shared):
             return "how much the choice matters cannot be told: no series has observed cells"
-        found = (
-            f"{pair.first} and {pair.second} share {percent(shared)} of the top tenth of their cells (rank "
-            f"correlation {correlation:.2f})"
+        text = (
+            f"{' and '.join(pair)} share {percent(shared)} of the top tenth of their cells (rank correlation "
+            f"{correlation:.2f})"
         )
-        again = [self.redrawn[name].shared for name in (pair.first, pair.second) if name in self.redrawn]
+        again = [self.agreement[name, name].shared for name in pair if (name, name) in self.agreement]
         if again and shared < ALIKE:
             itself = torch.stack(again).mean(0)
-            found += f", maps against one of them with another seed {percent(summarise(itself).mean)}"
-            if not compare(itself, pair.shared).low > 0:
+            text += f", maps against one of them with another seed {percent(summarise(itself).mean)}"
+            if not compare(itself, pairs[pair].shared).low > 0:
                 return (
-                    f"what the choice does cannot be told from what another seed does: {found}; take more samples"
+                    f"what the choice does cannot be told from what another seed does: {text}; take more samples"
                 )
         how = "hardly matters" if shared >= ALIKE else "matters" if shared < APART else "matters somewhat"
-        return f"the choice {how}: {found}"
+        return f"the choice {how}: {text}"
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Draw both tables; see :func:`tempograd.plots.baselines`."""
@@ -190,7 +149,6 @@ def compare_baselines(
     baselines: Sequence[str] | Mapping[str, InputBaselines] | None = None,
     *,
     metric: str | Metric = "cpd",
-    removal_draws: int | None = None,
     k: int | float = 0.1,
     of: Measured | None = None,
     **options: Any,
@@ -206,9 +164,6 @@ def compare_baselines(
         the first two and, with ``background=``, the third.
     metric : str or Metric
         A metric that removes cells, by which each map is scored under each way of removing.
-    removal_draws : int, optional
-        How many background series take the place of removed cells in turn; see ``draws`` of
-        :func:`tempograd.evaluate`.
     k, of
         See :func:`tempograd.evaluate`.
     **options
@@ -259,55 +214,36 @@ def compare_baselines(
     found = {name: explained(each) for name, each in named.items()}
     scores = {}
     for (row, explanation), (column, each) in product(found.items(), named.items()):
-        pool = {"background": background, "draws": removal_draws} if validation.is_background(each) else {}
+        pool = {"background": background} if validation.is_background(each) else {}
         scored = evaluate(predictor, explanation, metrics=[chosen], k=k, of=of, baseline=each, **pool)
         scores[row, column] = scored[chosen.name]
-    pairs = tuple(_agreement(one, found[one], other, found[other]) for one, other in combinations(named, 2))
-    redrawn = {}
+    agreement = {pair: _agreement(*(found[name] for name in pair)) for pair in combinations(named, 2)}
     for name, one in found.items():
         if kind.uses_baseline and one.facts.deterministic is False:
             seed = one.seed + 1 if one.seed < 2**63 - 1 else 0
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TempogradWarning)  # the first one has said it
                 other = explained(named[name], **{"seed": seed, "gradient_check": False})
-            redrawn[name] = _agreement(name, one, f"{name}, seed {seed}", other)
-    return BaselineComparison(
-        tuple(named),
-        found,
-        pairs,
-        scores,
-        chosen.name,
-        chosen.higher_is_better,
-        redrawn,
-        kind.uses_baseline,
-    )
+            agreement[name, name] = _agreement(one, other)
+    return BaselineComparison(found, agreement, scores, chosen.name, chosen.higher_is_better)
 
 
 def _named(baselines: Any, background: Any) -> dict[str, Any]:
     """Return what is compared with, by name."""
+    known = ("zero", "average", "background")
     if baselines is None:
-        baselines = ("zero", "average") if background is None else ("zero", "average", "background")
-    baselines = [baselines] if isinstance(baselines, str) else baselines
-    if isinstance(baselines, Mapping):
-        named = {str(name): each for name, each in baselines.items()}
-    else:
-        named = {
-            validation.check_choice(name, "each of baselines", ("zero", "average", "background")): name
-            for name in baselines
-        }
-    if len(named) < 2 or len(named) < len(baselines):
-        raise InputError(f"baselines must be at least two, each once, got {brief(list(baselines))}.")
-    return named
+        baselines = known[: 2 + (background is not None)]
+    if not isinstance(baselines, Mapping):
+        baselines = {validation.check_choice(name, "each of baselines", known): name for name in baselines}
+    if len(baselines) < 2:
+        raise InputError(f"baselines must be at least two, got {brief(list(baselines))}.")
+    return {str(name): each for name, each in baselines.items()}
 
 
-def _agreement(first: str, one: Explanation, second: str, other: Explanation) -> BaselineAgreement:
-    mask = torch.ones_like(one.values, dtype=torch.bool) if one.mask is None else one.mask
-    rows = [
-        _agree(*(each.importance[i].cpu()[seen].double().numpy() for each in (one, other)))
-        for i, seen in enumerate(mask.cpu())
-    ]
-    correlation, shared = torch.tensor(rows, dtype=torch.float32).reshape(-1, 2).unbind(1)
-    return BaselineAgreement(first, second, correlation, shared)
+def _agreement(one: Explanation, other: Explanation) -> Agreement:
+    sizes = [each.importance.cpu().double().numpy() for each in (one, other)]
+    rows = [_agree(*(size[i][seen] for size in sizes)) for i, seen in enumerate(observed_cells(one))]
+    return Agreement(*torch.tensor(rows, dtype=torch.float32).reshape(-1, 2).unbind(1))
 
 
 def _agree(one: Floats, other: Floats) -> tuple[float, float]:
@@ -321,20 +257,16 @@ def _agree(one: Floats, other: Floats) -> tuple[float, float]:
     (nan, 0.0)
     """
     if len(one) == 0:
-        return float("nan"), float("nan")
-    ranks = [_ranks(each) for each in (one, other)]
-    spreads = [float(each.std()) for each in ranks]
+        return math.nan, math.nan
     count = max(1, round(TOP * len(one)))
     best = [set(np.argsort(-each, kind="stable")[:count].tolist()) for each in (one, other)]
-    shared = len(best[0] & best[1]) / count
-    if min(spreads) == 0:
-        return float("nan"), shared
-    product = float(((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())).mean())
-    return product / (spreads[0] * spreads[1]), shared
+    first, second = _ranks(one), _ranks(other)
+    norm = math.sqrt(float(first @ first) * float(second @ second))
+    return float(first @ second) / norm if norm else math.nan, len(best[0] & best[1]) / count
 
 
 def _ranks(values: Floats) -> Floats:
-    """Rank numbers, equal ones at the middle of their places."""
+    """Rank numbers around 0, equal ones at the middle of their places."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    middle: Floats = (counts.cumsum() - (counts + 1) / 2)[place]
-    return middle
+    middle = (counts.cumsum() - (counts + 1) / 2)[place]
+    return np.asarray(middle - middle.mean())

@@ -19,7 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -28,14 +28,11 @@ from torch import Tensor
 from tempograd.core import stats, validation
 from tempograd.core.errors import InputError, arg, brief, listed
 from tempograd.core.formatting import alike, counted, short_number, table
-from tempograd.explanation.answers import LISTED, Blocks, as_table, more_channels
+from tempograd.explanation.answers import LISTED, Blocks, more_channels
 from tempograd.explanation.core import Explanation, require
 from tempograd.typing import ArrayLike, BlockSteps, Channels, EffectUnit
 from tempograd.views.labels import channel_names, time_names, when_text
 from tempograd.views.series import BLOCKS, Flags, Floats, Indices, observed_cells, shown_values, sizes, to_numpy
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Effects(NamedTuple):
@@ -203,9 +200,6 @@ def chosen_channels(
     return [int(d) for d in found if d is not None]
 
 
-LEVEL = 0.95
-
-
 def blocks_of(
     explanation: Explanation, rows: ArrayLike | None = None, *, steps: BlockSteps | None = None
 ) -> Blocks:
@@ -297,26 +291,25 @@ class GroupComparison:
         What the groups are called.
     counts : tuple of int
         How many series each has.
-    signed : bool
     first, second : array
         Mean over the series of a group of the scores of a channel, summed over time.
     difference, error, low, high : array
         First minus second, its standard error and 95 % interval (Welch); infinite where a group has one series.
-    freedom : array
-        Degrees of freedom of that interval.
+    certain_together : array of bool
+        For which channels intervals that hold for all of them at once (Bonferroni) leave 0 out: of a hundred
+        channels, intervals of 95 % each do so in five by chance.
     """
 
     channels: tuple[str, ...]
     names: tuple[str, str]
     counts: tuple[int, int]
-    signed: bool
     first: Floats
     second: Floats
     difference: Floats
     error: Floats
     low: Floats
     high: Floats
-    freedom: Floats
+    certain_together: Flags
 
     @property
     def certain(self) -> Flags:
@@ -328,31 +321,16 @@ class GroupComparison:
         """Return the channels by the size of their difference, the largest first."""
         return [int(d) for d in np.argsort(-np.abs(self.difference), kind="stable")]
 
-    @property
-    def certain_together(self) -> Flags:
-        """Tell the same by intervals that hold for all channels at once (Bonferroni), (channel,).
-
-        Of a hundred channels, intervals of 95 % each leave 0 out in five by chance.
-        """
-        level = 1 - (1 - LEVEL) / len(self.channels)
-        return np.asarray(np.abs(self.difference) > half_interval(self.error, self.freedom, level))
-
     def verdict(self) -> str:
         """Say in one line in which channels the groups differ, by more than chance explains in any of them."""
-        certain = [d for d in self.order if self.certain_together[d]]
         groups = " and ".join(f"{label} ({count:,})" for label, count in zip(self.names, self.counts, strict=True))
-        alone = [d for d in self.order if self.certain[d]]
         if min(self.counts) < 2:
             return f"{groups} cannot be compared: a group needs two series or more"
-        if not alone:
+        said = [f"{self.channels[d]} {_interval(self, d)}" for d in self.order if self.certain_together[d]]
+        if not said:
             return f"{groups} differ in no channel by more than chance explains"
-        named = certain or alone
-        said = ", ".join(f"{self.channels[d]} {_interval(self, d)}" for d in named[:3])
-        more = f" and {counted(len(named) - 3, 'more channel')}" if len(named) > 3 else ""
-        if certain:
-            return f"{groups} differ in {said}{more}"
-        chance = f"of {len(self.channels)} channels, {(1 - LEVEL) * len(self.channels):.2g} do so by chance"
-        return f"{groups} may differ in {said}{more}: {chance}"
+        more = f" and {counted(len(said) - 3, 'more channel')}" if len(said) > 3 else ""
+        return f"{groups} differ in {', '.join(said[:3])}{more}"
 
     def __repr__(self) -> str:
         rows = [["channel", *self.names, "difference [95 % interval]"]]
@@ -360,12 +338,6 @@ class GroupComparison:
             means = (short_number(float(f"{part[d]:.3g}")) for part in (self.first, self.second))
             rows.append([self.channels[d], *means, _interval(self, d)])
         return f"GroupComparison: {self.verdict()}\n{table(rows)}{more_channels(len(self.channels))}"
-
-    def to_dataframe(self) -> "pd.DataFrame":
-        """Return one row per channel, with the columns ``channel``, ``first`` to ``high``, and ``certain``."""
-        names = ("first", "second", "difference", "low", "high")
-        columns = {"channel": list(self.channels)} | {name: getattr(self, name) for name in names}
-        return as_table(columns | {"standard_error": self.error, "certain": self.certain})
 
 
 def _interval(found: GroupComparison, d: int) -> str:
@@ -423,14 +395,13 @@ def compare_groups(
         channels=channel_names(explanation),
         names=(str(names[0]), str(names[1])),
         counts=counts,
-        signed=explanation.signed,
         first=one,
         second=other,
         difference=one - other,
         error=error,
         low=one - other - half,
         high=one - other + half,
-        freedom=freedom,
+        certain_together=np.abs(one - other) > half_interval(error, freedom, 1 - 0.05 / len(one)),
     )
 
 

@@ -1,6 +1,7 @@
 """What things are called: explanations by name, methods, channels, steps and classes, in words for people."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, time
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from tempograd.core.errors import InputError, brief, printable
 from tempograd.core.formatting import counted
 from tempograd.engine import inputs
-from tempograd.engine.outputs import link_words as link_words  # noqa: PLC0414  # for pages too
+from tempograd.engine.outputs import LINKS, link_words
 from tempograd.engine.outputs import outputs_of as outputs_of  # noqa: PLC0414
 from tempograd.explanation import Explanations
 from tempograd.explanation.core import Explanation, require
@@ -19,6 +20,7 @@ from tempograd.explanation.targets import other_series, same_lengths, same_outpu
 
 Compared = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 STATIC = inputs.STATIC  # what the step of static values is called
+OUTPUTS = 4  # different explained outputs that are counted one by one
 LONGEST = 28  # letters of a name in a picture
 MIDNIGHT = time()
 NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(\D*)")
@@ -242,3 +244,23 @@ def tells_class(explanation: Explanation) -> bool:
     if not classes or explanation.target is None:
         return False
     return explanation.n_outputs is not None or bool((explanation.target > 0).any())
+
+
+def explained(explanation: Explanation) -> str:
+    """Say in words which output the scores are about."""
+    target = explanation.target
+    if target is None:
+        return explanation.target_text or "a score of your own"
+    made = LINKS[explanation.link].probable, link_words(explanation.link, explanation.columns)
+    kind = "as the model returns it" if explanation.link == "raw" else "as a probability" if made[0] else made[1]
+    unit, rest = "series", ""
+    if target.ndim == 2:
+        own = isinstance(explanation.steps, str)
+        unit, rest = "steps", f", {'each cell for its own step' if own else 'summed over the steps'}"
+    counts = Counter(target.flatten().tolist()).most_common()
+    names = [f"{output_name(explanation, column)} for {count:,} {unit}" for column, count in counts[:OUTPUTS]]
+    if len(counts) == 1:
+        names = [output_name(explanation, counts[0][0])]
+    elif len(counts) > OUTPUTS:
+        names = [f"{len(counts)} different {'classes' if tells_class(explanation) else 'outputs'}"]
+    return f"{', '.join(names)}, {kind}{rest}"

@@ -30,7 +30,7 @@ from tempograd.explanation.diagnostics import (
 )
 from tempograd.explanation.record import Record
 from tempograd.typing import Model
-from tempograd.views.labels import channel_names, class_name, output_name
+from tempograd.views.labels import channel_names, explained
 from tempograd.views.prediction import model_outputs
 from tempograd.views.series import certain_sizes, sizes
 
@@ -208,7 +208,8 @@ def explanation_summary(
         "missing": 0.0 if explanation.mask is None else 1 - float(explanation.mask.double().mean()),
         "outputs": said.shape[-1],
         "predicted": _counts(said.argmax(-1)) if classes else None,
-        "what": explained_output(explanation),
+        "what": explained(explanation)
+        + f", by {link_words(explanation.link, explanation.columns)}" * LINKS[explanation.link].probable,
         "explained": {} if target is None else _counts(target),
         "accuracy": label_accuracy(said, explanation, series),
         "verdict": sentence(explanation, dialect=dialect),
@@ -224,24 +225,6 @@ def explanation_summary(
 def _counts(classes: Tensor) -> dict[str, int]:
     numbers, counts = torch.unique(classes, return_counts=True)
     return {str(n): c for n, c in zip(numbers.tolist(), counts.tolist(), strict=True)}
-
-
-def explained_output(explanation: Explanation) -> str:
-    """Say what was explained: which of the model's outputs, and what was made of them."""
-    target, link, one = explanation.target, explanation.link, explanation.columns == 1
-    words, probable = link_words(link, explanation.columns), LINKS[link].probable
-    if target is None:
-        score = explanation.target_text or "a score of your own"
-        made = "outputs as they are" if link == "raw" else f"{'probabilities by ' * probable}{words}"
-        return f"{score}, from {made}"
-    same = target.numel() > 0 and bool((target == target.flatten()[0]).all())
-    if not probable:
-        which = f"{output_name(explanation, int(target.flatten()[0]))}, " if same and not one else ""
-        return f"{which}{words}"
-    if one and link == "probability":
-        return f"the probability of {class_name(int(bool(target.any())), explanation.classes)} by {words}"
-    what = "label" if outputs_of(explanation.task).kind == "labels" else "class"
-    return f"the probability of a {what} by {words}"
 
 
 def label_accuracy(said: Tensor, explanation: Explanation, series: Series) -> float | None:

@@ -166,15 +166,10 @@ const groupSentence = ({ map, a, order, part }, key) => {
 };
 const nearer = ({ low, high }) => Math.max(low, -high, 0); // the limit of an interval that is nearer to 0
 const differenceSentence = (found, names, counts) => {
-  const alone = found.filter((each) => each.certain),
-    certain = found.filter((each) => each.together),
-    named = certain.length ? certain : alone,
+  const named = found.filter((each) => each.together),
     both = names.map((name, k) => `${name} (${counts[k].toLocaleString("en")})`).join(" and "),
     said = named.slice(0, 3).map((each) => `${data.channels[each.d]} ${intervalText({ mean: each.gap, ...each })}`),
-    more = named.length > 3 ? ` and ${counted(named.length - 3, "more channel", "more channels")}` : "",
-    chance = number(Number((0.05 * data.depth).toPrecision(2)));
+    more = named.length > 3 ? ` and ${counted(named.length - 3, "more channel", "more channels")}` : "";
   if (Math.min(...counts) < 2) return `${both} cannot be compared: a group needs two series or more.`;
-  if (!alone.length) return `${both} differ in no channel by more than chance explains.`;
-  if (certain.length) return `${both} differ in ${said.join(", ")}${more}.`;
-  return `${both} may differ in ${said.join(", ")}${more}: of ${counted(data.depth, "channel", "channels")}, ${chance} do so by chance.`;
+  return `${both} differ in ${said.join(", ") || "no channel by more than chance explains"}${more}.`;
 };
