@@ -310,7 +310,7 @@ class Unasked(Method):
 BROKEN = {
     "settings": [TensorSetting, HiddenSetting],
     "fit": [FitsInPlace, FitsAnew, NeverFitted, Unasked],
-    "numbers": [Shape, NotFinite, AllAlike, Double],
+    "numbers": [Shape, NotFinite, AllAlike, Double, Steps],
     "seed": [TorchDraws, SecretDraws, NoDraws],
     "company": [Company, Position, ErrorOfCompany, BatchSize],
     "left": [Weights, Hooks, Grads, Series, Swallowed, Generators],
@@ -322,7 +322,6 @@ BROKEN = {
     "models": [Module, Probabilities],
     "mask": [Unmasked, Filled],
     "padding": [Length],
-    "steps": [Steps],
     "files": [OtherName],
 }
 
@@ -476,8 +475,7 @@ class UpsideDown(Drop):
 
 BROKEN_METRICS = {
     "settings": [NoDirection, TensorMetric],
-    "numbers": [Undefined],
-    "tasks": [FirstStep, OfAClass],
+    "numbers": [Undefined, FirstStep, OfAClass],
     "company": [Relative, RelativeHits],
     "position": [PrecisionAtFive],
     "mask": [MeanScore, ShareOfAll],

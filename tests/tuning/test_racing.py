@@ -365,7 +365,6 @@ REFUSED = {
     "an empty setting": (("rand_ig",), {"grid": [{}, {"p": 0.5}]}),
     "unknown setting": (("rand_ig",), {"grid": [{"q": 0.5}]}),
     "wrong setting": (("rand_ig",), {"grid": [{"p": 3}]}),
-    "twice": (("rand_ig",), {"grid": [{"p": 0.4}], "p": 0.3}),
     "unknown option": (("rand_ig",), {"quirks": 1}),
 }
 

@@ -4,6 +4,7 @@ import copy
 import json
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -20,22 +21,18 @@ from tempograd.testing.rules import (
     CLASSES,
     TIME,
     BrokenError,
-    ContractRule,
     Recurrent,
     Smooth,
     Watched,
     Weighted,
-    contract_rule,
     demand,
     left_as_found,
-    require_plain,
+    rules_of,
     same_numbers,
     shape_of,
     small_series,
 )
 
-EXPLAINER_RULES: dict[str, ContractRule] = {}
-"""The rules of explainers, by name."""
 ERRORS = ("standard_error", "n_draws", "ess")  # what an explanation may say of its scores
 
 
@@ -57,8 +54,8 @@ def _explain(explainer: Explainer, model: nn.Module, x: Tensor, **call: Any) -> 
 # The rules of explainers.
 
 
-@contract_rule(EXPLAINER_RULES, "settings are the fields of a frozen dataclass, and plain data")
 def _settings(explainer: Explainer) -> None:
+    """Require that settings are the fields of a frozen dataclass, and plain data."""
     kind = type(explainer)
     demand(is_dataclass(kind), "the class is no dataclass")
     frozen = kind.__dataclass_params__.frozen and kind.__eq__ is not object.__eq__  # type: ignore[attr-defined]
@@ -67,13 +64,13 @@ def _settings(explainer: Explainer) -> None:
     demand(
         set(explainer.parameters) == known, f"parameters has {sorted(explainer.parameters)}, not {sorted(known)}"
     )
-    require_plain(explainer.parameters)
+    json.dumps(explainer.parameters)  # or it fails: settings are plain data
     again = kind(**explainer.parameters)
     demand(again == explainer and hash(again) == hash(explainer), "the same settings make another explainer")
 
 
-@contract_rule(EXPLAINER_RULES, "fit returns a new explainer, and what needs it says so without it")
 def _fit(explainer: Explainer) -> None:
+    """Require that fit returns a new explainer, and what needs it says so without it."""
     model, x = Smooth(), small_series(4)
     if not explainer.needs_fit:
         demand(explainer.learnt is None, "something is learnt, though needs_fit is False")
@@ -89,8 +86,8 @@ def _fit(explainer: Explainer) -> None:
     same_numbers(first(model, x).values, second(model, x).values, "learnt twice with one seed", rtol=0, atol=0)
 
 
-@contract_rule(EXPLAINER_RULES, "one finite float32 score per cell, which tells series apart")
 def _numbers(explainer: Explainer) -> None:
+    """Require one finite float32 score per cell, which tells series apart; scores of steps may be refused."""
     for time, channels, classes in ((7, 4, 3), (11, 1, 2), (1, 3, 3), (2, 1, 1)):
         x = small_series(5, time, channels)
         found = _explain(explainer, Smooth(time, channels, classes), x).values
@@ -101,10 +98,16 @@ def _numbers(explainer: Explainer) -> None:
         silent = time == 1 and (explainer.blends_steps or explainer.needs_prefixes)  # nothing comes before
         if time * channels > 2 and not silent:
             demand((found != found[:1]).any(), f"{size} all five series get the same scores")
+    model, x = Smooth(per_step=True), small_series(3)
+    explainer = _ready(explainer, model, x)
+    for steps in (None, 4, [1, 5], "own"):
+        with suppress(TempogradError):
+            found = explainer(model, x, steps=steps).values
+            demand(found.isfinite().all(), f"with steps={steps!r} scores are not finite")
 
 
-@contract_rule(EXPLAINER_RULES, "the seed decides every draw, and deterministic says whether there is any")
 def _seed(explainer: Explainer) -> None:
+    """Require that the seed decides every draw, and deterministic says whether there is any."""
     model, x = Smooth(), small_series(4)
     explainer = explainer.fit(model, _background(explainer, x))  # some draw from what they learnt
     found = []
@@ -120,10 +123,8 @@ def _seed(explainer: Explainer) -> None:
         demand(not torch.equal(first, other), "it is not called deterministic, but the seed makes no difference")
 
 
-@contract_rule(
-    EXPLAINER_RULES, "a series' scores depend on its id alone, not on its company nor on the size of a batch"
-)
 def _company(explainer: Explainer) -> None:
+    """Require that a series' scores depend on its id alone, not on its company nor on the size of a batch."""
     model, x, ids = Smooth(), small_series(7), torch.arange(7) * 5 - 8
     explainer = _ready(explainer, model, x)
     series, order = Series(x, ids=ids), [4, 0, 6, 2, 1, 5, 3]
@@ -141,8 +142,8 @@ def _company(explainer: Explainer) -> None:
                 same_numbers(one.float(), other.float(), f"{where}, in {name},", 1e-3)
 
 
-@contract_rule(EXPLAINER_RULES, "model, series and generators are left as they were found")
 def _left(explainer: Explainer) -> None:
+    """Require that model, series and generators are left as they were found."""
     x = small_series(6).float()
     ready = _ready(explainer, Recurrent(), x)
     for fails_after in (None, 0, 1):
@@ -152,8 +153,8 @@ def _left(explainer: Explainer) -> None:
         left_as_found(Recurrent(fails_after), others, lambda model: explainer.fit(model, others))
 
 
-@contract_rule(EXPLAINER_RULES, "zero_if_ignored: what the model ignores scores exactly 0")
 def _ignored(explainer: Explainer) -> None:
+    """Require that what the model ignores scores exactly 0."""
     if not explainer.zero_if_ignored:
         return
     found = _explain(explainer, Smooth(used=CHANNELS - 1), small_series(8)).values
@@ -167,8 +168,8 @@ def _ignored(explainer: Explainer) -> None:
         demand(largest == 0, f"values that do not differ from the baseline score up to {largest:.3g}")
 
 
-@contract_rule(EXPLAINER_RULES, "complete: scores sum to the change of the prediction")
 def _complete(explainer: Explainer) -> None:
+    """Require that scores sum to the change of the prediction."""
     if not explainer.complete:
         return
     model, x = Smooth(), small_series(6)
@@ -185,8 +186,8 @@ def _complete(explainer: Explainer) -> None:
     )
 
 
-@contract_rule(EXPLAINER_RULES, "signed: the sign of a score is the direction of the effect")
 def _signed(explainer: Explainer) -> None:
+    """Require that the sign of a score is the direction of the effect."""
     x = small_series(6).abs() + 3
     for sign in (1, -1):  # of every weight, where all values lie above the baseline and above those to learn from
         found = _explain(explainer, Weighted(torch.full((TIME, CHANNELS), sign * 0.02)), x)
@@ -198,8 +199,8 @@ def _signed(explainer: Explainer) -> None:
             )
 
 
-@contract_rule(EXPLAINER_RULES, "targeted: scores are about the given target, by default the predicted class")
 def _targeted(explainer: Explainer) -> None:
+    """Require that scores are about the given target, by default the predicted class."""
     model, x = Smooth(), small_series(12)
     explainer = _ready(explainer, model, x)
     with torch.no_grad():
@@ -217,8 +218,8 @@ def _targeted(explainer: Explainer) -> None:
         demand(torch.equal(elsewhere, expected.values), "every target gets the same scores")
 
 
-@contract_rule(EXPLAINER_RULES, "needs_gradient: a model without a gradient is refused, or else explained")
 def _gradient(explainer: Explainer) -> None:
+    """Require that a model without a gradient is refused, or else explained."""
     model, x = Smooth(), small_series(4)
     opaque = copy.deepcopy(model)
     opaque.register_forward_pre_hook(lambda _, inputs: (inputs[0].detach(),))
@@ -230,11 +231,8 @@ def _gradient(explainer: Explainer) -> None:
     same_numbers(explainer(opaque, x).values, explainer(model, x).values, "for a model that hides its gradient")
 
 
-@contract_rule(
-    EXPLAINER_RULES,
-    "needs_module, needs_probabilities: other models are refused in one sentence, or else explained",
-)
 def _models(explainer: Explainer) -> None:
+    """Require that other models are refused in one sentence, or else explained."""
     model, x = Smooth(), small_series(4)
     explainer = _ready(explainer, model, x)
     plain = lambda z: model(z)  # noqa: E731, PLW0108  # a function
@@ -257,8 +255,8 @@ def _refused(work: Callable[[], object], what: str) -> None:
     raise BrokenError(f"{what} is explained all the same")
 
 
-@contract_rule(EXPLAINER_RULES, "unobserved cells hold 0 in all, and stay as they are where the model reads them")
 def _mask(explainer: Explainer) -> None:
+    """Require that unobserved cells hold 0 in all, and stay as they are where the model reads them."""
     model, x = Watched(), small_series(5)
     mask, model.seen = _observed(x), []
     explainer = _ready(explainer, model, x)
@@ -281,8 +279,8 @@ def _observed(x: Tensor) -> Tensor:
     return mask
 
 
-@contract_rule(EXPLAINER_RULES, "padding changes nothing for a model that ignores it")
 def _padding(explainer: Explainer) -> None:
+    """Require that padding changes nothing for a model that ignores it."""
     more = (5, 6, CHANNELS)
     for per_step in (False, True):
         model, x = Smooth(per_step=per_step), small_series(5)
@@ -300,20 +298,8 @@ def _padding(explainer: Explainer) -> None:
         demand((found[:, TIME:] == 0).all(), f"padding gets scores{end}")
 
 
-@contract_rule(EXPLAINER_RULES, "one output per step is explained, or refused in one sentence")
-def _steps(explainer: Explainer) -> None:
-    model, x = Smooth(per_step=True), small_series(3)
-    explainer = _ready(explainer, model, x)
-    for steps in (None, 4, [1, 5], "own"):
-        try:
-            found = explainer(model, x, steps=steps).values
-        except TempogradError:
-            continue
-        demand(found.isfinite().all(), f"with steps={steps!r} scores are not finite")
-
-
-@contract_rule(EXPLAINER_RULES, "an explanation says what made it, also after it was saved and loaded")
 def _files(explainer: Explainer) -> None:
+    """Require that an explanation says what made it, also after it was saved and loaded."""
     found = _explain(explainer, Smooth(), small_series(4), seed=6)
     demand(found.method == explainer.name, f"it is called {found.method}, the explainer {explainer.name}")
     demand(found.parameters == explainer.parameters, "its parameters are not those of the explainer")
@@ -327,3 +313,23 @@ def _files(explainer: Explainer) -> None:
     plain = json.loads(json.dumps(found.parameters))
     demand(json.loads(json.dumps(loaded.parameters)) == plain, "parameters are others in the file")
     demand(found.verdict() == loaded.verdict(), "the verdict is another one in the file")
+
+
+EXPLAINER_RULES = rules_of(
+    _settings,
+    _fit,
+    _numbers,
+    _seed,
+    _company,
+    _left,
+    _ignored,
+    _complete,
+    _signed,
+    _targeted,
+    _gradient,
+    _models,
+    _mask,
+    _padding,
+    _files,
+)
+"""The rules of explainers, by name."""

@@ -1,5 +1,6 @@
 """The rules of metrics; cells have distinct scores but where ties are the point."""
 
+import json
 from dataclasses import is_dataclass, replace
 from typing import Any
 
@@ -15,19 +16,14 @@ from tempograd.metrics import Metric, evaluate
 from tempograd.testing.rules import (
     CHANNELS,
     TIME,
-    ContractRule,
     Smooth,
     Weighted,
-    contract_rule,
     demand,
-    require_plain,
+    rules_of,
     same_numbers,
     shape_of,
     small_series,
 )
-
-METRIC_RULES: dict[str, ContractRule] = {}
-"""The rules of metrics, by name."""
 
 
 def _maps(batch: int, seed: int = 3) -> Tensor:
@@ -61,53 +57,44 @@ def _pools(metric: Metric) -> bool:
     return metric.whole
 
 
-@contract_rule(METRIC_RULES, "settings are fields of a frozen dataclass and plain data, and the direction is said")
 def _settings(metric: Metric) -> None:
+    """Require that settings are fields of a frozen dataclass and plain data, and the direction is said."""
     kind = type(metric)
     demand(is_dataclass(kind) and kind.__dataclass_params__.frozen, "the class is no frozen dataclass")  # type: ignore[attr-defined]
     demand(type(getattr(metric, "higher_is_better", None)) is bool, "higher_is_better is not True or False")
-    require_plain(metric.parameters)
+    json.dumps(metric.parameters)  # or it fails: settings are plain data
     demand(kind(**metric.parameters, name=metric.name) == metric, "the same settings make another metric")
     renamed = replace(metric, name="another name")
     model, x = Smooth(), small_series(3)
     _measure(renamed, model, _explanation(model, x, _maps(3)), _truth(3))
 
 
-@contract_rule(METRIC_RULES, "one finite float32 score per series")
 def _numbers(metric: Metric) -> None:
-    model, x = Smooth(), small_series(7)
-    found = _measure(metric, model, _explanation(model, x, _maps(7)), _truth(7))
-    wanted: tuple[int, ...] = () if _pools(metric) else (7,)
-    demand(shape_of(found) == wanted, f"seven series get scores of shape {shape_of(found)}, not {wanted}")
-    demand(found.dtype == torch.float32, f"the scores are {found.dtype}")
-    demand(found.isfinite().all(), f"{int((~found.isfinite()).sum())} of them are not finite")
-
-
-@contract_rule(
-    METRIC_RULES,
-    "scores of any task, of steps, or that a function picks, give one per series or are refused in one sentence",
-)
-def _tasks(metric: Metric) -> None:
-    model, x = Smooth(), small_series(5)
+    """Require one finite float32 score per series; those of other tasks may be refused in one sentence."""
+    model, step, x = Smooth(), Smooth(per_step=True), small_series(5)
     calls: tuple[tuple[Any, dict[str, Any]], ...] = (
-        (Smooth(per_step=True), {}),
-        (Smooth(per_step=True), {"steps": [1, 5]}),
+        (model, {}),
+        (step, {}),
+        (step, {"steps": [1, 5]}),
         (Predictor(model, task="multilabel"), {"target": 1}),
         (Predictor(model, task="forecast"), {"target": 2}),
         (model, {"target": lambda outputs: outputs[:, 0] - outputs[:, 1]}),
     )
-    for predictor, question in calls:
-        explained = replace(Occlusion()(predictor, x, **question), values=_maps(5))
+    for number, (predictor, question) in enumerate(calls):
         try:
-            scores = _measure(metric, predictor, explained, _truth(5))
+            explained = replace(Occlusion()(predictor, x, **question), values=_maps(5))
+            found = _measure(metric, predictor, explained, _truth(5))
         except TempogradError:
+            demand(number > 0, "scores of a class are refused")
             continue
         wanted: tuple[int, ...] = () if _pools(metric) else (5,)
-        demand(shape_of(scores) == wanted and bool(scores.isfinite().all()), f"five series get {scores.tolist()}")
+        demand(shape_of(found) == wanted, f"five series get scores of shape {shape_of(found)}, not {wanted}")
+        demand(found.dtype == torch.float32, f"the scores are {found.dtype}")
+        demand(found.isfinite().all(), f"{int((~found.isfinite()).sum())} of them are not finite")
 
 
-@contract_rule(METRIC_RULES, "a series' score does not depend on its company, only on its id")
 def _company(metric: Metric) -> None:
+    """Require that a series' score does not depend on its company, only on its id."""
     model, x, truth = Smooth(), small_series(9), _truth(9)
     values = _maps(9)
     values[:, 2:6] = 0.5  # ties too
@@ -122,8 +109,8 @@ def _company(metric: Metric) -> None:
         same_numbers(found, expected, f"with {size} sequences a pass", 1e-5)
 
 
-@contract_rule(METRIC_RULES, "where a cell stands makes no difference, and ties are not broken by position")
 def _position(metric: Metric) -> None:
+    """Require that where a cell stands makes no difference, and ties are not broken by position."""
     batch, cells = 96, torch.arange(TIME * CHANNELS)
     x, values, truth = small_series(batch) + 1, _maps(batch), _truth(batch)
     weights = torch.linspace(-0.5, 1, len(cells), dtype=torch.float64)
@@ -145,8 +132,8 @@ def _moved(metric: Metric, x: Tensor, weights: Tensor, values: Tensor, truth: Te
     return _measure(metric, model, _explanation(model, x, values), truth)
 
 
-@contract_rule(METRIC_RULES, "unobserved cells are never ranked, removed or counted")
 def _mask(metric: Metric) -> None:
+    """Require that unobserved cells are never ranked, removed or counted."""
     x, mask, truth, values = small_series(6), torch.ones(6, TIME, CHANNELS, dtype=torch.bool), _truth(6), _maps(6)
     mask[:, 3:5, 1:], mask[:, -2:] = False, False
     weights = torch.linspace(-0.5, 1, TIME * CHANNELS, dtype=torch.float64).view(TIME, CHANNELS)
@@ -159,8 +146,8 @@ def _mask(metric: Metric) -> None:
     same_numbers(_measure(metric, short, cut, truth[:, rest]), expected, "without the steps at the end", 1e-5)
 
 
-@contract_rule(METRIC_RULES, "higher_is_better: scores that know the answer are better than random ones")
 def _direction(metric: Metric) -> None:
+    """Require that scores that know the answer are better than random ones."""
     batch = 64
     x, truth = small_series(batch).abs() * 0.2 + 1, torch.zeros(batch, TIME, CHANNELS, dtype=torch.bool)
     truth[:, 2:5, 1] = True
@@ -172,3 +159,7 @@ def _direction(metric: Metric) -> None:
     better = good > chance if metric.higher_is_better else good < chance
     word = "higher" if metric.higher_is_better else "lower"
     demand(better, f"{word} is called better, but they get {good:.3g} on average and random ones {chance:.3g}")
+
+
+METRIC_RULES = rules_of(_settings, _numbers, _company, _position, _mask, _direction)
+"""The rules of metrics, by name."""

@@ -1,10 +1,9 @@
 """What rules are made of: errors that name them, small models and series, and what must be left as found."""
 
-import json
 import random
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from tempograd.explainers import Explainer
 from tempograd.metrics import Metric
 
 TIME, CHANNELS, CLASSES = 9, 3, 3
-_Check = Callable[[Any], None]
+Rule = Callable[[Any], None]
 
 
 class ContractError(TempogradError, AssertionError):
@@ -32,23 +31,17 @@ class ContractError(TempogradError, AssertionError):
         self.rule = rule
 
 
-class ContractRule(NamedTuple):
-    """One rule: what it says, and what tries it."""
-
-    says: str
-    check: _Check
-
-
-def try_rules(thing: Explainer | Metric, known: dict[str, ContractRule], names: Iterable[str] | None) -> None:
+def try_rules(thing: Explainer | Metric, known: dict[str, Rule], names: Iterable[str] | None) -> None:
     """Try rules on an explainer or a metric; the first that is broken is an error."""
     for name in known if names is None else names:
         if name not in known:
             raise UnknownNameError("rule", name, known)
-        start = f"{one_line(thing.name)} breaks the rule '{name}' ({known[name].says}):"
+        says = (known[name].__doc__ or "").removeprefix("Require ").removeprefix("that ").rstrip(".")
+        start = f"{one_line(thing.name)} breaks the rule '{name}' ({says}):"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TempogradWarning)  # what a method warns of by design may come
             try:
-                known[name].check(thing)
+                known[name](thing)
             except BrokenError as error:
                 raise ContractError(f"{start} {error}.", name) from None
             except Exception as error:
@@ -60,14 +53,9 @@ class BrokenError(Exception):
     """What is wrong, as the end of a sentence."""
 
 
-def contract_rule(known: dict[str, ContractRule], says: str) -> Callable[[_Check], _Check]:
-    """Decorate what tries a rule, which is called like the function."""
-
-    def add(check: _Check) -> _Check:
-        known[check.__name__.removeprefix("_")] = ContractRule(says, check)
-        return check
-
-    return add
+def rules_of(*checks: Rule) -> dict[str, Rule]:
+    """Return rules by name, each a function that tries it and whose documentation says it."""
+    return {check.__name__.removeprefix("_"): check for check in checks}
 
 
 def demand(holds: bool | Tensor, otherwise: str) -> None:
@@ -82,14 +70,6 @@ def same_numbers(found: Tensor, expected: Tensor, where: str, rtol: float = 2e-4
     close = torch.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
     gap, size = (found - expected).abs().nan_to_num(), expected.abs().nan_to_num(posinf=0.0)
     demand(close.all(), f"{where} they differ by up to {float(gap.max()):.3g}, of up to {float(size.max()):.3g}")
-
-
-def require_plain(settings: dict[str, Any]) -> None:
-    """Refuse settings that JSON cannot hold."""
-    try:
-        json.dumps(settings)
-    except (TypeError, ValueError) as error:
-        raise BrokenError(f"a setting is no plain data: {error}") from None
 
 
 def shape_of(found: Tensor) -> tuple[int, ...]:

@@ -149,14 +149,8 @@ class Tuning:
         return f"{start}, and {tried} is better by more than noise ({closest})."
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Return one row per setting: its values, then the columns of :class:`~tempograd.tuning.Trial`."""
-        names = dict.fromkeys(name for trial in self.table for name in trial.setting)
-        rows = []
-        for trial in self.table:
-            content = asdict(trial)
-            setting = content.pop("setting")
-            rows.append({"setting": trial.words, **{name: setting.get(name) for name in names}, **content})
-        return as_table(rows)
+        """Return one row per setting: the columns of :class:`~tempograd.tuning.Trial`, then its values."""
+        return as_table([asdict(trial) | {"setting": trial.words, **trial.setting} for trial in self.table])
 
     def plot(self, *, title: str | None = None) -> "Figure":
         """Draw the settings as differences to the default, see :func:`tempograd.plots.tuning`."""
@@ -169,10 +163,8 @@ class Tuning:
 
         Read it with :func:`tempograd.load_settings`, or pass it to ``tempograd explain --settings``.
         """
-        won = self.chosen
         tuned = {name: getattr(self, name) for name in ("metric", "baseline", "k", "series")}
-        tuned |= {"score": won.score, "default_score": self.default.score, "difference": won.difference}
-        tuned |= {"standard_error": won.difference_error, "verdict": self.verdict()}
+        tuned["verdict"] = self.verdict()
         content = {"tempograd": __version__, "method": self.method, "settings": changed_settings(self.explainer)}
         content["tuned"] = tuned
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"

@@ -94,9 +94,6 @@ class Bench:
             )
         if self.count < FEWEST:
             raise InputError("Maps are compared series by series, and a single series tells nothing: pass more.")
-        if self.metric.needs_truth and self.x.truth is None:
-            name = self.metric.name
-            raise InputError(f"{name} compares with the truly salient cells: pass {arg:series.truth=…}.")
 
     @property
     def count(self) -> int:
@@ -274,17 +271,14 @@ def _candidates(
             )
         tried = [{name: value for name, value in each.items() if name not in fixed} for each in declared]
     else:
-        tried = _own_grid(grid, set(given))
+        tried = _own_grid(grid)
     return [setting for place, setting in enumerate(tried) if setting and setting not in tried[:place]]
 
 
-def _own_grid(grid: Any, given: set[str]) -> list[dict[str, Setting]]:
+def _own_grid(grid: Any) -> list[dict[str, Setting]]:
     settings = list(grid) if isinstance(grid, Iterable) else []  # once, since it may be a generator
     if not settings or not all(isinstance(each, dict) and each for each in settings):
         raise InputError(f"grid must be a list of settings, got {brief(grid)}: write [{{'held': 0.75}}, …].")
-    both = sorted(given & {name for each in settings for name in each})
-    if both:
-        raise InputError(f"{both[0]}= was given and is in grid= too: leave one of them out.")
     return [dict(each) for each in settings]
 
 
@@ -313,13 +307,10 @@ def plan(settings: int, series: int, one: float, left: float, done: int = 0) -> 
     if done:  # series that the default has run on are dropped only where nothing else can be paid for
         ways.sort(key=lambda way: way[2] < series)
     for finalists, least, top in ways:
-        low, high = min(least, top) - 1, top
-        while low < high:  # the most that can be paid for
-            first = (low + high + 1) // 2
-            cost = total_cost(_rounds(settings, top, finalists, first), one) + max(top - done, 0) * one
-            low, high = (first, high) if cost <= left else (low, first - 1)
-        if low >= min(least, top):
-            return _rounds(settings, top, finalists, low)
+        for first in range(top, min(least, top) - 1, -1):  # the most that can be paid for
+            rounds = _rounds(settings, top, finalists, first)
+            if total_cost(rounds, one) + max(top - done, 0) * one <= left:
+                return rounds
     return None
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import torch
 from torch import Tensor
 
-from tempograd.core.errors import InputError, UnknownNameError, arg, brief, quote
+from tempograd.core.errors import InputError, UnknownNameError, brief, quote
 from tempograd.core.formatting import alike, table, with_error
 from tempograd.core.progress import part, progress_bar
 from tempograd.core.question import Asked, asks, divided
@@ -209,12 +209,7 @@ def rank(
     named = _named(methods)
     asked, effort, others = divided(question)
     for name in others:
-        if any(name in each.parameters for each in named.values()):
-            raise InputError(
-                f"{quote(name)} is a setting of one method, and rank compares several: pass explainers with it."
-            )
         raise UnknownNameError("option of rank", name, keywords(rank))
-    _require_series(named, asked.background)
     bench = Bench(*nouns(model, x), as_metric(metric), asked, effort, k, of)
     rows, higher = torch.arange(bench.count), bench.metric.higher_is_better
     scores: dict[str, Tensor] = {}
@@ -279,10 +274,3 @@ def _named(methods: Any) -> dict[str, Explainer]:
     if set(found) == {CONTROL}:
         raise InputError("Random scores run along with what is compared: name a method beside them.")
     return found if CONTROL in found else found | {CONTROL: Random()}
-
-
-def _require_series(named: Mapping[str, Explainer], background: Any) -> None:
-    """Refuse methods that have not learnt and have nothing to learn from, before any of them runs."""
-    for name, each in named.items():
-        if each.needs_fit and each.learnt is None and background is None:
-            raise InputError(f"{name} learns from training series: pass them as {arg:question.background}.")
