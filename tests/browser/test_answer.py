@@ -127,7 +127,7 @@ def test_the_series_with_the_most_certain_effect_comes_first(visit):
     for method, explanation in sheet.case.explanations.items():
         sheet.by(method)
         size = explanation.values.abs() if explanation.signed else explanation.values.clamp(min=0)
-        if explanation.standard_error is not None:
+        if explanation.signed and explanation.standard_error is not None:
             low, high = explanation.interval(0.95)
             size = size * ((low > 0) | (high < 0))
         found = dict(zip(sheet.case.ids, size.sum((1, 2)).tolist(), strict=True))

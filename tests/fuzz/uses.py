@@ -344,14 +344,11 @@ def _record(rng: random.Random, _: Path) -> Case:
     sound: dict[str, tuple[Any, ...]] = {
         "i": (0, 2, np.int64(1)),
         "channels": (None, [0], [1, 0], 0),
-        "classes": (None, ["a", "b", "c"], ("<b>", "$", "")),
-        "x": (None, explained.x),
         "y": (None, torch.tensor([0, 1, 2]), [0, 1, 2]),
         "truth": (None, explained.x > 0),
         "model": (None, explained.world.model),
         "k": (0.1, 2, 0.9),
         "baseline": ("zero", "average", 0.5),
-        "batch_size": (None, 1),
         "target": (None, 0),
         "rows": (None, [0, 1]),
         "per": ("series", "step"),
@@ -370,11 +367,11 @@ def _record(rng: random.Random, _: Path) -> Case:
         np.nan,
     )
     taken = {
-        "series": ("i", "model", "x", "y", "truth", "channels", "classes"),
-        "heatmap": ("i", "model", "x", "y", "channels", "classes"),
-        "compare": ("i", "model", "x", "y", "channels", "classes"),
-        "channel_importance": ("target", "rows", "per", "by", "channels", "classes"),
-        "removal": ("k", "baseline", "batch_size"),
+        "series": ("i", "model", "y", "truth", "channels"),
+        "heatmap": ("i", "model", "y", "channels"),
+        "compare": ("i", "model", "y", "channels"),
+        "channel_importance": ("target", "rows", "per", "by", "channels"),
+        "removal": ("k", "baseline"),
     }[name]
     options = {each: rng.choice(sound[each]) for each in taken if rng.random() < 0.4}
     if taken and rng.random() < 0.6:
@@ -434,11 +431,7 @@ def _page(rng: random.Random, folder: Path) -> Case:
         "split": (None, split),
         "series": (None, [0], [2, 1], torch.tensor([0, 2])),
         "scores": (None, {explained.explanation.method: {"cpd": torch.ones(COUNT)}}),
-        "raw": (None, explained.x * 2),
-        "units": (None, ["a", ""], ("<b>", "$\n")),
-        "classes": (None, ["a", "b", "c"], ["<i>", "\ud800", ""]),
         "title": ("x", "<script>", "", "\ud800", "a\nb" * 400),
-        "removals": (None, {}),
     }
     options = {name: rng.choice(values) for name, values in sound.items() if rng.random() < 0.3}
     odd: tuple[Any, ...] = (

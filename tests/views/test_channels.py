@@ -72,13 +72,6 @@ def test_the_channels_of_a_series_in_the_report(scores, tmp_path):
     assert first.tolist() == best.argmax(1).tolist()
 
 
-def test_the_full_colour_of_a_signed_map_is_for_both_signs(scores):
-    seen = np.ones((COUNT, TIME, 3), dtype=bool)
-    drawn = series.Map.of("a", unsigned(scores, signed=True), seen)
-    np.testing.assert_allclose(drawn.effect, scores.abs().sum(1), rtol=1e-6)
-    assert (drawn.limit > 4).all()
-
-
 def test_series_that_differ_are_chosen_by_what_matters(scores):
     """The strongest and the weakest of five, by the sum of what is above 0."""
     total = torch.tensor(expected(scores)).sum(1)

@@ -179,14 +179,15 @@ def test_a_summary_counts_no_classes_of_a_forecast():
 
 def test_a_page_follows_the_score_of_addresses_and_functions():
     found = addressed(2 * VARIABLES)
-    removed, again = {}, {}
-    header, _ = collect(forecast, {"hand": found}, None, range(SERIES), {}, removals=removed)
+    header, _ = collect(forecast, {"hand": found}, None, range(SERIES), {})
     assert header["classes"][2 * VARIABLES] == "output 0 at step 2 of the forecast"
-    np.testing.assert_allclose(removed["hand"].score[:, 0], X.mean((1, 2)) + 20, rtol=1e-5)
-    np.testing.assert_allclose(removed["hand"].score[:, -1], 20, rtol=1e-5)
+    seen, counts = np.ones(X.shape, dtype=bool), np.array([0, X[0].numel()])
+    removed = prediction.removal_outputs(forecast, found, X, seen, counts)
+    np.testing.assert_allclose(removed.score[:, 0], X.mean((1, 2)) + 20, rtol=1e-5)
+    np.testing.assert_allclose(removed.score[:, -1], 20, rtol=1e-5)
     picked = by_hand(VALUES, X, output="raw", task="forecast", picker=lambda y: y[:, 2, 0])
-    collect(forecast, {"hand": picked}, None, range(SERIES), {}, removals=again)
-    np.testing.assert_array_equal(again["hand"].score, removed["hand"].score)
+    again = prediction.removal_outputs(forecast, picked, X, seen, counts)
+    np.testing.assert_array_equal(again.score, removed.score)
 
 
 def test_the_model_is_called_as_it_was_explained():

@@ -21,7 +21,6 @@ from tempograd.html_report import report
 from tempograd.metrics import Difference, evaluate
 from tempograd.metrics import table as metric_table
 from tempograd.models import accuracy, save_model, train
-from tempograd.views.prediction import RemovedOutputs
 
 # TIMING, then the others, the cheap ones first; settings are lighter than the defaults where those take minutes
 METHODS: dict[str, dict[str, Any]] = {
@@ -63,7 +62,6 @@ class Demo:
         self.series = data.test.take(slice(args.series))
         self.shown: dict[str, Explanation] = {}  # as maps
         self.scores: dict[str, dict[str, Tensor]] = {}
-        self.removals: dict[str, RemovedOutputs] = {}
 
     @property
     def link(self) -> str:
@@ -110,7 +108,7 @@ class Demo:
             explanation.save(self.out / f"{method}.safetensors", force=self.args.force)
         self.scores[method] = scores
         self.shown |= {method: explanation} if method in SHOWN else {}
-        options: dict[str, Any] = {"scores": self.scores, "removals": self.removals, "force": self.args.force}
+        options: dict[str, Any] = {"scores": self.scores, "force": self.args.force}
         report(self.out / "report.html", self.model, self.shown, self.series, **options)
         text = self.table + "\n"
         write_atomically(self.out / "table.md", lambda path: path.write_text(text, encoding="utf-8"))

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from importlib.resources import files
@@ -13,7 +13,6 @@ from typing import Any
 
 from torch import Tensor
 
-from tempograd.core import validation
 from tempograd.core.errors import InputError, brief
 from tempograd.core.io import REPORT, check_output, write_atomically
 from tempograd.data import Series
@@ -29,7 +28,6 @@ from tempograd.typing import Model
 from tempograd.version import __version__
 from tempograd.views import palette
 from tempograd.views.labels import Compared, as_mapping
-from tempograd.views.prediction import RemovedOutputs
 from tempograd.views.reader import assumed, doubts
 from tempograd.views.series import aligned, chosen, kept, most, renumbered
 
@@ -51,7 +49,6 @@ def report(
     series: Sequence[int] | None = None,
     scores: MetricScores | None = None,
     title: str = "What moved the model’s prediction",
-    removals: MutableMapping[str, RemovedOutputs] | None = None,
     force: bool = False,
 ) -> Path:
     """Write a report that opens in any browser, without a network.
@@ -76,9 +73,6 @@ def report(
         computed: CPD and CPP, and with a truth AUROC and AUPRC.
     title : str, optional
         The heading of the page.
-    removals : mutable mapping, optional
-        What the model said while cells were removed, by method. Pass the same empty dictionary each time when a
-        report of the same series is written again with more methods: it is read, and what is new is added.
     force : bool, optional
         Overwrite a file that is no report.
     """
@@ -86,7 +80,11 @@ def report(
     named = as_mapping(explanations)
     first = next(iter(named.values()))
     model = None if model is None else as_explained(model, first)
-    _check(model, first, split, scores, title, removals)
+    if not len(first):
+        raise InputError("The explanation holds no series, so there is nothing to report.")
+    for value, kind in ((split, Series | None), (scores, Mapping | None), (title, str)):
+        if not isinstance(value, kind):
+            raise InputError(f"A report takes split, a Series, scores, a mapping, and title, got {brief(value)}.")
     split = None if split is None else aligned(first, split)
     x = kept(named.values())
     if x is None and split is None:
@@ -104,7 +102,7 @@ def report(
     named = {label: replace(found, **names) for label, found in named.items()}
     first = next(iter(named.values()))
     split = None if split is None else renumbered(split, classes)
-    header, pack = collect(model, named, split, shown, scores, removals, table)
+    header, pack = collect(model, named, split, shown, scores, table)
     page = _page(
         title=escape(title),
         lead=text.lead(named, len(shown)),
@@ -149,20 +147,6 @@ def _classes(first: Explanation, split: Series | None) -> tuple[str, ...] | None
     """Return the names that a file of series has for the model's outputs, if it has one for each."""
     named = split.classes if isinstance(split, Series) else None
     return named if named is not None and len(named) == first.n_outputs else None
-
-
-def _check(model: Any, first: Explanation, split: Any, scores: Any, title: Any, removals: Any) -> None:
-    """Refuse what is of another kind than a report needs."""
-    if model is not None:
-        validation.check_model(model)
-    if not len(first):
-        raise InputError("The explanation holds no series, so there is nothing to report.")
-    kinds = ((split, Series, "split"), (scores, Mapping, "scores"), (title, str, "title"))
-    for value, kind, name in (*kinds, (removals, MutableMapping, "removals")):
-        if value is not None and not isinstance(value, kind):
-            raise InputError(f"{name} must be a {kind.__name__}, got {brief(value)}.")
-    if title is None:
-        raise InputError("title must be a text, got None: leave it out for the usual one.")
 
 
 def _page(**parts: str) -> str:

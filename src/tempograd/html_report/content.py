@@ -10,7 +10,7 @@ import base64
 import gzip
 import json
 import struct
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,10 +42,12 @@ from tempograd.views.reader import reader_verdict
 from tempograd.views.series import (
     Flags,
     Floats,
-    Map,
     certain_sizes,
+    color_limit,
+    order,
     removed_at_most,
     shown_values,
+    sizes,
     to_numpy,
     whole_series,
 )
@@ -150,13 +152,11 @@ def collect(
     split: Series | None,
     rows: Sequence[int],
     scores: MetricScores,
-    removals: MutableMapping[str, RemovedOutputs] | None = None,
     table: PaperTable | None = None,
 ) -> tuple[dict[str, Any], Pack]:
     """Return what the page shows of the series at positions ``rows``; all else is about all series.
 
-    That is a header of plain data and the arrays that it points to. Explanations hold their series. What was
-    removed before is read from ``removals``, by label, and what is removed now is put there.
+    That is a header of plain data and the arrays that it points to. Explanations hold their series.
     """
     index, pack = list(rows), Pack()
     shown = {label: explanation[index] for label, explanation in explanations.items()}
@@ -164,21 +164,21 @@ def collect(
     part = None if split is None else split.take(index)
     y = None if part is None else part.y
     seen = series.observed_cells(first, None if part is None else part.mask)
-    maps = {label: Map.of(label, explanation, seen) for label, explanation in shown.items()}
-    counts, removals = removal_counts(removed_at_most(seen)), {} if removals is None else removals
-    for label, explanation in shown.items():
-        if model is not None and label not in removals:
+    counts, removals = removal_counts(removed_at_most(seen)), dict[str, RemovedOutputs]()
+    if model is not None:
+        for label, explanation in shown.items():
             removals[label] = removal_outputs(model, explanation, whole_series([explanation]), seen, counts)
-    removed = None if model is None else removals[next(iter(shown))]
+    removed = removals.get(next(iter(shown)))
     known: dict[str, Any] = {"mask": None if seen.all() else torch.from_numpy(seen)}
     if removed is not None and removed.score is not None and removed.clean_steps is None:
         known["prediction"] = torch.from_numpy(np.ascontiguousarray(removed.score[:, 0]))  # of the model given
     blocks, entries = blocks_of(first), []
     for label, found in explanations.items():
-        one, removal = replace(shown[label], **known), None if model is None else removals[label]
+        one, removal = replace(shown[label], **known), removals.get(label)
         entries.append(
-            _map(pack, maps[label], blocks.edges)
+            _map(pack, shown[label], seen, blocks.edges)
             | {
+                "label": label,
                 "sentences": [describe_series(one, i, y=y) for i in range(len(one))],
                 "named": [told_channels(one, i) for i in range(len(one))],
                 "effects": _effects(found, split),
@@ -277,33 +277,34 @@ def _list(values: Any) -> list[Any] | None:
     return None if values is None else [value if np.isfinite(value) else None for value in values.tolist()]
 
 
-def _map(pack: Pack, drawn: Map, edges: Sequence[int]) -> dict[str, Any]:
-    """Pack the scores of a method, their errors, and what is drawn of them."""
-    whole, step = quantised(drawn.values)
+def _map(pack: Pack, found: Explanation, seen: Flags, edges: Sequence[int]) -> dict[str, Any]:
+    """Pack the scores of a method, their errors, and what is drawn of them, given which cells were observed."""
+    values, sized, strongest = to_numpy(found.values), to_numpy(sizes(found)), order(found, seen)
+    whole, step = quantised(values)
+    limit = [color_limit(row, cells) for row, cells in zip(sized, seen, strict=True)]
+    pushes = values if found.signed else sized  # exact sums over blocks of steps, (series, channel, block)
+    sums = np.add.reduceat(pushes.astype(np.float64), edges[:-1], axis=1).swapaxes(1, 2)
+    cells, flat = strongest[:, :STRONGEST], values.reshape(len(values), -1)
+    exact = np.take_along_axis(flat, cells, 1)
     entry: dict[str, Any] = {
-        "label": drawn.label,
-        "signed": drawn.signed,
+        "signed": found.signed,
         "values": pack.add(whole),
         "step": pack.add(step),
         "half": None,
-        "limit": pack.add(drawn.limit),
-        "effect": pack.add(drawn.effect),
-        "blocks": pack.add(_block_sums(drawn, edges)),
-        "order": pack.add(drawn.order.astype(np.uint16 if drawn.values[0].size <= 2**16 else np.uint32)),
-        "removed": drawn.order.shape[1],
-        "top": _top(pack, drawn),
+        "limit": pack.add(np.array(limit, dtype=np.float32)),
+        "effect": pack.add(sized.sum(1)),
+        "blocks": pack.add(sums.astype(np.float32)),
+        "order": pack.add(strongest.astype(np.uint16 if values[0].size <= 2**16 else np.uint32)),
+        "removed": strongest.shape[1],
+        "top": {"count": cells.shape[1], "value": pack.add(exact), "low": None, "high": None},
     }
-    if drawn.half is not None:
-        code, largest = coded(drawn.half)
-        entry["half"], entry["largest"] = pack.add(code), pack.add(largest)
+    if found.standard_error is not None:
+        half = to_numpy(found.interval(0.95)[1] - found.values)  # infinite below two draws
+        code, largest = coded(half)
+        entry |= {"half": pack.add(code), "largest": pack.add(largest)}
+        spread = np.take_along_axis(half.reshape(len(values), -1), cells, 1)
+        entry["top"] |= {"low": pack.add(exact - spread), "high": pack.add(exact + spread)}
     return entry
-
-
-def _block_sums(drawn: Map, edges: Sequence[int]) -> Floats:
-    """Return exact sums of the scores of each series over blocks of steps, (series, channel, block)."""
-    values = drawn.values if drawn.signed else np.maximum(drawn.values, 0)
-    sums = np.add.reduceat(values.astype(np.float64), edges[:-1], axis=1)
-    return np.ascontiguousarray(sums.swapaxes(1, 2), dtype=np.float32)
 
 
 def _student(level: float) -> Floats:
@@ -333,18 +334,6 @@ def _compared(cells: list[TableCell]) -> list[dict[str, float | None]]:
         numbers = _list(np.array([cell.mean, *ends])) or ()
         found.append(dict(zip(("mean", "gap", "low", "high"), numbers, strict=True)))
     return found
-
-
-def _top(pack: Pack, drawn: Map) -> dict[str, Any]:
-    """Return the exact scores and limits of the strongest cells."""
-    cells = drawn.order[:, :STRONGEST]
-    flat = drawn.values.reshape(len(cells), -1)
-    value = np.take_along_axis(flat, cells, 1)
-    top: dict[str, Any] = {"count": cells.shape[1], "value": pack.add(value), "low": None, "high": None}
-    if drawn.half is not None:
-        half = np.take_along_axis(drawn.half.reshape(len(cells), -1), cells, 1)
-        top["low"], top["high"] = pack.add(value - half), pack.add(value + half)
-    return top
 
 
 def _certainty(pack: Pack, found: Explanation, shown: Explanation) -> dict[str, Any]:

@@ -128,37 +128,6 @@ def scores(explanation: Explanation, i: int, label: str | None = None) -> Scores
     return Scores(explanation.method if label is None else label, explanation.signed, shown, low, high)
 
 
-@dataclass(frozen=True)
-class Map:
-    """What one method says about many series, (series, time, channel) unless noted."""
-
-    label: str
-    signed: bool
-    values: Floats
-    half: Floats | None  # of the 95 % interval, infinite below two draws; None without sampling error
-    limit: Floats  # (series,), the size that gets the full colour
-    effect: Floats  # (series, channel), sums of sizes, by which channels are ordered
-    order: Indices  # (series, K), the strongest cells (time · channels + channel) as metrics remove them
-
-    @classmethod
-    def of(cls, label: str, explanation: Explanation, seen: Flags) -> "Map":
-        """Collect what an explanation says, given which cells were observed."""
-        sized, half = to_numpy(sizes(explanation)), None
-        if explanation.standard_error is not None:
-            half = to_numpy(explanation.interval(0.95)[1] - explanation.values)
-        return cls(
-            label=label,
-            signed=explanation.signed,
-            values=to_numpy(explanation.values),
-            half=half,
-            limit=np.array(
-                [color_limit(row, cells) for row, cells in zip(sized, seen, strict=True)], dtype=np.float32
-            ),
-            effect=sized.sum(1),
-            order=order(explanation, seen),
-        )
-
-
 def order(explanation: Explanation, seen: Flags) -> Indices:
     """Return the strongest cells of each series in the order in which metrics remove them, (series, K)."""
     size = explanation.importance.detach().cpu().flatten(1)
@@ -299,10 +268,10 @@ def most(explanations: Mapping[str, Explanation]) -> int:
 def chosen(explanation: Explanation, series: Sequence[int] | None, most: int) -> list[int]:
     """Return the positions of the series to show: those asked for, or up to ``most`` that differ most.
 
-    Every explained class gets its share, and within a class the sizes of the attribution are spread
-    evenly from the smallest to the largest.
+    Every explained class gets an equal share, and within a class the sizes of the attribution are spread evenly
+    from the smallest to the largest.
     """
-    count = len(explanation)
+    count, target = len(explanation), explanation.target
     if series is not None:
         positions: list[int] = validation.check_positions(series, "series", count).tolist()
         if not positions or len(set(positions)) < len(positions):
@@ -310,22 +279,11 @@ def chosen(explanation: Explanation, series: Sequence[int] | None, most: int) ->
         return positions
     if count <= most:
         return list(range(count))
-    target = explanation.target
-    classes = target if target is not None and target.ndim == 1 else torch.zeros(count, dtype=torch.int64)
-    size = sizes(explanation).flatten(1).sum(1).cpu()
-    groups = [(classes.cpu() == kind).nonzero().flatten() for kind in sorted(set(classes.tolist()))]
-    picked: list[int] = []
-    for group, share in zip(groups, _shares([len(group) for group in groups], most), strict=True):
-        ranked = group[size[group].argsort(stable=True)]
-        picked += ranked[torch.linspace(len(group) - 1, 0, share).round().long()].tolist()
+    classes = torch.zeros(count) if target is None or target.ndim > 1 else target.cpu()
+    size, kinds, picked = sizes(explanation).flatten(1).sum(1).cpu(), sorted(set(classes.tolist())), list[int]()
+    for kind in kinds:
+        ranked = (classes == kind).nonzero().flatten()
+        ranked = ranked[size[ranked].argsort(stable=True)]
+        share = min(len(ranked), max(1, most // len(kinds)))
+        picked += ranked[torch.linspace(len(ranked) - 1, 0, share).round().long()].tolist()
     return sorted(picked)
-
-
-def _shares(sizes: list[int], most: int) -> list[int]:
-    """Deal the places out in turn, one per class and round, while a class has series left."""
-    shares = [0] * len(sizes)
-    while sum(shares) < min(most, sum(sizes)):
-        for index, size in enumerate(sizes):
-            if shares[index] < size and sum(shares) < most:
-                shares[index] += 1
-    return shares
