@@ -154,12 +154,6 @@ def test_what_is_moved_as_a_whole_goes_on_where_it_was(listed, tmp_path, ran):
     assert len(run) == 2 * SERIES
 
 
-def test_the_same_series_twice_are_refused(tmp_path):
-    x, ids = numbers(0)[:3], ["a", "b", "c"]
-    with pytest.raises(tg.TempogradError):
-        explain([(ids, x), (ids, x)], tmp_path / "out")
-
-
 # One size and time, other content
 
 

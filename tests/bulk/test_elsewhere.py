@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
+from tempograd.bulk.engines import Here
 from tempograd.core.errors import InputError, ModelError
 
 TIME, CHANNELS = 5, 2
@@ -42,10 +43,17 @@ def write_program(model, x, file):
     torch.export.save(torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim.AUTO},)), file)
 
 
-def in_turn(worker, fragments):
-    """Run fragments by a copy of the worker, as in another process."""
-    worker = pickle.loads(pickle.dumps(worker))  # noqa: S301  # its own
-    return [worker.run(fragment) for fragment in fragments]
+class InTurn(Here):
+    """One process after the other: fragments are run by a copy of the worker, as in another process."""
+
+    def __init__(self, worker, _workers):
+        super().__init__(pickle.loads(pickle.dumps(worker)))  # noqa: S301  # its own
+
+
+@pytest.fixture
+def in_turn(monkeypatch):
+    monkeypatch.setattr("tempograd.bulk.driver.Processes", InTurn)
+    return 2
 
 
 def equal_scores(run, model, x, **options):
@@ -67,10 +75,10 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_copy_gives_the_same_scores(kind, x, tmp_path):
+def test_a_copy_gives_the_same_scores(kind, x, in_turn, tmp_path):
     model = KINDS[kind]
     before = {name: tensor.data_ptr() for name, tensor in model.state_dict().items()}
-    run = tg.explain_dataset(model, tmp_path / "x.npy", tmp_path / "out", engine=in_turn, **OPTIONS)
+    run = tg.explain_dataset(model, tmp_path / "x.npy", tmp_path / "out", workers=in_turn, **OPTIONS)
     equal_scores(run, model, x)
     assert {name: tensor.data_ptr() for name, tensor in model.state_dict().items()} == before
     assert not list((tmp_path / "out/_tempograd").glob("model*"))
@@ -83,19 +91,20 @@ def test_processes_have_the_whole_question(x, tmp_path):
     equal_scores(run, model, x, **options)
 
 
-def test_a_program_is_read_from_its_file_again(x, tmp_path):
+def test_a_program_is_read_from_its_file_again(x, in_turn, tmp_path, monkeypatch):
     model, file = KINDS["of one's own"], tmp_path / "net.pt2"
     write_program(model, x, file)
     program = tg.load_model(file, trust=True)
-    run = tg.explain_dataset(program, tmp_path / "x.npy", tmp_path / "out", engine=in_turn, **OPTIONS)
+    run = tg.explain_dataset(program, tmp_path / "x.npy", tmp_path / "out", workers=in_turn, **OPTIONS)
     equal_scores(run, program, x)
 
-    def changed(worker, fragments):
+    def changed(worker, workers):
         write_program(Sized(3).eval(), x, file)
-        return in_turn(worker, fragments)
+        return InTurn(worker, workers)
 
+    monkeypatch.setattr("tempograd.bulk.driver.Processes", changed)
     with pytest.raises(ModelError, match="is not the file that the run began with"):
-        tg.explain_dataset(program, tmp_path / "x.npy", tmp_path / "other", engine=changed, **OPTIONS)
+        tg.explain_dataset(program, tmp_path / "x.npy", tmp_path / "other", workers=in_turn, **OPTIONS)
 
 
 class Local:
@@ -114,7 +123,7 @@ class Local:
     [
         (Local.made(), {"workers": 2}),
         (total, {"workers": 2}),
-        (lambda x: x.sum(1), {"engine": in_turn}),
+        (lambda x: x.sum(1), {"workers": 2}),
         (tg.Predictor(total, modules=[nn.Linear(2, 2)]), {"workers": 2}),
         (Sized(3), {"workers": 2, "target": lambda y: y[:, 0]}),
     ],
@@ -128,20 +137,11 @@ def test_what_other_processes_cannot_have_is_refused_before_the_run(model, optio
     assert not (tmp_path / "out").exists()
 
 
-def test_a_default_stays_one_on_the_way(tmp_path):
+def test_a_default_stays_one_on_the_way(in_turn, tmp_path):
     """The default output would contradict a regression if somebody had chosen it."""
     np.save(tmp_path / "x.npy", np.ones((3, TIME, CHANNELS), dtype=np.float32))
     options = {"method": "integrated_gradients", "n_steps": 2, "target": 1}
     model = tg.Predictor(Sized(3), task="regression")
-    run = tg.explain_dataset(model, tmp_path / "x.npy", tmp_path / "out", engine=in_turn, **options)
+    run = tg.explain_dataset(model, tmp_path / "x.npy", tmp_path / "out", workers=in_turn, **options)
     assert run.faults() == {}
     assert len(run) == 3
-
-
-@pytest.mark.usefixtures("x")
-def test_errors_of_an_engine_are_the_runs(tmp_path):
-    call = {"model": Sized(3), "source": tmp_path / "x.npy", "out": tmp_path / "out", **OPTIONS}
-    with pytest.raises(tg.TempogradError, match=r"An engine must yield what Worker\.run returned, got 5"):
-        tg.explain_dataset(**call, engine=lambda worker, fragments: [5])
-    with pytest.raises(ZeroDivisionError):
-        tg.explain_dataset(**call, engine=lambda worker, fragments: iter([1 / 0]))

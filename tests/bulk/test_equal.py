@@ -142,11 +142,7 @@ def csv(folder, x, ids):
     return folder / "x.csv", {}
 
 
-def batches(folder, x, ids):
-    return ((ids[start : start + 9], x[start : start + 9]) for start in range(0, SERIES, 9)), {}
-
-
-SOURCES = [flat_parquet, long_parquet, memory_map, packed, at_hand, csv, batches]
+SOURCES = [flat_parquet, long_parquet, memory_map, packed, at_hand, csv]
 
 
 @pytest.mark.parametrize("make", SOURCES, ids=lambda make: make.__name__)

@@ -59,14 +59,6 @@ def test_later_files_are_compared_at_the_end(at_once, tmp_path, monkeypatch):
     assert sorted(run.sample(9)) == ["p1", "p2", "p3", "p4", "p5", "p6", "p7"]
 
 
-def test_all_engines_refuse(tmp_path):
-    def engine(worker, fragments):
-        return [worker.run(fragment) for fragment in fragments]
-
-    write(tmp_path / "in", a=["p1"], b=["p2", "p3"], c=["p3"])
-    assert "(b.csv, c.csv)" in refusal(tmp_path, engine=engine)
-
-
 def test_ids_of_two_kinds_are_refused_at_the_second_file(tmp_path, said):
     write(tmp_path / "in", a=["1", "2"], b=["007", "5"], c=["8"])
     said(refusal(tmp_path))

@@ -212,8 +212,9 @@ def test_too_many_faults_stop_the_run(x, tmp_path):
 
 
 def test_an_id_that_occurs_twice_is_a_fault(x, tmp_path):
-    batches = [(["a", "b", "a"], x[:3]), (["c"], x[3:4])]
-    run = tg.explain_dataset(Net(), batches, tmp_path / "out", max_faults=0.5, **SETTINGS)
+    rows = pa.table({"id": ["a", "b", "a", "c"], "x": x[:4].tolist()})
+    pq.write_table(rows, tmp_path / "x.parquet")
+    run = tg.explain_dataset(Net(), tmp_path / "x.parquet", tmp_path / "out", max_faults=0.5, **SETTINGS)
     assert run.faults() == {"a": "its id 'a' occurs more than once in its fragment"}
 
 
@@ -304,19 +305,6 @@ def test_two_drivers_at_once_break_nothing(x, tmp_path):
     assert failed == []
     run = tg.open_run(tmp_path / "out")
     assert len(run.files) == 6
-    np.testing.assert_array_equal(values(run), tg.explain(Net(), x, **SETTINGS).values.flatten(1))
-
-
-def test_an_engine_of_ones_own(x, tmp_path):
-    write(tmp_path / "in", x)
-
-    def engine(worker, fragments):
-        yield from map(worker.run, fragments)
-        before = states(tmp_path / "out")
-        yield worker.run(fragments[0])  # at least once
-        assert states(tmp_path / "out") == before
-
-    run = explain(tmp_path, engine=engine)
     np.testing.assert_array_equal(values(run), tg.explain(Net(), x, **SETTINGS).values.flatten(1))
 
 

@@ -60,9 +60,9 @@ def test_what_cannot_be_taken_is_not_drawn(x, model, tmp_path):
     names = [f"bed {row}" for row in range(SERIES)]
     names[20] = "bed 19"  # twice in a fragment, where the second is a fault
     names[59] = "bed 0"  # twice in the run
-    batches = [(names[start : start + 15], bad[start : start + 15]) for start in range(0, SERIES, 15)]
-    with pytest.raises(tg.TempogradError, match="The id 'bed 0' occurs more than once: results"):
-        explain(model, batches, tmp_path / "a", fragment=15, max_faults=1)
+    pq.write_table(pa.table({"id": names, "x": bad.tolist()}), tmp_path / "x.parquet", row_group_size=15)
+    with pytest.raises(tg.TempogradError, match="The id 'bed 0' occurs more than once"):
+        explain(model, tmp_path / "x.parquet", tmp_path / "a", fragment=15, max_faults=1)
     run = tg.open_run(tmp_path / "a")
     assert len(run.faults()) == 2
     drawn = run.sample(SERIES)
@@ -111,10 +111,3 @@ def test_values_of_other_series_may_come_as_a_series(tmp_path):
     run = tg.explain_dataset(net, tmp_path / "a.npz", tmp_path / "out", **asked)
     alone = tg.explain(net, x, **asked)
     assert torch.allclose(run.take(range(6)).values, alone.values, atol=1e-6)
-
-
-def test_workers_and_timeout_are_refused_with_an_engine_that_cannot_know_them(tmp_path):
-    np.savez(tmp_path / "a.npz", x=np.ones((2, 4, 2), np.float32))
-    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(8, 2))
-    with pytest.raises(tg.TempogradError, match="engine of your own"):
-        tg.explain_dataset(net, tmp_path / "a.npz", tmp_path / "out", engine=lambda *_: [], timeout=1.0)

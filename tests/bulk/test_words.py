@@ -55,8 +55,6 @@ class Stuck(nn.Module):
 
 
 CASES = {
-    "a batch of one part": {"source": [np.zeros((2, 5, 2))]},
-    "a batch of other shapes": {"source": [(np.arange(3), np.zeros((2, 5, 2)))]},
     "a folder without series": {"source": "empty"},
     "a folder with too long a name": {"out": "o" * 300},
     "a function of one's own for elsewhere": {"source": "x.npy", "workers": 2},
@@ -73,10 +71,7 @@ CASES = {
     "an option of single series": {"target": torch.zeros(SERIES)},
     "another kind of file": {"source": "notes.txt"},
     "baselines of single series": {"baseline": np.zeros((SERIES, TIME, CHANNELS))},
-    "batches with and without a mask": {
-        "source": [(np.arange(2), np.zeros((2, 5, 2))), (np.arange(2), np.zeros((2, 5, 2)), np.ones((2, 5, 2)))]
-    },
-    "batches for several workers": {"source": [(np.arange(2), np.zeros((2, 5, 2)))], "workers": 2},
+    "series for several workers": {"source": np.zeros((2, 5, 2)), "workers": 2},
     "columns of arrays": {"source": "x.npy", "keep": ["day"]},
     "devices for functions": {"device": "cpu"},
     "few ids": {"source": "x.npy", "id": "few.npy"},
@@ -138,13 +133,6 @@ def test_what_stops_a_run(said, monkeypatch):
         patch.setattr(Worker, "explain_each", failing)
         with pytest.raises(tg.TempogradError) as raised:
             tg.explain_dataset(net, "x.npy", "out", n_samples=8)
-    said(str(raised.value))
-
-    def elsewhere(_worker, _fragments):
-        return [None]
-
-    with pytest.raises(tg.TempogradError) as raised:
-        tg.explain_dataset("tests.bulk.test_words:Plain", "x.npy", "own", n_samples=8, engine=elsewhere)
     said(str(raised.value))
 
 

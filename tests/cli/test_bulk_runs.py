@@ -435,7 +435,7 @@ def test_another_run_in_the_folder_is_refused(capsys, said):
 )
 def test_what_is_no_run_or_not_in_it(words, x, capsys, said):
     assert main(EXPLAIN) == 0
-    tg.explain_dataset(tg.load_model("m.safetensors"), [(["a"], x[:1])], "other", n_samples=6)
+    tg.explain_dataset(tg.load_model("m.safetensors"), tg.Series(x[:1], ids=["a"]), "other", n_samples=6)
     capsys.readouterr()
     assert main(words.split()) in {2, 3, 5}
     said(capsys.readouterr().err)

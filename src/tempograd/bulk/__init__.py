@@ -2,6 +2,5 @@
 
 from tempograd.bulk.driver import Progress, explain_dataset
 from tempograd.bulk.runs import ChannelImportance, Run, open_run
-from tempograd.bulk.worker import Outcome, Worker
 
-__all__ = ["ChannelImportance", "Outcome", "Progress", "Run", "Worker", "explain_dataset", "open_run"]
+__all__ = ["ChannelImportance", "Progress", "Run", "explain_dataset", "open_run"]

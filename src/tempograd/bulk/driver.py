@@ -19,7 +19,7 @@ from tempograd.bulk.repeats import has_numbers, keys_of, refusal, refuse_repeats
 from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
 from tempograd.bulk.table import RESULTS
-from tempograd.bulk.worker import Outcome, Worker
+from tempograd.bulk.worker import Worker
 from tempograd.core import validation
 from tempograd.core.errors import LONGEST, DataError, InputError, ModelError, WarningCounts, arg, brief, one_line
 from tempograd.core.progress import Advance, progress_bar
@@ -46,9 +46,6 @@ Attempts = Callable[[Iterable[Fragment]], Iterator[Attempt]]
 FEWEST = 10_000  # series before which a share of faults says nothing, where nobody knows how many will come
 KeptCells = Literal["all", "top", "none"]
 Engine = Literal["ray"]
-CustomEngine = Callable[[Worker, list[Fragment]], Iterable[object]]
-"""A function that runs a worker, of which other processes get a copy, on each of the fragments, and yields what
-it returned."""
 
 
 class Progress(NamedTuple):
@@ -76,12 +73,12 @@ class Progress(NamedTuple):
 
 def explain_dataset(
     model: Model | Predictor | str | Path,
-    source: Source | str | Path | Sequence[str] | Array | Series | Iterable[object],
+    source: Source | str | Path | Sequence[str] | Array | Series,
     out: str | Path,
     *,
     method: str | Explainer = "timing",
     cells: KeptCells = "all",
-    engine: Engine | CustomEngine | None = None,
+    engine: Engine | None = None,
     workers: int | None = None,
     device: str | torch.device | None = None,
     timeout: float | None = None,
@@ -109,18 +106,17 @@ def explain_dataset(
     ----------
     model : nn.Module, callable, Predictor, or what load_model takes
         Other processes get a pickled copy of a module. Functions are for this process alone.
-    source : Source, path, pattern, folder, address, list of paths, Series, array, or iterable
+    source : Source, path, pattern, folder, address, list of paths, Series or array
         What ``Source`` takes: ``tg.Source("lake/", id="machine", keep=["day"])``. Parquet files
-        with a whole series in each row and ``.npy`` files are read in parts, others whole. Or batches of
-        ``(ids, x)`` or ``(ids, x, mask)``.
+        with a whole series in each row and ``.npy`` files are read in parts, others whole.
     out : path
         A folder: a new one, an empty one, or that of the same run, which goes on.
     method : str or Explainer
         As in :func:`tempograd.explain`.
     cells : {"all", "top", "none"}
         What is kept of each cell: everything, the 20 strongest, or sums by channel and step alone.
-    engine : {"ray"} or callable, optional
-        Who runs the workers: this process or several of them, a Ray cluster, or a function of your own.
+    engine : {"ray"}, optional
+        Who runs the workers: this process or several of them, or a Ray cluster.
     workers : int, optional
         How many; by default one in this process, and with Ray one per GPU or core.
     device : str or device, optional
@@ -172,8 +168,8 @@ def explain_dataset(
     _check_question(options)
     _check_source(columns)
     _check_amounts(cells, fragment, batch_size, workers, max_faults, timeout)
-    if engine is not None and engine != "ray" and not callable(engine):
-        raise InputError(f"engine must be None, 'ray' or a function of your own, got {brief(engine)}.")
+    if engine not in {None, "ray"}:
+        raise InputError(f"engine must be None or 'ray', got {brief(engine)}.")
     explainer = explainer_of(method, settings, explain_dataset)
     require_alone(explainer)
     folder = RunFolder(out)
@@ -198,10 +194,6 @@ def _attempts(
 ) -> Attempts:
     """Return who runs the fragments; workers elsewhere have been started."""
     pool: Pool
-    if callable(engine):
-        if workers is not None or timeout is not None:
-            raise InputError(f"{arg:run.workers} and {arg:run.timeout} are not for an engine of your own.")
-        return lambda fragments: _custom(engine, worker, list(fragments))
     if engine == "ray":
         pool = RayTasks(worker, workers, worker.job.device)
     elif (workers or 1) > 1 or timeout is not None:
@@ -211,14 +203,6 @@ def _attempts(
     else:
         pool, worker.tell = Here(worker), tell
     return lambda fragments: run_by(pool, fragments, timeout)
-
-
-def _custom(engine: CustomEngine, worker: Worker, fragments: list[Fragment]) -> Iterator[Attempt]:
-    named = {fragment.name: fragment for fragment in fragments}
-    for outcome in engine(worker, fragments):
-        if not isinstance(outcome, Outcome):
-            raise InputError(f"An engine must yield what Worker.run returned, got {brief(outcome)}.")
-        yield Attempt(named[outcome.name], outcome)
 
 
 def _predictor(model: Any, device: Any, *, elsewhere: bool) -> Predictor:
@@ -295,26 +279,15 @@ class Driving:
     def drive(self, attempts: Attempts) -> Run:
         plan, there = self.plan, self.folder.done()
         self.folder.forget_failures()
-        if not plan.streamed:
-            self.fragments = {fragment.name: fragment.rows for fragment in plan.fragments}
-            self.before = sum(rows or 0 for name, rows in self.fragments.items() if name in there)
-            self.folder.write("fragments.json", self.fragments)
-            self.folder.retire(plan.fragments)
-        waiting = self._waiting(there)
+        self.fragments = {fragment.name: fragment.rows for fragment in plan.fragments}
+        self.before = sum(rows or 0 for name, rows in self.fragments.items() if name in there)
+        self.folder.write("fragments.json", self.fragments)
+        self.folder.retire(plan.fragments)
         self.start = time.monotonic()
         with progress_bar(None if plan.total is None else plan.total - self.before, "explain") as self.advance:
-            for attempt in attempts(waiting):
+            for attempt in attempts(each for each in plan.fragments if each.name not in there):
                 self._note(attempt)
-        if plan.streamed:
-            self.folder.write("fragments.json", self.fragments)
-            self.folder.retire(Fragment(name, "memory", "", "") for name in self.fragments)
         return self._finish()
-
-    def _waiting(self, there: set[str]) -> Iterator[Fragment]:
-        for fragment in self.plan.fragments:
-            self.fragments[fragment.name] = fragment.rows
-            if fragment.name not in there:
-                yield fragment
 
     def tell(self, rows: int) -> None:
         """Show that some series of a fragment are explained, before all of them are."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.core.errors import DataError, InputError, brief, listed
+from tempograd.core.errors import DataError, InputError, brief
 from tempograd.core.validation import text_key
 from tempograd.data import Series, Source
 from tempograd.data.columns import Part
@@ -22,8 +22,8 @@ from tempograd.engine.inputs import is_several
 AT_HAND = "memory"  # in place of a path
 
 
-def as_source(source: Any) -> Any:
-    """Return files as a source, arrays as series, and batches as they are; anything else is refused."""
+def as_source(source: Any) -> Source | Series:
+    """Return files as a source and arrays as series; anything else is refused."""
     if isinstance(source, (np.ndarray, Tensor)):
         source = Series(source)
     if isinstance(source, Series):
@@ -36,31 +36,19 @@ def as_source(source: Any) -> Any:
         isinstance(source, (list, tuple)) and source and all(isinstance(each, (str, Path)) for each in source)
     ):
         return Source(source)
-    if not isinstance(source, (Source, Iterable)):
-        raise InputError(f"source must be files, an array or batches of (ids, x), got {brief(source)}.")
+    if not isinstance(source, Source):
+        raise InputError(f"source must be files, series or an array, got {brief(source)}.")
     return source
 
 
-def columns_of(source: Any) -> Source:
+def columns_of(source: Source | Series) -> Source:
     """Return what is said of the columns; of series in memory nothing is."""
     return source if isinstance(source, Source) else Source(AT_HAND, labels=False)
 
 
-def fragments_of(source: Any, size: int) -> Iterator[Fragment]:
-    """Cut a source into fragments of about ``size`` series; batches of an iterable when their turn comes."""
-    if isinstance(source, Source):
-        return source.fragments(size)
-    return _of_series(source, size) if isinstance(source, Series) else _of_batches(source, size)
-
-
-def is_streamed(source: Any) -> bool:
-    """Tell whether a source gives batches that can be read once only."""
-    return not isinstance(source, (Source, Series))
-
-
-def _as_array(value: Any) -> NDArray[Any]:
-    """Return an array as it is, a memory map too."""
-    return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asanyarray(value)
+def fragments_of(source: Source | Series, size: int) -> Iterator[Fragment]:
+    """Cut a source into fragments of about ``size`` series."""
+    return source.fragments(size) if isinstance(source, Source) else _of_series(source, size)
 
 
 def _of_series(series: Series, size: int) -> Iterator[Fragment]:
@@ -84,50 +72,9 @@ def _in_memory(content: Part, start: int) -> Fragment:
     return Fragment(name, "memory", AT_HAND, AT_HAND, start, stop, len(content.x), content=content)
 
 
-def _of_batches(source: Iterable[Any], size: int) -> Iterator[Fragment]:
-    """Put batches together, or cut them, into fragments of ``size`` series."""
-    waiting: list[Part] = []
-    start = count = 0
-    for number, given in enumerate(source):
-        waiting.append(_batch(given, number))
-        count += len(waiting[-1].x)
-        while count >= size:
-            whole = _joined(waiting)
-            yield _in_memory(cut(whole, slice(0, size)), start)
-            waiting, start, count = [cut(whole, slice(size, None))], start + size, count - size
-    if count:
-        yield _in_memory(_joined(waiting), start)
-
-
 def cut(part: Part, rows: slice) -> Part:
     """Return some series of a part in memory."""
     return replace(part, ids=part.ids[rows], x=part.x[rows], mask=None if part.mask is None else part.mask[rows])
-
-
-def _joined(parts: Sequence[Part]) -> Part:
-    if len(parts) == 1:
-        return parts[0]
-    if any((part.mask is None) != (parts[0].mask is None) for part in parts):
-        raise InputError("Some batches have a mask and others have none: give all of them one, or none.")
-    mask = (
-        None if parts[0].mask is None else np.concatenate([part.mask for part in parts if part.mask is not None])
-    )
-    ids, x = (np.concatenate([getattr(part, name) for part in parts]) for name in ("ids", "x"))
-    return Part(ids, x, mask)
-
-
-def _batch(given: Any, number: int) -> Part:
-    if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
-        raise InputError(f"A batch must be (ids, x) or (ids, x, mask), but batch {number} is {brief(given)}.")
-    ids, x = np.asarray(given[0]), _as_array(given[1])
-    mask = _as_array(given[2]) if len(given) == 3 and given[2] is not None else None
-    if x.ndim != 3 or ids.shape != (len(x),) or (mask is not None and mask.shape != x.shape):
-        shapes = listed([ids.shape, x.shape] + ([] if mask is None else [mask.shape]))
-        raise InputError(
-            f"A batch must hold n ids, x of shape (n, time, channel) and a mask like x, but batch {number} has "
-            f"the shapes {shapes}."
-        )
-    return Part(ids, x, mask)
 
 
 # Fragments read in batches

@@ -2,8 +2,7 @@
 
 import hashlib
 import inspect
-import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 
 from tempograd.bulk.folder import EXAMPLE, RunFolder
-from tempograd.bulk.readers import ReadRows, columns_of, fragments_of, is_streamed, read_batches, rows_of_both
+from tempograd.bulk.readers import ReadRows, columns_of, fragments_of, read_batches, rows_of_both
 from tempograd.bulk.repeats import refuse_two_kinds
 from tempograd.bulk.worker import Job, explain_rows
 from tempograd.core import validation
@@ -20,7 +19,6 @@ from tempograd.core.errors import DataError, TempogradError, WarningCounts, coun
 from tempograd.core.question import Question
 from tempograd.core.series import Series
 from tempograd.data import Source
-from tempograd.data.fragments import Fragment
 from tempograd.data.source import with_channels
 from tempograd.engine import fingerprint
 from tempograd.engine.code_marks import code_mark
@@ -53,34 +51,25 @@ class RunPlan:
         self.folder, self.model, self.size = folder, model, fragment
         self.explainer, self.options = explainer, options
         self.source: Source = columns_of(source)
-        self.streamed = is_streamed(source)
-        listing = _distinct(fragments_of(source, fragment))
-        self.fragments: Iterable[Fragment] = listing if self.streamed else list(listing)
+        self.fragments = list(fragments_of(source, fragment))
         self.example: Explanation
         self.warned = WarningCounts()
 
     @property
     def total(self) -> int | None:
         """Return how many series there are, where that is known."""
-        if self.streamed:
-            return None
         counts = [fragment.rows for fragment in self.fragments]
         return None if None in counts else sum(count for count in counts if count is not None)
 
     def look(self, batch_size: int | None) -> None:
         """Explain two series, so that mistakes are found before anything starts."""
-        fragments = iter(self.fragments)
-        first = next(fragments, None)
-        if first is None:
+        if not self.fragments:
             raise DataError("There is no series to explain: the source is empty.")
-        files: dict[str, Any] = {}
-        if self.streamed:
-            self.fragments = itertools.chain([first], fragments)
-        else:
-            kinds = ((each.whole_ids, each.origin) for each in self.fragments)  # as schemas of Parquet tell
-            refuse_two_kinds((whole, origin) for whole, origin in kinds if whole is not None)
-            files = {each.path: each.file for each in self.fragments if each.kind != "memory"}
-            self.source = with_channels(list(files.values()), self.source)
+        first = self.fragments[0]
+        kinds = ((each.whole_ids, each.origin) for each in self.fragments)  # as schemas of Parquet tell
+        refuse_two_kinds((whole, origin) for whole, origin in kinds if whole is not None)
+        files = {each.path: each.file for each in self.fragments if each.kind != "memory"}
+        self.source = with_channels(list(files.values()), self.source)
         if self.source.shape is None:  # that of the longest series of the first fragment
             shapes = [batch.x.shape[1:] for batch in read_batches(first, self.source, self.size)]
             self.source = replace(self.source, shape=max(shapes, default=None))
@@ -109,10 +98,10 @@ class RunPlan:
 
     def _with_company(self, batch: ReadRows) -> ReadRows:
         """Add series of the second fragment to a single one, which could not show that a model mixes series."""
-        if len(batch) > 1 or self.streamed:
+        if len(batch) > 1:
             return batch
         with suppress(TempogradError, OSError, ValueError):  # who explains it says what is wrong there
-            for fragment in itertools.islice(self.fragments, 1, 2):
+            for fragment in self.fragments[1:2]:
                 more = next(read_batches(fragment, self.source, LOOKED_AT), None)
                 return batch if more is None else rows_of_both(batch, more)
         return batch
@@ -133,7 +122,7 @@ class RunPlan:
             "fragment": self.size,
             "version": __version__,
         }
-        kept = not self.streamed and all(fragment.kind != "memory" for fragment in self.fragments)
+        kept = all(fragment.kind != "memory" for fragment in self.fragments)
         more = {"columns": self.source.plain, "cells": cells, "series": not kept, "batch": batch}
         if not self.folder.is_run:
             self.example.save(self.folder.own / EXAMPLE)
@@ -166,19 +155,6 @@ def _answers_differ(known: Explanation, new: Explanation) -> bool:
     gap = max((float((was - now).abs().max()) for was, now in told), default=0.0)
     size = max((float(each.abs().max()) for pair in told for each in pair), default=0.0)
     return gap > ANSWERS * size  # of the larger of both: a change of nearly 0 is rounding
-
-
-def _distinct(fragments: Iterable[Fragment]) -> Iterator[Fragment]:
-    """Refuse two fragments of one name, of which one would never be explained."""
-    names: set[str] = set()
-    for fragment in fragments:
-        if fragment.name in names:
-            raise DataError(
-                f"The source holds the same series twice, with the same ids and numbers ({fragment.origin}, from "
-                f"number {fragment.start} on): results are found by ids, so give every series one of its own."
-            )
-        names.add(fragment.name)
-        yield fragment
 
 
 def _first_rows(batch: ReadRows) -> list[int]:
