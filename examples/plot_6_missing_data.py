@@ -51,7 +51,6 @@ tg.plots.series(exp, 1, y=y)
 tg.plots.heatmap(exp, [1, 3, 0, 2], y=y)
 
 # %%
-# Over all patients, per observed value: a laboratory value that is rare can still
-# weigh most.
+# Over all patients: a laboratory value that is rare can still weigh most.
 
-tg.plots.channel_importance(exp, per="value")
+tg.plots.channel_importance(exp)

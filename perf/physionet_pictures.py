@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 import tempograd as tg
 from tempograd import plots
-from tempograd.views.groups import ChannelEffects, channel_effects
 from tempograd_paper.runner.execute import model_quality
 
 CLASSES = ("survived", "died")
@@ -37,27 +36,35 @@ def cases(risk: Tensor, y: Tensor) -> list[int]:
     return found
 
 
-def numbers(effects: ChannelEffects, by: str) -> list[dict[str, object]]:
-    """Return the effects of all parameters, the strongest first."""
-    columns = {"signed_mean": effects.push, "signed_half": effects.push_half}
-    columns |= {"absolute_mean": effects.size, "absolute_half": effects.size_half, "present": effects.present}
-    order = (-(effects.push if by == "signed" else effects.size)).argsort(kind="stable")
+def numbers(found: tg.Explanation, rows: Tensor, per: str) -> list[dict[str, object]]:
+    """Return means and standard errors of all parameters, the strongest first, of stays that measured them."""
+    mask, channels = found.mask, found.channels
+    if mask is None or channels is None:
+        raise ValueError("The explanation of PhysioNet has a mask and names.")
+    seen = mask[rows].double().sum(1)
+    count = seen.where(seen > 0, torch.nan) if per == "value" else torch.ones_like(seen)
+    columns: dict[str, Tensor] = {}
+    for name, scores in (("signed", found.values[rows]), ("absolute", found.importance[rows])):
+        sums = scores.double().sum(1) / count
+        known = (~sums.isnan()).sum(0)
+        mean = sums.nanmean(0)
+        columns[f"{name}_mean"] = mean
+        columns[f"{name}_error"] = ((sums - mean).square().nansum(0) / (known * (known - 1))).sqrt()
+    columns["present"] = (seen > 0).double().mean(0)
+    order = columns["absolute_mean" if per == "series" else "signed_mean"].argsort(descending=True, stable=True)
     return [
-        {"channel": effects.names[d]} | {name: float(f"{part[d]:.4g}") for name, part in columns.items()}
-        for d in order
+        {"channel": channels[d]} | {name: float(f"{part[d]:.4g}") for name, part in columns.items()}
+        for d in order.tolist()
     ]
 
 
 def picture_drivers(found: tg.Explanation, rows: Tensor, what: str, out: Path) -> dict[str, object]:
-    """Draw the drivers per stay and per value, and return the numbers of all parameters."""
-    kept: dict[str, object] = {}
-    for per, by, unit in (("series", "absolute", "per stay"), ("value", "signed", "per measured value")):
-        kept[per] = numbers(channel_effects(found, 1, rows=rows, per=per), by)
-        picture = plots.channel_importance(
-            found, 1, rows=rows, per=per, by=by, title=f"What drives predicted deaths, {unit}  ·  {what}"
-        )
-        picture.savefig(out / f"physionet_drivers_{per}.png", dpi=110)
-    return kept
+    """Draw the drivers per stay, and return the numbers of all parameters per stay and per value."""
+    title = f"What drives predicted deaths, per stay  ·  {what}"
+    plots.channel_importance(found, 1, rows=rows, title=title).savefig(
+        out / "physionet_drivers_series.png", dpi=110
+    )
+    return {per: numbers(found, rows, per) for per in ("series", "value")}
 
 
 def made(
@@ -68,7 +75,7 @@ def made(
     if paths and all(path.exists() for path in paths):
         return tg.load_model(paths[0]).to(args.device), tg.Explanation.load(paths[1])
     model = tg.train("gru", data, seed=args.seed, device=args.device)
-    found = tg.explain(model, tg.Series(data.test.x, mask=data.test.mask, ids=data.test.ids), **options)
+    found = tg.explain(model, data.test, **options)
     if paths:
         args.keep.mkdir(parents=True, exist_ok=True)
         tg.save_model(model, paths[0])
@@ -86,7 +93,7 @@ def main() -> None:
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     data = tg.load_dataset("physionet2012")
-    options = {"target": 1, "seed": args.seed, "channels": data.channels}
+    options = {"target": 1, "seed": args.seed}
     model, found = made(data, args, options)
     facts, test = model_quality(model, data.test), data.test
     with torch.no_grad():
@@ -108,7 +115,7 @@ def main() -> None:
     named = {"timing": found[shown[0] : shown[0] + 1]}
     for method in METHODS:
         train = data.train.x[:500] if method == "gradient_shap" else None
-        other = tg.explain(model, tg.Series(one.x, mask=one.mask, ids=one.ids), method, train, **options)
+        other = tg.explain(model, one, method, background=train, **options)
         named[method] = other.with_names(classes=CLASSES)
     common["y"] = one.y
     plots.compare(named, **common).savefig(args.out / "physionet_methods.png", dpi=110)

@@ -72,7 +72,6 @@ Task = Literal["classification", "binary", "multilabel", "regression", "forecast
 Measured = Literal["score", "output"]
 Precision = Literal["full", "tf32", "bf16"]
 Rank = Literal["absolute", "signed"]
-EffectUnit = Literal["series", "value"]
 QuadratureRule = Literal["gauss-legendre", "midpoint"]
 StopWhen = Literal["error", "top"]
 Marginal = Literal["per_time", "pooled"]

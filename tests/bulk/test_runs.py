@@ -17,7 +17,7 @@ from torch import nn
 import tempograd as tg
 from tempograd.bulk.folder import RunFolder
 from tempograd.bulk.worker import Worker
-from tempograd.views.groups import class_effects
+from tempograd.views.groups import channel_sums
 from tests.bulk.conftest import explain_files
 
 SERIES, TIME, CHANNELS = 60, 6, 2
@@ -76,20 +76,18 @@ def test_sums_come_from_footers_and_equal_the_rows(x, tmp_path):
     run = explain(tmp_path)
     rows, whole = frame(run), tg.explain(Net(), x, **SETTINGS)
     assert rows["day"].tolist() == [row % 3 for row in range(SERIES)]
-    classes = class_effects({"timing": whole})["timing"]
-    assert len(classes) == 3  # all, and two classes
-    for kind, group in classes.items():
-        found = run.channel_importance(kind)
+    for kind in (None, 0, 1):
+        found, group = run.channel_importance(kind), channel_sums(whole, kind)
         part = rows if kind is None else rows[rows["target"] == kind]
         effect = np.stack(part["channel_effect"].to_numpy())
         assert found.count == group.series == len(part)
         np.testing.assert_allclose(found.effect, effect.mean(0), rtol=1e-5, atol=1e-8)
         np.testing.assert_allclose(found.effect_error, effect.std(0, ddof=1) / len(part) ** 0.5, rtol=1e-4)
-        for name, other in (("effect", "push"), ("importance", "size")):
-            np.testing.assert_allclose(getattr(found, name), getattr(group, other), rtol=1e-5, atol=1e-8)
-            np.testing.assert_allclose(
-                getattr(found, f"{name}_error"), getattr(group, f"{other}_error"), rtol=1e-4
-            )
+        np.testing.assert_allclose(found.effect, group.mean[:, 0], rtol=1e-5, atol=1e-8)
+        np.testing.assert_allclose(found.effect_error, group.error[:, 0], rtol=1e-4)
+        np.testing.assert_allclose(found.importance, group.size[:, 0], rtol=1e-5, atol=1e-8)
+        size = whole.importance[part.index].sum(1).numpy()
+        np.testing.assert_allclose(found.importance_error, size.std(0, ddof=1) / len(part) ** 0.5, rtol=1e-4)
     sizes = whole.values.abs()
     np.testing.assert_allclose(np.stack(rows["step_importance"].to_numpy()), sizes.sum(2), rtol=1e-5)
     best = sizes.flatten(1).argmax(1)

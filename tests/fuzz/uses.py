@@ -351,8 +351,6 @@ def _record(rng: random.Random, _: Path) -> Case:
         "baseline": ("zero", "average", 0.5),
         "target": (None, 0),
         "rows": (None, [0, 1]),
-        "per": ("series", "step"),
-        "by": ("absolute", "signed"),
     }
     odd: tuple[Any, ...] = (
         *parts.NUMBERS_GONE_WRONG,
@@ -370,7 +368,7 @@ def _record(rng: random.Random, _: Path) -> Case:
         "series": ("i", "model", "y", "truth", "channels"),
         "heatmap": ("i", "model", "y", "channels"),
         "compare": ("i", "model", "y", "channels"),
-        "channel_importance": ("target", "rows", "per", "by", "channels"),
+        "channel_importance": ("target", "rows", "channels"),
         "removal": ("k", "baseline"),
     }[name]
     options = {each: rng.choice(sound[each]) for each in taken if rng.random() < 0.4}

@@ -192,29 +192,19 @@ def test_real_labels_are_values_and_no_classes():
 
 def test_summary_holds_means_and_errors_for_every_class(explanations):
     values, target = explanations[0].values.double().numpy(), explanations[0].target.numpy()
-    groups = channels.class_effects({"timing": explanations[0]})["timing"]
-    kinds = [None, *sorted(set(target.tolist()))]
-    assert list(groups) == kinds
-    for kind, group in groups.items():
-        rows = values if kind is None else values[target == kind]
+    for kind in (None, *sorted(set(target.tolist()))):
+        group, rows = (
+            channels.channel_sums(explanations[0], kind),
+            values if kind is None else values[target == kind],
+        )
         assert group.series == len(rows)
-        np.testing.assert_allclose(group.push, rows.sum(1).mean(0), rtol=1e-5, atol=1e-8)
-        np.testing.assert_allclose(group.size, np.abs(rows).sum(1).mean(0), rtol=1e-5)
+        np.testing.assert_allclose(group.mean[:, 0], rows.sum(1).mean(0), rtol=1e-5, atol=1e-8)
+        np.testing.assert_allclose(group.size[:, 0], np.abs(rows).sum(1).mean(0), rtol=1e-5)
         if len(rows) > 1:
             error = rows.sum(1).std(0, ddof=1) / len(rows) ** 0.5
-            np.testing.assert_allclose(group.push_error, error, rtol=1e-5)
-            np.testing.assert_allclose(
-                group.size_error, np.abs(rows).sum(1).std(0, ddof=1) / len(rows) ** 0.5, rtol=1e-5
-            )
+            np.testing.assert_allclose(group.error[:, 0], error, rtol=1e-5)
         else:
-            assert np.isinf(group.push_error).all()
-
-
-def test_groups_are_those_of_the_first_method(explanations):
-    other = type(explanations[1])(**{**vars(explanations[1]), "target": torch.zeros(5, dtype=torch.int64)})
-    groups = channels.class_effects({"timing": explanations[0], "other": other})
-    counts = [{kind: found.series for kind, found in part.items()} for part in groups.values()]
-    assert counts[0] == counts[1]
+            assert np.isinf(group.error).all()
 
 
 def test_quantised_scores_are_within_half_a_step(explanations):

@@ -19,7 +19,7 @@ from tempograd.core.errors import InputError
 from tempograd.core.formatting import probability
 from tempograd.data import Series
 from tempograd.html_report import notebook
-from tempograd.views.groups import channel_effects
+from tempograd.views.groups import channel_sums
 from tempograd.views.prediction import series_views
 from tempograd_paper import figures
 from tests.helpers.pictures import texts, view
@@ -161,14 +161,14 @@ def test_how_many_outputs_there_are_is_kept_in_files_and_parts(tmp_path):
 
 def test_drivers_are_found_by_the_explained_class():
     found = named()
-    effects = channel_effects(found, 1)
+    sums = channel_sums(found, 1)
     assert "“died”, 4 series" in " ".join(texts(plots.channel_importance(found, 1)))
-    signs = dict(zip(effects.names, effects.push, strict=True))
+    signs = dict(zip(sums.channels, sums.mean[:, 0], strict=True))
     assert signs["channel 0"] > 0 > signs["channel 1"]
     with pytest.raises(InputError, match=r"none of those given was explained for class 0.*target=.*rows="):
-        channel_effects(found, 0)
+        channel_sums(found, 0)
     with pytest.raises(InputError, match=r"none of those given was explained for class 2"):
-        channel_effects(found, 2)
+        channel_sums(found, 2)
     mixed = named(torch.tensor([0, 1, 1, 0]))
     assert any("“survived”, 2 series" in text for text in texts(plots.channel_importance(mixed, 0)))
 

@@ -61,7 +61,7 @@ def test_fonts_and_sizes_are_the_users():
     with matplotlib.rc_context({"font.family": "serif", "font.size": 11, "axes.titlesize": 20}):
         picture = plots.channel_importance(waves(), width=5)
     sizes = {text.get_text(): text.get_fontsize() for text in picture.findobj(Text)}
-    assert sizes["mean size, whatever the sign"] == 20
+    assert sizes["pushes down ← mean attribution → pushes up"] == 20
     assert sizes["channel 0"] == 11
     assert {text.get_fontfamily()[0] for text in picture.findobj(Text)} == {"serif"}
     assert picture.get_figwidth() == 5

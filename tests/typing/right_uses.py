@@ -179,7 +179,7 @@ def pictures() -> None:
     figures += [
         tg.plots.heatmap(exp, [0, 1]),
         tg.plots.compare(several, model=MODEL),
-        tg.plots.channel_importance(exp, rows=[0, 1, 2], per="value", by="signed"),
+        tg.plots.channel_importance(exp, rows=[0, 1, 2]),
         tg.plots.removal(MODEL, several, k=3, baseline="average"),
     ]
 

@@ -15,7 +15,7 @@ from tempograd import plots
 from tempograd.data import Series
 from tempograd.html_report import report
 from tempograd.views import series
-from tempograd.views.groups import channel_effects, class_effects
+from tempograd.views.groups import channel_sums
 from tempograd.views.reader import explanation_summary
 from tests.helpers.pictures import view
 from tests.helpers.report_page import Page
@@ -53,11 +53,9 @@ def test_scores_below_0_count_as_nothing_and_only_without_a_sign(scores):
 
 def test_the_summary_of_the_report(scores, tmp_path):
     found = unsigned(scores)
-    (group,) = class_effects({"fit": found})["fit"].values()
-    totals = np.array(expected(scores))
-    np.testing.assert_allclose(group.size, totals.mean(0), rtol=1e-5)
-    np.testing.assert_allclose(group.size_error, totals.std(0, ddof=1) / COUNT**0.5, rtol=1e-4)
-    np.testing.assert_allclose(group.push, group.size)  # there is no direction
+    group, totals = channel_sums(found), np.array(expected(scores))
+    np.testing.assert_allclose(group.size[:, 0], totals.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(group.mean, group.size)  # there is no direction
     packed = Page(report(tmp_path / "r.html", model, found)).content
     size = packed["summary"]["maps"][0][0]["size"]
     assert tuple(packed["channels"][d] for d in np.argsort(-size)) == RANKED
@@ -78,15 +76,11 @@ def test_series_that_differ_are_chosen_by_what_matters(scores):
     assert series.chosen(unsigned(scores), None, 2) == sorted([int(total.argmin()), int(total.argmax())])
 
 
-@pytest.mark.parametrize("per", ["series", "value"])
-def test_the_picture_of_drivers(scores, per):
-    share = TIME if per == "value" else 1
-    found = channel_effects(unsigned(scores), per=per)
-    np.testing.assert_allclose(found.size, np.array(expected(scores)).mean(0) / share, rtol=1e-5)
-    axes = plots.channel_importance(unsigned(scores), per=per).axes[0]
+def test_the_picture_of_drivers(scores):
+    axes = plots.channel_importance(unsigned(scores)).axes[0]
     assert tuple(label.get_text() for label in axes.get_yticklabels()) == RANKED
-    signed = channel_effects(unsigned(scores, signed=True), per=per)
-    assert signed.names[int(signed.size.argmax())] == "less"
+    signed = channel_sums(unsigned(scores, signed=True))
+    assert signed.channels[int(signed.size.argmax())] == "less"
 
 
 def test_pictures_of_a_series_show_the_strongest_channels(scores):

@@ -28,7 +28,7 @@ from tempograd.metrics.aggregate import MetricScores, PaperTable, TableCell
 from tempograd.typing import Model
 from tempograd.views import series
 from tempograd.views.drivers import CONTROL, describe_series, told_channels
-from tempograd.views.groups import blocks_of, class_effects, value_effects
+from tempograd.views.groups import blocks_of, channel_sums, value_effects
 from tempograd.views.labels import are_numbers, channel_names, output_name, output_unit, outputs_of, unit_apart
 from tempograd.views.prediction import (
     POSITIVE,
@@ -372,11 +372,15 @@ def _steps(
 
 def _summary(pack: Pack, explanations: Mapping[str, Explanation]) -> dict[str, Any]:
     """Return the mean effects of the channels over all series, and over those of each explained class."""
-    names, every = ("push", "push_error", "size", "size_error"), [*class_effects(explanations).values()]
+    target = next(iter(explanations.values())).target
+    kinds = sorted(set(target.tolist())) if target is not None and target.ndim == 1 else []
+    kinds = [None, *(kinds if len(kinds) > 1 else [])]
+    found = [[channel_sums(each, kind) for kind in kinds] for each in explanations.values()]
+    names = (("push", "mean"), ("push_error", "error"), ("size", "size"))
     return {
-        "groups": [{"kind": kind, "count": found.series} for kind, found in every[0].items()],
+        "groups": [{"kind": kind, "count": sums.series} for kind, sums in zip(kinds, found[0], strict=True)],
         "maps": [
-            [{n: pack.add(getattr(found, n).astype(np.float32)) for n in names} for found in of_method.values()]
-            for of_method in every
+            [{name: pack.add(getattr(sums, of)[:, 0].astype(np.float32)) for name, of in names} for sums in method]
+            for method in found
         ],
     }

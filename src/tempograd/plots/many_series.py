@@ -1,11 +1,10 @@
 """Many series: which channels matter, and when, what their values do, and how two groups differ."""
 
 import textwrap
-from typing import TYPE_CHECKING, Any, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from tempograd.core import validation
 from tempograd.core.errors import InputError, brief
 from tempograd.core.formatting import alike, short_number
 from tempograd.explanation.answers import Blocks
@@ -18,16 +17,17 @@ from tempograd.plots.parts import (
     left_out_text,
     name_rows,
     note,
+    numbers_beside,
     scale_bar,
     value_ticks,
 )
-from tempograd.typing import ArrayLike, BlockSteps, Channels, EffectUnit, Rank
+from tempograd.typing import ArrayLike, BlockSteps, Channels
 from tempograd.views import labels, palette
 from tempograd.views.groups import (
     GroupComparison,
     ValueEffect,
     blocks_of,
-    channel_effects,
+    channel_sums,
     chosen_channels,
     group_rows,
     value_effects,
@@ -44,10 +44,6 @@ MOST, PANELS = 16, 6  # channels shown where nobody says how many
 WRITTEN = 12  # blocks beyond which there is no room for numbers in the cells
 DARK = 0.6  # of the full colour: from here on letters are white
 DOTS = 1500  # of a channel: more would hide each other
-PER = {
-    "series": "attribution of the channel, summed over time",
-    "value": "attribution of one observed value",
-}
 
 
 def channel_importance(
@@ -55,8 +51,6 @@ def channel_importance(
     target: int | None = None,
     *,
     rows: ArrayLike | None = None,
-    per: EffectUnit = "series",
-    by: Rank = "absolute",
     channels: Channels | None = None,
     **look: Unpack[style.Look],
 ) -> "Picture":
@@ -71,12 +65,6 @@ def channel_importance(
         Only series that were explained for this class; by default all.
     rows : sequence of int or bool, optional
         Only these series, by position or as one flag each; for instance those that are predicted as a class.
-    per : {"series", "value"}
-        Whether the attribution of a channel is summed over time, or averaged over its observed values. The sum
-        tells what moved predictions; channels that are measured often have more of it. With ``"value"`` only
-        series count in which the channel was observed.
-    by : {"absolute", "signed"}
-        What the order is by: the size, or how far the class is pushed up.
     channels : int, or sequence of str or int, optional
         How many of the strongest channels, or which; by default all, but no more than 16.
     **look
@@ -86,38 +74,31 @@ def channel_importance(
     -------
     matplotlib.figure.Figure
     """
-    validation.check_choice(by, "by", get_args(Rank))
-    found = channel_effects(explanation, target, rows=rows, per=per)
-    effect = np.nan_to_num(found.size if by == "absolute" else found.push, nan=-np.inf)
-    picked = chosen_channels(channels, found.names, effect, MOST, ordered=True)
-    depth, room = len(picked), style.inches(7.2, **look)
-    parts = [(found.size, found.size_half, "mean size, whatever the sign")]
-    if found.signed:
-        parts.insert(0, (found.push, found.push_half, "pushes down ← mean attribution → pushes up"))
-    if room < style.NARROW:
-        parts = [(*parts[0][:2], "down ← mean attribution → up")]
-    with style.drawing(room, 1.35 + 0.2 * depth, look) as picture:
-        every = picture.subplots(1, len(parts), squeeze=False, sharey=True, width_ratios=(3, 2)[: len(parts)])[0]
-        for axes, (length, half, head) in zip(every, parts, strict=True):
-            signed = found.signed and length is found.push
-            colour = [palette.UP if value >= 0 else palette.DOWN for value in length[picked]]
-            fill = colour if signed else palette.MUTED if found.signed else palette.SIZE
-            axes.barh(range(depth), np.nan_to_num(length[picked]), color=fill, height=0.68)
-            for row, d in enumerate(picked):
-                if np.isfinite(half[d]):
-                    axes.hlines(row, length[d] - half[d], length[d] + half[d], color=palette.INK, linewidth=0.9)
-            axes.axvline(0, color=palette.MUTED, linewidth=0.6)
-            value_ticks(axes, along="x", most=5)
-            axes.spines["left"].set_visible(False)
-            axes.set_title(head if found.signed else "mean importance")
-            axes.tick_params(axis="y", length=0)
-        some = bool((found.present[picked] < 1).any())
-        shares = [f"  {100 * found.present[d]:.0f} %" * some for d in picked]
-        name_rows(every[0], [labels.name(found.names[d], 20) + s for d, s in zip(picked, shares, strict=True)])
-        note(picture, f"{PER[per]}; lines: 95 % intervals over series" + "; %: series with a value" * some)
+    found = channel_sums(explanation, target, rows)
+    mean, low, high, size = (part[:, 0] for part in (found.mean, found.low, found.high, found.size))
+    picked = chosen_channels(channels, found.channels, size, MOST, ordered=True)
+    depth = len(picked)
+    with style.drawing(style.inches(6.4, **look), 1.35 + 0.2 * depth, look) as picture:
+        axes = picture.subplots()
+        hues = np.where(mean[picked] >= 0, palette.UP, palette.DOWN).tolist()
+        axes.barh(range(depth), mean[picked], color=hues if found.signed else palette.SIZE, height=0.68)
+        for row, d in enumerate(picked):
+            if np.isfinite(low[d]):
+                axes.hlines(row, low[d], high[d], color=palette.INK, linewidth=0.9)
+        axes.axvline(0, color=palette.MUTED, linewidth=0.6)
+        value_ticks(axes, along="x", most=5)
+        axes.spines["left"].set_visible(False)
+        axes.set_title("pushes down ← mean attribution → pushes up" if found.signed else "mean importance")
+        name_rows(axes, [labels.name(found.channels[d], 20) for d in picked])
+        if found.signed:
+            numbers_beside(axes, size[picked].tolist(), "size")
+        note(
+            picture,
+            "attribution summed over time, mean over series, with 95 % intervals; size: whatever the sign",
+        )
         what = "" if target is None else f"{labels.class_name(target, explanation.classes)}, "
         text = f"What drives predictions  ·  {what}{found.series} series  ·  {labels.method(explanation.method)}"
-        heading(picture, text + left_out_text(depth, len(found.names) - depth), look)
+        heading(picture, text + left_out_text(depth, len(found.channels) - depth), look)
         return picture
 
 

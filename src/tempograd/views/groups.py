@@ -16,10 +16,10 @@ rare; those between are in six groups of about equally many. Equal values are in
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from tempograd.core.errors import InputError, arg, brief, listed
 from tempograd.core.formatting import alike, counted, short_number, table
 from tempograd.explanation.answers import LISTED, Blocks, more_channels
 from tempograd.explanation.core import Explanation, require
-from tempograd.typing import ArrayLike, BlockSteps, Channels, EffectUnit
+from tempograd.typing import ArrayLike, BlockSteps, Channels
 from tempograd.views.labels import channel_names, time_names, when_text
 from tempograd.views.series import BLOCKS, Flags, Floats, Indices, observed_cells, shown_values, sizes, to_numpy
 
@@ -65,81 +65,6 @@ def half_interval(error: Floats, freedom: Any, level: float = 0.95) -> Floats:
     return np.asarray(np.where(np.isfinite(error), np.where(error == 0, 0, factor * error), np.inf))
 
 
-@dataclass(frozen=True)
-class ChannelEffects:
-    """How far channels moved predictions, over some series; arrays are (channel,).
-
-    Attributes
-    ----------
-    names : tuple of str
-    series : int
-    signed : bool
-    push, push_error : array
-        Mean over the series of the scores of a channel, summed over time or per observed value, and its standard
-        error, infinite below two series.
-    size, size_error : array
-        The same of the sizes of scores.
-    counted : array
-        How many series the means are over.
-    present : array
-        Share of the series in which the channel was observed at all.
-    """
-
-    names: tuple[str, ...]
-    series: int
-    signed: bool
-    push: Floats
-    push_error: Floats
-    size: Floats
-    size_error: Floats
-    counted: Floats
-    present: Floats
-
-    @property
-    def push_half(self) -> Floats:
-        """Half the width of the 95 % interval of the mean push."""
-        return half_interval(self.push_error, self.counted - 1)
-
-    @property
-    def size_half(self) -> Floats:
-        """The same of the mean size."""
-        return half_interval(self.size_error, self.counted - 1)
-
-
-def channel_effects(
-    explanation: Explanation,
-    target: int | None = None,
-    *,
-    rows: ArrayLike | None = None,
-    per: EffectUnit = "series",
-) -> ChannelEffects:
-    r"""Return how far each channel moved the predictions of some series, of those explained for a class.
-
-    With attributions :math:`A_{i,t,d}` of the :math:`n` series, the effect of a channel in a series is
-    :math:`s_{i,d} = \sum_t A_{i,t,d}` (its size :math:`\sum_t |A_{i,t,d}|`), divided by the number of observed
-    values for ``per="value"``; means and intervals are over the series.
-    """
-    validation.check_choice(per, "per", get_args(EffectUnit))
-    index = _rows(require(explanation), target, rows)
-    effects = Effects.of(explanation, index)
-    mask = torch.ones_like(effects.size) if explanation.mask is None else explanation.mask[index].cpu()
-    count = mask.double().sum(1)
-    share = count if per == "value" else torch.ones_like(count)
-    known = (count > 0).double().sum(0) if per == "value" else torch.full_like(count[0], len(index))
-    (push, push_error), (size, size_error) = (mean_and_error(part.double().sum(1) / share) for part in effects)
-    return ChannelEffects(
-        names=channel_names(explanation),
-        series=len(index),
-        signed=explanation.signed,
-        push=push,
-        push_error=push_error,
-        size=size,
-        size_error=size_error,
-        counted=known.numpy(),
-        present=(count > 0).double().mean(0).numpy(),
-    )
-
-
 def _rows(explanation: Explanation, target: int | None, rows: ArrayLike | None) -> Tensor:
     """Return the positions of the series that count."""
     index = group_rows(explanation, rows, "rows")
@@ -158,16 +83,13 @@ def _rows(explanation: Explanation, target: int | None, rows: ArrayLike | None) 
     return index
 
 
-def class_effects(explanations: Mapping[str, Explanation]) -> dict[str, dict[int | None, ChannelEffects]]:
-    """Return those of every method over all series (None) and, where a class was explained per series, of each."""
-    target = next(iter(explanations.values())).target
-    rows: dict[int | None, Tensor | None] = {None: None}
-    if target is not None and target.ndim == 1 and len(kinds := sorted(set(target.tolist()))) > 1:
-        rows |= {kind: target == kind for kind in kinds}
-    return {
-        label: {kind: channel_effects(explanation, rows=those) for kind, those in rows.items()}
-        for label, explanation in explanations.items()
-    }
+def channel_sums(explanation: Explanation, target: int | None = None, rows: ArrayLike | None = None) -> Blocks:
+    """Return how far each channel moved the predictions of some series, of those explained for a class.
+
+    That is one block of all steps: scores are summed over time, means and intervals are over the series.
+    """
+    chosen = _rows(require(explanation), target, rows)
+    return blocks_of(explanation, chosen, steps=[0, explanation.values.shape[1]])
 
 
 def chosen_channels(

@@ -9,7 +9,7 @@ const summaryTable = ({ map, part }, order) =>
       row(
         [
           element("th", data.channels[d], { scope: "row" }),
-          element("td", withError(part.size[d], part.size_error[d])),
+          element("td", number(part.size[d])),
           ...(map.signed ? [element("td", withError(part.push[d], part.push_error[d]))] : []),
         ],
         { "data-channel": d, "data-mean": part.push[d], "data-size": part.size[d], "data-error": finite(part.push_error[d]) },

@@ -131,7 +131,7 @@ const groupPart = (map, key, rows) => {
   const sums = (pick) => Array.from({ length: data.depth }, (_, d) => meanAndError(rows.map((i) => pick(i, d)))),
     [push, size] = [sums((i, d) => channelSum(map, i, d)), sums((i, d) => map.effect[i * data.depth + d])],
     [means, errors] = [0, 1].map((k) => (found) => found.map((pair) => pair[k]));
-  return { count: rows.length, push: means(push), push_error: errors(push), size: means(size), size_error: errors(size) };
+  return { count: rows.length, push: means(push), push_error: errors(push), size: means(size) };
 };
 
 // In words: the channels that certainly push, the strongest first, and where two groups differ.
