@@ -14,9 +14,9 @@ from torch import Tensor
 from tempograd.core.errors import DataError, InputError, brief
 from tempograd.core.validation import text_key
 from tempograd.data import Series, Source
-from tempograd.data.columns import Part
 from tempograd.data.files import arrow
 from tempograd.data.fragments import Fragment, digest, prepared, read_fragment
+from tempograd.data.source import Part
 from tempograd.engine.inputs import is_several
 
 AT_HAND = "memory"  # in place of a path

@@ -12,14 +12,13 @@ import torch
 
 from tempograd.bulk.folder import EXAMPLE, RunFolder
 from tempograd.bulk.readers import ReadRows, columns_of, fragments_of, read_batches, rows_of_both
-from tempograd.bulk.repeats import refuse_two_kinds
 from tempograd.bulk.worker import Job, explain_rows
 from tempograd.core import validation
 from tempograd.core.errors import DataError, TempogradError, WarningCounts, counted_warnings, short_path
 from tempograd.core.question import Question
 from tempograd.core.series import Series
 from tempograd.data import Source
-from tempograd.data.source import with_channels
+from tempograd.data.reading import with_channels
 from tempograd.engine import fingerprint
 from tempograd.engine.code_marks import code_mark
 from tempograd.engine.predictor import Predictor
@@ -66,8 +65,6 @@ class RunPlan:
         if not self.fragments:
             raise DataError("There is no series to explain: the source is empty.")
         first = self.fragments[0]
-        kinds = ((each.whole_ids, each.origin) for each in self.fragments)  # as schemas of Parquet tell
-        refuse_two_kinds((whole, origin) for whole, origin in kinds if whole is not None)
         files = {each.path: each.file for each in self.fragments if each.kind != "memory"}
         self.source = with_channels(list(files.values()), self.source)
         if self.source.shape is None:  # that of the longest series of the first fragment

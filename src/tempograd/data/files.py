@@ -5,24 +5,16 @@ import io
 import re
 import stat
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import partial
-from itertools import takewhile
+from os.path import commonprefix
 from pathlib import Path
 from typing import IO, Any, TextIO
 from zlib import crc32
 
-from tempograd.core.errors import (
-    DataError,
-    MissingExtraError,
-    TempogradError,
-    brief,
-    one_line,
-    short_path,
-)
+from tempograd.core.errors import DataError, MissingExtraError, brief, one_line, short_path
 from tempograd.core.io import as_path
 
 PACKED = (".csv", ".tsv", ".ts")
@@ -32,12 +24,12 @@ MAGIC = re.compile(r"[*?\[]")
 HIVE = re.compile(r"([^=/]+)=([^/]*)")  # a folder that is a column: day=2026-01-31
 BUFFER = 1 << 20
 FOOTER_BYTES = 1 << 16  # at the end of a file of a store elsewhere, which tell its version with its size and time
-LONGEST_LINE = 2**28  # characters: a million columns have room, a packed file of one endless line has not
 PACKING = "is damaged and cannot be unpacked ({}): fetch it again"
 WRONG: dict[type[Exception], str] = {  # with a file, by what reading it raises
     UnicodeDecodeError: "is no text in UTF-8: save it as UTF-8, or give it the ending of what it is",
     **dict.fromkeys((gzip.BadGzipFile, EOFError, zlib.error), PACKING),
     MemoryError: "needs more memory than there is: cut it into several files",
+    FileNotFoundError: "does not exist",
     OSError: "cannot be read: {}",
 }
 OWN = "_tempograd"  # the folder by which a run is known
@@ -66,49 +58,44 @@ class File:
         return short_path(self.path)
 
     @property
+    def remote(self) -> bool:
+        """Whether it lies at an address."""
+        return bool(REMOTE.match(self.path))
+
+    @property
+    def plain_name(self) -> str:
+        """Its path in small letters, without the query of an address."""
+        return self.path.lower().partition("?")[0] if self.remote else self.path.lower()
+
+    @property
     def ending(self) -> str:
         """The kind of the file, without ``.gz``; nothing where no series end so."""
-        name = self.path.lower().partition("?")[0] if REMOTE.match(self.path) else self.path.lower()
-        kinds = [ending for ending in ENDINGS if name.endswith(ending)]
-        return kinds[0].removesuffix(".gz") if kinds else ""
+        return next((kind.removesuffix(".gz") for kind in ENDINGS if self.plain_name.endswith(kind)), "")
 
     @property
     def columns(self) -> dict[str, str]:
         """The columns that the names of its folders are."""
         return dict(HIVE.findall(self.origin.rpartition("/")[0]))
 
-    def reading(self) -> AbstractContextManager[None]:
-        """Read the file inside the block: whatever is wrong with it becomes one sentence."""
-        return reading(self.path if REMOTE.match(self.path) else Path(self.path))
-
     @contextmanager
     def opened(self) -> Iterator[IO[bytes]]:
         """Open the file; whatever is wrong with it inside the block becomes one sentence."""
-        if REMOTE.match(self.path):
-            fs, name = open_address(self.path)
-            with self.reading(), fs.open_input_file(name) as file:
-                yield file if self.ending == ".parquet" else io.BytesIO(file.read())
-        else:
-            with self.reading(), Path(self.path).open("rb") as file:
-                yield file
+        with reading(self.path):
+            if self.remote:
+                fs, name = open_address(self.path)
+                with fs.open_input_file(name) as file:
+                    yield file if self.ending == ".parquet" else io.BytesIO(file.read())
+            else:
+                with Path(self.path).open("rb") as file:
+                    yield file
 
     @contextmanager
     def text(self) -> Iterator[TextIO]:
         """Open a text file, unpacked if its name ends in ``.gz``."""
         with self.opened() as file:
-            packed = self.path.lower().partition("?")[0].endswith(".gz")
-            plain = gzip.GzipFile(fileobj=file) if packed else file
+            plain = gzip.GzipFile(fileobj=file) if self.plain_name.endswith(".gz") else file
             with io.TextIOWrapper(plain, encoding="utf-8-sig", newline="") as text:
                 yield text
-
-    def lines(self, file: TextIO) -> Iterator[str]:
-        """Yield the lines of a text file; one that no text has is refused."""
-        for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), ""), start=1):
-            if "\0" in line:
-                raise DataError(f"{self.where}, line {number} holds zero bytes: save the file as text in UTF-8.")
-            if len(line) == LONGEST_LINE:
-                raise DataError(f"{self.where}, line {number} never ends: this is no file of series.")
-            yield line
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -116,15 +103,15 @@ class File:
 
         A store elsewhere keeps times that nobody sets back; reading its files twice would cost too much.
         """
-        if REMOTE.match(self.path):
+        if self.remote:
             fs, name = open_address(self.path)
-            with self.reading():
+            with reading(self.path):
                 info = fs.get_file_info(name)
                 with fs.open_input_file(name) as file:
                     end = min(info.size, FOOTER_BYTES)
                     return info.size, int(info.mtime_ns or 0), crc32(file.read_at(end, info.size - end))
         size = mark = 0
-        with self.reading(), Path(self.path).open("rb", buffering=0) as file:
+        with self.opened() as file:
             while part := file.read(BUFFER):
                 size, mark = size + len(part), crc32(part, mark)
         return size, mark
@@ -137,36 +124,25 @@ def reading(path: str | Path) -> Iterator[None]:
     A path must be that of an ordinary file, because reading a pipe would wait for ever, and that file must not
     change meanwhile.
     """
-    where, before = short_path(path), _state(path) if isinstance(path, Path) else ()
-    fault: Exception | None = None
     try:
+        before = _state(path)
         yield
-    except TempogradError as error:
-        fault = error
+        if _state(path) != before:
+            raise DataError(f"{short_path(path)} changed while it was read: read it again when it is complete.")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, MemoryError) as error:
         what = next(what for kind, what in WRONG.items() if isinstance(error, kind))
         reason = getattr(error, "strerror", None) or one_line(str(error), 90)
-        fault = DataError(f"{where} {what.format(reason)}.")
-    if isinstance(path, Path) and _state(path) != before:
-        raise DataError(f"{where} changed while it was read: read it again when it is complete.") from fault
-    if fault is not None:
-        raise fault
+        raise DataError(f"{short_path(path)} {what.format(reason)}.") from error
 
 
-def _state(path: Path) -> tuple[int, ...]:
+def _state(path: str | Path) -> tuple[int, ...]:
     """Return what changes with an ordinary file's content; anything else is refused."""
-    try:
-        found = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        raise DataError(f"{short_path(path)} does not exist.") from None
-    except (OSError, ValueError) as error:  # a name too long, a zero byte in it
-        raise DataError(
-            f"{short_path(path)} cannot be read: {getattr(error, 'strerror', None) or error}."
-        ) from None
-    if stat.S_ISDIR(found.st_mode):
-        raise DataError(f"{short_path(path)} is a folder.")
+    if REMOTE.match(str(path)):
+        return ()
+    found = Path(path).stat()
     if not stat.S_ISREG(found.st_mode):
-        raise DataError(f"{short_path(path)} is a device or a pipe: write its content to a file first.")
+        what = "folder" if stat.S_ISDIR(found.st_mode) else "device or a pipe: write its content to a file first"
+        raise DataError(f"{short_path(path)} is a {what}.")
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
@@ -180,14 +156,19 @@ def open_text(path: Path) -> Iterator[TextIO]:
 def list_files(path: Any) -> list[File]:
     """Return the files of a file, pattern, folder, address or several of these, sorted, each called once."""
     places = list(path) if isinstance(path, (list, tuple)) and path else [path]
-    named = [pair for place in places for pair in _files(place)]
+    named: dict[str, str] = {}
+    for place in places:
+        for name, origin in _files(place):
+            named.setdefault(name, origin)
     if not named:
         some = short_path(str(path)) if isinstance(path, (str, Path)) else brief(path)
         raise DataError(f"There is no file of series at {some}: they end in {', '.join(ENDINGS)}.")
-    files = [File(name, origin) for name, origin in _told_apart(named).items()]
+    if len(set(named.values())) < len(named):  # all are called by their place below the folder of all
+        above = [name.removesuffix(origin) for name, origin in named.items()]
+        start = commonprefix(above).rfind("/") + 1  # noqa: RUF071  # addresses have no common path
+        named = {name: name[start:] for name in named}
+    files = [File(name, origin) for name, origin in named.items()]
     for file in files:
-        if not file.ending and not REMOTE.match(file.path):
-            _state(Path(file.path))  # which tells that it is not there
         if not file.ending:
             raise DataError(f"{file.where} cannot be read: files of series end in {', '.join(ENDINGS)}.")
     return files
@@ -197,11 +178,9 @@ def is_many(path: Any) -> bool:
     """Tell whether a path is that of many files: a folder, a pattern, an address, or several."""
     if not isinstance(path, (str, Path)):
         return isinstance(path, (list, tuple))
-    text = str(path)
     try:
-        return (
-            bool(REMOTE.match(text)) or Path(text).is_dir() or bool(MAGIC.search(text) and not Path(text).exists())
-        )
+        pattern = MAGIC.search(str(path)) and not Path(path).exists()
+        return bool(REMOTE.match(str(path)) or Path(path).is_dir() or pattern)
     except (OSError, ValueError):  # no name that a file can have
         return False
 
@@ -221,7 +200,7 @@ def _files(place: Any) -> list[tuple[str, str]]:
     # results in the folder of a run are no series
     names = [name for name in names if not any((root / folder / OWN).is_dir() for folder in name.parents)]
     # absolute, since workers elsewhere, and people later, stand in other folders
-    pairs = [(str((root / name).absolute()), name.as_posix()) for name in names]
+    pairs = [((root / name).absolute().as_posix(), name.as_posix()) for name in names]
     return [pair for pair in pairs if _is_series(pair[1], pattern=pattern)]
 
 
@@ -229,18 +208,6 @@ def _is_series(origin: str, *, pattern: bool) -> bool:
     """Tell whether a file is one of series, and hidden only where a pattern asks for it."""
     hidden = any(part.startswith((".", "_")) for part in origin.split("/"))
     return bool(File(origin, "").ending) and (pattern or not hidden)
-
-
-def _told_apart(files: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return what each file is called, once: by its place below the folder of all where two would share a name."""
-    named = dict(reversed(files))  # a file of two places is called as in the first
-    named = {path: named[path] for path, _ in files}
-    if len(set(named.values())) == len(named):
-        return named
-    parts = {path: (path if REMOTE.match(path) else Path(path).as_posix()).split("/") for path in named}
-    above = [parts[path][: -len(origin.split("/"))] for path, origin in named.items()]
-    common = sum(1 for _ in takewhile(lambda level: len(set(level)) == 1, zip(*above, strict=False)))
-    return {path: "/".join(each[common:]) for path, each in parts.items()}
 
 
 def _fixed(pattern: str) -> str:
@@ -273,13 +240,12 @@ def open_address(address: str) -> tuple[Any, str]:
     from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem  # noqa: PLC0415  # an extra
 
     try:
-        fs, path = FileSystem.from_uri(address)
+        return FileSystem.from_uri(address)  # type: ignore[no-any-return]
     except (ValueError, OSError) as error:  # what pyarrow raises has these for parents
         try:
             from fsspec import url_to_fs  # noqa: PLC0415  # an extra
 
-            other, path = url_to_fs(address)
+            fs, path = url_to_fs(address)
         except (ImportError, ValueError, OSError, pa.ArrowException):
             raise DataError(f"{short_path(address)} cannot be opened: {brief(str(error))}.") from error
-        fs = PyFileSystem(FSSpecHandler(other))
-    return fs, path
+        return PyFileSystem(FSSpecHandler(fs)), path

@@ -10,19 +10,20 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from tempograd.core.errors import DataError, arg, brief
-from tempograd.data.columns import STANDARD, Columns, Part
-from tempograd.data.files import REMOTE, File, arrow, list_files
+from tempograd.core.errors import DataError, arg
+from tempograd.data.arrays import load_arrays
+from tempograd.data.files import File, arrow, list_files
 from tempograd.data.pivot import read_table, require_binary, require_names
 from tempograd.data.reading import in_one_message, read_part, scaled_cells
+from tempograd.data.source import STANDARD, Part, Source
 from tempograd.data.table import ArrowTable, is_list, open_parquet
 
 PLAIN = ("name", "kind", "path", "origin", "start", "stop", "rows", "alone")
 LONGER = f"pass {arg:source.shape} of the longest, and another folder if the run has begun"
 
 Cut = tuple[int, int, int | None]  # where a fragment begins and ends, and its rows where they are known
+WHOLE: Cut = (0, 0, None)
 FragmentKind = Literal["rows", "array", "file", "memory"]
 
 
@@ -47,8 +48,6 @@ class Fragment:
         Size and checksum of the file, by which a change is seen.
     alone : bool
         Whether its file is the only one, whose rows are then numbered.
-    whole_ids : bool, optional
-        Whether its ids are whole numbers, and not texts, where the schema of a Parquet file tells.
     content : object, optional
         The arrays in memory, which no other process gets.
     """
@@ -62,7 +61,6 @@ class Fragment:
     rows: int | None = None
     version: tuple[int, ...] = ()
     alone: bool = False
-    whole_ids: bool | None = field(default=None, compare=False)
     content: Any = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -92,25 +90,25 @@ def digest(*parts: object, size: int = 8) -> str:
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=size).hexdigest()
 
 
-def list_fragments(source: Columns, size: int) -> Iterator[Fragment]:
+def list_fragments(source: Source, size: int) -> Iterator[Fragment]:
     """Cut a source into fragments of about ``size`` series; files are read once, to know them again."""
     files = list_files(source.path)
     for listed in files:  # workers elsewhere stand in other folders
-        file = listed if REMOTE.match(listed.path) else replace(listed, path=str(Path(listed.path).absolute()))
-        version, whole_ids = version_of(file, source), None
+        file = listed if listed.remote else replace(listed, path=str(Path(listed.path).absolute()))
+        version = version_of(file, source)
         kind: FragmentKind = "file"
-        cuts: list[Cut] = [(0, 0, None)]
-        if file.ending == ".npy" and not REMOTE.match(file.path):
-            kind, cuts = "array", _ranges(len(_open_array(file.path)), size)
+        cuts = [WHOLE]
+        if file.ending == ".npy" and not file.remote:
+            kind, total = "array", len(_mapped(file.path))
+            cuts = [(start, min(start + size, total), min(size, total - start)) for start in range(0, total, size)]
         elif file.ending == ".parquet":
-            kind, cuts, whole_ids = _cuts(file, source, size)
+            kind, cuts = _cuts(file, source, size)
         for start, stop, rows in cuts:
             name = f"{digest(file.origin)}-{digest(list(version), start, stop)}"
-            alone = len(files) == 1
-            yield Fragment(name, kind, file.path, file.origin, start, stop, rows, version, alone, whole_ids)
+            yield Fragment(name, kind, file.path, file.origin, start, stop, rows, version, len(files) == 1)
 
 
-def version_of(file: File, source: Columns) -> tuple[int, ...]:
+def version_of(file: File, source: Source) -> tuple[int, ...]:
     """Return the version of a file of series, with those of the ``.npy`` files of ids and masks beside arrays."""
     beside = [name for name in (source.id, source.mask) if name is not None and file.ending == ".npy"]
     beside += [source.scale] if source.scale not in {None, STANDARD} else []
@@ -118,30 +116,23 @@ def version_of(file: File, source: Columns) -> tuple[int, ...]:
     return tuple(number for each in files for number in each.version)
 
 
-def _ranges(total: int, size: int) -> list[Cut]:
-    return [(start, min(start + size, total), min(size, total - start)) for start in range(0, total, size)]
-
-
-def _cuts(file: File, source: Columns, size: int) -> tuple[FragmentKind, list[Cut], bool | None]:
+def _cuts(file: File, source: Source, size: int) -> tuple[FragmentKind, list[Cut]]:
     """Put neighbouring row groups of whole series together, as many as hold about ``size`` rows."""
     with open_parquet(file) as opened:
-        schema, groups = opened.schema_arrow, opened.metadata.num_row_groups
-        place = schema.get_field_index(source.id or "id")
-        whole_ids = None if place < 0 else bool(arrow().types.is_integer(schema.field(place).type))
-        if source.format is not None or not any(is_list(each.type) for each in schema):
-            return "file", [(0, 0, None)], whole_ids
-        cuts: list[Cut] = []
-        start = rows = 0
-        for group in range(groups):
-            count = opened.metadata.row_group(group).num_rows
-            if rows and rows + count > size:
-                cuts.append((start, group, rows))
-                start, rows = group, 0
-            rows += count
-    return "rows", [*cuts, *([(start, groups, rows)] if rows else [])], whole_ids
+        if source.format is not None or not any(is_list(each.type) for each in opened.schema_arrow):
+            return "file", [WHOLE]
+        counts = [opened.metadata.row_group(group).num_rows for group in range(opened.metadata.num_row_groups)]
+    cuts: list[Cut] = []
+    start = rows = 0
+    for group, count in enumerate(counts):
+        if rows and rows + count > size:
+            cuts.append((start, group, rows))
+            start, rows = group, 0
+        rows += count
+    return "rows", [*cuts, *([(start, len(counts), rows)] if rows else [])]
 
 
-def read_fragment(fragment: Fragment, source: Columns, size: int) -> Iterator[Part]:
+def read_fragment(fragment: Fragment, source: Source, size: int) -> Iterator[Part]:
     """Read a fragment in parts of at most ``size`` series, with the shape of the source."""
     folders = fragment.file.columns
     own = tuple(name for name in source.keep if name not in folders)
@@ -153,7 +144,7 @@ def read_fragment(fragment: Fragment, source: Columns, size: int) -> Iterator[Pa
             "the mean and std of each channel."
         )
     asked = replace(source, path=fragment.path, labels=False, keep=own)
-    for part, start in (_row_groups if fragment.kind == "rows" else _whole)(fragment, asked, size):
+    for part, start in (_row_groups if fragment.kind == "rows" else _rows)(fragment, asked, size):
         count = len(part.x)
         numbers = np.arange(start, start + count)
         names = numbers if fragment.alone else [f"{fragment.origin}:{number}" for number in numbers.tolist()]
@@ -162,7 +153,7 @@ def read_fragment(fragment: Fragment, source: Columns, size: int) -> Iterator[Pa
         yield prepared(replace(part, ids=names if part.ids is None else part.ids, kept=kept), source)
 
 
-def prepared(part: Part, source: Columns) -> Part:
+def prepared(part: Part, source: Source) -> Part:
     """Return a part padded to the shape of the run, and as the model reads it."""
     x, mask, faults = part.x, part.mask, part.faults
     if source.scale is not None or source.fill not in {None, "zero"}:
@@ -182,25 +173,25 @@ def prepared(part: Part, source: Columns) -> Part:
     return replace(part, x=np.pad(x, more), mask=np.pad(mask, more))
 
 
-def _row_groups(fragment: Fragment, source: Columns, size: int) -> Iterator[tuple[Part, int]]:
+def _row_groups(fragment: Fragment, source: Source, size: int) -> Iterator[tuple[Part, int]]:
     """Read row groups of whole series in batches, and tell the number of their first rows."""
     with open_parquet(fragment.file) as opened:
         row = sum(opened.metadata.row_group(group).num_rows for group in range(fragment.start))
         groups, schema = list(range(fragment.start, fragment.stop)), opened.schema_arrow
-        asked = [source.x, source.mask, *source.keep]
-        require_names(fragment.file.where, "column", [name for name in asked if name is not None], schema.names)
+        asked = [name for name in (source.x, source.mask, *source.keep) if name is not None]
+        require_names(fragment.file.where, "column", asked, schema.names)
         lists = [each.name for each in schema if is_list(each.type)]
         one = source.x is not None or "x" in lists  # others are not read
-        unread = {*lists} - {source.x or "x", source.mask, *source.keep} if one else set()
+        unread = {*lists} - {source.x or "x", *asked} if one else set()
         wanted = [name for name in schema.names if name not in unread]
         for batch in opened.iter_batches(size, row_groups=groups, columns=wanted, use_threads=False):
             table = arrow().Table.from_batches([batch])
-            rows = ArrowTable(fragment.file.where, table.schema, len(table), table.select, first=row + 1)
+            rows = ArrowTable(fragment.file.where, table.schema, table.select, first=row + 1)
             yield in_one_message(source, partial(read_table, rows)), row
             row += len(table)
 
 
-def _whole(fragment: Fragment, source: Columns, size: int) -> Iterator[tuple[Part, int]]:
+def _rows(fragment: Fragment, source: Source, size: int) -> Iterator[tuple[Part, int]]:
     """Read a whole file, once for all that read it after each other, or rows of an array that stays on disk."""
     whole = _whole_file(fragment, source)
     for start in range(fragment.start, fragment.stop or len(whole.x), size):
@@ -211,11 +202,11 @@ def _whole(fragment: Fragment, source: Columns, size: int) -> Iterator[tuple[Par
 
 
 @lru_cache(maxsize=1)
-def _whole_file(fragment: Fragment, source: Columns) -> Part:
+def _whole_file(fragment: Fragment, source: Source) -> Part:
     file = fragment.file
     if fragment.kind == "array":
-        beside = [None if name is None else _open_array(name) for name in (source.id, source.mask)]
-        part = Part(beside[0], _open_array(file.path), beside[1], channels=source.channels)
+        ids, mask = (None if name is None else _mapped(name) for name in (source.id, source.mask))
+        part = Part(ids, _mapped(file.path), mask, channels=source.channels)
     else:
         part = read_part(file, source, ("x", "ids", "mask", "channels"))
     if part.x.ndim != 3:
@@ -228,13 +219,6 @@ def _whole_file(fragment: Fragment, source: Columns) -> Part:
     return part
 
 
-def _open_array(path: str) -> NDArray[Any]:
-    """Open an array as a memory map; pickled objects are refused."""
-    file = File(path, path)
-    try:
-        with file.opened():  # which tells why it cannot be read
-            return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
-    except ValueError as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{file.where} is no readable array: {brief(str(error))}.") from error
+def _mapped(path: str) -> Any:
+    """Open an array as a memory map."""
+    return load_arrays(File(path, path), ["x"], ["x"], mapped=True)["x"]

@@ -3,14 +3,12 @@
 import csv
 import re
 import sys
-from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -25,19 +23,18 @@ Doubles = NDArray[np.float64]
 Codes = NDArray[np.int64]
 FRAME = "The data frame"  # what messages call it
 INDEX = "__index_level_"  # as pandas calls one in Arrow
-BLOCK = 500  # rows held as text at once; with more of them Python looks for garbage all the time
-CELLS = 500_000  # cells held as text at once, where rows are long
+UNNAMED = "Unnamed: 0"  # as pandas calls one in a table
+CELLS = 200_000  # cells held as text at once: with more of them Python looks for garbage all the time
 SAMPLE = 100  # rows by which text is told from numbers
 SEPARATORS = ",;\t"
 
 # Numbers as they stand in files
 
-MISSING = frozenset({"", "?", "na", "n/a", "nan", "-nan", "+nan", "null", "none"})
-FLAGS = {"true": 1.0, "false": 0.0}
+MISSING = ("", "?", "na", "n/a", "nan", "-nan", "null", "none")
+OTHERS = {"true": 1.0, "false": 0.0, **dict.fromkeys(MISSING, np.nan)}
 LARGEST = float(np.finfo(np.float32).max)
 BEYOND = 2**63  # of int64
-# a digit may stand in one place only, or long texts would take quadratic time; ASCII has the spaces of float()
-DECIMAL = re.compile(r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+SERIAL = re.compile(r"0[0-9]+|[0-9]{19,}")  # a whole number that would lose digits
 WITH_COMMA = re.compile(r"\s*[+-]?[0-9][0-9.]*,[0-9]+\s*", re.ASCII)
 COMMA = "write it with a decimal point, or read the file with pandas, decimal=',', and pass the data frame"
 
@@ -54,35 +51,28 @@ def missing(text: str) -> bool:
 
 
 def parse_number(text: str) -> float | None:
-    """Return the decimal number that a text is; None if it is anything else, or no finite one.
+    """Return the number that a text is; None if it is anything else, NaN included.
 
-    Python would also read ``1_000``, digits of other scripts, ``infinity`` and ``nan``.
+    Python would also read ``1_000`` and digits of other scripts.
 
     Examples
     --------
-    >>> [parse_number(text) for text in ("-1.5", " 2e3", ".5", "1_000", "٣", "0x10", "inf", "nan", "²")]
-    [-1.5, 2000.0, 0.5, None, None, None, None, None, None]
+    >>> [parse_number(text) for text in ("-1.5", " 2e3", ".5", "1_000", "٣", "0x10", "nan", "²")]
+    [-1.5, 2000.0, 0.5, None, None, None, None, None]
     """
-    return float(text) if DECIMAL.fullmatch(text) else None
-
-
-def parse_cell(text: str) -> float | None:
-    """Return the number in a cell: NaN where it is missing, 1 and 0 for True and False, None for anything else."""
-    value = FLAGS.get(text.strip().lower(), parse_number(text))
-    return np.nan if value is None and missing(text) else value
+    if text.isascii() and "_" not in text and not missing(text):
+        with suppress(ValueError):
+            return float(text)
+    return None
 
 
 def parse_numbers(cells: Sequence[str]) -> Doubles | None:
-    """Return a column of numbers, NaN where a cell is missing; None if one of them is no number."""
+    """Return a column of numbers, NaN where a cell is missing, 1 and 0 for True and False; None if one is none."""
     together = "".join(cells)
     if together.isascii() and "_" not in together:  # what float() reads and a table does not
-        try:
-            found = np.fromiter((float(cell or "nan") for cell in cells), np.float64, len(cells))
-            if not np.isinf(found).any():
-                return found
-        except ValueError:
-            pass
-    parsed = [parse_cell(cell) for cell in cells]
+        with suppress(ValueError):
+            return np.fromiter((float(cell or "nan") for cell in cells), np.float64, len(cells))
+    parsed = [OTHERS.get(cell.strip().lower(), parse_number(cell)) for cell in cells]
     return None if None in parsed else np.array(parsed, np.float64)
 
 
@@ -130,45 +120,44 @@ class Text:
         return int(np.flatnonzero(self.codes == code)[0])
 
 
-class Table(ABC):
+class Table:
     """Rows with named columns.
 
-    ``where`` is what messages call it; ``aside`` are columns that have no name, as an index of rows has none;
-    ``lists`` those that hold a list in each row, and ``words`` those that hold text.
+    ``where`` is what messages call it; ``words`` are columns that hold text, ``lists`` those with a list in each
+    row, ``nameless`` those without a name, as an index of rows has none.
     """
 
+    words: frozenset[str] = frozenset()
     lists: frozenset[str] = frozenset()
-    words: Any
 
-    def __init__(self, where: str, columns: Sequence[str], nameless: Iterable[str] = ()) -> None:
-        self.where, self.columns = where, list(columns)
-        self.aside = {*nameless, *(name for name in columns[:1] if name == "Unnamed: 0")}  # as pandas calls one
-        refuse_repeated(where, columns)
+    def __init__(self, where: str, names: Sequence[str]) -> None:
+        self.where = where
+        self.columns = [name or f"column {place}" for place, name in enumerate(names, start=1)]
+        self.nameless = [called for called, name in zip(self.columns, names, strict=True) if name in {"", UNNAMED}]
+        for name, count in Counter(self.columns).most_common(1):
+            if count > 1:
+                raise DataError(f"{where} has the column {quote(name)} twice.")
 
-    @abstractmethod
     def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Doubles]:
         """Return columns of text by name and columns of numbers (row, column), NaN where a cell is missing."""
+        columns, values = self._read(list(texts), numbers)
+        if not len(values):
+            raise DataError(f"{self.where} holds no series: it has no row of values.")
+        for row, place in np.argwhere(np.abs(values) > LARGEST)[:1]:
+            what = f"{one_line(numbers[place])} is {values[row, place]:g}"
+            raise self.fault(int(row), f"{what}, which is no finite number in single precision")
+        return columns, values
 
-    @abstractmethod
+    def _read(self, texts: list[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Doubles]:
+        raise NotImplementedError
+
     def kept(self, names: Sequence[str], rows: Codes) -> dict[str, Any]:
         """Return some rows of columns as Arrow arrays."""
+        raise NotImplementedError
 
-    @abstractmethod
     def fault(self, row: int, what: str) -> DataError:
         """Say what is wrong with one row."""
-
-    def refuse_large(self, values: Doubles, names: Sequence[str]) -> None:
-        """Refuse infinity, and numbers that become infinite in single precision."""
-        for row, column in np.argwhere(np.abs(values) > LARGEST)[:1]:
-            what = f"{one_line(names[column])} is {values[row, column]:g}"
-            raise self.fault(int(row), f"{what}, which is no finite number in single precision")
-
-
-def refuse_repeated(where: str, columns: Sequence[str]) -> None:
-    """Refuse two columns of one name."""
-    for name, count in Counter(columns).most_common(1):
-        if count > 1:
-            raise DataError(f"{where} has the column {quote(name)} twice.")
+        raise NotImplementedError
 
 
 class CsvTable(Table):
@@ -177,9 +166,10 @@ class CsvTable(Table):
     def __init__(self, file: File) -> None:
         self._file, self._lines = file, array("q")
         with file.text() as text:
-            outside_quotes = "".join(next(file.lines(text), "").split('"')[::2])
+            outside_quotes = "".join(text.readline().split('"')[::2])
         self._separator = max(SEPARATORS, key=outside_quotes.count)
-        names = [name.strip() for name in next(self._rows(), [])]
+        first = [cells for _, cells in islice(self._rows(), SAMPLE + 1)]
+        names = [name.strip() for name in first[0]] if first else []
         heads = "its first line must hold the names of its columns"
         if not any(names):
             raise DataError(f"{file.where} is empty: {heads}.")
@@ -187,83 +177,63 @@ class CsvTable(Table):
         # the times of a wide table are numbers too, and grow
         if len(values) == len(names) and any(later <= earlier for earlier, later in pairwise(values)):
             raise DataError(f"{file.where} begins with values: {heads}.")
-        columns = [name or f"column {place}" for place, name in enumerate(names, start=1)]
-        nameless = [called for called, name in zip(columns, names, strict=True) if not name]
-        super().__init__(file.where, columns, nameless)
+        super().__init__(file.where, names)
+        columns = zip(self.columns, zip(*first[1:], strict=False), strict=False)
+        self.words = frozenset(name for name, cells in columns if _is_text(cells))
 
-    @cached_property
-    def words(self) -> frozenset[str]:
-        """The columns most of whose first cells are text."""
-        first = next(self._blocks(), [])
-        return frozenset(
-            name for name, cells in zip(self.columns, first, strict=False) if _is_text(cells[:SAMPLE])
-        )
-
-    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Doubles]:
+    def _read(self, texts: list[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Doubles]:
         places = {name: place for place, name in enumerate(self.columns)}
         cells: dict[str, list[str]] = {name: [] for name in texts}
-        blocks = [np.empty((0, len(numbers)))]
+        blocks, rows, self._lines = [np.empty((0, len(numbers)))], self._rows(), array("q")
+        next(rows)
         with progress_bar(None, f"read {self.where}") as advance:
-            for columns in self._blocks():
-                for name in cells:  # equal texts are kept once
+            while block := list(islice(rows, max(1, CELLS // len(self.columns)))):
+                start = len(self._lines)
+                for line, row in block:
+                    self._lines.append(line)
+                    if len(row) != len(self.columns):
+                        raise self.fault(-1, f"{len(row)} cells instead of {len(self.columns)}")
+                columns = [*zip(*(row for _, row in block), strict=True)]
+                for name in texts:  # equal texts are kept once
                     cells[name] += map(sys.intern, columns[places[name]])
-                blocks.append(self._numbers([columns[places[name]] for name in numbers], numbers, len(columns[0])))
+                blocks.append(self._numbers([columns[places[name]] for name in numbers], numbers, start))
                 advance(blocks[-1].size)
-        if not self._rows_read:
-            raise DataError(f"{self.where} holds no series: it has no line after its column names.")
-        values = np.concatenate(blocks)
-        self.refuse_large(values, numbers)
-        return {name: Text.of(column) for name, column in cells.items()}, values
+        return {name: Text.of(column) for name, column in cells.items()}, np.concatenate(blocks)
 
-    @property
-    def _rows_read(self) -> int:
-        return len(self._lines) - 1
-
-    def _numbers(self, columns: Sequence[Sequence[str]], names: Sequence[str], rows: int) -> Doubles:
-        """Return the numbers of the last rows that were read."""
-        cells = [*chain.from_iterable(columns)]
-        values = parse_numbers(cells)
-        if values is not None:
-            return values.reshape(len(names), rows).T
-        place, cell = next((place, cell) for place, cell in enumerate(cells) if parse_cell(cell) is None)
-        what = f"{one_line(names[place // rows])} is {quote(cell, 24)}, which is no number"
-        choose = f"leave it empty if it is missing, or choose others with {arg:source.channels}"
-        row = self._rows_read - rows + place % rows
-        raise self.fault(row, f"{what}: {COMMA if WITH_COMMA.fullmatch(cell) else choose}")
+    def _numbers(self, columns: Sequence[Sequence[str]], names: Sequence[str], start: int) -> Doubles:
+        """Return the numbers of the rows from ``start`` on."""
+        values = np.empty((len(self._lines) - start, len(names)))
+        for place, cells in enumerate(columns):
+            parsed = parse_numbers(cells)
+            if parsed is None:
+                row = next(row for row, cell in enumerate(cells) if parse_numbers([cell]) is None)
+                what = f"{one_line(names[place])} is {quote(cells[row], 24)}, which is no number"
+                choose = f"leave it empty if it is missing, or choose others with {arg:source.channels}"
+                raise self.fault(start + row, f"{what}: {COMMA if WITH_COMMA.fullmatch(cells[row]) else choose}")
+            values[:, place] = parsed
+        return values
 
     def kept(self, names: Sequence[str], rows: Codes) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, column in self.read(names, [])[0].items():
             cells = [column.texts[code] for code in column.codes[rows]]
-            numbers = parse_numbers(cells)
-            whole = [*map(int, cells)] if all(map(str.isdecimal, cells)) else None
+            numbers = None if any(map(SERIAL.fullmatch, cells)) else parse_numbers(cells)
+            whole = [*map(int, cells)] if numbers is not None and all(map(str.isdecimal, cells)) else None
             found[name] = arrow().array(whole or (cells if numbers is None else numbers))
         return found
 
     def fault(self, row: int, what: str) -> DataError:
-        return DataError(f"{self.where}, line {self._lines[row + 1]}: {what}.")
+        return DataError(f"{self.where}, line {self._lines[row]}: {what}.")
 
-    def _blocks(self) -> Iterator[list[tuple[str, ...]]]:
-        """Yield the cells of some rows, column by column."""
-        size, source = max(1, min(BLOCK, CELLS // len(self.columns))), self._rows()
-        next(source)
-        while rows := list(islice(source, size)):
-            for row, cells in enumerate(rows, start=self._rows_read - len(rows)):
-                if len(cells) != len(self.columns):
-                    raise self.fault(row, f"{len(cells)} cells instead of {len(self.columns)}")
-            yield [*zip(*rows, strict=True)]
-
-    def _rows(self) -> Iterator[list[str]]:
-        """Yield the rows that hold anything, column names first, and note in which line each begins."""
-        begin, self._lines = 1, array("q")
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the rows that hold anything, column names first, and in which line each begins."""
+        begin = 1
         with self._file.text() as text:
-            lines = self._file.lines(text)
-            reader = csv.reader(lines, delimiter=self._separator, skipinitialspace=True, strict=True)
+            reader = csv.reader(text, delimiter=self._separator, skipinitialspace=True, strict=True)
             try:
                 for cells in reader:
                     if cells:
-                        self._lines.append(begin)
-                        yield cells
+                        yield begin, cells
                     begin = reader.line_num + 1
             except csv.Error as error:
                 what = f"{one_line(str(error), 60)}, perhaps a quotation mark is opened and never closed"
@@ -273,39 +243,31 @@ class CsvTable(Table):
 def _is_text(cells: Sequence[str]) -> bool:
     """Tell whether most cells are neither missing nor numbers; one cell does not tell."""
     filled = [cell for cell in cells if not missing(cell)]
-    texts = sum(parse_cell(cell) is None and not WITH_COMMA.fullmatch(cell) for cell in filled)
+    texts = sum(parse_numbers([cell]) is None and not WITH_COMMA.fullmatch(cell) for cell in filled)
     return 2 * texts > len(filled) > 1
 
 
 class ArrowTable(Table):
     """A table of Arrow, whose columns are read when they are asked for; rows are counted from ``first``."""
 
-    def __init__(
-        self, where: str, schema: Any, rows: int, select: Callable[[Sequence[str]], Any], *, first: int
-    ) -> None:
+    def __init__(self, where: str, schema: Any, select: Callable[[Sequence[str]], Any], *, first: int) -> None:
         # an index that has no name is no column, as in a frame
         super().__init__(where, [name for name in schema.names if not name.startswith(INDEX)])
-        if not rows:
-            raise DataError(f"{where} holds no series: it has no row.")
-        types = arrow().types
         self._schema, self._select, self._first = schema, select, first
-        kinds = {name: _plain(schema.field(name).type) for name in self.columns}
+        types, kinds = arrow().types, {name: _plain(schema.field(name).type) for name in self.columns}
+        self.lists = frozenset(name for name, kind in kinds.items() if is_list(kind))
         number = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
         numbers = {name for name, kind in kinds.items() if any(is_kind(kind) for is_kind in number)}
-        self.lists = frozenset(name for name, kind in kinds.items() if is_list(kind))
         self.words = frozenset(self.columns) - numbers - self.lists
 
-    def read(self, texts: Iterable[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Doubles]:
-        texts = list(texts)
-        for name in numbers:
-            if name in self.words | self.lists:
-                kind = f"column {quote(name)} holds {self._schema.field(name).type}"
-                raise DataError(f"{self.where}: {kind}, not numbers: choose others with {arg:source.channels}.")
+    def _read(self, texts: list[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Doubles]:
+        for name in self.words.union(self.lists).intersection(numbers):
+            kind = f"column {quote(name)} holds {self._schema.field(name).type}"
+            raise DataError(f"{self.where}: {kind}, not numbers: choose others with {arg:source.channels}.")
         table = self._select(list(dict.fromkeys([*texts, *numbers])))
         values = np.empty((table.num_rows, len(numbers)))
         for place, name in enumerate(numbers):
             values[:, place] = plain_values(table.column(name)).cast("float64").to_numpy(zero_copy_only=False)
-        self.refuse_large(values, numbers)
         return {name: _text(table.column(name)) for name in texts}, values
 
     def cells(self, name: str) -> Any:
@@ -338,7 +300,7 @@ def is_frame(value: Any) -> bool:
 def frame_table(frame: Any) -> ArrowTable:
     """Return a data frame as a table; an index that has a name is a column too."""
     pa = arrow()
-    refuse_repeated(FRAME, list(map(str, getattr(frame, "column_names", frame.columns))))
+    Table(FRAME, list(map(str, getattr(frame, "column_names", frame.columns))))  # which refuses two of one name
     try:
         streamed = hasattr(frame, "__arrow_c_stream__") or not hasattr(frame, "to_arrow")
         table = pa.table(frame if streamed else frame.to_arrow())
@@ -347,7 +309,7 @@ def frame_table(frame: Any) -> ArrowTable:
         raise DataError(
             f"{FRAME} cannot be read, perhaps a column holds both numbers and text: {reason}."
         ) from error
-    return ArrowTable(FRAME, table.schema, table.num_rows, table.select, first=0)
+    return ArrowTable(FRAME, table.schema, table.select, first=0)
 
 
 @contextmanager
@@ -369,17 +331,13 @@ def open_table(file: File) -> Table:
     """Open a file with named columns."""
     if file.ending != ".parquet":
         return CsvTable(file)
-    with open_parquet(file) as opened:
-        schema, rows = opened.schema_arrow, opened.metadata.num_rows
 
     def read(names: Sequence[str]) -> Any:
         with open_parquet(file) as opened:
-            table = opened.read(columns=list(names), use_threads=False)
-        if names and table.num_rows != rows:
-            raise DataError(f"{file.where} is damaged: it has not as many rows as it says.")
-        return table
+            return opened.read(columns=list(names), use_threads=False)
 
-    return ArrowTable(file.where, schema, rows, read, first=1)
+    with open_parquet(file) as opened:
+        return ArrowTable(file.where, opened.schema_arrow, read, first=1)
 
 
 def _plain(kind: Any) -> Any:
