@@ -1,8 +1,6 @@
 """An id in two files of a run: refused with their names, as soon as it is known, in any number of passes."""
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from torch import nn
 
@@ -76,16 +74,6 @@ def test_ids_of_two_kinds_that_later_files_have(tmp_path):
     explain(tmp_path)
     write(tmp_path / "in", b=["x"])
     assert refusal(tmp_path).startswith("The ids of a.csv are whole numbers, those of b.csv texts: write all as")
-
-
-def test_parquet_files_with_ids_of_two_kinds_are_refused_by_their_schemas(tmp_path):
-    (tmp_path / "in").mkdir()
-    for name, ids in {"a": [1, 2], "b": [3, 4], "c": ["x", "y"]}.items():
-        pq.write_table(
-            pa.table({"id": ids, "x": [[[1.0]], [[2.0]]], "a": [1.0, 2.0]}), tmp_path / f"in/{name}.parquet"
-        )
-    assert refusal(tmp_path).startswith("The ids of a.parquet are whole numbers, those of c.parquet texts")
-    assert not (tmp_path / "out").exists()
 
 
 def test_what_can_be_read_of_such_a_run(tmp_path):

@@ -181,13 +181,13 @@ def test_a_command_that_was_interrupted_goes_on(x, capsys, monkeypatch):
     assert main(["runs", "out"]) == 0
     assert "left: 2 files" in capsys.readouterr().out
     assert main(EXPLAIN) == 0
-    assert "3 files of results, 1 of them from before." in capsys.readouterr().out
+    assert "3 files of results." in capsys.readouterr().out
     assert {name: state for name, state in states().items() if name in before} == before
     one = tg.explain(tg.load_model("m.safetensors"), tg.Series(x, ids=IDS), n_samples=6, seed=3)
     np.testing.assert_array_equal(cells("out"), one.values.flatten(1).numpy())
     after = states()
     assert main(EXPLAIN) == 0
-    assert "3 files of results, 3 of them from before." in capsys.readouterr().out
+    assert "3 files of results." in capsys.readouterr().out
     assert states() == after
 
 
@@ -266,9 +266,6 @@ def test_runs_counts_what_is_in_the_files(x, capsys):
     assert main(["runs", "out", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     there = rows()
-    footers = [
-        json.loads(pq.read_metadata(path).metadata[b"tempograd"]) for path in Path("out/data").glob("*.parquet")
-    ]
     faults = {row["id"]: row["fault"] for row in there if row["fault"] is not None}
     assert faults.keys() == bad - {IDS[3]}
     assert (told["series"], told["fragments"], told["faults"]) == (len(there), 2, len(faults))
@@ -279,9 +276,6 @@ def test_runs_counts_what_is_in_the_files(x, capsys):
         (1, [IDS[11]]),
         (1, [IDS[12]]),
     ]
-    rate = len(there) / sum(footer["seconds"] for footer in footers)
-    assert told["series_per_worker_second"] == pytest.approx(rate)
-    assert told["worker_seconds_left"] == pytest.approx(EACH / rate)
     assert told["verdict"] == tg.open_run("out").verdict()
     assert main(["runs", "out/"]) == 0
     shown = capsys.readouterr().out

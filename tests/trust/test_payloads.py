@@ -6,7 +6,6 @@ import io
 import json
 import os
 import pickle
-import re
 import subprocess
 import sys
 import tempfile
@@ -373,18 +372,6 @@ def test_neither_are_they_where_python_is_told_to_run_the_package(beside):
     done = shell(beside, "python -m tempograd", "explain", "--model", "net:Net", *DEEP_LIFT)
     assert sorted(path.stem for path in beside.glob("*.ran")) == []
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("name", ["captum", "captum.attr", "time"])
-def test_a_model_that_is_called_like_a_library_gets_a_sentence(name, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    (tmp_path / f"{name.partition('.')[0]}.py").write_text(NET)
-    np.save(tmp_path / "x.npy", np.zeros((2, 3, 2)))
-    assert main(["explain", "--model", f"{name}:Net", "--data", "x.npy"]) == 5
-    top = name.partition(".")[0]
-    sentence = rf"tempograd: .*{top}\.py is not the '{top}' that Python finds first \(.+\): give your file another"
-    assert re.match(sentence, capsys.readouterr().err)
 
 
 @pytest.mark.slow  # starts a cluster

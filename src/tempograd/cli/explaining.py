@@ -26,7 +26,6 @@ from tempograd.core.errors import (
     warn,
 )
 from tempograd.core.formatting import percent
-from tempograd.core.progress import clock
 from tempograd.data import DATASETS
 from tempograd.data.files import is_many
 from tempograd.explainers import EXPLAINERS, Explainer, explain
@@ -179,7 +178,6 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
         options["progress"] = _print_progress
     if args.engine is not None or (args.workers or 1) > 1 or args.timeout is not None:  # in other processes
         options["device"] = args.device
-    before = set(open_run(args.out).files) if RunFolder(args.out).is_run else set()
     try:
         run = explain_dataset(predictor, source, args.out, **(options | settings))
     except KeyboardInterrupt as stop:
@@ -192,9 +190,8 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
         print_json(facts | {"next": following})
     else:
         print(f"Explained {facts['series'] - facts['faults']:,} series with {run.method}.")
-        old = len(before & set(run.files))
         print(*(f"  {line}" for line in _run_lines(facts)), sep="\n")
-        print(f"{run.folder / 'data'} has {facts['fragments']:,} files of results, {old:,} of them from before.")
+        print(f"{run.folder / 'data'} has {facts['fragments']:,} files of results.")
         print(f"Next: {following}")
     return SOME_FAILED if facts["faults"] else 0
 
@@ -220,8 +217,6 @@ def run_runs(args: argparse.Namespace) -> None:
 def _facts(run: Run) -> dict[str, Any]:
     """Return all that is known of a run."""
     summary = run.summary()
-    seconds, count = summary["seconds"], summary["series_left"]
-    rate = summary["series"] / seconds if seconds else None
     faulty: dict[str, list[int | str]] = {}
     for name, reason in run.faults().items() if summary["faults"] else ():
         faulty.setdefault(reason, []).append(name)
@@ -230,8 +225,6 @@ def _facts(run: Run) -> dict[str, Any]:
         **summary,
         "fault_reasons": sorted(reasons, key=lambda entry: -entry["series"]),
         "failures": {name: kept_reason(text) for name, text in run.failures().items()},
-        "series_per_worker_second": rate,
-        "worker_seconds_left": None if count is None or not rate else count / rate,
         "verdict": run.verdict(),
     }
 
@@ -240,10 +233,6 @@ def _run_lines(facts: dict[str, Any]) -> Iterator[str]:
     """Say how far a run is, what is wrong with its series, and how good the scores are."""
     left = "not known yet" if facts["left"] is None else f"{facts['left']:,} files"
     yield f"done: {facts['series']:,} series in {facts['fragments']:,} files; left: {left}"
-    rate, rest = facts["series_per_worker_second"], facts["worker_seconds_left"]
-    if rate is not None and facts["left"] != 0:
-        told = f", so {clock(rest)} of one worker are left" if rest else ""
-        yield f"rate: {rate:,.{0 if rate >= 10 else 2}f} series per second and worker{told}"
     if facts["stale"]:
         yield f"stale: {facts['stale']:,} results whose input has changed since"
     if facts["missing"]:

@@ -1,12 +1,9 @@
 """What commands read, in one step: a model, series, explanations, other series; and whether they may write."""
 
 import argparse
-import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +13,7 @@ from torch import nn
 from tempograd.bulk import open_run
 from tempograd.bulk.repeats import has_numbers
 from tempograd.cli.arguments import given, options_of
-from tempograd.core.errors import InputError, quote, short_path, warn
+from tempograd.core.errors import InputError, short_path, warn
 from tempograd.core.io import Kind, check_output
 from tempograd.core.validation import check_int
 from tempograd.data import DATASETS, Series, Source, load_dataset
@@ -90,25 +87,9 @@ def device(name: str | None) -> str:
 
 def read_model(args: argparse.Namespace) -> nn.Module:
     """Load the model; code of one's own is looked for in the current folder as well, after all libraries."""
-    if is_code(args.model):
-        if str(Path.cwd()) not in sys.path:
-            sys.path.append(str(Path.cwd()))  # at its start a file beside the data could pass for a library
-        _refuse_two_of_a_name(args.model)
+    if is_code(args.model) and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # at its start a file beside the data could pass for a library
     return load_model(args.model, device(args.device), weights=args.weights, trust=args.trust)
-
-
-def _refuse_two_of_a_name(model: str) -> None:
-    """Refuse a module of the current folder whose name another one has, a library say: that is found first."""
-    name, found = re.split("[:.]", model)[0], None
-    with suppress(ImportError, ValueError, AttributeError):  # whoever loads it says more
-        found = find_spec(name)
-    origin = Path((found and found.origin) or "a folder")
-    for path in (Path.cwd() / f"{name}.py", Path.cwd() / name / "__init__.py"):
-        if found is not None and exists(path) and origin.resolve() != path.resolve():
-            raise InputError(
-                f"{short_path(path)} is not the {quote(name)} that Python finds first ({short_path(origin)}): "
-                "give your file another name."
-            )
 
 
 # Series from a data set or from a file.
