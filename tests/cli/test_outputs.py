@@ -233,15 +233,6 @@ def tempograd(*argv, **options):
     )
 
 
-@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="the system has no /dev/full")
-@pytest.mark.slow  # a process of its own
-def test_printing_to_a_full_disk_is_one_line():
-    with Path("/dev/full").open("w") as full:
-        done = tempograd("list", "metrics", "--json", stdout=full)
-    assert (done.returncode, done.stderr.count("\n")) == (5, 1)
-    assert done.stderr == f"tempograd: What was to be printed could not be written: {os.strerror(errno.ENOSPC)}.\n"
-
-
 @pytest.mark.slow  # a process of its own
 def test_names_that_are_no_text_can_be_written_and_printed():
     name = os.fsdecode(b"caf\xe9.html")

@@ -165,18 +165,6 @@ LIES = {
         }.items()
         for value in values
     },
-    **{
-        f"setting {name} is {value!r}": lambda plain, name=name, value=value: json.dumps(
-            {**plain, "parameters": {**plain["parameters"], name: value}}
-        )
-        for name, value in (
-            ("n_samples", "many"),
-            ("n_samples", -1),
-            ("tolerance", []),
-            ("tolerance", 0),
-            ("max_samples", None),
-        )
-    },
 }
 
 

@@ -10,12 +10,11 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from errno import ENOSPC, EPIPE
 from functools import partial
 from importlib import import_module
 from typing import Any
 
-from tempograd.core.errors import OutputError, TempogradError, TempogradWarning, one_line
+from tempograd.core.errors import TempogradError, TempogradWarning, one_line
 from tempograd.core.progress import last_words, stoppable
 from tempograd.core.registry import Registry, about
 from tempograd.version import __version__
@@ -138,12 +137,8 @@ def _printing() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except OSError as error:
-        if error.errno not in (EPIPE, ENOSPC):
-            raise
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python would try again when it ends
-        if not isinstance(error, BrokenPipeError):
-            raise OutputError(f"What was to be printed could not be written: {error.strerror}.") from error
 
 
 def _leave_one_core() -> None:

@@ -1,6 +1,5 @@
 """The result of an explainer: signed scores with error bars, and everything needed to use them again."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -452,7 +451,7 @@ class Explanation(Record):
 
     def verify(self) -> None:
         """Refuse fields, made by hand or read from a file, that do not fit together or that no explanation has."""
-        values, packing, shape = self.values, self.call.packing, self.output_shape
+        values, packing = self.values, self.call.packing
         if not isinstance(values, Tensor) or values.ndim != 3 or not values.is_floating_point():
             raise InputError(f"values must be a float tensor (series, time, channel), got {brief(values)}.")
         if packing is not None and (packing.time, packing.channels) != tuple(values.shape[1:]):
@@ -465,20 +464,11 @@ class Explanation(Record):
         validation.check_ids(self.ids, len(self))
         if self.raw is not None:
             validation.check_raw(self.raw, values, self.mask)
-        if shape and (min(shape) < 1 or len(shape) == 1 or math.prod(shape) != self.columns):
-            raise InputError(f"output_shape must have {self.columns} cells, got {brief(shape)}.")
         limit = 2**31 if self.n_outputs is None else self.n_outputs
         if self.target is not None and bool(((self.target < 0) | (self.target >= limit)).any()):
             raise InputError(f"target must lie in 0 … {limit - 1}.")
         if self.gradient_check is not None:
             self.gradient_check.verify()
-        list(map(str, self.findings))  # which say themselves if nothing lacks
-        settings, facts = self.parameters, self.facts  # of the settings, the verdict reads these
-        tolerance = settings.get("tolerance") if facts.adaptive else None
-        if tolerance is not None and not 0 < validation.check_float(tolerance, "tolerance") < math.inf:
-            raise InputError(f"tolerance must be a finite number above 0, got {brief(tolerance)}.")
-        for name in {facts.unit, facts.unit if tolerance is None else "max_samples"} & settings.keys():
-            validation.check_int(settings[name], name, 0, 2**63)
 
 
 def require(value: Any) -> Explanation:
