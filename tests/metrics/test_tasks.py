@@ -369,6 +369,7 @@ def test_several_inputs_are_removed_cell_by_cell_beside_what_stays_fixed():
     assert_scores(some, {name: scores[chosen] for name, scores in expected.items()}, list(expected))
 
 
+@pytest.mark.filterwarnings("ignore:static is taken for")
 def test_a_truth_of_other_inputs_than_the_explained_ones_is_refused():
     model, inputs, fixed = several()
     explanation = tg.explain(model, tg.Series(inputs, fixed=fixed), "occlusion", output="raw", target=1)
@@ -377,9 +378,17 @@ def test_a_truth_of_other_inputs_than_the_explained_ones_is_refused():
         {"past": inputs["past"]},
         inputs | {"future": inputs["future"][:, 1:]},
         tuple(inputs.values())[:2],
+        (*inputs.values(), inputs["past"]),
     ):
         with pytest.raises(InputError):
             evaluate(model, explanation, metrics="aup", truth=truth)
+    salient = {name: part > 0 for name, part in inputs.items()}
+    found = evaluate(model, explanation, metrics="auroc", truth=salient)["auroc"]
+    flat = torch.cat([part.flatten(1) for part in salient.values()], 1)
+    sizes = torch.cat([explanation[name].values.abs().flatten(1) for name in inputs], 1)
+    for row, area in enumerate(found.tolist()):
+        hits, misses = sizes[row][flat[row]][:, None], sizes[row][~flat[row]]
+        assert area == pytest.approx(float(((hits > misses) + (hits == misses) / 2).mean()), abs=1e-6)
     assert evaluate(model, explanation, k=cells, of="score")["cpd"].min() > 0
     with pytest.raises(InputError):
         evaluate(model, explanation, k=cells + 1, of="score")

@@ -1,6 +1,5 @@
 """The question of an explanation, asked again: how everything that scores or shows one runs the model."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
@@ -249,18 +248,3 @@ def require_ranks(explanation: Explanation) -> None:
     """Refuse scores that have no order."""
     if not bool(explanation.values.isfinite().all()):
         raise InputError("The explanation holds NaN or infinity, and such cells have no rank.")
-
-
-def laid_out(explanation: Explanation, cells: Any, what: str) -> Any:
-    """Lay out several inputs, given as for the explanation, as its series are; anything else stays as it is."""
-    packing = explanation.call.packing
-    if packing is None or not is_several(cells):
-        return cells
-    parts = cells.items() if isinstance(cells, Mapping) else zip(packing.names, cells, strict=False)
-    given = {name: validation.as_tensor(part, str(name)) for name, part in parts}
-    shapes = {name: tuple(part.shape) for name, part in given.items()}
-    wanted = {part.name: (len(explanation), *part.shape) for part in packing.parts}
-    if shapes != wanted or len(cells) != len(wanted):
-        raise InputError(f"{what} must hold the explained inputs, {wanted}, got {len(cells)}: {shapes}.")
-    laid = [given[part.name].reshape(-1, part.time, part.depth) for part in packing.parts]
-    return packing.pack([part.to(explanation.values.device) for part in laid])

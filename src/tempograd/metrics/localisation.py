@@ -6,8 +6,9 @@ A series without a salient cell has nothing to find: its areas are NaN.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -16,8 +17,9 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.core.errors import InputError, arg
 from tempograd.engine import slices
+from tempograd.engine.inputs import is_several
 from tempograd.explanation import Explanation
-from tempograd.metrics.asking import Evaluation, laid_out, require_ranks
+from tempograd.metrics.asking import Evaluation, require_ranks
 from tempograd.metrics.base import METRICS, Metric
 from tempograd.metrics.removal import cell_importance
 
@@ -112,7 +114,7 @@ class Localisation(Metric, ABC):
         """Score all series by all metrics; each way of ranking and scaling is sorted once."""
         explanation = evaluation.explanation
         require_ranks(explanation)
-        return _located(explanation, laid_out(explanation, evaluation.truth, "truth"), metrics)
+        return _located(explanation, evaluation.truth, metrics)
 
     @abstractmethod
     def score(self, table: Thresholds) -> Tensor:
@@ -245,4 +247,9 @@ def _defined(area: Tensor, table: Thresholds) -> Tensor:
 def _salient(truth: Any, explanation: Explanation, metric: str) -> Tensor:
     if truth is None:
         raise InputError(f"{metric} needs {arg:series.truth}, like x, with 1 where a cell is truly salient.")
+    if is_several(truth):
+        names = truth if isinstance(truth, Mapping) else explanation.inputs
+        parts = zip_longest(names, truth.values() if isinstance(truth, Mapping) else truth)
+        floats = {name: validation.as_tensor(part, "truth").float() for name, part in parts}
+        truth = explanation.call.pooled(floats, "The truth")
     return validation.check_mask(truth, explanation.values, "truth")
