@@ -280,7 +280,7 @@ def test_the_command_line_counts_and_names_both_classes(target, capsys):
     facts = json.loads(command(capsys, *argv, "--json").out)
     assert facts["predicted"] == {"0": 2, "1": 2}
     assert facts["explained"] == {str(CLASSES.index(name)): 4}
-    assert (facts["outputs"], facts["classes"], facts["accuracy"]) == (2, CLASSES, 0.5)
+    assert (facts["classes"], facts["accuracy"]) == (CLASSES, 0.5)
     stored = tg.Explanation.load("explanation.safetensors")
     assert (stored.target.tolist(), stored.n_outputs) == ([CLASSES.index(name)] * 4, 2)
     wanted = ["evaluate", "explanation.safetensors", "--model", "risk_net:Risk", "--device", "cpu", "--json"]

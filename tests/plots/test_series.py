@@ -226,7 +226,7 @@ def test_wrong_arguments_are_told_in_one_sentence():
     with pytest.raises(tg.TempogradError, match="saved without its series: explain again"):
         plots.series(made(VALUES, x=None))
     with pytest.raises(
-        tg.TempogradError, match=r"truth must have the shape of the explanation, \(2, 2, 2\), got \(2, 2\)"
+        tg.TempogradError, match=r"truth must have the shape of the series, \(2, 2, 2\), got \(2, 2\)"
     ):
         plots.series(explanation, truth=torch.zeros(2, 2))
 

@@ -254,18 +254,9 @@ def test_without_a_sign_an_error_or_the_series():
 def test_many_small_drivers_are_not_called_the_main_ones():
     values = np.zeros((1, 40, 1))
     values[0, ::4] = 1.0
-    assert "raised mainly and about equally by" in made(values[:, :16]).describe(0)
+    assert "raised mainly by" in made(values[:, :16]).describe(0)
     wide = np.tile(values, (1, 1, 5))
     assert "raised among much else by" in made(wide).describe(0)
-
-
-def test_drivers_that_differ_by_less_than_their_errors_are_called_equal():
-    values = np.zeros((3, 8, 2))
-    values[:, 1, 0], values[:, 5, 1] = 1.0, (0.9, 0.7, 0.9)
-    error = np.full_like(values, 0.15)
-    error[2] = 0.05
-    found = made(values, standard_error=torch.from_numpy(error), ess=torch.full(values.shape, 100.0))
-    assert ["about equally" in found.describe(i) for i in range(3)] == [True, False, False]
 
 
 def test_several_inputs_name_static_values_without_a_time():

@@ -35,9 +35,9 @@ def test_signs_are_counted_among_the_ten_strongest(said):
     error[[9, 10, 11]] = 100.0  # three of the ten strongest; the two weakest do not count
     said(reader_verdict(rough(error)).text)
     error[2:] = 100.0
-    assert reader_verdict(rough(error)).text.endswith("the sign of none of the ten strongest values is certain")
+    assert reader_verdict(rough(error)).text.endswith("the signs of 0 of the 10 strongest values are certain")
     error[3] = 0.01
-    assert "the sign of one of the ten strongest values is certain" in reader_verdict(rough(error)).text
+    assert "the signs of 1 of the 10 strongest values are certain" in reader_verdict(rough(error)).text
     assert "sign" not in reader_verdict(rough(0.05, signed=False)).text
 
 

@@ -299,8 +299,7 @@ def _reasons(explanation: Explanation, row: int, unit: str = "") -> str:
         return f"; no driver is certain, the largest: {unsure[0]}"
     text = ""
     for place, side in enumerate(sides):
-        equally = " and about equally" if mainly == "mainly" and _equal(side) else ""
-        how = f"{mainly}{equally} " * (place == 0)
+        how = f"{mainly} " * (place == 0)
         which = _listed([_with_unit(each, unit) for each in side])
         text += f", {'raised' if side[0].total > 0 else 'lowered'} {how}by {which}"
     return f"{text}; not certain: {_listed(unsure)}" if rest else text
@@ -328,13 +327,6 @@ def told_channels(explanation: Explanation, i: int | str) -> list[int]:
 
 def _with_unit(driver: Driver, unit: str) -> str:
     return f"{driver.text[:-1]} {unit})" if unit and driver.text.endswith(")") else driver.text
-
-
-def _equal(found: Sequence[Driver]) -> bool:
-    """Tell whether several drivers differ by less than their errors, so that none of them is the first."""
-    first = abs(found[0].total)
-    gaps = [(first - abs(each.total), max(found[0].error or 0.0, each.error or 0.0)) for each in found[1:]]
-    return bool(gaps) and all(gap <= error for gap, error in gaps)
 
 
 def _share(explanation: Explanation, row: int, found: Sequence[Driver]) -> float:

@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,17 +35,10 @@ from tempograd.views.labels import channel_names, time_names, when_text
 from tempograd.views.series import BLOCKS, Flags, Floats, Indices, observed_cells, shown_values, sizes, to_numpy
 
 
-class Effects(NamedTuple):
-    """Scores of some series on the CPU, (series, time, channel): with their signs, and as sizes."""
-
-    push: Tensor
-    size: Tensor
-
-    @classmethod
-    def of(cls, explanation: Explanation, rows: Any = slice(None)) -> "Effects":
-        """Return those of the series at ``rows``; without a sign a push is a size."""
-        size = sizes(explanation)[rows].detach().cpu()
-        return cls(explanation.values[rows].detach().cpu() if explanation.signed else size, size)
+def push_and_size(explanation: Explanation, rows: Any = slice(None)) -> tuple[Tensor, Tensor]:
+    """Return scores of some series on the CPU, (series, time, channel): with their signs, and as sizes."""
+    size = sizes(explanation)[rows].detach().cpu()
+    return explanation.values[rows].detach().cpu() if explanation.signed else size, size
 
 
 def mean_and_error(totals: Tensor) -> tuple[Floats, Floats]:
@@ -138,7 +131,7 @@ def blocks_of(
     """
     chosen = group_rows(require(explanation), rows, "rows")
     edges = block_edges(steps, explanation.values.shape[1])
-    push, size = (_summed(part, edges) for part in Effects.of(explanation, chosen))
+    push, size = (_summed(part, edges) for part in push_and_size(explanation, chosen))
     seen = torch.from_numpy(observed_cells(explanation)[chosen.numpy()]).double()
     mean, error = mean_and_error(push)
     half = half_interval(error, len(chosen) - 1)
@@ -307,7 +300,7 @@ def compare_groups(
         raise InputError(f"A series can be in one group only; in both: {len(shared)}.")
     if isinstance(names, str) or len(names) != 2:
         raise InputError(f"names must be two, one for each group, got {brief(names)}.")
-    sums = [Effects.of(explanation, part).push.sum(1, dtype=torch.float64) for part in rows]
+    sums = [push_and_size(explanation, part)[0].sum(1, dtype=torch.float64) for part in rows]
     (one, one_error), (other, other_error) = map(mean_and_error, sums)
     counts = len(rows[0]), len(rows[1])
     error = np.sqrt(one_error**2 + other_error**2)
@@ -400,14 +393,6 @@ class ValueEffect:
         return low, high
 
     @property
-    def direction(self) -> int:
-        """Return 1 or -1 where the highest values certainly score more or less than the lowest, else 0."""
-        if not len(self.mean):
-            return 0
-        low, high = self.ends
-        return int(self.low[high] > self.high[low]) - int(self.high[high] < self.low[low])
-
-    @property
     def strength(self) -> float:
         """Return how far the channel certainly moved a series, up or down, by which channels are ranked.
 
@@ -419,21 +404,21 @@ class ValueEffect:
     @property
     def words(self) -> str:
         """Say in a few words which values push, and where."""
-        unclear = "no clear direction" if len(self.values) else "no value observed"
+        if not len(self.values):
+            return "no value observed"
         if not self.signed:
-            return (unclear, "high values matter more", "low values matter more")[self.direction]
+            low, high = self.ends
+            if self.low[high] > self.high[low]:
+                return "high values matter more"
+            return "low values matter more" if self.high[high] < self.low[low] else "no clear direction"
         low, high = self.pushes
         if not low and not high:
-            return unclear
+            return "no clear direction"
         sides = {1: "up", -1: "down"}
         if low == -high:
             return f"high values push {sides[high]}, low values {sides[low]}"
-        if low != high:
-            return f"{'high' if high else 'low'} values push {sides[high or low]}"
-        if (self.mean * low < SLIGHT * np.abs(self.mean).max()).any():
-            return f"high and low values push {sides[low]}"
-        most = ("", ", high ones most", ", low ones most")[self.direction * low]
-        return f"all values push {sides[low]}{most}"
+        which = "high and low" if low == high else "high" if high else "low"
+        return f"{which} values push {sides[high or low]}"
 
     def data(self) -> dict[str, Any]:
         """Return words, numbers and groups as plain data for a page; None stands for an unknown limit."""
@@ -450,7 +435,7 @@ class ValueEffect:
 def value_effects(explanation: Explanation, rows: ArrayLike | None = None) -> tuple[ValueEffect, ...]:
     """Return which values of each channel push, over some series, by default all; channels in their own order."""
     index = group_rows(explanation, rows, "rows").numpy()
-    push, observed = to_numpy(Effects.of(explanation, index).push), observed_cells(explanation)[index]
+    push, observed = to_numpy(push_and_size(explanation, index)[0]), observed_cells(explanation)[index]
     values = to_numpy(shown_values([explanation])[index])
     return tuple(
         _value_effect(explanation, name, index, observed[..., d], values[..., d], push[..., d])

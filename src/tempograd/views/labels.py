@@ -41,28 +41,21 @@ def as_mapping(explanations: Compared) -> dict[str, Explanation]:
         raise InputError("There is nothing to show: pass at least one explanation.")
     (name, first), *others = named.items()
     for label, other in others:
-        if not same_output(first, other):
-            wrong = "explains another output"
-        elif other.values.shape != first.values.shape or not torch.equal(other.ids, first.ids):
-            wrong = "is of other series, or in another order"
-        elif not same_lengths(first, other):
-            wrong = "was shown other lengths of the series, so that it explains other predictions,"
-        elif unlike := other_series(first, other.x, other.mask):
-            wrong = f"holds other values in {len(unlike)} of {len(first)} series, id {unlike[0]} first,"
-        else:
-            continue
-        raise InputError(f"{brief(label)} {wrong} than {brief(name)}: compare explanations of the same series.")
+        same = same_output(first, other) and other.values.shape == first.values.shape
+        same = same and torch.equal(other.ids, first.ids) and same_lengths(first, other)
+        if not same or other_series(first, other.x, other.mask):
+            raise InputError(
+                f"{brief(label)} is of other series, of other values or lengths, in another order, or explains "
+                f"another output than {brief(name)}: compare explanations of the same series."
+            )
     return named
 
 
 def _numbered(explanations: Sequence[Explanation]) -> dict[str, Explanation]:
     named: dict[str, Explanation] = {}
     for explanation in explanations:
-        label, count = explanation.method, 1
-        while label in named:
-            count += 1
-            label = f"{explanation.method} {count}"
-        named[label] = explanation
+        count = sum(other.method == explanation.method for other in named.values())
+        named[f"{explanation.method} {count + 1}" if count else explanation.method] = explanation
     return named
 
 

@@ -11,7 +11,6 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.core.errors import InputError, brief
 from tempograd.core.formatting import probability, short_number
-from tempograd.engine import select_target
 from tempograd.engine.outputs import outputs_of
 from tempograd.explanation import Explanation
 from tempograd.explanation.core import require
@@ -31,7 +30,6 @@ from tempograd.views.series import (
     Floats,
     Indices,
     Scores,
-    cells_like,
     color_limit,
     observed_cells,
     position,
@@ -54,26 +52,23 @@ def model_outputs(model: Model, explanation: Explanation, x: Tensor) -> Tensor:
     return ask.predictions(ask.clean_outputs())
 
 
-def true_values(explanation: Explanation, y: Tensor | None, shape: tuple[int, ...] = ()) -> Tensor | None:
+def true_values(explanation: Explanation, y: Tensor | None) -> Tensor | None:
     """Return what is true of the explained score of each series, (series,), where no output is a class.
 
-    ``y`` holds one value per series, that of the score, or one for each output; None where it does neither. If a
-    function picked the score from outputs of this ``shape``, it picks from true ones too. Without a task whole
-    numbers are classes; real ones are no classes, and those of steps are not of outputs.
+    ``y`` holds one value per series, that of the score, or one for each output; None where it does neither.
+    Without a task whole numbers are classes; real ones are no classes, and those of steps are not of outputs.
     """
     if y is None:
         return None
     kind = outputs_of(explanation.task).kind
     if kind == "classes" and (not y.is_floating_point() or explanation.steps is not None):
         return None
-    y, target, picker = y.cpu(), explanation.target, explanation.picker
+    y, target = y.cpu(), explanation.target
     if y.ndim == 1:
         return y if kind != "labels" or explanation.columns == 1 else None
     if target is not None and target.ndim == 1 and y[0].numel() == explanation.columns:
         return y.flatten(1).gather(1, target.cpu()[:, None])[:, 0]
-    fits = shape == tuple(y.shape[1:]) and explanation.output == "raw"
-    of_outputs = picker is not None and not getattr(picker, "takes_input", False)
-    return select_target(y, picker) if fits and picker is not None and of_outputs else None
+    return None
 
 
 @dataclass(frozen=True)
@@ -208,19 +203,16 @@ def said_of(
     if one.target is not None:
         column = int(one.target[0])
         what, unit = output_name(one, column), output_unit(one, column)
-    shape: tuple[int, ...] = ()
-    if one.picker is not None and model is not None and x is not None:
-        shape = tuple(AskAgain.of(model, one, x[i : i + 1]).clean_outputs().shape[1:])
-    true = None if label is None else _truth(one, label, shape, unit)
+    true = None if label is None else _truth(one, label, unit)
     return Said(what, output, probable, true, unit=unit)
 
 
-def _truth(one: Explanation, label: Tensor, shape: tuple[int, ...], unit: str) -> str | None:
+def _truth(one: Explanation, label: Tensor, unit: str) -> str | None:
     """Say what is true of the explained output, or of the class; None where labels do not tell that."""
     kind = outputs_of(one.task).kind
     if kind == "classes" and not (label.is_floating_point() and one.target is not None):
         return None if one.target is None or label.numel() != 1 else class_name(int(label), one.classes)
-    found = true_values(one, label, shape)
+    found = true_values(one, label)
     if found is None or kind != "labels":
         return None if found is None else with_unit_of(float(found), unit)
     return "present" if bool(found > 0) else "absent"
@@ -370,7 +362,9 @@ def series_views(
     every = [[scores(each, row, label) for label, each in named.items()] for row in places]
     effect = np.sum([found[0].effect for found in every], axis=0)
     picked = chosen_channels(channels, names, effect, most, ordered=ordered)
-    marked = None if truth is None else to_numpy(cells_like(truth, first, "truth")) > 0
+    marked = None if truth is None else to_numpy(validation.as_tensor(truth, "truth")) > 0
+    if marked is not None and marked.shape != values.shape:
+        raise InputError(f"truth must have the shape of the series, {tuple(values.shape)}, got {marked.shape}.")
     units = first.units or ("",) * len(names)
     return tuple(
         SeriesView(

@@ -36,7 +36,6 @@ from tempograd.views.series import certain_sizes, sizes
 
 STRONGEST = 10  # values of each series whose signs are what people read first
 Badge = Literal["converged", "rough", "exact", "unknown", "unreliable"]
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 SAYS: dict[str, tuple[Badge, str]] = {  # by the status of the verdict
     "nothing": ("unknown", "nothing was explained"),
     "noisy": ("unreliable", f"noisy: {AGAINST['noisy']}"),
@@ -112,36 +111,27 @@ def _plain(verdict: Verdict) -> ReaderVerdict:
 def _sizes(found: Errors) -> tuple[Badge, str]:
     """Say how good the sizes of scores are; of many series, those of the middle one."""
     count, wrong = len(found.error), [e for e, good in zip(found.error, found.good, strict=True) if not good]
-    bad, missed, middle, worst = len(wrong), sum(found.missed), _middle(found.error), max(found.error)
+    bad = len(wrong)
     badge: Badge = "rough" if bad > (1 - MOST) * count else "converged"
+    where = f" in {bad:,} of {count:,} series" if bad < count else ""
     if found.top:
         moves = "no longer changes" if badge == "converged" else "still changes"
         return badge, f"{badge}: the strongest tenth of the values {moves} as samples are added"
-    if 2 * missed > bad:
-        return "rough", f"rough: a part of the change of the prediction was not seen{_of(missed, count)}"
-    large = worst > SLACK * found.goal  # else some cells have no error, which are counted
-    if badge == "rough":
-        off = f"sizes may be off by {_about(_middle(wrong))}" if large else "sizes of some values are not known"
-        return badge, f"rough: {off}{_of(bad, count)}"
-    if bad:
-        rest = f", in the others they may be off by up to {percent(worst)}" if large else ""
-        return badge, f"converged in {count - bad:,} of {count:,} series: sizes are good to {_about(middle)}{rest}"
-    at_worst = f" and to {percent(worst)} at worst" if count > 1 and percent(worst) != percent(middle) else ""
-    return badge, f"converged: sizes are good to {_about(middle)}{at_worst}"
+    if 2 * sum(found.missed) > bad:
+        return "rough", f"rough: a part of the change of the prediction was not seen{where}"
+    if badge == "converged":
+        most = f" in {count - bad:,} of {count:,} series" if bad else ""
+        return badge, f"converged{most}: sizes are good to {_middle(found.error)}"
+    if max(found.error) <= SLACK * found.goal:  # but some cells have no error, which are counted
+        return badge, f"rough: sizes of some values are not known{where}"
+    return badge, f"rough: sizes may be off by {_middle(wrong)}{where}"
 
 
-def _middle(errors: Sequence[float]) -> float:
-    return sorted(errors)[(len(errors) - 1) // 2]
-
-
-def _about(error: float) -> str:
+def _middle(errors: Sequence[float]) -> str:
+    error = sorted(errors)[(len(errors) - 1) // 2]
     if not math.isfinite(error):
         return "any amount, which is not known"
     return f"{'about ' * (0.001 <= error <= 1)}{percent(error)}"
-
-
-def _of(bad: int, count: int) -> str:
-    return f" in {bad:,} of {count:,} series" if bad < count else ""
 
 
 def certain_signs(part: Record) -> tuple[int, int]:
@@ -161,16 +151,7 @@ def certain_signs(part: Record) -> tuple[int, int]:
 def signs_text(part: Record) -> str:
     """Say of how many of the strongest values the sign is certain at 95 %; nothing where there is no sign."""
     sure, total = certain_signs(part)
-    if len(part) > 1 and total:
-        share = "all" if sure == total else f"{percent(sure / total)} of the"
-        return f"the signs of {share} strongest values are certain"
-    if total < 2:
-        return "" if not total else f"the sign of the only value is {'' if sure else 'not '}certain"
-    which = f"the {NUMBERS[total]} strongest values"
-    if sure == total:
-        return f"the signs of {which} are certain"
-    count, many = NUMBERS[sure] if sure else "none", sure > 1
-    return f"the sign{'s' * many} of {count} of {which} {'are' if many else 'is'} certain"
+    return f"the signs of {sure:,} of the {total:,} strongest values are certain" if total else ""
 
 
 def most_telling(explanation: Explanation) -> int:
@@ -205,8 +186,6 @@ def explanation_summary(
         "baseline": replace(explanation, x=x).baseline_kind,
         "series": len(explanation),
         "channels": explanation.values.shape[2],
-        "missing": 0.0 if explanation.mask is None else 1 - float(explanation.mask.double().mean()),
-        "outputs": said.shape[-1],
         "predicted": _counts(said.argmax(-1)) if classes else None,
         "what": explained(explanation)
         + f", by {link_words(explanation.link, explanation.columns)}" * LINKS[explanation.link].probable,

@@ -15,7 +15,6 @@ from tempograd.core.series import shared_times
 from tempograd.data import Series
 from tempograd.explanation.core import Explanation, InputExplanation, require
 from tempograd.metrics.removal import rankings
-from tempograd.typing import Array
 
 Floats = NDArray[np.floating[Any]]
 Flags = NDArray[np.bool_]
@@ -185,17 +184,6 @@ def shown_values(explanations: Collection[Explanation]) -> Tensor:
     """Return the explained series as people know them: before scaling where one of the explanations tells that."""
     raw = next((each.raw for each in explanations if each.raw is not None), None)
     return whole_series(explanations) if raw is None else raw
-
-
-def cells_like(given: Array, explanation: Explanation, what: str) -> Tensor:
-    """Check that there is one number per cell."""
-    tensor = validation.as_tensor(given, what)
-    if tensor.shape != explanation.values.shape:
-        raise InputError(
-            f"{what} must have the shape of the explanation, {tuple(explanation.values.shape)}, got "
-            f"{tuple(tensor.shape)}."
-        )
-    return tensor
 
 
 def aligned(explanation: Explanation, split: Series) -> Series:
