@@ -11,14 +11,13 @@ from torch import Tensor
 from tempograd.cli.inputs import device
 from tempograd.core import validation
 from tempograd.core.errors import InputError
-from tempograd.core.formatting import alike, table, with_error
 from tempograd.core.io import EXPLANATION, MODEL, REPORT, Kind, check_output, made, start, write_atomically
 from tempograd.core.progress import Advance, part, progress_bar, say
 from tempograd.data import Dataset, load_dataset
 from tempograd.explainers import EXPLAINERS, DeepLift, explain
 from tempograd.explanation import Explanation
 from tempograd.html_report import report
-from tempograd.metrics import Difference, evaluate
+from tempograd.metrics import evaluate
 from tempograd.metrics import table as metric_table
 from tempograd.models import accuracy, save_model, train
 
@@ -47,8 +46,7 @@ SHOWN = ("timing", "random", "integrated_gradients", "occlusion", "dynamask")  #
 HIDDEN = 64  # a third of the default size: nearly as accurate on these series, and fast on a CPU
 LEARNT_FROM = 200  # training series for methods that learn from them
 METRICS = ("cpd", "cpp", "aup", "aur", "auroc")
-GAP = "CPD minus TIMING's, 95 % interval"  # the last column of the table
-LEGEND = """Mean ± standard error over the series. CPD, CPP: change of the prediction when the strongest, the
+LEGEND = """CPD, CPP: change of the prediction when the strongest, the
 weakest values are removed; AUP, AUR, AUROC: agreement with the values that truly decide the label."""
 
 
@@ -69,14 +67,7 @@ class Demo:
 
     @property
     def table(self) -> str:
-        """The scores with, in the last column, the paired difference to TIMING in CPD."""
-        found = metric_table(self.scores)
-        rows = [["method", *found.heads, GAP]]
-        for method in found.methods:
-            cells = [found.cells[method, metric] for metric in found.metrics]
-            gap, texts = cells[0].difference, [with_error(cell.mean, cell.standard_error) for cell in cells]
-            rows.append([method, *texts, "" if gap is None else interval(gap)])  # none of TIMING, the first
-        return table(rows)
+        return str(metric_table(self.scores))
 
     def train(self) -> None:
         _, steps, channels = self.data.train.x.shape
@@ -122,13 +113,6 @@ class Demo:
                 self.add(method)
 
 
-def interval(gap: Difference) -> str:
-    """Write a difference with its interval."""
-    values = (gap.mean, gap.low, gap.high)
-    signed = [f"+{text}" if value > 0 else text for text, value in zip(alike(*values), values, strict=True)]
-    return f"{signed[0]} [{signed[1]}, {signed[2]}]"
-
-
 def run_demo(args: argparse.Namespace) -> None:
     begin, methods, args.device = time.monotonic(), _wanted(args.methods), device(args.device)
     validation.check_int(args.seed, "seed")  # what can be known to be wrong is said before a folder is made
@@ -146,7 +130,7 @@ def run_demo(args: argparse.Namespace) -> None:
 
 def claim_folder(folder: Path, *, force: bool) -> None:
     """Make the folder, and make sure that nobody else's files lie where the demo's will."""
-    own_table = Kind("table", lambda path: GAP in start(path).partition("\n")[0])
+    own_table = Kind("table", lambda path: "AUROC" in start(path).partition("\n")[0])
     kinds = {"model.safetensors": MODEL, "timing.safetensors": EXPLANATION, "report.html": REPORT}
     for name, kind in (*kinds.items(), ("table.md", own_table)):
         check_output(made(folder) / name, kind, force=force)
