@@ -200,7 +200,7 @@ def test_the_summary_as_json(net, capsys):
     found = json.loads(capsys.readouterr().out)
     own = tg.read_series("ward.csv", id="bed", label="state").padded()
     size = tg.explain(net, own, target=1, n_samples=20).values.abs().sum((0, 1)).double()
-    assert (found["series"], found["channels"], found["outputs"]) == (3, 2, 2)
+    assert (found["series"], found["channels"]) == (3, 2)
     assert found["explained"] == {"1": 3}
     shares = {entry["channel"]: entry["share"] for entry in found["strongest_channels"]}
     assert shares == pytest.approx(dict(zip(("pulse", "sodium"), (size / size.sum()).tolist(), strict=True)))
@@ -265,12 +265,13 @@ def test_report_shows_the_users_own_units(folder, monkeypatch):
         "cpu",
     ]
     assert main([*argv, "--limit", "2"]) == 0
-    asked = {}
-    monkeypatch.setattr("tempograd.cli.commands.report", lambda *_, **named: asked.update(named))
+    shown = {}
+    monkeypatch.setattr("tempograd.cli.commands.report", lambda out, model, named, *_, **__: shown.update(named))
     argv = ["report", "explanation.safetensors", "--data", "scaled.npz"]
     assert main([*argv, "--units", "mmol/L,bpm"]) == 0
-    assert torch.equal(asked["raw"], 100 * x[:2])
-    assert (asked["units"], asked["classes"]) == (["mmol/L", "bpm"], ("a", "b"))
+    found = shown["random"]
+    assert torch.equal(found.series.raw, 100 * x[:2])
+    assert (list(found.units), found.classes) == (["mmol/L", "bpm"], ("a", "b"))
 
 
 def test_own_training_series_and_settings_in_plain_words(folder, net):
@@ -347,10 +348,11 @@ def test_report_shows_a_data_set_in_its_units(folder, monkeypatch):
     argv = ["report", "e.safetensors", "--data", "state"]
     assert main(argv) == 0
     assert (folder / "report.html").stat().st_size > 10_000
-    asked = {}
-    monkeypatch.setattr("tempograd.cli.commands.report", lambda *_, **named: asked.update(named))
+    shown = {}
+    monkeypatch.setattr("tempograd.cli.commands.report", lambda out, model, named, *_, **__: shown.update(named))
     assert main(argv) == 0
+    found = shown["random"]
     expected = chosen.x.double() * torch.tensor([0.5, 10.0]) + torch.tensor([37.0, 100.0])
-    torch.testing.assert_close(asked["raw"][0], expected[0])
-    assert asked["raw"][1, 0, 0].isnan()
-    assert asked["units"] == ("°C", "bpm")
+    torch.testing.assert_close(found.series.raw[0], expected[0])
+    assert found.series.raw[1, 0, 0].isnan()
+    assert tuple(found.units) == ("°C", "bpm")

@@ -74,9 +74,10 @@ def test_metrics_leave_the_series_alone(kind):
     x = series(3, 8, 2)
     before = x.clone()
     found = tg.explain(InPlace(kind, honest=True), x, "occlusion")
-    scores = tg.evaluate(InPlace(kind, honest=False), found, x)
-    expected = tg.evaluate(InPlace(kind, honest=True), found, x)
+    scores = tg.evaluate(InPlace(kind, honest=False), found)
+    expected = tg.evaluate(InPlace(kind, honest=True), found)
     assert torch.equal(x, before)
+    assert torch.equal(found.series.x, before)
     assert all(torch.allclose(scores[name], expected[name], rtol=1e-4, atol=1e-6) for name in expected)
 
 

@@ -27,7 +27,6 @@ PLACES = {
     "steps": lambda: tg.explain(lambda z: z, X, "occlusion", steps=np.ma.masked_array([1, 2], [0, 1])),
     "moving": lambda: MaskingIG(MASKED > 0)(MODEL, X),
     "training": lambda: tg.explain(MODEL, X, "gradient_shap", background=MASKED),
-    "series to evaluate": lambda: tg.evaluate(MODEL, explained(), MASKED),
     "baseline of evaluate": lambda: tg.evaluate(MODEL, explained(), baseline=MASKED),
     "truth": lambda: tg.evaluate(MODEL, explained(), metrics=["auroc"], truth=MASKED > 0),
     "scores": lambda: tg.summarise(np.ma.masked_array([1.0, 2.0], [0, 1])),
