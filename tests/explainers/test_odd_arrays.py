@@ -1,4 +1,4 @@
-"""What an array says about itself is not lost at the door: masks of their own, and integers without a sign."""
+"""What an array says about itself is not lost at the door: masks of their own, integers without a sign, strides."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,8 @@ import torch
 
 import tempograd as tg
 from tempograd.explainers import MaskingIG
-from tests.helpers.models import linear, series
+from tests.helpers.methods import quick
+from tests.helpers.models import Recurrent, linear, series
 
 X = series(4, 6, 2)
 MODEL = linear(6, 2)
@@ -93,3 +94,23 @@ def test_small_numbers_without_a_sign_are_numbers(kind):
     found = explained(target=np.ones(4, kind), ids=other, mask=np.ones(X.shape, kind), baseline=np.zeros(1, kind))
     assert found.ids.tolist() == [5, 6, 7, 8]
     assert torch.equal(found.values, plain.values)
+
+
+@pytest.mark.filterwarnings("ignore::tempograd.TempogradWarning")
+@pytest.mark.parametrize("method", tg.EXPLAINERS)
+def test_how_series_lie_in_memory_does_not_matter(method):
+    model, x, baseline, others = Recurrent(2).eval(), X, series(4, 6, 2, seed=1), series(8, 6, 2, seed=2)
+    mask = series(4, 6, 2, seed=3) > -1
+    explainer = quick(method)
+
+    def scores(turn):
+        known = tg.Series(turn(x), mask=turn(mask))
+        more = {"background": turn(others)} if explainer.needs_fit else {"baseline": turn(baseline)}
+        if method == "random":
+            more = {}
+        found = tg.explain(model, known, explainer, target=0, **more)
+        return found.values, tg.evaluate(model, found)["cpd"]
+
+    plain = scores(lambda part: part)
+    for turn in (lambda part: part.mT.contiguous().mT, lambda part: part.repeat_interleave(2, -1)[..., ::2]):
+        torch.testing.assert_close(scores(turn), plain, rtol=1e-4, atol=1e-6)
