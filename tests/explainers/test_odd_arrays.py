@@ -1,4 +1,4 @@
-"""What an array says about itself is not lost at the door: masks of their own, integers without a sign, strides."""
+"""What an array says about itself is not lost at the door: its own mask, integers without a sign, strides."""
 
 import numpy as np
 import pytest

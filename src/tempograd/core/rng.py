@@ -16,8 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.core import kernels
-
 FAR = 1 << 31  # counters from here on are free for other uses than the points of a path
 _MASK = 0xFFFFFFFF
 _FIRST, _SECOND = 0x21F0AAAD, 0x735A2D97
@@ -71,17 +69,8 @@ def fold_in(stream: Tensor, points: int) -> Tensor:
 
 def bits(stream: Tensor, counter: Tensor | int) -> Tensor:
     """Uniform 32-bit words, as int64; counters are below :math:`2^{32}`."""
-    if isinstance(counter, Tensor):
-        if stream.device.type == counter.device.type == "cpu":
-            return _bits_on_host(stream, counter)
-        apart = stream.shape[stream.ndim - counter.ndim :] == (1,) * counter.ndim  # each stream with each counter
-        if apart and stream.ndim > counter.ndim and kernels.available(stream.device):
-            return kernels.random_words(stream.view(stream.shape[: stream.ndim - counter.ndim]), counter)
-    return mixed(stream, counter)
-
-
-def mixed(stream: Tensor, counter: Tensor | int) -> Tensor:
-    """Return the words of :func:`bits`, step by step."""
+    if isinstance(counter, Tensor) and stream.device.type == counter.device.type == "cpu":
+        return _bits_on_host(stream, counter)
     return _mix_(stream[0] ^ counter).add_(stream[1]).bitwise_and_(_MASK)
 
 

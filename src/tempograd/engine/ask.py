@@ -179,7 +179,7 @@ class Ask:
 
     def block(self, rows: slice) -> Block:
         """Bring some series to the model's device."""
-        x = self.x[rows].to(self.device, self.dtype).contiguous()  # methods write into flat views of what it becomes
+        x = self.x[rows].to(self.device, self.dtype).contiguous()  # methods write into flat views of it
         baseline = self.baseline[rows]
         baseline = validation.unexpanded(baseline).to(self.device, self.dtype).expand_as(baseline)
         if self.mask is None:

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from tempograd.core.estimate import UNSEEN, relative_error
-from tempograd.core.kernels import MANY, CellSums, available, over_cells, over_points
 from tempograd.engine.cuda import CELLS, Tensors, run_captured
 from tempograd.engine.model import Model, computing
 
@@ -216,16 +215,6 @@ class ControlVariateMean:
         self._waiting: dict[str, Any] = {}  # points that were not summed up yet
         self.change = torch.zeros_like(displacement[:, 0, 0])  # of the score on the whole way, where it is known
 
-    def over_cells(self, gradient: Tensor, active: Tensor | None, step: Tensor | None) -> CellSums | None:
-        """Sum effects up over the cells of many series, where a kernel can: the check of gradients needs them too.
-
-        Then ``active`` are bytes, and steps are not drawn.
-        """
-        if active is None or active.dtype != torch.uint8 or step is not None or len(gradient) < MANY:
-            return None
-        plain = gradient.dtype == self._displacement.dtype == torch.float32
-        return over_cells(gradient, active, self._displacement) if plain and available(gradient.device) else None
-
     def add(
         self,
         gradient: Tensor,
@@ -235,19 +224,17 @@ class ControlVariateMean:
         gap: Tensor | None,
         step: Tensor | None = None,
         mean_step: Tensor | None = None,
-        cells: CellSums | None = None,
     ) -> None:
         """Take points: ``gradient``, ``active`` (series, points, time, channel), the others (series, points).
 
         ``position`` is 0 at the baseline and 1 at the input, ``gap`` the score of the input minus that of each
-        point; without it only the position is used. Steps are in units of the displacement. With sums over
-        ``cells`` masks are bytes.
+        point; without it only the position is used. Steps are in units of the displacement.
         """
         self._flush()
-        active = active.to(gradient.dtype) if cells is None else active
+        active = active.to(gradient.dtype)
         parts = {"gradient": gradient, "active": active, "position": position, "weight": weight, "gap": gap}
-        self._waiting = parts | ({"step": step, "mean_step": mean_step} if cells is None else {"cells": cells})
-        if self._sums or self._model is None or gradient.numel() > CELLS or cells is not None:
+        self._waiting = parts | {"step": step, "mean_step": mean_step}
+        if self._sums or self._model is None or gradient.numel() > CELLS:
             self._flush()
 
     def take(self, rows: Tensor) -> None:
@@ -301,22 +288,18 @@ def _sums(
     gap: Tensor | None = None,
     step: Tensor | None = None,
     mean_step: Tensor | None = None,
-    cells: CellSums | None = None,
 ) -> Tensors:
-    """Sum over points what the regression needs, as products of matrices or, with ``cells``, by kernels.
+    """Sum over points what the regression needs, as products of matrices.
 
     First come two more, (series, 1): the unit of the completeness controls, without which their powers would leave
     the range of numbers, and the largest change of the score that a point saw.
     """
-    if cells is None:
-        # whatever the layout of the gradient, which for recurrent layers is not that of the series
-        plain = torch.mul(gradient, active, out=torch.empty_like(active, memory_format=torch.contiguous_format))
-        moved, moving = (plain if step is None else plain * step).flatten(2), active.flatten(2)
-        way = displacement.flatten(1).square()[..., None]
-        slope = torch.bmm(moved, displacement.flatten(1)[..., None])[..., 0]
-        length = torch.bmm(moving, way)[..., 0].sqrt()
-    else:
-        slope, length = cells.slope, cells.way.sqrt()
+    # whatever the layout of the gradient, which for recurrent layers is not that of the series
+    plain = torch.mul(gradient, active, out=torch.empty_like(active, memory_format=torch.contiguous_format))
+    moved, moving = (plain if step is None else plain * step).flatten(2), active.flatten(2)
+    way = displacement.flatten(1).square()[..., None]
+    slope = torch.bmm(moved, displacement.flatten(1)[..., None])[..., 0]
+    length = torch.bmm(moving, way)[..., 0].sqrt()
     w = torch.ones_like(slope) if weight is None else weight.to(slope)
     u = w.square()
     unit = slope.abs().amax(1, keepdim=True)
@@ -328,16 +311,13 @@ def _sums(
         steep, left = slope / unit, gap / unit
         e += [place * steep - left, place * (place * steep - 2 * left)]
     on_effects, of_steps = torch.stack([w, u, *(u * a for a in e)], 1), list[Tensor]()
-    if cells is None:
-        effects = torch.bmm(on_effects, moved)
-        if step is not None and mean_step is not None:
-            shift, square = ((step - mean_step[:, None]) * active).flatten(2), on_effects[:, 1:2]
-            both, alone = torch.bmm(square, moved * shift), torch.bmm(square, shift.square())
-            mean = torch.bmm(on_effects[:, :1], plain.flatten(2))
-            of_steps = [torch.cat([mean, both, alone, torch.bmm(on_effects, shift)], 1)]
-        energy = torch.bmm(moved.square_(), way)[..., 0]
-    else:
-        energy = cells.energy
+    effects = torch.bmm(on_effects, moved)
+    if step is not None and mean_step is not None:
+        shift, square = ((step - mean_step[:, None]) * active).flatten(2), on_effects[:, 1:2]
+        both, alone = torch.bmm(square, moved * shift), torch.bmm(square, shift.square())
+        mean = torch.bmm(on_effects[:, :1], plain.flatten(2))
+        of_steps = [torch.cat([mean, both, alone, torch.bmm(on_effects, shift)], 1)]
+    energy = torch.bmm(moved.square_(), way)[..., 0]
     # points count by their part in squared effects; those without any count for all cells alike
     steep = torch.where(energy < TINY, 0, u / energy.clamp(min=TINY))
     alike = torch.where((energy < TINY) & (length > 0), u / length.square().clamp(min=TINY), 0)
@@ -345,10 +325,7 @@ def _sums(
     products = [a * b for a, b in combinations_with_replacement(e, 2)]
     factors = [w, u, *(w * a for a in e), *(u * a for a in (*e, *products)), alike, share, torch.ones_like(w)]
     on_active, on_squares = torch.stack(factors, 1), torch.stack([u, steep], 1)
-    if cells is None:
-        sums = torch.bmm(on_active, moving), effects, torch.bmm(on_squares, moved)
-    else:
-        sums = over_points(gradient, active, on_active, on_effects, on_squares)
+    sums = torch.bmm(on_active, moving), effects, torch.bmm(on_squares, moved)
     powers = torch.stack([a.pow(power).sum(1) for power in (2, 4) for a in e], 1)
     return unit, seen, *sums, on_active.sum(2), powers, *of_steps
 

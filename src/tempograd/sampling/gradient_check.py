@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from tempograd.core.estimate import CURVED, LOOKED, Found, GradientCheck, hidden
-from tempograd.core.kernels import CellSums
 from tempograd.core.rng import Stream, bits, keys
 from tempograd.engine import Ask, Block
 from tempograd.engine.batching import slices
@@ -139,12 +138,11 @@ class Evidence:
         z: Tensor,
         position: Tensor | None,
         beside: list[Tensor],
-        cells: CellSums | None = None,
     ) -> None:
         """Take the gradients and scores of path points, and the scores of what was read beside them.
 
-        ``beside`` holds, each (series,), the scores of the start and of the :meth:`extra_points`, far ends last;
-        ``cells`` effects that somebody has summed up. Work on a few series is captured, as their passes are.
+        ``beside`` holds, each (series,), the scores of the start and of the :meth:`extra_points`, far ends last.
+        Work on a few series is captured, as their passes are.
         """
         gradient, score, _, block = found
         unit, slight = self._unit, STRAIGHT if self._straight else SLIGHT
@@ -156,14 +154,7 @@ class Evidence:
             parts: dict[str, Any] = {"x": block.x, "clean": block.clean_score, "z": z[:, run].detach()}
             parts |= {"gradient": gradient[:, run], "score": score[:, run], "position": place, "ends": ends}
             parts["read"] = torch.stack(read, 1).double() if read else None
-            effects: Tensors | None = None
-            if cells is not None and place is not None:  # of whole paths, of which 1 - place is left
-                whole = cells.slope, cells.following, cells.before
-                own, following, last = (part[:, run].double() for part in whole)
-                left = (1 - place.double()).expand_as(own)
-                effects = own * left, following[:, :-1] * left[:, 1:], last[:, 1:] * left[:, :-1]
-            model = self._ask.model if effects is None else None
-            (evidence,) = captured(model, _along, parts, unit=unit, slight=slight, edge=edge, effects=effects)
+            (evidence,) = captured(self._ask.model, _along, parts, unit=unit, slight=slight, edge=edge)
             self._parts.append(evidence[:, : len(NAMES)])
             if ends is not None:
                 self.unmet = evidence[:, -1]
@@ -252,14 +243,12 @@ def _along(
     unit: float,
     slight: float,
     edge: bool,
-    effects: Tensors | None = None,
 ) -> Tensors:
     """Compare slopes and scores of path points, (series, :data:`NAMES`). Few operations: a single series waits.
 
     ``read``, (series, rows), are the scores at the start and at the ``edge`` next to it, if these are told of, and
     at the far ends of the paths of some points, ``ends``; with these there is one column more: :func:`_before`.
-    ``effects`` are those of gradients on what is left of their own paths, of the next one and of the last one,
-    where they are known. Of many series, a product of all gradients with all paths is faster, though only three
+    Of many series, a product of all gradients with all paths is faster, though only three
     diagonals are needed.
     """
     score = score.double()
@@ -271,15 +260,13 @@ def _along(
     if position is not None:
         place = position.double()
         with computing("exact", x.device):
-            if effects is None:
-                flat, left = gradient.to(z.dtype).flatten(2), (x[:, None] - z).flatten(2)
-                if len(left) > FEW:
-                    every = torch.bmm(flat, left.mT).double()
-                    effects = tuple(every.diagonal(shift, 1, 2) for shift in (0, 1, -1))
-                else:
-                    pairs = (flat, left), (flat[:, :-1], left[:, 1:]), (flat[:, 1:], left[:, :-1])
-                    effects = tuple(torch.linalg.vecdot(one, other).double() for one, other in pairs)
-            own, following, last = effects
+            flat, left = gradient.to(z.dtype).flatten(2), (x[:, None] - z).flatten(2)
+            if len(left) > FEW:
+                every = torch.bmm(flat, left.mT).double()
+                own, following, last = (every.diagonal(shift, 1, 2) for shift in (0, 1, -1))
+            else:
+                pairs = (flat, left), (flat[:, :-1], left[:, 1:]), (flat[:, 1:], left[:, :-1])
+                own, following, last = (torch.linalg.vecdot(one, other).double() for one, other in pairs)
             first, second, delta = own[:, :-1] - following, last - own[:, 1:], score.diff(dim=1)
             gap = (_outside(delta, first, second) - noise[:, None]).clamp(min=0)
             size = torch.stack([first, second, delta]).abs().amax(0)

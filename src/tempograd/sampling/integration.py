@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd.core import kernels
 from tempograd.core.estimate import Estimate
 from tempograd.engine import Ask, Batching, Block, compute_gradients, slices
 from tempograd.engine.ask import with_targets
@@ -101,9 +100,6 @@ def masked_points(x: Tensor, difference: Tensor, active: Tensor, alpha: Tensor) 
 
     ``active`` is (series, points, time, channel), of numbers or bytes, ``alpha`` (points,).
     """
-    plain = x.dtype == torch.float32 and active.dtype == torch.uint8
-    if len(x) >= kernels.MANY and plain and kernels.available(x.device):
-        return kernels.on_paths(x, difference, active, alpha)
     back = active * (alpha[:, None, None] - 1)  # how far towards the baseline, 0 where a cell is fixed
     return torch.addcmul(x[:, None], back, difference[:, None], out=back)  # in memory that is there
 
@@ -190,9 +186,8 @@ class TargetIntegral:
                 mean.change = delta.to(precision)
             if self.evidence is not None:
                 self.evidence.delta = delta
-        cells = mean.over_cells(gradient, at.active, at.step) if isinstance(mean, ControlVariateMean) else None
         if self.evidence is not None:
-            self.evidence.add(found, batch, at.z, at.position, scores, cells)
+            self.evidence.add(found, batch, at.z, at.position, scores)
         gradient = gradient.to(precision)
         step, mean_step = (None if part is None else part.to(precision) for part in (at.step, at.mean_step))
         if at.step is not None and mean_step is None:
@@ -201,7 +196,7 @@ class TargetIntegral:
             if at.active is None or at.position is None or clean is None:
                 raise RuntimeError("A controlled mean needs masks and positions.")
             gap = None if score.ndim > 2 else (clean[:, None] - score).to(precision)
-            mean.add(gradient, at.weight, at.active, at.position, gap, step, mean_step, cells)
+            mean.add(gradient, at.weight, at.active, at.position, gap, step, mean_step)
             return
         if mean is None:
             plain = at.active is None and not self._schedule.random
