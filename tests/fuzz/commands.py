@@ -59,7 +59,7 @@ def _files() -> dict[str, bytes]:
 
 
 # what is plausible, by command; a list is a choice
-MODELS = ["worlds:Flat", "worlds:Flat", "worlds:Cumulative", "model.safetensors"]
+MODELS = ["tests.fuzz.worlds:Flat", "tests.fuzz.worlds:Flat", "tests.fuzz.worlds:Cumulative", "model.safetensors"]
 DATA = ["series.npz", "series.npz", "array.npy", "truth.npz", "long.csv"]
 Options = dict[str, list[str | None]]
 PLAUSIBLE: dict[str, tuple[list[list[str]], Options]] = {
@@ -191,13 +191,13 @@ ODD = (
         "meta",
     ),
     *(
-        "worlds:Nothing",
-        "worlds:",
+        "tests.fuzz.worlds:Nothing",
+        "tests.fuzz.worlds:",
         ":Flat",
         "..:x",
         "nothing:Net",
         "sys:exit",
-        "worlds:WORLDS",
+        "tests.fuzz.worlds:WORLDS",
         "json:loads",
         "9" * 400,
         "1_000",

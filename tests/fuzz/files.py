@@ -168,7 +168,7 @@ def _model(rng: random.Random, folder: Path) -> Case:
 
     def call() -> Any:
         if as_weights:
-            return tg.load_model("worlds:Flat", weights=path, **options)
+            return tg.load_model("tests.fuzz.worlds:Flat", weights=path, **options)
         return tg.load_model(path, **options)
 
     def right(model: Any) -> str:

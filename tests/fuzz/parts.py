@@ -248,7 +248,16 @@ def ids(rng: random.Random, count: int) -> Part:
     """Return distinct integers, one for each series."""
     some = rng.sample(range(-5, 50), count)
     far = [MAX - number for number in range(count)]
-    wrong = ([1] * (count + 1), some[1:], ["a"] * count, [0.5] * count, 3, "abc", [None] * count, [2**64] * count)
+    wrong = (
+        [1] * (count + 1),
+        some[1:],
+        ["a"] * (count + 1),
+        [0.5] * count,
+        3,
+        "abc",
+        [None] * count,
+        [2**64] * count,
+    )
     if rng.random() < 0.4:
         return Part(rng.choice((*wrong, np.full(count, 2**63, np.uint64), [[1]] * count, nothing(rng))), NONSENSE)
     chosen = rng.choice((some, far))

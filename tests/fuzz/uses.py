@@ -414,7 +414,7 @@ def _steps(rng: random.Random, explained: Explained) -> Case:
     return _case(
         explained,
         text,
-        lambda: figures.timing_steps_record(explained.world.model, explained.x, **options),
+        lambda: figures.timing_steps_record(explained.world.model, explained.explanation, **options),
         lambda found: "" if found is not None else "nothing",
     )
 
