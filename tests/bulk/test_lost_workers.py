@@ -63,9 +63,10 @@ def test_several_of_them_are_all_named(through):
 
 def test_all_workers_may_die_at_once(through):
     """As when a machine is short of memory for a moment."""
-    assert through(20, [1] * 20 + [0] * 10) == {}
+    assert through(6, [1] * 6 + [0] * 4) == {}
 
 
+@pytest.mark.slow
 def test_where_nobody_lives_the_run_stops(tmp_path, through):
     with pytest.raises(tg.TempogradError, match="20 workers in a row were killed"):
         through(4, [ALWAYS] * 30)

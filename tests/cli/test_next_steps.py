@@ -147,18 +147,8 @@ def test_from_a_folder_of_files_to_a_report(capsys):
 
 
 @pytest.mark.usefixtures("folder")
-def test_from_a_data_set_to_a_report(capsys):
-    argv = ["train", "switch_feature", "--out", "my model.safetensors", "--epochs", "1", "--device", "cpu"]
-    assert main(argv) == 0
-    capsys.readouterr()
-    words = ["explain", "--model", "my model.safetensors", "--data", "switch_feature", "--limit", "3"]
-    assert main([*words, "--method", "random"]) == 0
-    following(capsys.readouterr().out)
-    assert Path("report.html").exists()
-
-
-def test_where_a_data_set_lies_is_not_forgotten(folder, capsys, monkeypatch):
-    """The training data of the first command are those of the second."""
+def test_from_a_data_set_to_a_report(folder, capsys, monkeypatch):
+    """Where the data set lies is not forgotten: the training data of the first command are those of the second."""
     seen = []
     load = tg.load_dataset
 
@@ -169,12 +159,28 @@ def test_where_a_data_set_lies_is_not_forgotten(folder, capsys, monkeypatch):
     for door in ("commands", "inputs"):
         monkeypatch.setattr(f"tempograd.cli.{door}.load_dataset", noted)
     place = ["--root", str(folder / "the data"), "--variant", "raw"]
-    assert main(["train", "switch_feature", "--epochs", "1", "--device", "cpu", *place]) == 0
+    assert (
+        main(
+            [
+                "train",
+                "switch_feature",
+                "--out",
+                "my model.safetensors",
+                "--epochs",
+                "1",
+                "--device",
+                "cpu",
+                *place,
+            ]
+        )
+        == 0
+    )
     capsys.readouterr()
-    words = ["explain", "--model", "model.safetensors", "--data", "switch_feature", *place]
+    words = ["explain", "--model", "my model.safetensors", "--data", "switch_feature", *place]
     assert main([*words, "--limit", "2", "--method", "random"]) == 0
     following(capsys.readouterr().out)
     assert seen == [("switch_feature", folder / "the data", "raw")] * 3
+    assert Path("report.html").exists()
 
 
 @pytest.mark.parametrize(

@@ -263,6 +263,7 @@ def test_one_column_is_a_yes_and_a_no():
     torch.testing.assert_close(weights(one), weights(two))
 
 
+@pytest.mark.slow
 def test_what_timexpp_minimises_falls_on_series_that_it_does_not_learn_from():
     """More cannot be said: which way its network reads the mask, and so what is high in it, is up to the draw."""
     settings = tg.TimeXPP(epochs=6, fit_batch_size=16, learning_rate=0.005, label_weight=20.0, sparsity=4.0)

@@ -564,7 +564,7 @@ class ExtremalMask(SharingMask):
     --------
     >>> first_two = lambda x: x[:, :2, 0]
     >>> x = torch.tensor([[[3.0], [-2.0], [2.0], [1.0]]])
-    >>> ExtremalMask(1.0, 10.0)(first_two, x, output="raw").values.flatten().round()
+    >>> ExtremalMask(1.0, 10.0, epochs=100, lr=0.1)(first_two, x, output="raw").values.flatten().round()
     tensor([1., 1., 0., 0.])
     """
 
