@@ -45,10 +45,9 @@ tg.plots.series(exp, 1, y=y)
 # Hatched cells were not observed. This patient's few lactate values carry the
 # prediction.
 #
-# Many channels are easier to see as a heat map: two patients who are ill and two
-# who are well.
+# Many channels are easier to see as heat maps: a patient who is well.
 
-tg.plots.heatmap(exp, [1, 3, 0, 2], y=y)
+tg.plots.compare(exp, 0, y=y)
 
 # %%
 # Over all patients: a laboratory value that is rare can still weigh most.

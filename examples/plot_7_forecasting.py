@@ -71,4 +71,4 @@ for step in range(6):
 # one's own picks any:
 
 whole = tg.explain(forecaster, new, target=tg.targets.mean())
-tg.plots.heatmap(whole, [5, 6])
+tg.plots.compare(whole, 5)

@@ -102,5 +102,4 @@ groups = tg.compare_groups(
     alarm & (ill == 1),
     names=["false alarms", "true alarms"],
 )
-print(groups.verdict())
-tg.plots.group_difference(groups)
+print(groups)

@@ -14,6 +14,7 @@ import json
 from pathlib import Path
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 import tempograd as tg
@@ -108,7 +109,11 @@ def main() -> None:
     title = "Input and attribution by TIMING: two true positives, two true negatives (PhysioNet 2012)"
     found = found.with_names(classes=CLASSES)
     common = {"y": test.y, "channels": 14}
-    plots.heatmap(found, shown, title=title, **common).savefig(args.out / "physionet_heatmap.png", dpi=110)
+    sheet = Figure(figsize=(8.2, 3 * len(shown)), layout="constrained")
+    for place, row in zip(sheet.subfigures(len(shown)), shown, strict=True):
+        plots.compare(found, row, ax=place, **common)
+    sheet.suptitle(title)
+    sheet.savefig(args.out / "physionet_heatmap.png", dpi=110)
     plots.series(found, shown[0], **(common | {"channels": 5})).savefig(args.out / "physionet_series.png", dpi=110)
 
     one = test.take([shown[0]])

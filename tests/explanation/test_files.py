@@ -271,7 +271,6 @@ def test_nothing_is_left_of_an_explanation_and_it_still_has_words(explanation, t
     for call in (
         none.plot,
         lambda: tg.plots.channel_importance(none),
-        lambda: tg.plots.heatmap(none),
         lambda: tg.plots.compare([none]),
         lambda: tg.plots.removal(MODEL, none),
         lambda: tg.report(tmp_path / "r.html", MODEL, none),
@@ -302,7 +301,6 @@ def test_what_is_no_explanation_is_refused(thing, tmp_path):
         lambda: tg.report(tmp_path / "r.html", MODEL, [value]),
         lambda: tg.report(tmp_path / "r.html", MODEL, {"a": value}),
         lambda: tg.plots.series(value),
-        lambda: tg.plots.heatmap(value),
         lambda: tg.plots.channel_importance(value),
         lambda: tg.plots.compare(value),
         lambda: tg.plots.removal(MODEL, value),

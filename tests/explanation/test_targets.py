@@ -229,7 +229,6 @@ WHO = {
     "removal_curve": lambda found: tg.metrics.removal_curve(forecaster, found),
     "report": lambda found: tg.report("never.html", forecaster, found),
     "series": tg.plots.series,
-    "heatmap": tg.plots.heatmap,
     "compare": lambda found: tg.plots.compare([found[0], found]),
     "channel_importance": tg.plots.channel_importance,
     "removal": lambda found: tg.plots.removal(forecaster, found),

@@ -337,7 +337,7 @@ def _kept(rng: random.Random, folder: Path) -> Case:
 def _record(rng: random.Random, _: Path) -> Case:
     """Draw one of the pictures, or compute its numbers, which is most of the work."""
     explained = Explained(rng)
-    pictures = ("series", "heatmap", "compare", "channel_importance", "removal", "timing_steps")
+    pictures = ("series", "compare", "channel_importance", "removal", "timing_steps")
     name = rng.choice(pictures)
     if name == "timing_steps":
         return _steps(rng, explained)
@@ -366,7 +366,6 @@ def _record(rng: random.Random, _: Path) -> Case:
     )
     taken = {
         "series": ("i", "model", "y", "truth", "channels"),
-        "heatmap": ("i", "model", "y", "channels"),
         "compare": ("i", "model", "y", "channels"),
         "channel_importance": ("target", "rows", "channels"),
         "removal": ("k", "baseline"),

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 import tempograd as tg
 from tempograd.views.labels import as_mapping
-from tempograd.views.prediction import series_views
+from tempograd.views.prediction import series_view
 from tests.helpers.explanations import waves
 
 TOLERANCE = 4  # root mean square of 0 … 255: rounding gives less, a bar that is missing more
@@ -54,7 +54,7 @@ def three_methods():
 def view(found, i=0, **options):
     """Return what a picture shows of one series, by one method or by several."""
     named = found if isinstance(found, tg.Explanation) else as_mapping(found)
-    return series_views(named, [i], **options)[0]
+    return series_view(named, i, **options)
 
 
 def texts(picture) -> list[str]:

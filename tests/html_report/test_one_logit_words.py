@@ -20,7 +20,6 @@ from tempograd.core.formatting import probability
 from tempograd.data import Series
 from tempograd.html_report import notebook
 from tempograd.views.groups import channel_sums
-from tempograd.views.prediction import series_views
 from tempograd_paper import figures
 from tests.helpers.pictures import texts, view
 from tests.helpers.report_page import Page, flags
@@ -107,8 +106,6 @@ def test_the_title_names_the_explained_class(several, target):
     for i, title in enumerate(TITLES[target]):
         assert view(found, i, model=Risk(), y=LABELS).said.text == title
         assert view(found, i).said.text == title.split(" (")[0]  # without a model, as in exp.plot(0)
-    every = series_views(named(target), [0, 1], model=Risk(), y=LABELS)
-    assert [case.said.text for case in every] == TITLES[target]
 
 
 def test_the_drawn_title_is_that_sentence():

@@ -10,7 +10,6 @@ import tempograd as tg
 from tempograd import plots
 from tempograd.core.errors import InputError
 from tempograd.views.labels import short_times, time_names
-from tempograd.views.prediction import series_views
 from tests.helpers.explanations import named_ward, stamp, ward
 from tests.helpers.pictures import view
 
@@ -69,13 +68,11 @@ def test_a_picture_of_values_needs_no_series_that_the_model_reads(found, tmp_pat
         view(named, 0, model=ward()[0])
 
 
-def test_heat_maps_of_several_series_count_steps_and_of_one_have_its_stamps(found):
+def test_blocks_of_several_series_count_steps_and_of_one_have_its_stamps(found):
     assert time_names(found, [1]) == stamps(1)
     assert time_names(found, [0, 1]) == STEPS
     alike = found.with_names(times=[["a", "b", "c", "d", "e", "f"]] * 3)
     assert time_names(alike, [0, 2]) == tuple("abcdef")
-    case = series_views(found, [0, 1], ordered=True)[1]
-    np.testing.assert_array_equal(np.sort(case.x, 1), np.sort(found.raw[1].float().numpy(), 1))
 
 
 def test_a_comparison_shows_values_that_any_of_the_methods_knows(found):
@@ -100,8 +97,7 @@ def test_dates_do_not_run_into_each_other_and_keep_their_hour(found):
     for figure in (
         plots.compare([long, long], 0),
         plots.series(long, 0),
-        plots.heatmap(long, 0),
-        plots.heatmap(long, [0, 1], width="column"),
+        plots.compare(long, 0),
         plots.compare([long, long], 0, width="column"),
     ):
         figure.canvas.draw()

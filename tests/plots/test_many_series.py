@@ -39,12 +39,11 @@ def test_one_extreme_block_does_not_take_all_colour():
 
 def test_the_title_counts_channels_that_are_not_shown():
     wide = waves(channels=30)
-    assert any("24 of 30 channels" in text for text in texts(plots.heatmap(wide, 0)))
     assert any("16 of 30 channels" in text for text in texts(plots.blocks(wide)))
     assert any("16 of 30 channels" in text for text in texts(plots.channel_importance(wide)))
     assert any("24 of 30 channels" in text for text in texts(plots.compare(wide, 0)))
     assert any("6 of 30 channels" in text for text in texts(plots.dependence(wide)))
-    assert not any(" of 3 channels" in text for text in texts(plots.heatmap(waves(), 0)))
+    assert not any(" of 3 channels" in text for text in texts(plots.compare(waves(), 0)))
 
 
 def test_numbers_in_blocks_are_pale_where_the_sign_is_not_certain():
@@ -97,19 +96,7 @@ def test_a_channel_without_values_is_drawn_empty():
     assert any("no value observed" in text for text in texts(plots.dependence(found, channels=[2, 0])))
 
 
-# Two groups, and methods
-
-
-def test_the_picture_of_two_groups_has_the_numbers_of_the_comparison():
-    groups = tg.compare_groups(waves(series=8, channels=20), range(3), range(3, 8), names=("ill", "well"))
-    picture, order = plots.group_difference(groups, channels=5), groups.order[:5]
-    (axes,) = picture.axes
-    dots = [line for line in axes.lines if line.get_marker() == "o"]
-    assert [float(dot.get_xdata()[0]) for dot in dots] == groups.difference[order].tolist()
-    assert [dot.get_markerfacecolor() != "white" for dot in dots] == groups.certain[order].tolist()
-    assert any(text.startswith("ill (3 series) minus well (5 series)") for text in texts(picture))
-    with pytest.raises(InputError, match=r"What tempograd.compare_groups returns was expected"):
-        plots.group_difference(waves())
+# Methods
 
 
 SCORES = {

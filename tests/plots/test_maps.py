@@ -1,4 +1,4 @@
-"""Heat maps: shades, orders and limits by hand, for one method and for several."""
+"""Heat maps: shades and limits by hand, for one method and for several."""
 
 import numpy as np
 import pytest
@@ -6,33 +6,22 @@ import torch
 
 import tempograd as tg
 from tempograd import plots
-from tempograd.views.prediction import series_views, shaded
+from tempograd.views.prediction import shaded
 from tests.helpers.explanations import gaps, made, waves
 from tests.helpers.pictures import texts, view
 
 
-def test_inputs_are_shaded_from_the_lowest_to_the_highest_of_their_channel_over_all_cases():
-    x = torch.tensor([[[1.0, 5.0], [3.0, 5.0]], [[9.0, 5.0], [2.0, 5.0]], [[100.0, 0.0], [0.0, 0.0]]])
-    mask = torch.tensor([[[1, 1], [1, 1]], [[0, 1], [1, 1]], [[1, 1], [1, 1]]]).bool()
-    views = series_views(made(np.zeros((3, 2, 2)), x=x, mask=mask), [0, 1])
-    assert [view.id for view in views] == [10, 11]
-    first, second = shaded(np.stack([view.x for view in views]), np.stack([view.observed for view in views]))
-    assert first.tolist() == [[0, 0.5], [1, 0.5]]  # channel 1 is constant in both
-    assert second.tolist() == [[0.5, 0.5], [0.5, 0.5]]  # 9 is missing; 2 lies half-way from 1 to 3
+def test_inputs_are_shaded_from_the_lowest_to_the_highest_of_their_channel():
+    x = torch.tensor([[[9.0, 5.0], [2.0, 5.0], [1.0, 5.0], [3.0, 5.0]]])
+    mask = torch.tensor([[[0, 1], [1, 1], [1, 1], [1, 1]]]).bool()
+    case = view(made(np.zeros((1, 4, 2)), x=x, mask=mask))
+    shades = shaded(case.x, case.observed)
+    assert shades.T.tolist() == [[0.5, 0.5, 0, 1], [0.5] * 4]  # 9 is missing, 2 is half-way; channel 1 is constant
 
 
 def test_values_that_were_not_observed_do_not_shade_others():
-    x, mask = torch.tensor([[[1.0], [3.0], [-7.0], [9.0]]]), torch.tensor([[[1], [1], [0], [0]]]).bool()
-    assert shaded(x.numpy(), mask.numpy())[0].tolist() == [[0], [1], [0.5], [0.5]]
-
-
-def test_channels_are_ordered_by_their_effect_in_all_cases_together():
-    values = [[[1.0, -2.0, 0.0]], [[4.0, 0.5, 0.0]], [[0.0, 0.0, 99.0]]]
-    explanation = made(values, channels=("a", "b", "c"))
-    assert series_views(explanation, [0, 1], ordered=True)[1].channels == ("a", "b", "c")
-    assert view(explanation, 0, ordered=True).channels == ("b", "a", "c")
-    assert view(explanation, 2, ordered=True, channels=2).channels == ("c", "a")
-    assert view(explanation, 2, ordered=True, channels=["b", "a"]).scores[0].values.tolist() == [[0, 0]]
+    x, mask = torch.tensor([[1.0], [3.0], [-7.0], [9.0]]), torch.tensor([[1], [1], [0], [0]]).bool()
+    assert shaded(x.numpy(), mask.numpy()).tolist() == [[0], [1], [0.5], [0.5]]
 
 
 def test_the_full_colour_is_for_the_largest_but_two_of_a_hundred():
@@ -45,7 +34,7 @@ def test_the_full_colour_is_for_the_largest_but_two_of_a_hundred():
 
 
 def test_colours_are_centred_at_0_and_cells_that_push_down_have_a_dash():
-    picture = plots.heatmap(made([[[2.0], [0.0], [-2.0], [-2.0], [-0.1]]]), 0)
+    picture = plots.compare(made([[[2.0], [0.0], [-2.0], [-2.0], [-0.1]]]), 0)
     attribution = picture.axes[1]
     image = attribution.images[0]
     assert (image.norm.vmin, image.norm.vmax) == (-1, 1)
@@ -57,7 +46,7 @@ def test_colours_are_centred_at_0_and_cells_that_push_down_have_a_dash():
 def test_missing_cells_of_a_heat_map_are_left_to_the_hatching():
     explanation = waves(series=1)
     known = made(explanation.values, x=explanation.x, mask=gaps(explanation.x))
-    picture = plots.heatmap(known, 0, channels=[0, 1, 2])
+    picture = plots.compare(known, 0, channels=[0, 1, 2])
     for axes in picture.axes[:2]:
         np.testing.assert_array_equal(
             np.ma.getmaskarray(axes.images[0].get_array()).T, ~gaps(explanation.x)[0].numpy()

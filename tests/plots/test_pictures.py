@@ -37,17 +37,12 @@ def series_without_direction():
     )
 
 
-def heatmap():
-    explanation = waves(channels=6)
-    return plots.heatmap(with_gaps(explanation), [0, 1])
-
-
 def horizon():
     return plots.horizon(linear_forecast()[0])
 
 
 def compare():
-    return plots.compare(three_methods(), 1)
+    return plots.compare([with_gaps(each) for each in three_methods()], 1)
 
 
 def channel_importance():
@@ -64,11 +59,6 @@ def dependence():
     return plots.dependence(with_gaps(waves(series=9, channels=5)))
 
 
-def group_difference():
-    found = waves(series=9, channels=6)
-    return plots.group_difference(tg.compare_groups(found, [0, 1, 2, 3], range(4, 9), names=("ill", "well")))
-
-
 def methods():
     step = torch.arange(12.0)
     scores = {"timing": 1 + 0.1 * step.sin(), "lime": 0.9 + 0.2 * step.cos(), "random": 0.2 + 0.1 * step.sin()}
@@ -79,28 +69,19 @@ def removal():
     return plots.removal(quadratic, three_methods())
 
 
-def baselines():
-    x = waves(series=6, channels=2).x
-    options = {"background": waves(series=12, channels=2).x[6:], "output": "raw", "n_samples": 20}
-    return plots.baselines(tg.compare_baselines(quadratic, x, **options))
-
-
 DRAWINGS = {
     function.__name__: function
     for function in (
         series,
         series_per_step,
         series_without_direction,
-        heatmap,
         horizon,
         compare,
         channel_importance,
         blocks,
         dependence,
-        group_difference,
         methods,
         removal,
-        baselines,
     )
 }
 

@@ -177,7 +177,6 @@ def pictures() -> None:
     wanted: list[Channels] = [2, ["channel 0", 1], [0, 2], np.array([1]), torch.tensor([0, 1])]
     figures: list[Figure] = [tg.plots.series(exp, 1, channels=channels, title="a") for channels in wanted]
     figures += [
-        tg.plots.heatmap(exp, [0, 1]),
         tg.plots.compare(several, model=MODEL),
         tg.plots.channel_importance(exp, rows=[0, 1, 2]),
         tg.plots.removal(MODEL, several, k=3, baseline="average"),

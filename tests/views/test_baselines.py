@@ -1,12 +1,11 @@
-"""How much a map depends on its baseline: against scipy, against separate calls, and where the answer is known."""
+"""How much a map depends on its baseline: against loops and separate calls, and where the answer is known."""
 
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 
 import tempograd as tg
-from tempograd.views.baselines import Agreement, BaselineComparison, _agree
+from tempograd.views.baselines import BaselineComparison
 from tests.helpers.explanations import waves
 from tests.helpers.models import linear, series, smooth
 
@@ -20,7 +19,7 @@ def compared(mask=None, **options):
     return model, x, tg.compare_baselines(model, x, background=POOL, n_samples=20, **options)
 
 
-def test_agreement_is_that_of_scipy():
+def test_agreement_is_that_of_a_loop():
     mask = torch.rand(6, TIME, CHANNELS, generator=torch.Generator().manual_seed(2)) < 0.8
     _, _, found = compared(mask=mask)
     pairs = [("zero", "average"), ("zero", "background"), ("average", "background")]
@@ -29,15 +28,9 @@ def test_agreement_is_that_of_scipy():
         pair = found.agreement[names]
         for i, seen in enumerate(mask):
             maps = [found.explanations[name].values[i][seen].abs().numpy() for name in names]
-            assert pair.correlation[i] == pytest.approx(stats.spearmanr(*maps).statistic, abs=1e-5)
             count = max(1, round(0.1 * len(maps[0])))
             best = [set(np.argsort(each)[-count:].tolist()) for each in maps]
-            assert pair.shared[i] == pytest.approx(len(best[0] & best[1]) / count)
-
-
-def test_ties_have_the_middle_of_their_places():
-    one, other = np.array([0.0, 0.0, 1.0, 2.0, 2.0, 5.0]), np.array([3.0, 0.0, 0.0, 2.0, 7.0, 7.0])
-    assert _agree(one, other)[0] == pytest.approx(stats.spearmanr(one, other).statistic)
+            assert pair[i] == pytest.approx(len(best[0] & best[1]) / count)
 
 
 def test_every_cell_of_the_table_is_a_call_of_evaluate():
@@ -59,7 +52,7 @@ def test_other_series_are_the_baseline_of_one_map_only(method):
     for name in ("zero", "average"):
         alone = tg.explain(model, x, method, baseline=name)
         torch.testing.assert_close(found.explanations[name].values, alone.values)
-    assert found.agreement["zero", "average"].correlation.max() < 0.999
+    assert found.agreement["zero", "average"].min() < 1
 
 
 def test_series_that_lie_the_other_way_have_the_same_table():
@@ -95,10 +88,9 @@ def test_the_same_baseline_is_explained_again_with_the_next_seed():
             tg.explain(model, x, baseline=name, background=POOL, n_samples=20, seed=seed).values.abs().flatten(1)
             for seed in (4, 5)
         ]
-        expected = [
-            stats.spearmanr(one.numpy(), other.numpy()).statistic for one, other in zip(*maps, strict=True)
-        ]
-        assert again.correlation.tolist() == pytest.approx(expected, abs=1e-5)
+        best = [each.topk(COUNT).indices.tolist() for each in maps]
+        expected = [len(set(one) & set(other)) / COUNT for one, other in zip(*best, strict=True)]
+        assert again.tolist() == pytest.approx(expected)
     exact = tg.compare_baselines(model, x, "occlusion", background=POOL)
     assert list(exact.agreement)[3:] == [("background", "background")]  # whose series are drawn
 
@@ -108,7 +100,7 @@ def verdict(shared, itself):
     about = torch.tensor([-0.02, 0.02] * 5)
     names = ("zero", "average")
     pairs = {names: shared, ("zero", "zero"): itself}
-    agreement = {pair: Agreement(about + share, about.flip(0) + share) for pair, share in pairs.items()}
+    agreement = {pair: about + share for pair, share in pairs.items()}
     maps = dict.fromkeys(names, waves(series=10))
     scores = {(row, column): torch.ones(10) for row in names for column in names}
     return BaselineComparison(maps, agreement, scores, "cpd").verdict()
@@ -151,30 +143,28 @@ def test_a_map_is_best_where_its_own_question_is_asked():
     found = tg.compare_baselines(model, x, "occlusion", levels, output="raw", target=0, of="score")
     assert found.verdict().startswith("the choice matters: low and zero share")
     assert "removed to low or zero, the map against it is the best of these" in found.verdict()
-    assert found.best.tolist() == [[True, False], [False, True]]
-    shared, _ = found.tables()
-    assert shared[0, 1] == shared[1, 0] == pytest.approx(float(found.agreement["low", "zero"].shared.mean()))
+    shared = found.shared()
+    assert shared[0, 1] == shared[1, 0] == pytest.approx(float(found.agreement["low", "zero"].mean()))
     worse = tg.compare_baselines(
         model, x, "occlusion", levels, metric="cpp", k=0.6, output="raw", target=0, of="score"
     )
-    assert worse.best.tolist() == found.best.tolist()  # where lower is better
+    assert "removed to low or zero, the map against it is the best" in worse.verdict()  # where lower is better
 
 
-def test_the_diagonal_of_the_picture_is_what_another_seed_changes():
+def test_the_diagonal_of_the_table_is_what_another_seed_changes():
     model, x = smooth(TIME, CHANNELS), series(40, TIME, CHANNELS)
     options = {"output": "raw", "target": 0, "n_samples": 3, "segments": 4}
     found = tg.compare_baselines(model, x, "timing", {"zero": 0.0, "low": -3.0}, of="score", **options)
-    shared, correlation = found.tables()
+    shared = found.shared()
     for place, name in enumerate(("zero", "low")):
         other = tg.explain(model, x, baseline={"zero": 0.0, "low": -3.0}[name], seed=1, **options)
         first = found.explanations[name]
         top = [each.importance.flatten(1).topk(COUNT).indices.tolist() for each in (first, other)]
         alike = [len(set(one) & set(two)) / COUNT for one, two in zip(*top, strict=True)]
         assert shared[place, place] == pytest.approx(sum(alike) / len(alike), abs=1e-6)
-        assert correlation[place, place] < 1
     exact = tg.compare_baselines(model, x, "occlusion", output="raw", target=0, of="score")
     assert list(exact.agreement) == [("zero", "average")]
-    assert exact.tables()[0].diagonal().tolist() == [1, 1]
+    assert exact.shared().diagonal().tolist() == [1, 1]
 
 
 def test_the_default_has_a_background_where_there_is_one():

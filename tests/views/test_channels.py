@@ -86,7 +86,6 @@ def test_the_picture_of_drivers(scores):
 def test_pictures_of_a_series_show_the_strongest_channels(scores):
     found = unsigned(scores)
     assert view(found, channels=1).channels == ("much",)
-    assert view([found], channels=1, ordered=True).channels == ("much",)
 
 
 def test_the_command_line(scores):

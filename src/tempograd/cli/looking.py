@@ -13,7 +13,7 @@ from tempograd.cli.commands import verdict
 from tempograd.cli.inputs import claim, read, with_classes
 from tempograd.core.errors import InputError, OutputError, UnknownNameError, short_path
 from tempograd.core.formatting import alike, short_number, table
-from tempograd.core.io import DRAWN, PICTURE
+from tempograd.core.io import DRAWN, PICTURE, write_atomically
 from tempograd.core.validation import check_int
 from tempograd.explanation import Explanation
 from tempograd.views.groups import chosen_channels
@@ -130,7 +130,8 @@ def run_plot(args: argparse.Namespace) -> None:
         return
     figure = chosen.explanation.plot(chosen.place, channels=args.shown, **chosen.known)
     note = {ENDINGS[args.out.suffix.lower()]: DRAWN.decode()}
-    figure.savefig(args.out, metadata=note, dpi=160, format=args.out.suffix[1:].lower())
+    look: dict[str, Any] = {"metadata": note, "dpi": 160, "format": args.out.suffix[1:].lower()}
+    write_atomically(args.out, lambda temporary: figure.savefig(temporary, **look))
     print(f"Series {chosen.label}: {chosen.sentence}\nWrote {args.out}.")
 
 

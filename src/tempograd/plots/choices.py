@@ -1,7 +1,6 @@
-"""How good methods and settings are: dots with intervals, curves of removal and of errors."""
+"""How good methods are: dots with intervals, and curves of removal."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 import torch
@@ -18,99 +17,18 @@ from tempograd.plots.parts import (
     numbers_beside,
     value_ticks,
 )
-from tempograd.tuning import Ranking, Tuning
 from tempograd.typing import Array, Baseline, Model
 from tempograd.views import labels, palette
-from tempograd.views.baselines import BaselineComparison
 from tempograd.views.drivers import CONTROL
 from tempograd.views.groups import half_interval, mean_and_error
 from tempograd.views.labels import Compared, as_mapping
-from tempograd.views.series import Flags, Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from tempograd.plots.picture import Picture
 
-ROW, MARGINS, WIDTH = 0.2, 1.1, 6.4  # inches: of one line, of all above and below, of a picture
-LONGEST = 44  # letters of a name
-
-
-def tuning(found: Tuning, **look: Unpack[style.Look]) -> "Picture":
-    """Show how much better or worse than the default each setting is, with 95 % intervals, the best first.
-
-    Filled dots ran on all series, open ones went out before. The name of the winner is bold.
-
-    Parameters
-    ----------
-    found : Tuning
-    **look
-        As for :func:`series`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    sign = 1 if found.higher_is_better else -1
-    rows = sorted(found.table, key=lambda row: -sign * row.difference)
-    gap, error, series = (
-        np.array([getattr(row, n) for row in rows]) for n in ("difference", "difference_error", "series")
-    )
-    half = half_interval(error, series - 1.0)
-    dots = (gap, gap - half, gap + half, np.array([row.finished for row in rows]))
-    named = [(row.words, row.chosen, found.default.score + row.difference) for row in rows]
-    text = f"Settings of {labels.method(found.method)}  ·  95 % intervals, up to {found.series} series"
-    return _differences(found, dots, named, "the default", text, look)
-
-
-def ranking(found: Ranking, **look: Unpack[style.Look]) -> "Picture":
-    """Show how far explainers are from the best one, with intervals that hold for all of them at once.
-
-    Filled dots cannot be told from the best one.
-
-    Parameters
-    ----------
-    found : Ranking
-    **look
-        As for :func:`series`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    rows = found.table
-    parts = ("difference", "low", "high", "ties")
-    dots = tuple(np.array([getattr(row, name) for row in rows]) for name in parts)
-    named = [(row.method, row.method in found.best, row.score) for row in rows]
-    text = f"Faithfulness of explainers  ·  simultaneous 95 % intervals, {found.series} series"
-    return _differences(found, dots, named, labels.method(rows[0].method), text, look)
-
-
-def _differences(
-    found: Tuning | Ranking,
-    dots: tuple[Any, ...],
-    named: Sequence[tuple[str, bool, float]],
-    reference: str,
-    text: str,
-    look: style.Look,
-) -> "Picture":
-    """Draw differences to a reference with their intervals, names on the left and mean scores on the right.
-
-    ``dots`` are the differences, the ends of their intervals and whether dots are filled; ``named`` is what each
-    row is called, whether in bold, and its score.
-    """
-    with style.drawing(style.inches(WIDTH, **look), MARGINS + ROW * len(named), look) as picture:
-        axes, metric = picture.subplots(), found.metric.upper()
-        gap, low, high, filled = dots
-        draw_dots(axes, gap, low, high, filled, np.where(filled, palette.INK, palette.MUTED).tolist())
-        name_rows(axes, [labels.method(name) for name, _, _ in named], LONGEST)
-        for label, (_, bold, _) in zip(axes.get_yticklabels(), named, strict=True):
-            label.set_fontweight("bold" if bold else "normal")
-        numbers_beside(axes, [score for _, _, score in named], metric)
-        better = "right" if found.higher_is_better else "left"
-        axes.set_xlabel(f"{metric} minus that of {reference} ({better} is better)")
-        heading(picture, text, look)
-        return picture
+ROW, MARGINS = 0.2, 1.1  # inches: of one line, and of all above and below
 
 
 def methods(
@@ -143,7 +61,7 @@ def methods(
         raise InputError(f"There is no method {brief(reference)} among the scores: {', '.join(scores)}.")
     better, first = -1 if found.higher_is_better[0] is False else 1, found.metrics[0]
     names = sorted(found.methods, key=lambda row: -better * found.cells[row, first].mean)
-    room = style.inches(1.9 + 2.7 * len(found.metrics), **look)
+    room = style.inches(1.9 + 2.7 * len(found.metrics), look)
     down = len(found.metrics) if room < style.NARROW else 1
     with style.drawing(room, down * (MARGINS + ROW * len(names)) + 0.25, look) as picture:
         every = picture.subplots(down, len(found.metrics) // down, squeeze=False, sharey=True)
@@ -167,62 +85,6 @@ def methods(
         count = found.cells[reference, first].count
         heading(picture, f"Methods against {labels.method(reference)}  ·  {count:,} series", look)
         return picture
-
-
-def baselines(comparison: BaselineComparison, **look: Unpack[style.Look]) -> "Picture":
-    """Show how much a map depends on what it compares with.
-
-    First the share of the top tenth of the cells that two maps have in common, with their rank correlation;
-    on the diagonal, what a map has in common with that of another seed: baselines differ where they share less.
-    Then the score of each map, a row, under each way of removing, a column; bold where a map is
-    better than every other of its column by more than chance explains.
-
-    Parameters
-    ----------
-    comparison : BaselineComparison
-        What :func:`tempograd.compare_baselines` returned.
-    **look
-        As for :func:`series`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    names, count = comparison.baselines, len(comparison.series)
-    shared, correlation = comparison.tables()
-    found = [summarise(comparison.scores[row, column]) for row in names for column in names]
-    size, best = np.abs([score.mean for score in found]).reshape(len(names), -1), comparison.best
-    agree = [f"{100 * share:.0f} %\n{rank:.2f}" for share, rank in zip(shared.flat, correlation.flat, strict=True)]
-    scores = [
-        f"{s.mean:#.3g}" + f"\n± {s.standard_error:.2g}" * bool(np.isfinite(s.standard_error)) for s in found
-    ]
-    side, room = 0.75 * len(names), style.inches(3.4 + 1.5 * len(names), **look)
-    across = 1 if room < style.NARROW else 2
-    with style.drawing(room, (3 - across) * (side + 1.1) + 0.4, look) as picture:
-        left, right = picture.subplots(2 // across, across).flat
-        _draw_table(left, names, shared, agree, np.zeros_like(best))
-        diagonal = ";\ndiagonal: another seed" * any(one == other for one, other in comparison.agreement)
-        left.set_title(f"top tenth in common\n(below: rank correlation{diagonal})")
-        _draw_table(right, names, size / np.maximum(size.max(0), np.finfo(float).tiny), scores, best)
-        metric = comparison.metric.upper()
-        right.set_title(f"{metric} of each map ± standard error\n(bold: better than all of its column)")
-        right.set_ylabel("explained against")
-        right.set_xlabel("removed to")
-        about = "one series" if count < 2 else f"mean of {count} series"
-        heading(picture, f"What the baseline changes  ·  {about}", look)
-        return picture
-
-
-def _draw_table(axes: "Axes", names: Sequence[str], shade: Floats, texts: list[str], bold: Flags) -> None:
-    """Write numbers into cells that are the darker the larger they are."""
-    axes.imshow(np.nan_to_num(shade) * 0.55, cmap=style.input_colours(), vmin=0, vmax=1, aspect="equal")
-    for (row, column), text in zip(np.ndindex(shade.shape), texts, strict=True):
-        weight = "bold" if bold[row, column] else "normal"
-        axes.text(column, row, text, ha="center", va="center", fontweight=weight, color=palette.INK)
-    axes.set_xticks(range(len(names)), names)
-    axes.set_yticks(range(len(names)), names)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
 
 
 def removal(
@@ -270,7 +132,7 @@ def removal(
         }
         for descending in (True, False)
     }
-    count, room = len(deltas[True][next(iter(named))]), style.inches(7.4, **look)
+    count, room = len(deltas[True][next(iter(named))]), style.inches(7.4, look)
     across = 1 if room < style.NARROW else 2
     with style.drawing(room, 3.4 if across > 1 else 5.2, look) as picture:
         panels = picture.subplots(2 // across, across).flat

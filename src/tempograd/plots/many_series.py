@@ -1,18 +1,16 @@
-"""Many series: which channels matter, and when, what their values do, and how two groups differ."""
+"""Many series: which channels matter, and when, and what their values do."""
 
 import textwrap
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from tempograd.core.errors import InputError, brief
 from tempograd.core.formatting import alike, short_number
 from tempograd.explanation.answers import Blocks
 from tempograd.explanation.core import Explanation
 from tempograd.plots import style
 from tempograd.plots.parts import (
     cells,
-    draw_dots,
     heading,
     left_out_text,
     name_rows,
@@ -24,7 +22,6 @@ from tempograd.plots.parts import (
 from tempograd.typing import ArrayLike, BlockSteps, Channels
 from tempograd.views import labels, palette
 from tempograd.views.groups import (
-    GroupComparison,
     ValueEffect,
     blocks_of,
     channel_sums,
@@ -78,7 +75,7 @@ def channel_importance(
     mean, low, high, size = (part[:, 0] for part in (found.mean, found.low, found.high, found.size))
     picked = chosen_channels(channels, found.channels, size, MOST, ordered=True)
     depth = len(picked)
-    with style.drawing(style.inches(6.4, **look), 1.35 + 0.2 * depth, look) as picture:
+    with style.drawing(style.inches(6.4, look), 1.35 + 0.2 * depth, look) as picture:
         axes = picture.subplots()
         hues = np.where(mean[picked] >= 0, palette.UP, palette.DOWN).tolist()
         axes.barh(range(depth), mean[picked], color=hues if found.signed else palette.SIZE, height=0.68)
@@ -132,7 +129,7 @@ def blocks(
     found = blocks_of(explanation, rows, steps=steps)
     picked = chosen_channels(channels, found.channels, found.size.sum(1), MOST, ordered=True)
     mean, present, count = found.mean[picked], found.present[picked] > 0, len(found.times)
-    room = style.inches(1.4 + max(0.62 * min(count, 10), 1.8), **look)
+    room = style.inches(1.4 + max(0.62 * min(count, 10), 1.8), look)
     with style.drawing(room, 1.6 + 0.22 * max(len(picked), 3), look) as picture:
         axes = picture.subplots()
         limit = color_limit(mean, present)
@@ -209,7 +206,7 @@ def dependence(
     strength = np.array([effect.strength for effect in effects])
     picked = chosen_channels(channels, names, strength, PANELS, ordered=True)
     shown, units = [effects[d] for d in picked], explanation.units or ("",) * len(names)
-    room = style.inches(0.8 + 2.4 * min(3, len(picked)), **look)
+    room = style.inches(0.8 + 2.4 * min(3, len(picked)), look)
     columns = min(max(1, int(room / 1.55)), 3, len(picked))
     lines = -(-len(picked) // columns)
     with style.drawing(room, 0.8 + 1.95 * lines, look) as picture:
@@ -252,44 +249,3 @@ def _limits(values: Floats, ends: Floats) -> tuple[float, float]:
     low, high = float(min(low, ends.min(initial=low))), float(max(high, ends.max(initial=high)))
     pad = 0.06 * (high - low) or 1.0
     return low - pad, high + pad
-
-
-def group_difference(
-    comparison: GroupComparison,
-    *,
-    channels: Channels | None = None,
-    **look: Unpack[style.Look],
-) -> "Picture":
-    """Show how what pushes the predictions of two groups of series differs, channel by channel.
-
-    The mean attribution of the first group minus that of the second with its 95 % interval; filled where that
-    leaves 0 out. The largest differences come first.
-
-    Parameters
-    ----------
-    comparison : GroupComparison
-        What :func:`tempograd.compare_groups` returned.
-    channels : int, or sequence of str or int, optional
-        How many of the channels that differ most, or which; by default all, but no more than 16.
-    **look
-        As for :func:`series`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    if not isinstance(comparison, GroupComparison):
-        raise InputError(f"What tempograd.compare_groups returns was expected, got {brief(comparison)}.")
-    every = comparison.channels
-    picked = chosen_channels(channels, every, np.abs(comparison.difference), MOST, ordered=True)
-    depth = len(picked)
-    with style.drawing(style.inches(6.4, **look), 1.3 + 0.22 * depth, look) as picture:
-        axes = picture.subplots()
-        gap, low, high = (getattr(comparison, name)[picked] for name in ("difference", "low", "high"))
-        draw_dots(axes, gap, low, high, comparison.certain[picked], [palette.INK] * depth)
-        name_rows(axes, [labels.name(every[d], 20) for d in picked])
-        axes.set_xlabel("difference of the mean attributions, summed over time")
-        note(picture, "lines: 95 % intervals; filled: 0 is outside")
-        first, second = map("{} ({:,} series)".format, comparison.names, comparison.counts)
-        heading(picture, f"{first} minus {second}{left_out_text(depth, len(every) - depth)}", look)
-        return picture

@@ -1,6 +1,5 @@
 """One series with its attribution channel by channel, or as heat maps; and the heat map of a forecast."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -31,7 +30,7 @@ from tempograd.plots.parts import (
 from tempograd.typing import Array, ArrayLike, Channels, Model
 from tempograd.views import labels, palette
 from tempograd.views.labels import Compared, as_mapping
-from tempograd.views.prediction import SeriesView, StepOutputs, series_views, shaded
+from tempograd.views.prediction import SeriesView, StepOutputs, series_view, shaded
 from tempograd.views.series import Flags, Floats, Scores, color_limit, position
 
 if TYPE_CHECKING:
@@ -84,11 +83,11 @@ def series(
     matplotlib.figure.Figure
         Fonts and sizes of letters are those of ``matplotlib.rcParams``, where you changed them.
     """
-    (view,) = series_views(explanation, [i], model=model, y=y, truth=truth, channels=channels)
+    view = series_view(explanation, i, model=model, y=y, truth=truth, channels=channels)
     output, depth = view.said.steps, len(view.channels)
     heights = [OUTPUT, GAP] * (output is not None)
     heights += [VALUES, BARS, GAP] * depth  # with empty rows between channels
-    with style.drawing(style.inches(WIDTH, **look), AROUND + sum(heights), look) as picture:
+    with style.drawing(style.inches(WIDTH, look), AROUND + sum(heights), look) as picture:
         grid = picture.add_gridspec(len(heights), 1, height_ratios=heights, hspace=0.02)
         first = 2 * (output is not None)
         rows = [picture.add_subplot(grid[first + 3 * d + part, 0]) for d in range(depth) for part in (0, 1)]
@@ -106,7 +105,7 @@ def series(
         time_axis(rows[-1], view.times)
         text = f"Series {view.id}  ·  {labels.method(view.scores[0].method)}  ·  {view.said.text}"
         heading(picture, text + left_out_text(depth, view.left_out), look)
-        narrow = style.inches(0, ax=picture) < style.NARROW
+        narrow = style.wide(picture) < style.NARROW
         keys: dict[str, Any] = {"ncols": 2, "fontsize": "small"} if narrow else {"ncols": 5}
         picture.legend(handles=_legend(view), loc="outside lower center", handlelength=1.4, **keys)
         return picture
@@ -194,45 +193,6 @@ def _legend(view: SeriesView) -> list[Any]:
 MOST = 24  # channels shown where nobody says how many
 
 
-def heatmap(
-    explanation: Explanation,
-    i: int | str | Sequence[int | str] = 0,
-    *,
-    model: Model | None = None,
-    y: ArrayLike | None = None,
-    channels: Channels | None = None,
-    **look: Unpack[style.Look],
-) -> "Picture":
-    """Show the input and the attribution of some series, side by side.
-
-    Cells that push the prediction down are blue and have a dash, cells that push it up are orange. Hatched: not
-    observed. Inputs are shaded channel by channel, since channels have different units.
-
-    Parameters
-    ----------
-    explanation : Explanation
-    i : int, str, or sequence of them
-        Positions or names of the series, one pair of maps each.
-    channels : int, or sequence of str or int, optional
-        How many of the channels with the largest attribution over all of these series, the strongest first, or
-        which; by default all, but no more than 24.
-    model, y, **look
-        As for :func:`series`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    rows = list(i) if isinstance(i, Sequence) and not isinstance(i, str) else [i]
-    views = series_views(explanation, rows, model=model, y=y, channels=channels, most=MOST, ordered=True)
-    room = style.inches(8.2, **look)
-    columns = 1 if room < style.NARROW else 2
-    heads = [head for view in views for head in (f"Series {labels.name(str(view.id))}  ·  {view.said.text}", "")]
-    both = ("(left)", "(right)") if columns > 1 else ("(above)", "(below)")
-    text = f"Input {both[0]} and attribution by {labels.method(explanation.method)} {both[1]}"
-    return _draw_maps(views, heads, text, room, columns, look)
-
-
 def compare(
     explanations: Compared,
     i: int | str = 0,
@@ -242,9 +202,11 @@ def compare(
     channels: Channels | None = None,
     **look: Unpack[style.Look],
 ) -> "Picture":
-    """Show what several methods say about the same series.
+    """Show a series as heat maps: its values, and what one or several methods say about them.
 
-    Every method has its own colour scale. Methods without direction are purple, from 0.
+    Cells that push the prediction down are blue and have a dash, cells that push it up are orange. Hatched: not
+    observed. Values are shaded channel by channel, since channels have different units, and every method has its
+    own colour scale. Methods without direction are purple, from 0.
 
     Parameters
     ----------
@@ -261,48 +223,31 @@ def compare(
     -------
     matplotlib.figure.Figure
     """
-    views = series_views(as_mapping(explanations), [i], model=model, y=y, channels=channels, most=MOST)
-    found = views[0].scores
-    heads = [labels.method(each.method) + " (no direction)" * (not each.signed) for each in found]
-    room = style.inches(1.6 + 2.3 * min(3, 1 + len(found)), **look)
-    columns = min(max(1, int(room / 2.2)), 3, 1 + len(found))
-    text = f"Series {labels.name(str(views[0].id))}  ·  {views[0].said.text}"
-    return _draw_maps(views, ["the input", *heads], text, room, columns, look)
-
-
-def _draw_maps(
-    views: Sequence[SeriesView], heads: Sequence[str], text: str, room: float, columns: int, look: style.Look
-) -> "Picture":
-    """Draw each series, and behind it the scores of each method with their scales, row by row of a grid."""
-    shades = shaded(np.stack([view.x for view in views]), np.stack([view.observed for view in views]))
-    times = views[0].times
-    if any(view.times != times for view in views):
-        times = tuple(map(str, range(len(times))))
-    depth, rows = len(views[0].channels), -(-len(heads) // columns)
+    view = series_view(as_mapping(explanations), i, model=model, y=y, channels=channels, most=MOST)
+    found, depth = view.scores, len(view.channels)
+    heads = ["the input", *(labels.method(each.method) + " (no direction)" * (not each.signed) for each in found)]
+    count, room = len(heads), style.inches(1.6 + 2.3 * min(3, 1 + len(found)), look)
+    columns = min(max(1, int(room / 2.2)), 3, count)
+    rows = -(-count // columns)
     with style.drawing(room, rows * (0.45 + max(0.115 * depth, 0.8)) + 0.9, look) as picture:
         every = list(picture.subplots(rows, columns, squeeze=False, sharex=True).flat)
+        image = cells(every[0], shaded(view.x, view.observed), view.observed, style.input_colours(), 0)
+        scale_bar(picture, image, every[0], {0: "low", 1: "high"})
+        for axes, each, full in zip(every[1:], found, view.limits, strict=False):
+            scale_bar(picture, draw_scores(axes, each, view.observed, full), axes, score_ticks(each, full))
         for number, (axes, head) in enumerate(zip(every, heads, strict=False)):
-            place, method = divmod(number, len(heads) // len(views))
-            view = views[place]
             axes.set_title(labels.name(head, style.letters(picture) - 8))
-            if method:
-                found, full = view.scores[method - 1], view.limits[method - 1]
-                scale_bar(picture, draw_scores(axes, found, view.observed, full), axes, score_ticks(found, full))
-            else:
-                image = cells(axes, shades[place], view.observed, style.input_colours(), 0)
-                if view is views[-1]:
-                    scale_bar(picture, image, axes, {0: "low", 1: "high"})
             names = view.channels if number % columns == 0 else ()
             size = "small" if depth <= 30 else "x-small"
             axes.set_yticks(range(len(names)), [labels.name(label, 18) for label in names], fontsize=size)
-        for axes in every[len(heads) :]:
+        for axes in every[count:]:
             axes.set_visible(False)
-        for axes in every[max(len(heads) - columns, 0) : len(heads)]:
+        for axes in every[max(count - columns, 0) : count]:
             axes.tick_params(labelbottom=True)
-            time_axis(axes, times)
-        signed = any(found.signed for found in views[0].scores)
-        map_note(picture, signed=signed, missing=not all(view.observed.all() for view in views))
-        heading(picture, text + left_out_text(depth, views[0].left_out), look)
+            time_axis(axes, view.times)
+        map_note(picture, signed=any(each.signed for each in found), missing=not view.observed.all())
+        text = f"Series {labels.name(str(view.id))}  ·  {view.said.text}"
+        heading(picture, text + left_out_text(depth, view.left_out), look)
         return picture
 
 
@@ -348,14 +293,14 @@ def horizon(
     """
     parts = list(explanation.values()) if isinstance(explanation, Explanations) else [require(explanation)]
     steps = {str(place): part for place, part in enumerate(parts)}
-    (view,) = series_views(steps, [i], channels=channels, most=parts[0].values.shape[2])
+    view = series_view(steps, i, channels=channels, most=parts[0].values.shape[2])
     past = np.argsort(-np.sum([found.effect for found in view.scores], axis=0), kind="stable")[:PAST]
     pushes: Floats = np.stack([found.values.sum(1) for found in view.scores], 1)
     count = len(parts)
     seen = np.repeat(np.any(view.observed, 1, keepdims=True), count, 1)
     found, full = Scores(parts[0].method, parts[0].signed, pushes, None, None), color_limit(pushes, seen)
     heights = [0.6] * len(past) + [max(1.0, min(0.17 * count, 3.2))]
-    with style.drawing(style.inches(WIDTH, **look), AROUND + sum(heights), look) as picture:
+    with style.drawing(style.inches(WIDTH, look), AROUND + sum(heights), look) as picture:
         *rows, heat = picture.subplots(len(heights), 1, height_ratios=heights, sharex=True)
         for axes, d in zip(rows, past.tolist(), strict=True):
             _draw_values(axes, view, d)

@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -12,7 +11,6 @@ from matplotlib import rcParams
 from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
 
-from tempograd.core.io import write_atomically
 from tempograd.views.palette import FRAME, INK, MUTED
 
 HOUSE: dict[str, Any] = {
@@ -86,20 +84,7 @@ class Picture(Figure):
             self.set_layout_engine("none")  # it would move things a little each time
 
     def savefig(self, fname: Any, **options: Any) -> None:
-        """Save in our style, and without the date, so that the same picture is the same file."""
-        if not isinstance(fname, (str, Path)):
-            self._save(fname, **options)
-            return
-        path, kind = Path(fname), options.pop("format", None)
-        if kind is None and not path.suffix:
-            kind = rcParams["savefig.format"]
-            path = path.with_name(f"{path.name}.{kind}")
-        kind = kind or path.suffix[1:]
-        write_atomically(path, lambda temporary: self._save(temporary, format=kind, **options))
-
-    def _save(self, fname: Any, **options: Any) -> None:
-        if str(options.get("format")).lower() == "svg":
-            options["metadata"] = {"Date": None} | (options.get("metadata") or {})
+        """Save in our style."""
         with house(self._settings):
             super().savefig(fname, **options)
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, MissingExtraError, brief
+from tempograd.core.errors import InputError, MissingExtraError, brief, listed
 from tempograd.views.palette import INPUT, METHODS, STOPS
 
 if TYPE_CHECKING:
@@ -18,16 +18,7 @@ WIDTHS = {"column": 3.25, "text": 6.75}  # inches: of a column and of a page of 
 NARROW = 4.6  # inches below which panels stand below each other
 SIZE = 8  # points of letters, unless the user chose others
 PAPER, HATCH = "#f3f4f6", "////"  # below and in the hatching of what was not observed
-METHOD_DASHES: tuple[Any, ...] = (
-    "-",
-    (0, (5, 1.5)),
-    (0, (1, 1)),
-    (0, (6, 1.5, 1, 1.5)),
-    (0, (10, 2)),
-    (0, (3, 1, 1, 1, 1, 1)),
-    (0, (2, 3)),
-    (0, (8, 2, 3, 2)),
-)
+METHOD_DASHES = ("-", "--", ":", "-.")
 
 
 class Look(TypedDict, total=False):
@@ -38,13 +29,21 @@ class Look(TypedDict, total=False):
     ax: Any
 
 
-def inches(usual: float, *, title: str | None = None, width: Width = None, ax: Any = None) -> float:
+def inches(usual: float, look: Look) -> float:
     """Return how wide a picture is: as its place, as was asked for, or as usual."""
-    if ax is not None:
-        return float(ax.bbox.width / ax.figure.dpi)
+    if unknown := set(look) - set(Look.__annotations__):
+        raise TypeError(f"A picture has no option {min(unknown)!r}; all take {listed(Look.__annotations__)}.")
+    width = look.get("width")
+    if look.get("ax") is not None:
+        return wide(look["ax"])
     if isinstance(width, str):
         return WIDTHS[validation.check_choice(width, "width", tuple(WIDTHS))]
     return usual if width is None else validation.check_float(width, "width")
+
+
+def wide(picture: Any) -> float:
+    """Return how wide a figure, or its part, is in inches."""
+    return float(picture.bbox.width / picture.figure.dpi)
 
 
 @contextmanager
@@ -64,7 +63,11 @@ def drawing(width: float, height: float, look: Look | None = None) -> "Iterator[
             size = (width, height * found["font.size"] / SIZE)
             yield Picture(figsize=size, layout="constrained", settings=found)
             return
-        figure = place.figure
+        figure, tall = place.figure, place.bbox.height / place.figure.dpi
+        if tall < height / 2:
+            raise InputError(
+                f"ax is {tall:.1f} inches high, too small for a picture that takes about {height:.1f}."
+            )
         if figure.get_layout_engine() is None:
             figure.set_layout_engine("constrained")
         if not hasattr(place, "get_subplotspec"):
@@ -81,7 +84,7 @@ def letters(picture: Any, size: float = 1.0) -> int:
     """Return how many letters of a size, as a share of the usual one, fit beside each other in a picture."""
     from matplotlib import rcParams  # noqa: PLC0415  # an extra
 
-    return max(12, int(72 * inches(0, ax=picture) / (0.53 * size * rcParams["font.size"])))
+    return max(12, int(72 * wide(picture) / (0.53 * size * rcParams["font.size"])))
 
 
 def input_colours() -> "Colormap":
@@ -100,8 +103,5 @@ def colours(*, signed: bool) -> "Colormap":
 
 
 def method_style(index: int) -> dict[str, Any]:
-    """Return colour and dashes of the curve of a method; no two of the first eight have the same dashes."""
-    return {
-        "color": METHODS[index % len(METHODS)],
-        "linestyle": METHOD_DASHES[index % len(METHOD_DASHES)],
-    }
+    """Return colour and dashes of the curve of a method; no two of the first eight have the same of both."""
+    return {"color": METHODS[index % len(METHODS)], "linestyle": METHOD_DASHES[index % len(METHOD_DASHES)]}

@@ -18,7 +18,6 @@ from tempograd.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 
 def setting_in_words(setting: Mapping[str, Any]) -> str:
@@ -151,12 +150,6 @@ class Tuning:
     def to_dataframe(self) -> "pd.DataFrame":
         """Return one row per setting: the columns of :class:`~tempograd.tuning.Trial`, then its values."""
         return as_table([asdict(trial) | {"setting": trial.words, **trial.setting} for trial in self.table])
-
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """Draw the settings as differences to the default, see :func:`tempograd.plots.tuning`."""
-        from tempograd.plots import tuning  # noqa: PLC0415  # above
-
-        return tuning(self, title=title)
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write method, settings and what they were tuned on as JSON.

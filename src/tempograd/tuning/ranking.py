@@ -36,7 +36,6 @@ from tempograd.typing import Inputs, Measured, Model
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 LEVEL = 0.95  # at which all intervals hold at once
 CONTROL = "random"
@@ -127,12 +126,6 @@ class Ranking:
     def to_dataframe(self) -> "pd.DataFrame":
         """Return one row per explainer, with the columns of :class:`~tempograd.tuning.Ranked`."""
         return as_table([asdict(row) for row in self.table])
-
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """Draw the explainers with their differences to the best, see :func:`tempograd.plots.ranking`."""
-        from tempograd.plots import ranking  # noqa: PLC0415  # above
-
-        return ranking(self, title=title)
 
     def __str__(self) -> str:
         head = [

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,20 +24,10 @@ from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS, Metric, compare, evaluate, summarise
 from tempograd.metrics.faithfulness import Faithfulness
 from tempograd.typing import InputBaselines, Inputs, Measured, Model
-from tempograd.views.series import Flags, Floats, observed_cells
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from tempograd.views.series import Floats, observed_cells
 
 TOP = 0.1  # share of the observed cells whose ranking people read
 ALIKE, APART = 0.9, 0.6  # share of them in common from which on a choice hardly matters, and below which it does
-
-
-class Agreement(NamedTuple):
-    """How far two maps agree, (series,) each."""
-
-    correlation: Tensor  # Spearman's, of the importance of observed cells; NaN where a map has one rank for all
-    shared: Tensor  # share of the top tenth of the cells that is the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +38,9 @@ class BaselineComparison:
     ----------
     explanations : dict of Explanation
         By baseline.
-    agreement : dict of tuple
-        By two baselines, rank correlation and shared top tenth of their maps, (series,) each. By one of them
-        twice, of its map and the one of another seed: what samples alone change, where a method draws any.
+    agreement : dict of Tensor
+        By two baselines, the share of the top tenth of the cells that their maps have in common, (series,). By one
+        of them twice, of its map and the one of another seed: what samples alone change, where a method draws any.
     scores : dict of Tensor
         One score per series, by (explained against, removed to).
     metric : str
@@ -58,13 +48,13 @@ class BaselineComparison:
     """
 
     explanations: dict[str, Explanation]
-    agreement: dict[tuple[str, str], Agreement]
+    agreement: dict[tuple[str, str], Tensor]
     scores: dict[tuple[str, str], Tensor]
     metric: str
     higher_is_better: bool = True
 
     def __repr__(self) -> str:
-        names, shared = self.baselines, self.tables()[0]
+        names, shared = self.baselines, self.shared()
         means = alike(*(summarise(self.scores[row, column]).mean for row in names for column in names))
         rows = [["top tenth in common", *names]]
         rows += [[name, *map(percent, line)] for name, line in zip(names, shared.tolist(), strict=True)]
@@ -82,32 +72,26 @@ class BaselineComparison:
         """Return the ids of the series."""
         return next(iter(self.explanations.values())).ids
 
-    def tables(self) -> tuple[Floats, Floats]:
-        """Return mean shared top tenths and rank correlations of all pairs of maps, (baseline, baseline) each.
+    def shared(self) -> Floats:
+        """Return the mean shared top tenths of all pairs of maps, (baseline, baseline).
 
         On the diagonal, of a map and the one of another seed; a method that draws nothing has 1 there.
         """
-        shared, correlation = np.eye(len(self.baselines)), np.eye(len(self.baselines))
+        shared = np.eye(len(self.baselines))
         for pair, found in self.agreement.items():
             row, column = (self.baselines.index(name) for name in pair)
-            shared[row, column] = shared[column, row] = summarise(found.shared).mean
-            correlation[row, column] = correlation[column, row] = summarise(found.correlation).mean
-        return shared, correlation
+            shared[row, column] = shared[column, row] = summarise(found).mean
+        return shared
 
-    @property
-    def best(self) -> Flags:
-        """Tell of each map (row) whether it is surely better than all others, by way of removing (column)."""
-        sign, names = 1 if self.higher_is_better else -1, self.baselines
-
-        def ahead(row: str, other: str, column: str) -> bool:
-            return compare(sign * self.scores[row, column], sign * self.scores[other, column]).low > 0
-
-        flags = [[all(ahead(row, each, to) for each in names if each != row) for to in names] for row in names]
-        return np.array(flags)
+    def _best(self, name: str) -> bool:
+        """Tell whether the map against a baseline is surely better than all others under its own removals."""
+        sign, others = 1 if self.higher_is_better else -1, [each for each in self.baselines if each != name]
+        own = sign * self.scores[name, name]
+        return all(compare(own, sign * self.scores[other, name]).low > 0 for other in others)
 
     def verdict(self) -> str:
         """Say in one line how much the choice matters, and whether a map is best under its own removals."""
-        ahead = [name for name, best in zip(self.baselines, self.best.diagonal(), strict=True) if best]
+        ahead = [name for name in self.baselines if self._best(name)]
         if ahead:
             return f"{self._agreed()}; removed to {' or '.join(ahead)}, the map against it is the best of these"
         return f"{self._agreed()}; whose {self.metric.upper()} is best under its own removals cannot be told"
@@ -115,30 +99,21 @@ class BaselineComparison:
     def _agreed(self) -> str:
         """Say how much the choice changes the maps, as far as samples let that be seen."""
         pairs = {pair: found for pair, found in self.agreement.items() if pair[0] != pair[1]}
-        pair = min(pairs, key=lambda names: summarise(pairs[names].shared).mean)
-        correlation, shared = (summarise(part).mean for part in pairs[pair])
+        pair = min(pairs, key=lambda names: summarise(pairs[names]).mean)
+        shared = summarise(pairs[pair]).mean
         if math.isnan(shared):
             return "how much the choice matters cannot be told: no series has observed cells"
-        text = (
-            f"{' and '.join(pair)} share {percent(shared)} of the top tenth of their cells (rank correlation "
-            f"{correlation:.2f})"
-        )
-        again = [self.agreement[name, name].shared for name in pair if (name, name) in self.agreement]
+        text = f"{' and '.join(pair)} share {percent(shared)} of the top tenth of their cells"
+        again = [self.agreement[name, name] for name in pair if (name, name) in self.agreement]
         if again and shared < ALIKE:
             itself = torch.stack(again).mean(0)
             text += f", maps against one of them with another seed {percent(summarise(itself).mean)}"
-            if not compare(itself, pairs[pair].shared).low > 0:
+            if not compare(itself, pairs[pair]).low > 0:
                 return (
                     f"what the choice does cannot be told from what another seed does: {text}; take more samples"
                 )
         how = "hardly matters" if shared >= ALIKE else "matters" if shared < APART else "matters somewhat"
         return f"the choice {how}: {text}"
-
-    def plot(self, *, title: str | None = None) -> "Figure":
-        """Draw both tables; see :func:`tempograd.plots.baselines`."""
-        from tempograd.plots import baselines  # noqa: PLC0415  # above
-
-        return baselines(self, title=title)
 
 
 @asks(without=("targets", "baseline"))
@@ -172,7 +147,7 @@ def compare_baselines(
     Returns
     -------
     BaselineComparison
-        It prints itself; ``verdict()`` is its sentence and ``plot()`` its picture.
+        It prints itself; ``verdict()`` is its sentence.
 
     Notes
     -----
@@ -240,33 +215,23 @@ def _named(baselines: Any, background: Any) -> dict[str, Any]:
     return {str(name): each for name, each in baselines.items()}
 
 
-def _agreement(one: Explanation, other: Explanation) -> Agreement:
+def _agreement(one: Explanation, other: Explanation) -> Tensor:
+    """Return which share of the strongest tenth of the observed cells two maps have in common, (series,)."""
     sizes = [each.importance.cpu().double().numpy() for each in (one, other)]
-    rows = [_agree(*(size[i][seen] for size in sizes)) for i, seen in enumerate(observed_cells(one))]
-    return Agreement(*torch.tensor(rows, dtype=torch.float32).reshape(-1, 2).unbind(1))
+    rows = [_shared(*(size[i][seen] for size in sizes)) for i, seen in enumerate(observed_cells(one))]
+    return torch.tensor(rows, dtype=torch.float32)
 
 
-def _agree(one: Floats, other: Floats) -> tuple[float, float]:
-    """Return rank correlation and shared top tenth of two maps, as flat arrays.
+def _shared(one: Floats, other: Floats) -> float:
+    """Return which share of the strongest tenth two flat arrays have in common.
 
     Examples
     --------
-    >>> _agree(np.arange(10.0), np.arange(10.0) ** 2)
-    (1.0, 1.0)
-    >>> _agree(np.array([1.0, 1.0]), np.array([1.0, 2.0]))
-    (nan, 0.0)
+    >>> _shared(np.arange(10.0), np.arange(10.0) ** 2), _shared(np.array([1.0, 1.0]), np.array([1.0, 2.0]))
+    (1.0, 0.0)
     """
     if len(one) == 0:
-        return math.nan, math.nan
+        return math.nan
     count = max(1, round(TOP * len(one)))
-    best = [set(np.argsort(-each, kind="stable")[:count].tolist()) for each in (one, other)]
-    first, second = _ranks(one), _ranks(other)
-    norm = math.sqrt(float(first @ first) * float(second @ second))
-    return float(first @ second) / norm if norm else math.nan, len(best[0] & best[1]) / count
-
-
-def _ranks(values: Floats) -> Floats:
-    """Rank numbers around 0, equal ones at the middle of their places."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    middle = (counts.cumsum() - (counts + 1) / 2)[place]
-    return np.asarray(middle - middle.mean())
+    first, second = (set(np.argsort(-each, kind="stable")[:count].tolist()) for each in (one, other))
+    return len(first & second) / count

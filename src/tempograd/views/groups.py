@@ -276,7 +276,7 @@ def compare_groups(
     Returns
     -------
     GroupComparison
-        It prints itself; ``verdict()`` is its sentence, and :func:`tempograd.plots.group_difference` draws it.
+        It prints itself; ``verdict()`` is its sentence.
 
     Notes
     -----

@@ -1,6 +1,5 @@
 """What the model says of series, whole and with cells removed, and one series or forecast as pictures show it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -333,69 +332,60 @@ class SeriesView:
         return tuple(color_limit(found.values, self.observed) for found in self.scores)
 
 
-def series_views(
+def series_view(
     explanations: dict[str, Explanation] | Explanation,
-    rows: Sequence[int | str],
+    i: int | str,
     *,
     model: Model | None = None,
     y: ArrayLike | None = None,
     truth: Array | None = None,
     channels: Channels | None = None,
     most: int = 8,
-    ordered: bool = False,
-) -> tuple[SeriesView, ...]:
-    """Return what is shown of some series: the same channels of all, by the first method's scores of all.
+) -> SeriesView:
+    """Return what is shown of a series; arguments are those of :func:`tempograd.plots.series`.
 
-    Arguments are those of :func:`tempograd.plots.series`; ``most`` channels are shown where nobody says how many.
-
-    The strongest come first where that is asked for (``ordered``) or there are many; else they keep their order.
+    ``most`` channels are shown where nobody says how many, the strongest by the first method where there are more.
     """
     if not isinstance(explanations, dict):
         explanations = {require(explanations).method: explanations}
     named = explanations
     first = next(iter(named.values()))
-    places = [position(first, row) for row in rows]
-    if not places:
-        raise InputError("i is empty: name at least one series.")
+    row, seen = position(first, i), observed_cells(first)
     values, names = shown_values(list(named.values())), channel_names(first)
     read = None if model is None else whole_series(named.values())
-    every = [[scores(each, row, label) for label, each in named.items()] for row in places]
-    effect = np.sum([found[0].effect for found in every], axis=0)
-    picked = chosen_channels(channels, names, effect, most, ordered=ordered)
+    found = [scores(each, row, label) for label, each in named.items()]
+    picked = chosen_channels(channels, names, found[0].effect, most, ordered=False)
     marked = None if truth is None else to_numpy(validation.as_tensor(truth, "truth")) > 0
     if marked is not None and marked.shape != values.shape:
         raise InputError(f"truth must have the shape of the series, {tuple(values.shape)}, got {marked.shape}.")
     units = first.units or ("",) * len(names)
-    return tuple(
-        SeriesView(
-            id=first.label(row),
-            said=said_of(first, row, model, read, y),
-            times=first.times_of(row),
-            channels=tuple(names[d] for d in picked),
-            units=tuple(units[d] for d in picked),
-            left_out=len(names) - len(picked),
-            x=to_numpy(values[row])[:, picked],
-            observed=observed_cells(first)[row][:, picked],
-            scores=tuple(each.channels(picked) for each in found),
-            truth=None if marked is None else marked[row][:, picked],
-        )
-        for row, found in zip(places, every, strict=True)
+    return SeriesView(
+        id=first.label(row),
+        said=said_of(first, row, model, read, y),
+        times=first.times_of(row),
+        channels=tuple(names[d] for d in picked),
+        units=tuple(units[d] for d in picked),
+        left_out=len(names) - len(picked),
+        x=to_numpy(values[row])[:, picked],
+        observed=seen[row][:, picked],
+        scores=tuple(each.channels(picked) for each in found),
+        truth=None if marked is None else marked[row][:, picked],
     )
 
 
 def shaded(x: Floats, seen: Flags) -> Floats:
-    """Scale each channel from 0, its lowest observed value in all series, to 1; one half where they are equal.
+    """Scale each channel of a series from 0, its lowest observed value, to 1; one half where they are equal.
 
     Examples
     --------
-    >>> x = np.array([[[1.0, 7.0], [3.0, 7.0], [2.0, 9.0]]])
-    >>> seen = np.array([[[True, True], [True, True], [True, False]]])
-    >>> shaded(x, seen)[0].T
+    >>> x = np.array([[1.0, 7.0], [3.0, 7.0], [2.0, 9.0]])
+    >>> seen = np.array([[True, True], [True, True], [True, False]])
+    >>> shaded(x, seen).T
     array([[0. , 1. , 0.5],
            [0.5, 0.5, 0.5]])
     """
-    low = np.min(x, axis=(0, 1), where=seen, initial=np.inf)
-    high = np.max(x, axis=(0, 1), where=seen, initial=-np.inf)
+    low = np.min(x, axis=0, where=seen, initial=np.inf)
+    high = np.max(x, axis=0, where=seen, initial=-np.inf)
     spread = high - low
     usable = spread > 0
     shade = (x - np.where(usable, low, 0)) / np.where(usable, spread, 1)
