@@ -247,12 +247,6 @@ class Steps(Method):
 
 
 @dataclass(frozen=True)
-class OtherName(Method):
-    def __call__(self, model, x, **call):
-        return replace(super().__call__(model, x, **call), method="somebody else")
-
-
-@dataclass(frozen=True)
 class TensorSetting(Method):
     weights: Any = field(default_factory=lambda: torch.ones(2), hash=False, compare=False)
 
@@ -322,7 +316,6 @@ BROKEN = {
     "models": [Module, Probabilities],
     "mask": [Unmasked, Filled],
     "padding": [Length],
-    "files": [OtherName],
 }
 
 

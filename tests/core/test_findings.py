@@ -75,7 +75,7 @@ def test_a_row_is_one_sentence_in_each_dialect(code):
     [
         (f"{arg:method.n_samples=170}", "n_samples=170", "--n-samples 170"),
         (f"{arg:method.rule=midpoint}", "rule='midpoint'", "--set rule=midpoint"),
-        (f"{arg:method.embedding}", "embedding=", "embedding"),
+        (f"{arg:method.n_samples}", "n_samples=", "--n-samples"),
         (f"{arg:question.target=(3, 1)}", "target=(3, 1)", "--target 3,1"),
         (f"{arg:question.target}", "target=", "--target"),
         (f"{arg:predictor.layout=TBD}", "tg.Predictor(model, layout='TBD')", "--model-layout TBD"),

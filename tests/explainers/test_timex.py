@@ -203,18 +203,11 @@ def test_a_series_scores_the_same_alone_and_in_any_company(kind):
 
 def test_the_default_embedding_is_what_the_last_linear_layer_reads():
     model = Recurrent().eval()
-    answer, embedding = find_embedding(model, X[:1], None)(X)
+    answer, embedding = find_embedding(model, X[:1])(X)
     with torch.no_grad():
         expected = model.norm(model.gru(X)[0][:, -1])
     torch.testing.assert_close(embedding, expected)
     torch.testing.assert_close(answer, model(X))
-
-
-def test_a_named_layer_gives_its_output():
-    model = Recurrent().eval()
-    states = find_embedding(model, X[:1], "gru")(X)[1]  # one output per series, so the states are flattened
-    torch.testing.assert_close(states, model.gru(X)[0].flatten(1))
-    torch.testing.assert_close(find_embedding(model, X[:1], "head")(X)[1], model(X))
 
 
 def test_one_vector_per_step_where_there_is_one_output_per_step():
@@ -225,7 +218,7 @@ def test_one_vector_per_step_where_there_is_one_output_per_step():
             return self.head(self.gru(x)[0].flatten(0, 1)).view(*x.shape[:2], -1)
 
     for model in (Joined().eval(), Recurrent(per_step=True).eval()):
-        embedding = find_embedding(model, X[:1], None)(X)[1]
+        embedding = find_embedding(model, X[:1])(X)[1]
         states = model.gru(X)[0]
         normed = states if isinstance(model, Joined) else model.norm(states.transpose(1, 2)).transpose(1, 2)
         torch.testing.assert_close(embedding, normed)
@@ -322,12 +315,9 @@ CASES = {
     ),
 }
 OF_TIMEX = {
-    "embedding": (lambda: tg.TimeX(embedding=3), SettingError, "embedding must be a text of one line"),
     "a function": (lambda: tg.TimeX().fit(lambda x: x[:, 0], TRAIN), InputError, r"pass the nn\.Module itself"),
-    "no linear layer": (lambda: tg.TimeX().fit(nn.Flatten(), TRAIN), InputError, "name a layer with embedding="),
-    "no such layer": (lambda: tg.TimeX(embedding="body").fit(Recurrent(), TRAIN), InputError, "gru, norm, head"),
-    "idle layer": (lambda: tg.TimeX(embedding="idle").fit(_Idle(), TRAIN), ModelError, "takes no part"),
-    "other rows": (lambda: tg.TimeX(embedding="0").fit(_Rows(), TRAIN), ModelError, "one row per series"),
+    "no linear layer": (lambda: tg.TimeX().fit(nn.Flatten(), TRAIN), InputError, "use timexpp"),
+    "other rows": (lambda: tg.TimeX().fit(_Rows(), TRAIN), ModelError, "one row per series"),
     "no copy": (lambda: tg.TimeX().fit(_Single(), TRAIN), ModelError, "cannot be copied"),
     "gaussian": (lambda: tg.TimeXPP(gaussian_weight=-1), SettingError, "gaussian_weight must be finite"),
     "reference": (lambda: tg.TimeXPP(reference_weight=-1), SettingError, "reference_weight must be finite"),
@@ -350,21 +340,14 @@ class _Shy(nn.Linear):
         return super().forward(x.detach()).mean(1)
 
 
-class _Idle(Recurrent):
-    def __init__(self) -> None:
-        super().__init__()
-        self.idle = nn.Linear(2, 2)
-
-
 class _Rows(nn.Sequential):
-    """Its first layer sees half as many rows."""
+    """Its last layer sees twice as many rows."""
 
     def __init__(self) -> None:
-        super().__init__(nn.Linear(3, 3), nn.Flatten(), nn.Linear(27, 2))
+        super().__init__(nn.Flatten(), nn.Linear(27, 2))
 
     def forward(self, x):
-        self[0](x.flatten(0, 1)[::9][:, None].repeat(2, 1, 1))
-        return self[2](self[1](x))
+        return self[1](self[0](x).repeat(2, 1))[: len(x)]
 
 
 class _Single(Recurrent):

@@ -53,15 +53,14 @@ def test_connect_is_one_norm_over_the_number_of_jumps():
     assert float(connection_loss(P[:, :1])) == 0
 
 
-@pytest.mark.parametrize("scaled", [True, False])
-def test_geometry_compares_all_cosines(scaled):
+def test_geometry_compares_all_cosines():
     a, b = (series(6, 5, 1, seed=seed, dtype=torch.float64)[..., 0] for seed in (6, 7))
     wanted = [cosine(a[i], a[j]) for i in range(6) for j in range(6)]
     found = [cosine(b[i], b[j]) for i in range(6) for j in range(6)]
     distance = sum((w - f) ** 2 for w, f in zip(wanted, found, strict=True)) / 36
     mean = sum(wanted) / 36
     variance = sum((w - mean) ** 2 for w in wanted) / 36
-    assert float(geometry(a, b, scaled=scaled)) == pytest.approx(distance / variance if scaled else distance)
+    assert float(geometry(a, b)) == pytest.approx(distance / variance)
 
 
 def test_geometry_ignores_length_and_rotation():

@@ -91,7 +91,7 @@ OTHERS = {
     "lime": {"series": {"distance": "series", "n_samples": 20}, "alpha": {"relative": False, "alpha": 0.001}},
     "occlusion": {"absolute": {"absolute": True}},
     "rand_ig": {"p": {"p": 0.2}},
-    "timex": {"means": {"label": "means"}, "unscaled": {"scaled": False}},
+    "timex": {"means": {"label": "means"}},
     "timing": {
         "cells": {"segments": 2, "min_length": 2, "max_length": 5, "anchored": 0.5},
         "held": {"held": 0.75},

@@ -178,8 +178,6 @@ class ReleasedTimeX(ReleasedMaskNetwork, TimeX):
     published: ClassVar[Mapping[str, Any]] = {
         **ReleasedMaskNetwork.published,
         "learning_rate": 1e-4,
-        "scaled": True,
-        "embedding": None,
     }
 
     label: _Label = validation.choice("pairs", _Label)

@@ -8,14 +8,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MethodType
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import ClassVar, NamedTuple, Self, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, ModelError, arg, brief, listed
+from tempograd.core.errors import InputError, ModelError, arg, brief
 from tempograd.core.estimate import Estimate
 from tempograd.core.optimisers import AdamW
 from tempograd.core.progress import progress_bar
@@ -156,17 +156,14 @@ def connection_loss(p: Tensor) -> Tensor:
     return norm / max(1, jumps.numel())
 
 
-def geometry(a: Tensor, b: Tensor, *, scaled: bool = True) -> Tensor:
+def geometry(a: Tensor, b: Tensor) -> Tensor:
     r"""How far embeddings b (series, feature) are from the geometry of a, "Emb".
 
     .. math:: \mathrm{mean}_{ij} \big(\cos(a_i, a_j) - \cos(b_i, b_j)\big)^2
-        \;/\; \mathrm{var}_{ij} \cos(a_i, a_j),
-
-    without the division where ``scaled`` is False.
+        \;/\; \mathrm{var}_{ij} \cos(a_i, a_j).
     """
     wanted, found = (functional.normalize(z, dim=-1) @ functional.normalize(z, dim=-1).mT for z in (a, b))
-    distance = (wanted - found).square().mean()
-    return distance / wanted.var(correction=0).clamp(min=FLAT) if scaled else distance
+    return (wanted - found).square().mean() / wanted.var(correction=0).clamp(min=FLAT)
 
 
 def jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
@@ -199,7 +196,7 @@ def gaussian_kl(mean1: Tensor, log_var1: Tensor, mean2: Tensor, log_var2: Tensor
     return (gap.exp() - gap - 1 + (mean1 - mean2).square() * (-log_var2).exp()).mean() / 2
 
 
-# A model's output together with its embedding: what one of its layers returns, or what its last one reads.
+# A model's output together with its embedding: what its last linear layer reads.
 
 
 def copied(model: Model) -> Model:
@@ -231,40 +228,31 @@ def module_of(model: Model) -> nn.Module:
 
 @dataclass(frozen=True)
 class EmbeddingReader:
-    """Runs a model and catches its embedding.
+    """Runs a model and catches its embedding, what a linear layer reads.
 
     The embedding is (N, F), or (N, T, F) where the model has one output and one vector per step.
     """
 
     model: Model
     layer: str
-    inward: bool  # what the layer reads rather than what it says
 
     def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        caught: list[Any] = []
+        caught: list[Tensor] = []
 
-        def catch(_: nn.Module, args: tuple[Any, ...], named: dict[str, Any], said: Any) -> None:
-            read = (*args, *named.values(), None)[0]
-            caught.append(read if self.inward else said)
+        def catch(_: nn.Module, args: tuple[Tensor, ...], named: dict[str, Tensor]) -> None:
+            caught.append((*args, *named.values())[0])
 
         layer = module_of(self.model).get_submodule(self.layer)
-        with layer.register_forward_hook(catch, with_kwargs=True):
+        with layer.register_forward_pre_hook(catch, with_kwargs=True):
             raw = forward(self.model, z)
-        if not caught:
-            raise ModelError(f"The layer {self.layer!r} takes no part in the model's output: name one that does.")
-        embedding = caught[-1]
-        if isinstance(embedding, (tuple, list)) and embedding:
-            embedding = embedding[0]  # a recurrent layer says its states first
-        batch, time = z.shape[:2]
-        if isinstance(embedding, Tensor) and embedding.ndim > 1:
-            if len(embedding) == batch * time and time > 1:  # the steps joined the batch
-                embedding = embedding.reshape(batch, time, -1)
-            if len(embedding) == batch:
-                per_step = raw.ndim == embedding.ndim == 3 and embedding.shape[1] == time
-                return raw, embedding if per_step else embedding.flatten(1)
-        got = tuple(embedding.shape) if isinstance(embedding, Tensor) else type(embedding).__name__
-        rows = f"The embedding at {self.layer!r} must have one row per series, {batch}, got {got}"
-        raise ModelError(f"{rows}: name another layer with {arg:method.embedding}.")
+        embedding, (batch, time) = caught[-1], z.shape[:2]
+        if len(embedding) == batch * time and time > 1:  # the steps joined the batch
+            embedding = embedding.reshape(batch, time, -1)
+        if len(embedding) != batch:
+            rows = f"The last linear layer must read one row per series, {batch}, got {tuple(embedding.shape)}"
+            raise ModelError(f"{rows}: use timexpp, which needs no embedding.")
+        per_step = raw.ndim == embedding.ndim == 3 and embedding.shape[1] == time
+        return raw, embedding if per_step else embedding.flatten(1)
 
 
 def one_vector(embedding: Tensor) -> Tensor:
@@ -272,22 +260,17 @@ def one_vector(embedding: Tensor) -> Tensor:
     return embedding.mean(1) if embedding.ndim == 3 else embedding
 
 
-def find_embedding(model: Model, x: Tensor, layer: str | None) -> EmbeddingReader:
-    """Choose the output of a named layer or, without a name, the input of the last linear layer that runs."""
-    module, ran = module_of(model), list[str]()
-    known = [name for name, _ in module.named_modules() if name]
-    if layer is not None:
-        if layer not in known:
-            raise InputError(f"The model has no layer {layer!r}: embedding must be one of {listed(known)}.")
-        return EmbeddingReader(model, layer, inward=False)
+def find_embedding(model: Model, x: Tensor) -> EmbeddingReader:
+    """Choose the input of the last linear layer that runs."""
+    ran: list[str] = []
     with ExitStack() as stack, torch.no_grad():
-        for name, part in module.named_modules():
+        for name, part in module_of(model).named_modules():
             if isinstance(part, nn.Linear):
                 stack.enter_context(part.register_forward_hook(lambda *_, name=name: ran.append(name)))
         forward(model, x)
     if not ran:
-        raise InputError(f"The model runs no linear layer to embed by: name a layer with {arg:method.embedding}.")
-    return EmbeddingReader(model, ran[-1], inward=True)
+        raise InputError("The model runs no linear layer to embed by: use timexpp, which needs no embedding.")
+    return EmbeddingReader(model, ran[-1])
 
 
 # The training that TimeX and TimeX++ share: series in, a mask generator out.
@@ -599,15 +582,12 @@ class TimeX(MaskNetwork):
         Weights of GSAT and Connect; the paper's 2 · 1 and 2 · 2.
     label_weight : float, default=1
         Weight of Lab, which compares the divergences between two series' predictions, pair by pair.
-    scaled : bool, default=True
-        Whether Emb is divided by the variance of the cosines.
-    embedding : str, optional
-        Name of the layer whose output is the embedding; by default what the last linear layer reads.
 
     Notes
     -----
+    The embedding is what the last linear layer reads, and Emb is divided by the variance of the cosines.
     A model with one output per step has one vector per step; Emb then compares their means over time. Any
-    other embedding is flattened. Where the only linear layer reads the series themselves, name a layer: the
+    other embedding is flattened. Where the only linear layer reads the series themselves, use TimeX++: the
     series as their own embedding say nothing about the model. The outputs are read as class probabilities.
 
     The copy stays frozen like the model (no dropout, fixed normalisation), so that a series which loses
@@ -631,11 +611,9 @@ class TimeX(MaskNetwork):
     needs_module: ClassVar[bool] = True
 
     label_weight: float = validation.real(1.0)
-    scaled: bool = validation.boolean(True)
-    embedding: str | None = validation.setting(None, validation.check_text)
 
     def _reader(self, model: Model, x: Tensor) -> EmbeddingReader:
-        return find_embedding(model, x, self.embedding)
+        return find_embedding(model, x)
 
     def _objective(self, generator: MaskGenerator, data: TrainingSet) -> Objective:
         reader = cast("EmbeddingReader", data.read)
@@ -649,7 +627,7 @@ class TimeX(MaskNetwork):
 
         def fidelity(batch: Batch, _: Tensor, masked: Tensor) -> Tensor:
             found = surrogate(masked)[1]
-            loss = geometry(cast("Tensor", batch.embedding), one_vector(found), scaled=self.scaled)
+            loss = geometry(cast("Tensor", batch.embedding), one_vector(found))
             predicted = probabilities(head(found))
             return loss + self.label_weight * self._label_loss(batch.prediction, predicted)
 

@@ -11,14 +11,12 @@ from tempograd.core.errors import InputError, SettingError, arg, brief, warn
 from tempograd.core.series import Series
 from tempograd.engine.outputs import is_probability
 from tempograd.engine.predictor import Predictor
-from tempograd.engine.second_look import Varying
 from tempograd.explanation.core import Explanation, require, warn_of_another_model
 from tempograd.explanation.targets import as_explained
 from tempograd.metrics.asking import Evaluation, Seen
 from tempograd.metrics.base import KINDS, METRICS, RANKS, Metric
 from tempograd.metrics.faithfulness import CumulativePredictionDifference
 from tempograd.metrics.removal import (
-    MEASURED,
     RemovalOutputs,
     RemovalSchedule,
     n_removed,
@@ -104,32 +102,23 @@ def evaluate(
     >>> evaluate(both, explanation, metrics="cpd", k=3, of="output")
     {'cpd': tensor([18.])}
     """
-    require(explanation)
-    if of is not None:
-        validation.check_choice(of, "of", MEASURED)
-    chosen, bare, seen = _metrics(metrics), as_explained(model, explanation), Seen()
+    chosen, bare, seen = _metrics(metrics), as_explained(model, require(explanation)), Seen()
     evaluation = Evaluation(bare, explanation, baseline, k, truth, batch_size, of, target, background, draws, seen)
     if not any(metric.runs_model for metric in chosen):
         return _scores(chosen, evaluation)
     validation.check_model(bare)
     warn_of_another_model(bare, {explanation.method: explanation})
     scores = _scores(chosen, evaluation)
-    _warn_of_noise(seen.varies, by_itself=batch_size is None)
+    if seen.varies == "drawn":
+        noise = (
+            "The model is stochastic: repeated calls on the same series differ, so these scores contain that noise"
+        )
+        warn(f"{noise}. Evaluate a function that averages over its random numbers, or that fixes them.")
+    elif seen.varies:
+        warn("model.alone" if batch_size is None else "model.mixes")
     if of is None and seen.measured == "output":
         _warn_of_other_outputs(explanation, chosen, seen)
     return scores
-
-
-def _warn_of_noise(varies: Varying, *, by_itself: bool) -> None:
-    """Warn of a model that draws, or mixes the series of a batch."""
-    if varies == "batch":
-        end = "so each was run by itself" if by_itself else f"as scores do: leave {arg:question.batch_size} out"
-        warn(f"The model's answer to a series depends on the other series of its batch or on its place, {end}.")
-    elif varies:
-        warn(
-            "The model is stochastic: repeated calls on the same series differ, so these scores contain that "
-            "noise. Evaluate a function that averages over its random numbers, or that fixes them."
-        )
 
 
 def _warn_of_other_outputs(explanation: Explanation, metrics: Sequence[Metric], seen: Seen) -> None:
@@ -185,9 +174,7 @@ def as_metric(metric: Any) -> Metric:
     """Return a metric, which may be given by its name."""
     found = METRICS[metric]() if isinstance(metric, str) else metric
     if not isinstance(found, Metric):
-        raise InputError(
-            f"A metric is given by name, such as 'cpd', or is an object of {KINDS}; got {brief(metric)}."
-        )
+        raise InputError(f"A metric is a name, such as 'cpd', or an object of {KINDS}; got {brief(metric)}.")
     return found
 
 

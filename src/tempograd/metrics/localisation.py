@@ -112,9 +112,24 @@ class Localisation(Metric, ABC):
     @classmethod
     def measure(cls, metrics: Sequence[Self], evaluation: Evaluation) -> dict[str, Tensor]:
         """Score all series by all metrics; each way of ranking and scaling is sorted once."""
-        explanation = evaluation.explanation
+        explanation, signed = evaluation.explanation, evaluation.explanation.signed
         require_ranks(explanation)
-        return _located(explanation, evaluation.truth, metrics)
+        salient = _salient(evaluation.truth, explanation, metrics[0].name).flatten(1)
+        values, scores = explanation.values.flatten(1), dict[str, Tensor]()
+        seen = torch.ones((), dtype=torch.bool, device=values.device).expand_as(values)
+        observed = seen if explanation.mask is None else explanation.mask.flatten(1).to(values.device)
+        size = max(1, CELLS // values.shape[1])
+        for rank, whole in sorted({(metric.rank, metric.whole) for metric in metrics}):
+            mine = [metric for metric in metrics if (metric.rank, metric.whole) == (rank, whole)]
+            parts = {metric.name: [torch.empty(0, device=values.device)] for metric in mine}
+            for rows in [slice(None)] if whole else slices(len(values), size):
+                score = scaled(cell_importance(values[rows], rank, signed=signed), observed[rows], pooled=whole)
+                cells = score, salient[rows], observed[rows]
+                table = Thresholds.of(*(part[observed][None] for part in cells) if whole else cells)
+                for metric in mine:
+                    parts[metric.name].append(metric.score(table).float())
+            scores |= {name: torch.cat(part)[0] if whole else torch.cat(part) for name, part in parts.items()}
+        return scores
 
     @abstractmethod
     def score(self, table: Thresholds) -> Tensor:
@@ -214,30 +229,6 @@ class Entropy(Localisation):
         m = table.score
         entropy = -torch.xlogy(m, m) - torch.xlogy(1 - m, 1 - m)
         return torch.where(table.salient, entropy, 0).sum(1)
-
-
-def _located(explanation: Explanation, truth: Any, metrics: Sequence[Localisation]) -> dict[str, Tensor]:
-    salient = _salient(truth, explanation, metrics[0].name).flatten(1)
-    values, signed = explanation.values.flatten(1), explanation.signed
-    seen = torch.ones((), dtype=torch.bool, device=values.device).expand_as(values)
-    observed = seen if explanation.mask is None else explanation.mask.flatten(1).to(values.device)
-    scores = {
-        metric.name: torch.empty(() if metric.whole else len(values), device=values.device) for metric in metrics
-    }
-    for rank, whole in sorted({(metric.rank, metric.whole) for metric in metrics}):
-        mine = [metric for metric in metrics if (metric.rank, metric.whole) == (rank, whole)]
-        if whole:
-            score = scaled(cell_importance(values, rank, signed=signed), observed, pooled=True)
-            table = Thresholds.of(*(part[observed][None] for part in (score, salient, observed)))
-            for metric in mine:
-                scores[metric.name].copy_(metric.score(table)[0])
-            continue
-        for rows in slices(len(values), max(1, CELLS // values.shape[1])):
-            score = scaled(cell_importance(values[rows], rank, signed=signed), observed[rows])
-            table = Thresholds.of(score, salient[rows], observed[rows])
-            for metric in mine:
-                scores[metric.name][rows] = metric.score(table).float()
-    return scores
 
 
 def _defined(area: Tensor, table: Thresholds) -> Tensor:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, cast, get_args
 
 import torch
@@ -186,11 +186,6 @@ def rankings(scores: Tensor, observed: Tensor, ids: Tensor) -> Tensor:
     return torch.empty_like(order).scatter_(1, order, cell.expand_as(order))
 
 
-def mean_over(draws: Tensor) -> Tensor:
-    """Return the mean over the first axis, as float32; a single draw as it is."""
-    return draws[0] if len(draws) == 1 else draws.double().mean(0).float()
-
-
 def n_removed(k: Any, observed: Tensor, cells: int) -> Tensor:
     """How many cells of each series ``k`` means, (series,), given how many are observed.
 
@@ -225,19 +220,50 @@ def remove_cells(
     tell whether the model's outputs for the same series differ, and run each series by itself where they depend
     on their batch.
     """
+    ranks, explanation = sorted({schedule.rank for schedule in schedules}), ask.explanation
+    ends = {(rank, descending, *stops.tolist()): len(stops) for rank, descending, _, stops in schedules}
     varies: Varying = ""
     means: list[list[Tensor | None]] = []
+
+    def work(others: Tensor | None, parts: dict[int, Sequence[Tensor | None]], rows: slice, size: int) -> None:
+        block = ask.block(rows)
+        if ask.background is not None and others is not None:
+            block = block._replace(baseline=ask.background.pool[others[rows]].to(block.x))
+        states, indices = _states(block, schedules, ranks)
+        values, observed = explanation.values[rows].to(ask.device).flatten(1), block.observed.flatten(1)
+        sizes = (cell_importance(values, rank, signed=explanation.signed) for rank in ranks)
+        orders = torch.stack([rankings(size, observed, block.ids) for size in sizes])  # (ranking, series, cell)
+        raw, score = _run_states(ask, block, orders, states, size)
+        target, steps = ask.resolved.target, ask.steps
+        outputs = RemovalOutputs(
+            raw=raw.flatten(ask.resolved.axis),
+            output=ask.output,
+            target=target[rows].to(ask.device) if isinstance(target, Tensor) else None,
+            steps=None if steps is None else steps[rows].to(ask.device),
+            of=of,
+            task=explanation.task,
+        )
+        told = ((outputs.raw[index], None if score is None else score[index]) for index in indices)
+        parts[rows.start] = read([replace(outputs, raw=part, picked=picked) for part, picked in told])
+
     with frozen(ask.bare) as restore_buffers:
         if look:
             varies = _varying(ask)
             ask = ask.one_by_one_if(varies == "batch")
             restore_buffers()
-        for replaced_by in _replacements(ask, draws):
+        for others in _replacements(ask, draws):
             parts: dict[int, Sequence[Tensor | None]] = {}  # by the first row: once more when memory ran out
-            _run(ask, schedules, read, parts, label, of, replaced_by)
+            once = partial(work, others, parts)
+            wider(ask.batching, ask.model).run(len(ask.x), sum(ends.values()), once, label)
             rows = zip(*(parts[start] for start in sorted(parts)), strict=True)
             means.append([None if part[0] is None else torch.cat(part) for part in rows])
-    return [None if part[0] is None else mean_over(torch.stack(part)) for part in zip(*means, strict=True)], varies
+    return [_mean(part) for part in zip(*means, strict=True)], varies
+
+
+def _mean(draws: Sequence[Tensor | None]) -> Tensor | None:
+    """Return the mean over the draws, as float32; a single one as it is, None where there is nothing."""
+    known = [part for part in draws if part is not None]
+    return draws[0] if len(known) < 2 else torch.stack(known).double().mean(0).float()
 
 
 def _varying(ask: AskAgain) -> Varying:
@@ -264,48 +290,6 @@ def _replacements(ask: AskAgain, draws: int) -> Iterator[Tensor | None]:
     blocks = map(ask.block, slices(len(ask.x), TOGETHER))
     rows = torch.cat([ask.background.rows(block.x, block.ids, draws) for block in blocks])
     yield from rows.to(ask.background.pool.device).unbind(1)
-
-
-def _run(
-    ask: AskAgain,
-    schedules: Sequence[RemovalSchedule],
-    read: Reader,
-    read_parts: dict[int, Sequence[Tensor | None]],
-    label: str,
-    of: Measured,
-    replaced_by: Tensor | None,
-) -> None:
-    """Run the model on every state of every schedule once, a few series at a time."""
-    ranks = sorted({schedule.rank for schedule in schedules})
-    ends = {(rank, descending, *stops.tolist()): len(stops) for rank, descending, _, stops in schedules}
-
-    def work(rows: slice, size: int) -> None:
-        block = ask.block(rows)
-        if ask.background is not None and replaced_by is not None:
-            block = block._replace(baseline=ask.background.pool[replaced_by[rows]].to(block.x))
-        states, indices = _states(block, schedules, ranks)
-        raw, score = _run_states(ask, block, _orders(ask, block, ranks), states, size)
-        target, steps = ask.resolved.target, ask.steps
-        outputs = RemovalOutputs(
-            raw=raw.flatten(ask.resolved.axis),
-            output=ask.output,
-            target=target[rows].to(ask.device) if isinstance(target, Tensor) else None,
-            steps=None if steps is None else steps[rows].to(ask.device),
-            of=of,
-            task=ask.explanation.task,
-        )
-        parts = ((outputs.raw[index], None if score is None else score[index]) for index in indices)
-        read_parts[rows.start] = read([replace(outputs, raw=part, picked=picked) for part, picked in parts])
-
-    wider(ask.batching, ask.model).run(len(ask.x), sum(ends.values()), work, label)
-
-
-def _orders(ask: AskAgain, block: Block, ranks: Sequence[str]) -> Tensor:
-    """Return the rank of each cell of each series under each ranking, (ranking, series, cell)."""
-    explanation = ask.explanation
-    values = explanation.values[block.rows].to(ask.device).flatten(1)
-    sizes = (cell_importance(values, rank, signed=explanation.signed) for rank in ranks)
-    return torch.stack([rankings(size, block.observed.flatten(1), block.ids) for size in sizes])
 
 
 def _states(

@@ -16,12 +16,12 @@ from tempograd.metrics import Metric, evaluate
 from tempograd.testing.rules import (
     CHANNELS,
     TIME,
+    PerStep,
     Smooth,
     Weighted,
     demand,
     rules_of,
     same_numbers,
-    shape_of,
     small_series,
 )
 
@@ -71,7 +71,7 @@ def _settings(metric: Metric) -> None:
 
 def _numbers(metric: Metric) -> None:
     """Require one finite float32 score per series; those of other tasks may be refused in one sentence."""
-    model, step, x = Smooth(), Smooth(per_step=True), small_series(5)
+    model, step, x = Smooth(), PerStep(), small_series(5)
     calls: tuple[tuple[Any, dict[str, Any]], ...] = (
         (model, {}),
         (step, {}),
@@ -88,7 +88,7 @@ def _numbers(metric: Metric) -> None:
             demand(number > 0, "scores of a class are refused")
             continue
         wanted: tuple[int, ...] = () if _pools(metric) else (5,)
-        demand(shape_of(found) == wanted, f"five series get scores of shape {shape_of(found)}, not {wanted}")
+        demand(tuple(found.shape) == wanted, f"five series get scores of shape {tuple(found.shape)}, not {wanted}")
         demand(found.dtype == torch.float32, f"the scores are {found.dtype}")
         demand(found.isfinite().all(), f"{int((~found.isfinite()).sum())} of them are not finite")
 

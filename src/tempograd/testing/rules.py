@@ -66,15 +66,12 @@ def demand(holds: bool | Tensor, otherwise: str) -> None:
 
 def same_numbers(found: Tensor, expected: Tensor, where: str, rtol: float = 2e-4, atol: float = 2e-7) -> None:
     """Refuse numbers that differ by more than the rounding of another batch."""
-    demand(found.shape == expected.shape, f"{where} they have shape {shape_of(found)}, not {shape_of(expected)}")
+    demand(
+        found.shape == expected.shape, f"{where} they have shape {tuple(found.shape)}, not {tuple(expected.shape)}"
+    )
     close = torch.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
     gap, size = (found - expected).abs().nan_to_num(), expected.abs().nan_to_num(posinf=0.0)
     demand(close.all(), f"{where} they differ by up to {float(gap.max()):.3g}, of up to {float(size.max()):.3g}")
-
-
-def shape_of(found: Tensor) -> tuple[int, ...]:
-    """Return a shape that prints itself plainly."""
-    return tuple(found.shape)
 
 
 # Models and series. The models are modules that end in a linear layer, take series of any length and are smooth,
@@ -88,36 +85,33 @@ def small_series(batch: int, time: int = TIME, channels: int = CHANNELS, seed: i
 
 
 class Smooth(nn.Module):
-    """Reads the first ``time`` steps of the first ``used`` channels, or at each step those up to it."""
+    """Reads the first ``time`` steps of the first ``used`` channels."""
 
-    def __init__(
-        self,
-        time: int = TIME,
-        used: int = CHANNELS,
-        classes: int = CLASSES,
-        *,
-        per_step: bool = False,
-        seed: int = 0,
-    ) -> None:
+    tempograd_task = "classification"
+
+    def __init__(self, time: int = TIME, used: int = CHANNELS, classes: int = CLASSES, seed: int = 0) -> None:
         super().__init__()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.body = nn.Sequential(nn.Flatten(), nn.Linear(time * used, 24), nn.Tanh()).double()
             self.head = nn.Linear(24, classes).double()
-        self.time, self.used, self.per_step = time, used, per_step
-        self.tempograd_task = "per_step" if per_step else "classification"
+        self.time, self.used = time, used
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.per_step:
-            answer: Tensor = self.head(self.body(self._filled(x)))
-            return answer
-        prefixes = torch.stack([self._filled(x[:, : step + 1]) for step in range(x.shape[1])], 1)
-        answer = self.head(self.body(prefixes.flatten(0, 1)))
-        return answer.view(*x.shape[:2], -1)
-
-    def _filled(self, x: Tensor) -> Tensor:
         x = x[:, : self.time, : self.used]
-        return torch.cat([x, x.new_zeros(len(x), self.time - x.shape[1], self.used)], 1)
+        missing = x.new_zeros(len(x), self.time - x.shape[1], self.used)
+        answer: Tensor = self.head(self.body(torch.cat([x, missing], 1)))
+        return answer
+
+
+class PerStep(Smooth):
+    """Reads, at each step, those up to it."""
+
+    tempograd_task = "per_step"
+
+    def forward(self, x: Tensor) -> Tensor:
+        until = torch.ones(x.shape[1], x.shape[1], dtype=x.dtype, device=x.device).tril()
+        return super().forward((x[:, None] * until[..., None]).flatten(0, 1)).view(*x.shape[:2], -1)
 
 
 class Weighted(nn.Module):
@@ -157,16 +151,6 @@ class Recurrent(nn.Module):
             raise ArithmeticError("the model fails, as the rule wants it to")
         answer: Tensor = self.head(self.norm(self.gru(x)[0][:, -1]))
         return answer
-
-
-class Watched(Smooth):
-    """Keeps every sequence that it gets."""
-
-    seen: list[Tensor]
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.seen.append(x.detach())
-        return super().forward(x)
 
 
 def left_as_found(model: Recurrent, x: Tensor, work: Callable[[nn.Module], object]) -> None:

@@ -55,8 +55,7 @@ UNITS = ("n_samples", "n_steps")  # settings that say how exactly, and not what,
 # What explains and scores some of the series with some explainer, and counts what that costs
 
 
-@dataclass(frozen=True)
-class Scored:
+class Scored(NamedTuple):
     """Scores of some series, one each, and the passes of the model that maps and scores took."""
 
     scores: Tensor  # (series,), float64 on the CPU
@@ -83,17 +82,11 @@ class Bench:
     def __post_init__(self) -> None:
         """Check the arguments of a call."""
         if self.question.targets is not None:
-            raise InputError(
-                f"Explainers are compared by one target: pass {arg:question.target} instead of "
-                f"{arg:question.targets}."
-            )
-        if self.metric.whole:
-            raise InputError(
-                f"{self.metric.name} with pooled=True is one number for all series, and settings are compared "
-                "series by series: leave pooled= out."
-            )
-        if self.count < FEWEST:
-            raise InputError("Maps are compared series by series, and a single series tells nothing: pass more.")
+            instead = f"{arg:question.target} instead of {arg:question.targets}"
+            raise InputError(f"Explainers are compared by one target: pass {instead}.")
+        if self.metric.whole or self.count < FEWEST:
+            more = "pass two series at least, and leave pooled= of the metric out"
+            raise InputError(f"Maps are compared series by series: {more}.")
 
     @property
     def count(self) -> int:
@@ -105,21 +98,11 @@ class Bench:
         """The seed of all draws."""
         return validation.check_int(self.effort.seed, "seed")
 
-    @property
-    def baseline_kind(self) -> str:
-        """What maps compare with and removed cells become: the baseline's name, or "own" for numbers."""
-        baseline = self.question.baseline
-        return "zero" if baseline is None else baseline if isinstance(baseline, str) else "own"
-
-    def order(self) -> Tensor:
-        """Return all series in a random order, since files are often sorted by class."""
-        return torch.randperm(self.count, generator=torch.Generator().manual_seed(self.seed % 2**63))
-
     def ready(self, explainer: Explainer) -> Explainer:
         """Return the explainer as it is after it learnt from the background series, if there are some."""
         return fitted(explainer, self.model, self.x, self.question, self.seed)
 
-    def explain(self, explainer: Explainer, rows: Tensor, *, quiet: bool = True) -> Explanation:
+    def explain(self, explainer: Explainer, rows: Tensor, *, quiet: bool) -> Explanation:
         """Explain some of the series; ``quiet`` where another explainer has said what there is to say."""
         question, effort = self.question.take(rows, self.x), self.effort
         if not validation.is_background(question.baseline):  # other series serve to learn from alone
@@ -130,13 +113,7 @@ class Bench:
             return explainer(self.model, self.x.take(rows), **vars(question), **vars(effort))
 
     def score(
-        self,
-        explainer: Explainer,
-        rows: Tensor,
-        *,
-        quiet: bool = True,
-        most: float = math.inf,
-        known: bool = False,
+        self, explainer: Explainer, rows: Tensor, *, quiet: bool, most: float = math.inf, known: bool = False
     ) -> Scored:
         """Explain and score some of the series, and add what that takes to ``spent``.
 
@@ -248,11 +225,6 @@ def tune(
     bench = Bench(*nouns(model, x), as_metric(metric), question, effort, k, of, REMOVALS)
     race = _Race(bench, default, budget)
     race.enter(_candidates(default, given, method, grid, race.look()), strict=grid is not None)
-    if not race.runners:
-        raise InputError(
-            f"No setting of {default.name} differs from the default and goes with what was given: give fewer "
-            f"settings{arg:tune.grid}."
-        )
     race.run()
     return race.outcome(default, level)
 
@@ -265,21 +237,15 @@ def _candidates(
     if grid is None:
         declared = type(default).grid(shape)
         if not declared:
-            tunable = sorted(name for name, kind in EXPLAINERS.items() if kind.grid(shape))
-            raise InputError(
-                f"{default.name} has no settings to tune: choose one of {listed(tunable, 150)}{arg:tune.grid}."
-            )
+            tunable = listed(sorted(name for name, kind in EXPLAINERS.items() if kind.grid(shape)), 150)
+            raise InputError(f"{default.name} has no settings to tune: choose one of {tunable}{arg:tune.grid}.")
         tried = [{name: value for name, value in each.items() if name not in fixed} for each in declared]
     else:
-        tried = _own_grid(grid)
+        settings = list(grid) if isinstance(grid, Iterable) else []  # once, since it may be a generator
+        if not settings or not all(isinstance(each, dict) and each for each in settings):
+            raise InputError(f"grid must be a list of settings, got {brief(grid)}: write [{{'held': 0.75}}, …].")
+        tried = [dict(each) for each in settings]
     return [setting for place, setting in enumerate(tried) if setting and setting not in tried[:place]]
-
-
-def _own_grid(grid: Any) -> list[dict[str, Setting]]:
-    settings = list(grid) if isinstance(grid, Iterable) else []  # once, since it may be a generator
-    if not settings or not all(isinstance(each, dict) and each for each in settings):
-        raise InputError(f"grid must be a list of settings, got {brief(grid)}: write [{{'held': 0.75}}, …].")
-    return [dict(each) for each in settings]
 
 
 # What a race costs, planned before it runs
@@ -366,8 +332,13 @@ class _Runner:
 
 class _Race:
     def __init__(self, bench: Bench, default: Explainer, budget: float) -> None:
-        self.bench, self.default, self.budget = bench, _with_fixed_samples(default), budget
-        self.order, self.strict = bench.order(), False
+        if (
+            isinstance(default, Timing) and default.tolerance is not None
+        ):  # by which each takes as many as it likes
+            default = replace(default, tolerance=None, max_samples=None, stop_when=None)
+        self.bench, self.default, self.budget, self.strict = bench, default, budget, False
+        random = torch.Generator().manual_seed(bench.seed % 2**63)
+        self.order = torch.randperm(bench.count, generator=random)  # since files are often sorted by class
         self.base, self.runners = _Runner({}, self.default, bench.count), list[_Runner]()
         self.explained = self.scored = 0.0  # passes of the default on one series
         self.most = math.inf  # passes that all may take
@@ -402,6 +373,9 @@ class _Race:
                 continue
             if explainer != self.default:
                 self.runners.append(_Runner(setting, explainer, self.bench.count))
+        if not self.runners:
+            none = f"No setting of {self.default.name} differs from the default and goes with what was given"
+            raise InputError(f"{none}: give fewer settings{arg:tune.grid}.")
 
     def run(self) -> None:
         """Run the default on as many series as can be paid for, then the rounds."""
@@ -420,7 +394,10 @@ class _Race:
             rounds = self._planned(len(self.order))
             self._cut(rounds[-1].series)
             for number, each in enumerate(rounds, 1):
-                self._halve(each.settings)
+                racing = [runner for runner in self.runners if not runner.out]
+                racing.sort(key=lambda runner: -self._gain(runner))
+                for runner in racing[each.settings :]:
+                    runner.out = True
                 for runner in [each for each in self.runners if not each.out]:
                     note = f"round {number} of {len(rounds)}: {setting_in_words(runner.setting)}"
                     self._run(runner, each.series, advance, note)
@@ -429,13 +406,6 @@ class _Race:
         """Let the race end on so many series, and forget what is known of others."""
         self.base.ran[self.order[series:]] = False
         self.order = self.order[:series]
-
-    def _halve(self, settings: int) -> None:
-        """Let the best go on."""
-        racing = [runner for runner in self.runners if not runner.out]
-        racing.sort(key=lambda runner: -self._gain(runner))
-        for runner in racing[settings:]:
-            runner.out = True
 
     def _gain(self, runner: _Runner) -> float:
         """Return by how much a setting is better than the default on the same series; 0 before it ran."""
@@ -507,7 +477,7 @@ class _Race:
     def outcome(self, given: Explainer, level: float) -> Tuning:
         """Judge, by the rule above, and put everything together."""
         started = [runner for runner in self.runners if runner.series]
-        higher = self.bench.metric.higher_is_better
+        higher, baseline = self.bench.metric.higher_is_better, self.bench.question.baseline
         sign = 1 if higher else -1
         gains = [torch.where(each.ran, sign * (each.scores - self.base.scores), math.nan) for each in started]
         chances = zip(started, by_luck(torch.stack(gains)) if gains else (), strict=True)
@@ -527,7 +497,7 @@ class _Race:
             budget=self.budget,
             passes=self.bench.spent,
             unit=round(self.explained * self.bench.count),
-            baseline=self.bench.baseline_kind,
+            baseline="zero" if baseline is None else baseline if isinstance(baseline, str) else "own",
             k=self.bench.k,
         )
 
@@ -581,10 +551,3 @@ def by_luck(gains: Tensor) -> list[float]:
 def _samples(explainer: Explainer) -> int:
     """Return how many samples an explainer takes; 1 where it has no such setting."""
     return next((value for name in UNITS if isinstance(value := getattr(explainer, name, None), int)), 1)
-
-
-def _with_fixed_samples(explainer: Explainer) -> Explainer:
-    """Return TIMING without a tolerance, which would let each setting take as many samples as it likes."""
-    if isinstance(explainer, Timing) and explainer.tolerance is not None:
-        return replace(explainer, tolerance=None, max_samples=None, stop_when=None)
-    return explainer

@@ -128,22 +128,16 @@ class Ranking:
         return as_table([asdict(row) for row in self.table])
 
     def __str__(self) -> str:
-        head = [
-            "method",
-            self.metric.upper() + (" ↑" if self.higher_is_better else " ↓"),
-            "minus best [95 %]",
-            "passes",
-        ]
-        return f"{table([head, *(_cells(row) for row in self.table)])}\n\n{self.verdict()}"
+        metric = self.metric.upper() + (" ↑" if self.higher_is_better else " ↓")
+        rows = [["method", metric, "minus best [95 %]", "passes"]]
+        for row in self.table:
+            gap, low, high = alike(row.difference, row.low, row.high)
+            shown = "" if row.low == row.high == 0 else f"{gap} [{low}, {high}]"
+            rows.append([row.method, with_error(row.score, row.standard_error), shown, f"{row.passes:,}"])
+        return f"{table(rows)}\n\n{self.verdict()}"
 
     def __repr__(self) -> str:
         return f"Ranking({self.verdict()})"
-
-
-def _cells(row: Ranked) -> list[str]:
-    gap, low, high = alike(row.difference, row.low, row.high)
-    shown = "" if row.low == row.high == 0 else f"{gap} [{low}, {high}]"
-    return [row.method, with_error(row.score, row.standard_error), shown, f"{row.passes:,}"]
 
 
 def _and(names: Sequence[str]) -> str:
@@ -246,12 +240,9 @@ def ranked(scores: Mapping[str, Tensor], passes: Mapping[str, int], *, higher_is
 
 def _named(methods: Any) -> dict[str, Explainer]:
     """Return explainers by name, those of the same name with a number, and random scores beside them."""
-    if isinstance(methods, (str, Explainer)):
+    if isinstance(methods, (str, Explainer)) or not isinstance(methods, Iterable):
         methods = [methods]
-    if isinstance(methods, Mapping):
-        pairs = list(methods.items())
-    else:
-        pairs = [(None, each) for each in methods] if isinstance(methods, Iterable) else []
+    pairs = list(methods.items()) if isinstance(methods, Mapping) else [(None, each) for each in methods]
     if not pairs:
         raise InputError(f"methods must hold names or explainers, got {brief(methods)}: write ['timing', 'lime'].")
     found: dict[str, Explainer] = {}
@@ -259,9 +250,7 @@ def _named(methods: Any) -> dict[str, Explainer]:
         explainer = explainer_of(each, {})
         name = explainer.name if label is None else str(label)
         if name == CONTROL and type(explainer) is not Random:
-            raise InputError(
-                f"{quote(CONTROL)} is the name of the random scores that run along: choose another name."
-            )
+            raise InputError(f"{quote(CONTROL)} is the name of the random scores that run along: choose another.")
         names = (name, *(f"{name} {number}" for number in range(2, len(found) + 3)))
         found[next(fresh for fresh in names if fresh not in found)] = explainer
     if set(found) == {CONTROL}:
