@@ -7,14 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 from torch import nn
 
 import tempograd as tg
 from tempograd.cli import main
 from tempograd.explanation.diagnostics import completeness_gap, sentence
 from tempograd.models import accuracy
-from tempograd.views.reader import certain_signs
 from tests.helpers.models import linear, series
 
 CODE = """
@@ -268,28 +266,6 @@ def test_assumptions_are_listed_once_in_the_shell_and_on_the_page(folder, capsys
     stored = tg.Explanation.load("explanation.safetensors")
     page = tg.report("page.html", None, [stored, replace(stored, method="other")]).read_text(encoding="utf-8")
     assert page.replace("&#x27;", "'").count(f">A{words}.</p>") == 1
-
-
-def test_share_of_certain_signs_by_students_interval():
-    generator = torch.Generator().manual_seed(2)
-    explanation = tg.explain(linear(6, 3), series(4, 6, 3), n_samples=30)
-    values = torch.randn(4, 6, 3, generator=generator)
-    values[0] = 0
-    values[1].view(-1)[4:] = 0  # four values count
-    error = torch.rand(4, 6, 3, generator=generator)
-    points = 2 + 20 * torch.rand(4, 6, 3, generator=generator)
-    explanation = replace(explanation, values=values, standard_error=error, ess=points)
-    certain = []
-    for row in range(4):
-        cells = zip(values[row].flatten(), error[row].flatten(), points[row].flatten(), strict=True)
-        strongest = sorted(cells, key=lambda cell: -abs(cell[0]))[:10]
-        certain += [
-            abs(value) > stats.t.ppf(0.975, n - 1) * wide for value, wide, n in strongest if float(value) != 0
-        ]
-    assert len(certain) == 24
-    assert 0 < np.mean(certain) < 1
-    assert certain_signs(explanation) == (np.sum(certain), len(certain))
-    assert certain_signs(replace(explanation, signed=False)) == (0, 0)
 
 
 def test_how_good_the_scores_are_and_what_to_type(folder, capsys):

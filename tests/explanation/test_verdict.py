@@ -108,13 +108,13 @@ def test_scores_with_cells_of_unknown_error_are_not_converged():
     assert float(found.relative_error.max()) < 0.1
     for part, unseen in ((found, 120), (found[:1], 3)):
         tells(part.verdict(), "not converged", "n_samples=20", f" {unseen} cells")
-        tells(reader_verdict(part).text, "rough", f" {unseen} values")
+        tells(reader_verdict(part).text, "not converged", f" {unseen} cells")
         assert poor(part)
         assert reader_verdict(part).badge == "rough"
     error[1:] = 0.01
     few = made(values, standard_error=error, **parts)
     tells(few.verdict(), "converged", " 39 of 40 ", " 0.8 %", " 3 cells")
-    tells(reader_verdict(few).text, "converged", " 39 of 40 ", " 0.8 %", " 3 values")
+    tells(reader_verdict(few).text, "converged", " 39 of 40 ", " 0.8 %", " 3 cells")
     assert (poor(few), poor(few[:1]), poor(few[1:])) == (False, True, False)
 
 

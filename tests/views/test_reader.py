@@ -30,17 +30,6 @@ def test_converged_and_rough_with_the_size_of_the_error(said):
         said(found.text)
 
 
-def test_signs_are_counted_among_the_ten_strongest(said):
-    error = torch.full((12,), 0.01)
-    error[[9, 10, 11]] = 100.0  # three of the ten strongest; the two weakest do not count
-    said(reader_verdict(rough(error)).text)
-    error[2:] = 100.0
-    assert reader_verdict(rough(error)).text.endswith("the signs of 0 of the 10 strongest values are certain")
-    error[3] = 0.01
-    assert "the signs of 1 of the 10 strongest values are certain" in reader_verdict(rough(error)).text
-    assert "sign" not in reader_verdict(rough(0.05, signed=False)).text
-
-
 @pytest.mark.parametrize("method", ["timing", "integrated_gradients", "occlusion", "random"])
 def test_it_agrees_with_the_verdict_and_asks_for_nothing(method, said):
     model, x = smooth(6, 2).float(), series(4, 6, 2)

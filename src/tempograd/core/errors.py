@@ -20,7 +20,8 @@ WIDTH = 60  # characters of a message that a value may take
 LONGEST = 300  # characters of a message, which people read in a terminal
 FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
 Severity = Literal["refusal", "warning", "assumption"]
-Dialect = Literal["python", "shell"]
+Dialect = Literal["python", "shell", "reader"]
+PARTS = re.compile(r"(?<=[:.;?]) ")  # where parts of a sentence begin
 
 MARKED = re.compile(r"\{arg:(\w+)\.(\w+)(?:=([^}]*))?\}")  # an argument, until it is known who reads it
 NOUNS = {"series": "tg.Series(x, {})", "predictor": "tg.Predictor(model, {})"}
@@ -121,7 +122,9 @@ arg = _Argument()
 
 
 def said(text: str, dialect: Dialect = "python") -> str:
-    r"""Return a text with its marked arguments as a reader writes them; a noun is written out once.
+    r"""Return a text with its marked arguments as a user writes them; a noun is written out once.
+
+    For a reader, who types nothing, parts of sentences with arguments are left out.
 
     Examples
     --------
@@ -133,6 +136,8 @@ def said(text: str, dialect: Dialect = "python") -> str:
     "pass tg.Predictor(model, task='binary') or task='regression', rule='left'"
     """
     written_out: set[str] = set()
+    if dialect == "reader":
+        text = " ".join(part for part in PARTS.split(text) if not MARKED.search(part)).rstrip(".:;")
 
     def written(marked: "re.Match[str]") -> str:
         noun, name, value = marked.groups()

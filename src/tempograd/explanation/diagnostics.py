@@ -1,7 +1,4 @@
-"""How good is this map? Judged once, in numbers and a status; tables say it to each audience.
-
-``Explanation.verdict`` says it to those who can run it again, :mod:`tempograd.views.reader` to those who read it.
-"""
+"""How good is this map? Judged once, in numbers and a status, and said to each audience in its dialect."""
 
 import math
 from collections.abc import Mapping
@@ -253,8 +250,12 @@ def needs(estimates: Errors) -> list[int]:
 
 
 def sentence(explanation: Record, i: int | None = None, dialect: Dialect = "python") -> str:
-    """Return the verdict on series ``i``, by default on all of them, for those who can run it again."""
-    verdict = judge(explanation, i)
+    """Return the verdict on series ``i``, by default on all of them."""
+    return verdict_text(judge(explanation, i), dialect)
+
+
+def verdict_text(verdict: Verdict, dialect: Dialect = "python") -> str:
+    """Write a verdict, for a reader without what to type."""
     status, part, left_out = verdict.status, verdict.part, verdict.left_out
     if verdict.errors is not None and status != "missed":
         text = _error_text(verdict, verdict.errors)

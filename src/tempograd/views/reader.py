@@ -1,59 +1,30 @@
-"""What an explanation is about and how sure it is, for those who read it: no settings, and nothing to type.
-
-``Explanation.verdict`` says how sure to those who can run it again. Both are about the same numbers, those of
-:mod:`tempograd.explanation.diagnostics`.
-"""
+"""What an explanation is about and how sure it is, for those who read it: no settings, and nothing to type."""
 
 import math
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from tempograd.core.errors import Dialect, said
-from tempograd.core.formatting import counted, percent
+from tempograd.core.errors import Dialect
 from tempograd.core.validation import lengths
 from tempograd.data import Series
 from tempograd.engine.outputs import LINKS, link_words, outputs_of
 from tempograd.explanation import Explanation
-from tempograd.explanation.diagnostics import (
-    AGAINST,
-    MOST,
-    SLACK,
-    Errors,
-    Verdict,
-    judge,
-    sentence,
-)
-from tempograd.explanation.record import Record
+from tempograd.explanation.diagnostics import AGAINST, judge, sentence, verdict_text
 from tempograd.typing import Model
 from tempograd.views.labels import channel_names, explained
 from tempograd.views.prediction import model_outputs
 from tempograd.views.series import certain_sizes, sizes
 
-STRONGEST = 10  # values of each series whose signs are what people read first
-Badge = Literal["converged", "rough", "exact", "unknown", "unreliable"]
-SAYS: dict[str, tuple[Badge, str]] = {  # by the status of the verdict
-    "nothing": ("unknown", "nothing was explained"),
-    "noisy": ("unreliable", f"noisy: {AGAINST['noisy']}"),
-    "mixed": ("unreliable", f"noisy: {AGAINST['mixed']}"),
-    "undefined": ("unknown", "not known: the model has no answer at the baseline that values are compared with"),
-    "wrong": (
-        "unreliable",
-        "not reliable: the model's slopes, which scores are made of, do not match its predictions",
-    ),
-    "empty": ("unreliable", "nothing was found: the prediction changes, but no value alone changes it"),
-    "incomplete": ("rough", "rough: the scores miss {gap} of the change of the prediction"),
-    "complete": ("exact", "exact: the scores add up to the change of the prediction{close}"),
-    "exact": ("exact", "exact: the method takes no random samples, so there is no sampling error"),
-    "unchecked": ("unknown", "not known: nobody compared the model's slopes with its predictions"),
-    "unknown": ("unknown", "not known: the method tells no error of its scores"),
+BADGES = {  # by the status of the verdict; of any other nothing is known
+    **dict.fromkeys(("complete", "exact"), "exact"),
+    **dict.fromkeys(("rough", "missed", "incomplete"), "rough"),
+    **dict.fromkeys(("noisy", "mixed", "wrong", "empty"), "unreliable"),
+    "converged": "converged",
 }
-
-ADVICE = re.compile(r"(?<=[:.;?]) (?=[^:.;?]*\{arg:)")  # where what is to be typed begins
 
 
 def assumed(explanations: Iterable[Explanation]) -> str:
@@ -71,25 +42,20 @@ def _texts(explanations: Iterable[Explanation], severity: str, codes: str | tupl
     """Return findings, each once, without what is to be typed."""
     findings = [finding for explanation in explanations for finding in explanation.findings]
     kind = [finding for finding in findings if finding.severity == severity and finding.code.startswith(codes)]
-    return dict.fromkeys(said(ADVICE.split(finding.marked)[0]).rstrip(".:;") for finding in kind)
+    return dict.fromkeys(finding.say("reader") for finding in kind)
 
 
 class ReaderVerdict(NamedTuple):
-    """How sure an explanation is: one word for a badge, and a sentence that begins with such a word."""
+    """How sure an explanation is: one word for a badge, and a sentence."""
 
-    badge: Badge
+    badge: str
     text: str
 
 
 def reader_verdict(explanation: Explanation, i: int | None = None) -> ReaderVerdict:
-    """Return how sure series ``i`` is, by default all of them, in words for readers."""
+    """Return how sure series ``i`` is, by default all of them: the verdict, and nothing to type."""
     verdict = judge(explanation, i)
-    if verdict.errors is None:
-        return _plain(verdict)
-    badge, text = _sizes(verdict.errors)
-    signs, unseen = signs_text(verdict.part), sum(verdict.errors.unseen)
-    hardly = f"; {counted(unseen, 'value was', 'values were')} hardly looked at" if unseen else ""
-    return ReaderVerdict(badge, f"{text}{f', {signs}' if signs else ''}{hardly}")
+    return ReaderVerdict(BADGES.get(verdict.status, "unknown"), verdict_text(verdict, "reader"))
 
 
 def doubt(explanation: Explanation, row: int) -> str:
@@ -97,61 +63,7 @@ def doubt(explanation: Explanation, row: int) -> str:
     verdict, check = judge(explanation, row), explanation.gradient_check
     if verdict.status not in {*AGAINST, "nothing"} and check is not None and check.mostly_wrong:
         verdict = judge(explanation)
-    return _plain(verdict).text if verdict.status in AGAINST else ""
-
-
-def _plain(verdict: Verdict) -> ReaderVerdict:
-    """Say what is not about the size of errors."""
-    badge, text = SAYS[verdict.status]
-    gap = verdict.gap or 0.0
-    close = "" if gap < 0.001 else f" to {percent(gap)}"
-    return ReaderVerdict(badge, text.format(gap=percent(gap), close=close) + verdict.where)
-
-
-def _sizes(found: Errors) -> tuple[Badge, str]:
-    """Say how good the sizes of scores are; of many series, those of the middle one."""
-    count, wrong = len(found.error), [e for e, good in zip(found.error, found.good, strict=True) if not good]
-    bad = len(wrong)
-    badge: Badge = "rough" if bad > (1 - MOST) * count else "converged"
-    where = f" in {bad:,} of {count:,} series" if bad < count else ""
-    if found.top:
-        moves = "no longer changes" if badge == "converged" else "still changes"
-        return badge, f"{badge}: the strongest tenth of the values {moves} as samples are added"
-    if 2 * sum(found.missed) > bad:
-        return "rough", f"rough: a part of the change of the prediction was not seen{where}"
-    if badge == "converged":
-        most = f" in {count - bad:,} of {count:,} series" if bad else ""
-        return badge, f"converged{most}: sizes are good to {_middle(found.error)}"
-    if max(found.error) <= SLACK * found.goal:  # but some cells have no error, which are counted
-        return badge, f"rough: sizes of some values are not known{where}"
-    return badge, f"rough: sizes may be off by {_middle(wrong)}{where}"
-
-
-def _middle(errors: Sequence[float]) -> str:
-    error = sorted(errors)[(len(errors) - 1) // 2]
-    if not math.isfinite(error):
-        return "any amount, which is not known"
-    return f"{'about ' * (0.001 <= error <= 1)}{percent(error)}"
-
-
-def certain_signs(part: Record) -> tuple[int, int]:
-    """Return of how many of the strongest values of each series the 95 % interval leaves 0 out, and of how many.
-
-    None of none where there is no sign or no interval; a score of 0 has no sign.
-    """
-    if not part.signed or part.ess is None or part.standard_error is None:
-        return 0, 0
-    top = part.top(min(STRONGEST, part.values[0].numel()))
-    places = (top.time * part.values.shape[2] + top.channel).clamp(min=0)
-    low, high = (side.flatten(1).gather(1, places) for side in part.interval(0.95))
-    known = (top.time >= 0) & (top.values != 0)
-    return int((((low > 0) | (high < 0)) & known).sum()), int(known.sum())
-
-
-def signs_text(part: Record) -> str:
-    """Say of how many of the strongest values the sign is certain at 95 %; nothing where there is no sign."""
-    sure, total = certain_signs(part)
-    return f"the signs of {sure:,} of the {total:,} strongest values are certain" if total else ""
+    return f"{AGAINST[verdict.status]}{verdict.where}" if verdict.status in AGAINST else ""
 
 
 def most_telling(explanation: Explanation) -> int:
