@@ -12,7 +12,7 @@ import tempograd as tg
 from tempograd.cli import main
 from tempograd.cli.commands import describe
 from tempograd.core.registry import Registry
-from tempograd.data import loading
+from tempograd.data import datasets
 from tempograd.metrics.base import KINDS
 
 METHOD = """
@@ -330,9 +330,9 @@ def test_a_package_may_register_its_own_in_both_ways(install, monkeypatch):
 
 
 def test_the_paper_is_named_where_its_data_sets_are_missing(monkeypatch):
-    monkeypatch.setattr(loading.DATASETS, "_offers", {})
-    names = {name: loading.DATASETS[name] for name in ("state", "switch_feature")}
-    monkeypatch.setattr(loading.DATASETS, "_entries", names)
+    monkeypatch.setattr(datasets.DATASETS, "_offers", {})
+    names = {name: datasets.DATASETS[name] for name in ("state", "switch_feature")}
+    monkeypatch.setattr(datasets.DATASETS, "_entries", names)
     with pytest.raises(tg.TempogradError) as error:
         tg.load_dataset("wafer")
     assert str(error.value) == (

@@ -119,7 +119,7 @@ def test_the_command_line_has_the_same_words():
         "cells": KeptCells,
         "engine": Engine,
         "fill": typing.Literal["forward", "mean", "zero"],
-        "format": typing.Literal["long", "melted", "wide"],
+        "format": typing.Literal["long", "wide"],
         "missing": typing.Literal["error", "mask"],
         "model_layout": words.ModelLayout,
         "output": words.Output,

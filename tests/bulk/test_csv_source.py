@@ -77,16 +77,11 @@ def test_a_label_is_no_channel(lake):
 
 
 def test_columns_are_matched_by_name_in_the_order_of_the_first_file(lake):
-    lake(p=A, q="id,time,b,a v,0,10,1 v,1,,2", r="id,time,variable,value w,0,b,10 w,0,a,1 w,1,a,2 w,1,b,20")
+    lake(p=A, q="id,time,b,a v,0,10,1 v,1,,2")
     run = explain()
-    assert scores(run) == IN_ORDER | {"v": [[1, 1000], [2, 0]], "w": IN_ORDER["u"]}
+    assert scores(run) == IN_ORDER | {"v": [[1, 1000], [2, 0]]}
     assert run.channel_importance().channels == ("a", "b")
     assert run.take(["v"]).mask.tolist() == [[[True, True], [True, False]]]
-
-
-def test_a_melted_first_file_names_the_channels(lake):
-    lake(p="id,time,variable,value u,0,b,10 u,0,a,1 u,1,a,2 u,1,b,20", q="id,time,b,a v,0,10,1 v,1,20,2")
-    assert scores(explain()) == IN_ORDER | {"v": IN_ORDER["u"]}
 
 
 REFUSED = {

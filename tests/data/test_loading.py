@@ -9,8 +9,8 @@ import torch
 
 from tempograd.core.errors import DataError, UnknownNameError, short_path
 from tempograd.data import DATASETS, Dataset, Series, load_dataset
+from tempograd.data.datasets import choose_variant, dataset
 from tempograd.data.files import open_text
-from tempograd.data.loading import choose_variant, dataset
 
 
 @pytest.fixture

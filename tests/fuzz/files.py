@@ -203,11 +203,11 @@ def _odd_series() -> tuple[series_files.SeriesFile, ...]:
 
 
 ODD_OPTIONS: tuple[tuple[str, Any], ...] = (
-    *(("format", value) for value in ("long", "wide", "melted", "tall", "", None, 5)),
+    *(("format", value) for value in ("long", "wide", "tall", "", None, 5)),
     *(("align", value) for value in ("time", "order", "both", 1)),
     *(
         (name, value)
-        for name in ("id", "time", "label", "variable", "value")
+        for name in ("id", "time", "label")
         for value in ("id", "time", "a", "none", "", 5, "x" * 999)
     ),
     *(("channels", value) for value in (["a"], ["b", "a"], ["a", "a"], [], "ab", 5, ["none"], None)),

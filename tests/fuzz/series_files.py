@@ -46,7 +46,6 @@ def sound_files(folder: Path) -> list[SeriesFile]:
     """One file of every kind, all of the series ``X``; Parquet is written to ``folder`` first."""
     return [
         SeriesFile("long.csv", long_csv()),
-        SeriesFile("melted.csv", melted_csv()),
         SeriesFile("wide.csv", wide_csv()),
         SeriesFile("packed.csv.gz", gzip.compress(long_csv(), mtime=0)),
         SeriesFile("text.ts", ts_text()),
@@ -61,14 +60,6 @@ def long_csv() -> bytes:
     rows = ["id,time,a,b,label"]
     for name, label, steps in zip(NAMES, LABELS, X, strict=True):
         rows += [f'"{name}",{t},{a!r},{b!r},{label}' for t, (a, b) in enumerate(steps.tolist())]
-    return "\n".join([*rows, ""]).encode()
-
-
-def melted_csv() -> bytes:
-    rows = ["id,time,channel,value,label"]
-    for name, label, steps in zip(NAMES, LABELS, X, strict=True):
-        for t, cells in enumerate(steps.tolist()):
-            rows += [f"{name},{t},{channel},{v!r},{label}" for channel, v in zip("ab", cells, strict=True)]
     return "\n".join([*rows, ""]).encode()
 
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from tempograd.core.errors import DataError, OutputError
 from tempograd.core.io import made, scratch, write_atomically
 from tempograd.data import Dataset, Series
+from tempograd.data.datasets import choose_variant, dataset
 from tempograd.data.files import open_text
-from tempograd.data.loading import choose_variant, dataset
 from tempograd_paper.datasets.parts import locate
 from tempograd_paper.datasets.queries import connect, read_parquet, run_script, show_csv, write_parquet
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from tempograd.core.errors import DataError, InputError, one_line, short_path
 from tempograd.core.series import Series
-from tempograd.data.base import FOLDS, Dataset
-from tempograd.data.loading import choose_variant, dataset
+from tempograd.data.datasets import FOLDS, Dataset, choose_variant, dataset
 from tempograd_paper.datasets.parts import locate
 from tempograd_paper.datasets.restricted_pickle import read_npy
 

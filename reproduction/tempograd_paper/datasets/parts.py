@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tempograd.core.errors import DataError, InputError, short_path
 from tempograd.core.series import Series
-from tempograd.data.base import FOLDS, SEED, Dataset, check_fold
+from tempograd.data.datasets import FOLDS, SEED, Dataset, check_fold
 
 TRAIN, VALIDATION, TEST = range(3)
 HANDS = FOLDS**2

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from tempograd.core.errors import DataError, one_line, quote, short_path
 from tempograd.data import Dataset, Series
+from tempograd.data.datasets import choose_variant, dataset
 from tempograd.data.files import open_text
-from tempograd.data.loading import choose_variant, dataset
 from tempograd_paper.datasets.parts import locate
 
 # The text files of the PhysioNet 2012 challenge, out of a folder or an archive, as columns of numbers.

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tempograd.core.errors import DataError
 from tempograd.data import Dataset, Series
-from tempograd.data.loading import choose_variant, dataset
+from tempograd.data.datasets import choose_variant, dataset
 from tempograd_paper.datasets.parts import locate
 from tempograd_paper.datasets.text_tables import Floats, Rows, numbers, read_rows
 

@@ -12,7 +12,7 @@ import torch
 
 from tempograd.core.errors import DataError, TempogradError, UnknownNameError, listed
 from tempograd.data import DATASETS
-from tempograd.data.base import FOLDS
+from tempograd.data.datasets import FOLDS
 from tempograd.explainers import EXPLAINERS
 from tempograd.metrics import METRICS
 from tempograd.metrics.base import RANKS

@@ -7,7 +7,7 @@ import safetensors
 import torch
 
 from tempograd.data import Dataset, Series
-from tempograd.data.loading import DATASETS, Loader, dataset
+from tempograd.data.datasets import DATASETS, Loader, dataset
 from tempograd_paper.runner import Measure, Plan, Row
 
 MEASURES = (

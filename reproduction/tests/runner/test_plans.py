@@ -576,7 +576,7 @@ def test_keys_do_not_depend_on_the_order_of_settings(plan):
 
 
 CHANGES = [
-    ('"state", {', '{ name = "state", variant = "paper" }, {'),
+    ('"state", {', '{ name = "state", variant = "released" }, {'),
     ('["gru"]', '["cnn"]'),
     ("[0, 3]", "[1, 4]"),
     ("series = 7", "series = 8"),

@@ -8,7 +8,7 @@ import torch
 
 from tempograd.core.errors import DataError, MissingExtraError
 from tempograd.data import DATASETS, Dataset, Series
-from tempograd.data.loading import Loader
+from tempograd.data.datasets import Loader
 from tempograd_paper.tables.rendering import render
 from tempograd_paper.tables.sizes import Size, sizes_table
 

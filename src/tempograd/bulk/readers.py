@@ -14,9 +14,9 @@ from torch import Tensor
 from tempograd.core.errors import DataError, InputError, brief
 from tempograd.core.validation import text_key
 from tempograd.data import Series, Source
+from tempograd.data.columns import Part
 from tempograd.data.files import arrow
 from tempograd.data.fragments import Fragment, digest, prepared, read_fragment
-from tempograd.data.source import Part
 from tempograd.engine.inputs import is_several
 
 AT_HAND = "memory"  # in place of a path
@@ -70,11 +70,6 @@ def _in_memory(content: Part, start: int) -> Fragment:
             mark.update(np.ascontiguousarray(part).data)
     name, stop = f"{digest(AT_HAND)}-{mark.hexdigest()}", start + len(content.x)
     return Fragment(name, "memory", AT_HAND, AT_HAND, start, stop, len(content.x), content=content)
-
-
-def cut(part: Part, rows: slice) -> Part:
-    """Return some series of a part in memory."""
-    return replace(part, ids=part.ids[rows], x=part.x[rows], mask=None if part.mask is None else part.mask[rows])
 
 
 # Fragments read in batches
@@ -137,7 +132,7 @@ def _parts(fragment: Fragment, source: Source, size: int) -> Iterator[Part]:
         raise InputError("Arrays in memory cannot be shared with workers: save them to .npy or Parquet.")
     else:
         for start in range(0, len(fragment.content.x), size):
-            yield prepared(cut(fragment.content, slice(start, start + size)), source)
+            yield prepared(fragment.content.rows(start, start + size), source)
 
 
 def _identified(ids: Any) -> tuple[Any, NDArray[np.int64]]:

@@ -130,12 +130,12 @@ HOME = Path(__file__).parents[1]
 NOUNS = {  # where the fields of each group stand
     "predictor": ("engine/predictor.py", "Predictor"),
     "series": ("core/series.py", "Series"),
-    "source": ("data/source.py", "Source"),
+    "source": ("data/columns.py", "Columns"),
     "question": ("core/question.py", "Question"),
     "effort": ("core/question.py", "Effort"),
     "run": ("bulk/driver.py", "explain_dataset"),
 }
-PYTHON = {"predictor.model", "predictor.modules", "predictor.reset", "source.path"}  # no options
+PYTHON = {"predictor.model", "predictor.modules", "predictor.reset"}  # no options
 RUN = ("cells", "engine", "workers", "timeout", "fragment", "max_faults")  # a run's alone
 TYPES: dict[str, tuple[Parse, str]] = {  # of an annotation, in which the first of these words counts
     "Targets": (targets, "A,B,…"),
@@ -235,7 +235,7 @@ def add_fields(group: Container, noun: str, only: str = "", without: tuple[str, 
         if only not in ("", name) or name in without or flag in group._option_string_actions:
             continue
         about = ABOUT.get(f"{noun}.{name}", _in_few(words))
-        choices = re.findall(r'"(\w+)"', kind.partition("{")[2].partition("}")[0])
+        choices = re.findall(r"""["'](\w+)["']""", kind) if kind.startswith(("{", "Literal")) else []
         if kind == "bool":
             more: dict[str, Any] = {"action": "store_const", "const": not default, "dest": name}
         elif choices:

@@ -21,7 +21,7 @@ FORMS = """Models are
 The last two can run code as soon as they are opened: pass --trust for files of people you trust.
 
 Files of series end in
-  .csv .tsv .parquet  tables, long, melted or wide; empty cells are missing; obvious names need no option
+  .csv .tsv .parquet  tables, long or wide; empty cells are missing; obvious names need no option
   .ts                 the text format of the UEA and UCR archives
   .npy                the series x (series, time, channel) alone
   .npz                arrays by name: x, and any of mask, y, truth, ids, channels, times, units, raw

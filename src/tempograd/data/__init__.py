@@ -1,8 +1,7 @@
 """Series to explain: what a data set holds, and the ones that can be loaded by name."""
 
 from tempograd.core.series import Series
-from tempograd.data.base import Dataset, fold_indices
-from tempograd.data.loading import DATASETS, Loader, dataset, load_dataset
+from tempograd.data.datasets import DATASETS, Dataset, Loader, dataset, fold_indices, load_dataset
 from tempograd.data.source import Source, read_series
 from tempograd.data.synthetic import load_state, load_switch_feature
 

@@ -12,11 +12,10 @@ import numpy as np
 import torch
 
 from tempograd.core.errors import DataError, arg
-from tempograd.data.arrays import load_arrays
+from tempograd.data.columns import STANDARD, Columns, Part
 from tempograd.data.files import File, arrow, list_files
 from tempograd.data.pivot import read_table, require_binary, require_names
-from tempograd.data.reading import in_one_message, read_part, scaled_cells
-from tempograd.data.source import STANDARD, Part, Source
+from tempograd.data.reading import in_one_message, load_arrays, read_part, scaled_cells
 from tempograd.data.table import ArrowTable, is_list, open_parquet
 
 PLAIN = ("name", "kind", "path", "origin", "start", "stop", "rows", "alone")
@@ -90,16 +89,16 @@ def digest(*parts: object, size: int = 8) -> str:
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=size).hexdigest()
 
 
-def list_fragments(source: Source, size: int) -> Iterator[Fragment]:
+def list_fragments(path: Any, source: Columns, size: int) -> Iterator[Fragment]:
     """Cut a source into fragments of about ``size`` series; files are read once, to know them again."""
-    files = list_files(source.path)
+    files = list_files(path)
     for listed in files:  # workers elsewhere stand in other folders
         file = listed if listed.remote else replace(listed, path=str(Path(listed.path).absolute()))
         version = version_of(file, source)
         kind: FragmentKind = "file"
         cuts = [WHOLE]
         if file.ending == ".npy" and not file.remote:
-            kind, total = "array", len(_mapped(file.path))
+            kind, total = "array", len(_mapped(file))
             cuts = [(start, min(start + size, total), min(size, total - start)) for start in range(0, total, size)]
         elif file.ending == ".parquet":
             kind, cuts = _cuts(file, source, size)
@@ -108,15 +107,13 @@ def list_fragments(source: Source, size: int) -> Iterator[Fragment]:
             yield Fragment(name, kind, file.path, file.origin, start, stop, rows, version, len(files) == 1)
 
 
-def version_of(file: File, source: Source) -> tuple[int, ...]:
-    """Return the version of a file of series, with those of the ``.npy`` files of ids and masks beside arrays."""
-    beside = [name for name in (source.id, source.mask) if name is not None and file.ending == ".npy"]
-    beside += [source.scale] if source.scale not in {None, STANDARD} else []
-    files = [file, *(File(str(name), str(name)) for name in beside)]
-    return tuple(number for each in files for number in each.version)
+def version_of(file: File, source: Columns) -> tuple[int, ...]:
+    """Return the version of a file of series, with that of the table by which its values are scaled."""
+    scale = [] if source.scale in {None, STANDARD} else [File(str(source.scale), str(source.scale))]
+    return tuple(number for each in (file, *scale) for number in each.version)
 
 
-def _cuts(file: File, source: Source, size: int) -> tuple[FragmentKind, list[Cut]]:
+def _cuts(file: File, source: Columns, size: int) -> tuple[FragmentKind, list[Cut]]:
     """Put neighbouring row groups of whole series together, as many as hold about ``size`` rows."""
     with open_parquet(file) as opened:
         if source.format is not None or not any(is_list(each.type) for each in opened.schema_arrow):
@@ -132,7 +129,7 @@ def _cuts(file: File, source: Source, size: int) -> tuple[FragmentKind, list[Cut
     return "rows", [*cuts, *([(start, len(counts), rows)] if rows else [])]
 
 
-def read_fragment(fragment: Fragment, source: Source, size: int) -> Iterator[Part]:
+def read_fragment(fragment: Fragment, source: Columns, size: int) -> Iterator[Part]:
     """Read a fragment in parts of at most ``size`` series, with the shape of the source."""
     folders = fragment.file.columns
     own = tuple(name for name in source.keep if name not in folders)
@@ -143,7 +140,7 @@ def read_fragment(fragment: Fragment, source: Source, size: int) -> Iterator[Par
             f"A run reads file after file and does not know the mean of all: pass {arg:source.scale}, a file with "
             "the mean and std of each channel."
         )
-    asked = replace(source, path=fragment.path, labels=False, keep=own)
+    asked = replace(source, labels=False, keep=own)
     for part, start in (_row_groups if fragment.kind == "rows" else _rows)(fragment, asked, size):
         count = len(part.x)
         numbers = np.arange(start, start + count)
@@ -153,7 +150,7 @@ def read_fragment(fragment: Fragment, source: Source, size: int) -> Iterator[Par
         yield prepared(replace(part, ids=names if part.ids is None else part.ids, kept=kept), source)
 
 
-def prepared(part: Part, source: Source) -> Part:
+def prepared(part: Part, source: Columns) -> Part:
     """Return a part padded to the shape of the run, and as the model reads it."""
     x, mask, faults = part.x, part.mask, part.faults
     if source.scale is not None or source.fill not in {None, "zero"}:
@@ -173,7 +170,7 @@ def prepared(part: Part, source: Source) -> Part:
     return replace(part, x=np.pad(x, more), mask=np.pad(mask, more))
 
 
-def _row_groups(fragment: Fragment, source: Source, size: int) -> Iterator[tuple[Part, int]]:
+def _row_groups(fragment: Fragment, source: Columns, size: int) -> Iterator[tuple[Part, int]]:
     """Read row groups of whole series in batches, and tell the number of their first rows."""
     with open_parquet(fragment.file) as opened:
         row = sum(opened.metadata.row_group(group).num_rows for group in range(fragment.start))
@@ -191,7 +188,7 @@ def _row_groups(fragment: Fragment, source: Source, size: int) -> Iterator[tuple
             row += len(table)
 
 
-def _rows(fragment: Fragment, source: Source, size: int) -> Iterator[tuple[Part, int]]:
+def _rows(fragment: Fragment, source: Columns, size: int) -> Iterator[tuple[Part, int]]:
     """Read a whole file, once for all that read it after each other, or rows of an array that stays on disk."""
     whole = _whole_file(fragment, source)
     for start in range(fragment.start, fragment.stop or len(whole.x), size):
@@ -202,23 +199,17 @@ def _rows(fragment: Fragment, source: Source, size: int) -> Iterator[tuple[Part,
 
 
 @lru_cache(maxsize=1)
-def _whole_file(fragment: Fragment, source: Source) -> Part:
-    file = fragment.file
-    if fragment.kind == "array":
-        ids, mask = (None if name is None else _mapped(name) for name in (source.id, source.mask))
-        part = Part(ids, _mapped(file.path), mask, channels=source.channels)
-    else:
-        part = read_part(file, source, ("x", "ids", "mask", "channels"))
+def _whole_file(fragment: Fragment, source: Columns) -> Part:
+    file, mapped = fragment.file, fragment.kind == "array"
+    part = Part(None, _mapped(file), channels=source.channels) if mapped else read_part(file, source)
     if part.x.ndim != 3:
         raise DataError(f"{file.where} must hold (series, time, channel), got shape {part.x.shape}.")
     for cells in (part.ids, part.mask):
         if cells is not None and len(cells) != len(part.x):
-            raise DataError(
-                f"{file.where} holds {len(part.x)} series, and what is beside them has {len(cells)} rows."
-            )
+            raise DataError(f"{file.where} holds {len(part.x)} series, and {len(cells)} ids or rows of a mask.")
     return part
 
 
-def _mapped(path: str) -> Any:
+def _mapped(file: File) -> Any:
     """Open an array as a memory map."""
-    return load_arrays(File(path, path), ["x"], ["x"], mapped=True)["x"]
+    return load_arrays(file, ["x"], ["x"], mapped=True)["x"]

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempograd.core.errors import DataError, UnknownNameError, arg, listed, one_line, quote, warn
-from tempograd.data.source import Part, Source
+from tempograd.data.columns import Columns, Part
 from tempograd.data.table import (
     BEYOND,
+    ArrowTable,
     Codes,
     CsvTable,
     Doubles,
@@ -30,8 +31,6 @@ OBVIOUS = {
     "id": "id ids series series_id case case_id sample sample_id patient patient_id record record_id recordid",
     "time": "time t step time_step timestep timestamp date datetime hour hours minute minutes second seconds",
     "label": "label labels y target class outcome",
-    "variable": "channel variable parameter feature dimension dim",
-    "value": "value values",
 }
 LIKELY = {  # names that are proposed, not taken
     "id": re.compile(
@@ -41,13 +40,7 @@ LIKELY = {  # names that are proposed, not taken
     "label": re.compile(r"(.*_)?(status|state|failure|failed|alarm|anomaly|fault|diagnosis|result|label|outcome)"),
 }
 STEP = re.compile(r"(.*[^0-9])?([0-9]{1,18})", re.DOTALL)
-MEANING = {
-    "id": "the series' names",
-    "time": "the time",
-    "label": "the labels",
-    "variable": "the channels' names",
-    "value": "the values",
-}
+MEANING = {"id": "the series' names", "time": "the time", "label": "the labels"}
 WHOLE = re.compile("0|-?[1-9][0-9]{0,18}")  # as Python would write it back
 Fault = Callable[[int, str], DataError]  # says what is wrong with a row, and where it stands
 
@@ -75,16 +68,15 @@ class Roles(NamedTuple):
     id: str | None
     time: str | None
     label: str | None
-    variable: str | None
     values: tuple[str, ...]
 
     @property
     def texts(self) -> list[str]:
         """Return the columns that are read as text."""
-        return [name for name in (self.id, self.time, self.label, self.variable) if name is not None]
+        return [name for name in (self.id, self.time, self.label) if name is not None]
 
 
-def find_roles(table: Table, source: Source) -> Roles:
+def find_roles(table: Table, source: Columns) -> Roles:
     """Decide what every column is; where names do not tell, say which columns there are and how to name them."""
     found = {role: _column(table, role, getattr(source, role)) for role in OBVIOUS}
     lists = sorted(table.lists - {source.mask})
@@ -92,18 +84,14 @@ def find_roles(table: Table, source: Source) -> Roles:
         name = source.x or ("x" if "x" in lists or len(lists) != 1 else lists[0])
         if name not in lists:
             raise UnclearError(table.where, f"it has the lists {listed(lists)}", advice=f"pass {arg:source.x}")
-        return Roles("lists", found["id"], None, found["label"], None, (name,))
+        return Roles("lists", found["id"], None, found["label"], (name,))
     form = source.format or _form(table, found)
-    needed = {"long": ("time",), "melted": ("id", "time", "variable", "value")}.get(form, ())
-    values: tuple[str, ...] = (found["value"] or "",)
-    if form != "melted":
-        found |= {"variable": None} if form == "long" else {"variable": None, "time": None}
-        values = _channels(table, source, found, form)
-    for role in needed:
-        if found[role] is None and (role != "time" or source.align != "order"):
-            rows = f", or {arg:source.align=order} where rows are in order of time" if form == "long" else ""
-            raise _columns_of(table, f"pass {arg:source.{role}} for the column with {MEANING[role]}{rows}")
-    return Roles(form, found["id"], found["time"], found["label"], found["variable"], values)
+    found |= {"time": None} if form == "wide" else {}
+    values = _channels(table, source, found, form)
+    if form == "long" and found["time"] is None and source.align != "order":
+        rows = f"or {arg:source.align=order} where rows are in order of time"
+        raise _columns_of(table, f"pass {arg:source.time} for the column with the time, {rows}")
+    return Roles(form, found["id"], found["time"], found["label"], values)
 
 
 def _left(table: Table, found: Mapping[str, str | None]) -> list[str]:
@@ -112,7 +100,7 @@ def _left(table: Table, found: Mapping[str, str | None]) -> list[str]:
     return [name for name in table.columns if name not in taken]
 
 
-def _channels(table: Table, source: Source, found: Mapping[str, str | None], form: str) -> tuple[str, ...]:
+def _channels(table: Table, source: Columns, found: Mapping[str, str | None], form: str) -> tuple[str, ...]:
     """Return the columns of numbers; propose what others are, by their names or by what they hold."""
     chosen, left = (source.channels or ()) if form == "long" else (), _left(table, found)
     require_names(table.where, "column", chosen, table.columns)
@@ -138,8 +126,6 @@ def _channels(table: Table, source: Source, found: Mapping[str, str | None], for
 
 def _form(table: Table, found: Mapping[str, str | None]) -> str:
     """Tell what a row is by the names of the columns."""
-    if found["variable"] is not None and found["value"] is not None:
-        return "melted"
     likely = {name for name in table.columns if any(rule.fullmatch(name.lower()) for rule in LIKELY.values())}
     if found["time"] is None and _counted([name for name in _left(table, found) if name not in likely]):
         return "wide"
@@ -172,7 +158,7 @@ def _column(table: Table, role: str, given: str | None) -> str | None:
     likely = [name for name in table.columns if name.lower() in OBVIOUS[role].split() and name not in table.lists]
     if {"x", "z"} & {name.lower() for name in table.columns} - table.lists:
         likely = [name for name in likely if name.lower() != "y"]  # a direction in space, as in accelerometers
-    if len(likely) > 1 and role in LIKELY:
+    if len(likely) > 1:
         what = f"{' and '.join(map(quote, likely[:2]))} could both be {MEANING[role]}"
         raise UnclearError(table.where, what, advice=f"pass {arg:source.{role}}")
     return likely[0] if len(likely) == 1 else None
@@ -199,10 +185,8 @@ def _columns_of(table: Table, advice: str) -> DataError:
 
 # Rows as series
 
-Labels = tuple[NDArray[Any], tuple[str, ...] | None]  # int64 or float64, and the names of classes that are text
 
-
-def read_table(table: Table, source: Source) -> Part:
+def read_table(table: Table, source: Columns) -> Part:
     """Read a table of any form."""
     roles = find_roles(table, source)
     lists = roles.format == "lists"
@@ -216,22 +200,25 @@ def read_table(table: Table, source: Source) -> Part:
     texts, values = table.read([*wanted, *nameless], () if lists else roles.values)
     for name in nameless[::-1]:  # the first, which may go, comes last
         _leave_out(table, name, texts.pop(name))
-    kinds = {
-        roles.variable: "name of the channel",
-        roles.id: "name of the series",
-        roles.label: "label",
-        roles.time: "time",
-    }
+    kinds = {roles.id: "name of the series", roles.label: "label", roles.time: "time"}
     for name, column in texts.items():
         for code, text in enumerate(column.texts):
-            if not text or (name in {roles.label, roles.time} and missing(text)):
+            if not text or (name != roles.id and missing(text)):
                 raise table.fault(column.row(code), f"the {kinds[name]} is missing")
     y = classes = None
     if roles.label in texts:
-        y, classes = as_numbers(texts[roles.label], source.classes, table.where, table.fault)
-    read = {"lists": _of_lists, "wide": _of_columns}.get(roles.format, _of_steps)
-    part, firsts = read(table, roles, source, texts, values, y)
-    part = replace(part, more={"y": y, "classes": classes} | part.more)
+        y, classes = as_numbers(texts[roles.label], source.classes, table.where)
+    if roles.format == "long":
+        part, firsts = _of_steps(table, roles, source, texts, values, y)
+    else:
+        ids = identify(texts[roles.id].cells, table, roles.id) if roles.id else None
+        if isinstance(table, ArrowTable) and lists:
+            part = _of_lists(table, roles.values[0], source, ids)
+        else:
+            cells = values[:, :, None].astype(np.float32)
+            part = observed(table.where, cells, ids, source.channels, {"times": roles.values})
+        part, firsts = replace(part, more={"y": y} | part.more), np.arange(len(part.x))
+    part = replace(part, more={"classes": classes} | part.more)
     return replace(part, kept=table.kept(source.keep, firsts)) if source.keep else part
 
 
@@ -246,63 +233,39 @@ def _leave_out(table: Table, name: str, column: Text) -> None:
     warn(f"{table.where}: {quote(name)} has no name and numbers the rows, so it is left out.")
 
 
-_Y = NDArray[Any] | None  # a number for the label of each row
-_Read = tuple[Part, Codes]  # and the first row of each series
-
-
-def _of_steps(table: Table, roles: Roles, source: Source, texts: dict[str, Text], values: Doubles, y: _Y) -> _Read:
-    """Read a table whose rows are steps, or single values of one."""
+def _of_steps(
+    table: Table, roles: Roles, source: Columns, texts: dict[str, Text], values: Doubles, y: NDArray[Any] | None
+) -> tuple[Part, Codes]:
+    """Read a table whose rows are steps, and return the first row of each series too."""
     series = texts[roles.id] if roles.id else Text(np.zeros(len(values), np.int64), [""])
-    steps = time_index(table, series, texts[roles.time] if roles.time else None, source.align)
-    place: tuple[Any, ...] = (series.codes, steps.places)
-    channels, rows = roles.values, np.arange(len(values))
-    if roles.variable is not None:
-        variable = texts[roles.variable]
-        require_names(table.where, "channel", source.channels or (), variable.texts)
-        # sorted, since the order of rows may differ between two files of the same channels
-        channels = source.channels or tuple(sorted(variable.texts))
-        rank = {name: number for number, name in enumerate(channels)}
-        ranks = np.array([rank.get(name, -1) for name in variable.texts])[variable.codes]
-        rows = np.flatnonzero(ranks >= 0)  # the others are of channels that nobody asked for
-        place, values = (series.codes[rows], steps.places[rows], ranks[rows]), values[rows, 0]
-    shape = (len(series.texts), steps.total, len(channels))
-    cell = np.ravel_multi_index(place, shape[: len(place)])
-    for again in np.delete(rows, np.unique(cell, return_index=True)[1])[:1]:
+    places, total, times = time_index(table, series, texts[roles.time] if roles.time else None, source.align)
+    seen = np.unique(series.codes * total + places, return_index=True)[1]
+    for again in np.delete(np.arange(len(values)), seen)[:1]:
         whose = f"series {quote(series.texts[series.codes[again]])}" if roles.id else "the only series"
         advice = f"if there are more series than that, pass {arg:source.id} for the column with their names"
         raise table.fault(int(again), f"{whose} has this time twice; {advice}")
-    cells = np.full(shape, np.nan, np.float32)
-    cells[place] = values
+    cells = np.full((len(series.texts), total, len(roles.values)), np.nan, np.float32)
+    cells[series.codes, places] = values
     firsts = np.unique(series.codes, return_index=True)[1]
-    more: dict[str, Any] = {"times": steps.names}
+    more: dict[str, Any] = {"times": times}
     if y is not None:  # one per series where they never change within one, else one per step
         more["y"] = y[firsts]
         if not np.array_equal(more["y"][series.codes], y):
-            more["y"] = np.zeros(shape[:2], y.dtype)  # also of steps that a series does not have
-            more["y"][series.codes, steps.places] = y
-    return observed(table.where, cells, identify(series.texts, table, roles.id), channels, more), firsts
+            more["y"] = np.zeros(cells.shape[:2], y.dtype)  # also of steps that a series does not have
+            more["y"][series.codes, places] = y
+    ids = identify(series.texts, table, roles.id) if roles.id else None
+    return observed(table.where, cells, ids, roles.values, more), firsts
 
 
-def _of_columns(
-    table: Table, roles: Roles, source: Source, texts: dict[str, Text], values: Doubles, y: _Y
-) -> _Read:
-    """Read a table whose rows are series and whose columns are steps."""
-    ids = identify(texts[roles.id].cells if roles.id else [], table, roles.id)
-    cells = values[:, :, None].astype(np.float32)
-    return observed(table.where, cells, ids, source.channels, {"times": roles.values}), np.arange(len(values))
-
-
-def _of_lists(table: Any, roles: Roles, source: Source, texts: dict[str, Text], values: Doubles, y: _Y) -> _Read:
+def _of_lists(table: ArrowTable, name: str, source: Columns, ids: Any) -> Part:
     """Read a table whose rows are whole series."""
-    x, steps, faults = list_cells(table.cells(roles.values[0]), source.shape, table.where)
+    x, steps, faults = list_cells(table.cells(name), source.shape, table.where)
     mask = np.broadcast_to(np.arange(x.shape[1])[None, :, None] < steps[:, None, None], x.shape)
     if source.mask is not None:
         seen, _ends, more = list_cells(table.cells(source.mask), (x.shape[1], x.shape[2]), table.where)
         mask = mask & require_binary(seen, table.where, source.mask)[:, : x.shape[1]]
         faults = more | faults
-    ids = identify(texts[roles.id].cells if roles.id else [], table, roles.id)
-    whole = None if mask.all() else np.array(mask)
-    return Part(ids, x, whole, {}, faults, source.channels, np.maximum(steps, 1)), np.arange(len(x))
+    return Part(ids, x, None if mask.all() else np.array(mask), {}, faults, source.channels, np.maximum(steps, 1))
 
 
 def observed(
@@ -317,10 +280,8 @@ def observed(
     return Part(ids, cells, None if mask.all() else mask, {}, {}, channels, np.maximum(steps, 1), more)
 
 
-def identify(names: list[str], table: Table, column: str | None) -> NDArray[np.int64] | list[str] | None:
+def identify(names: list[str], table: Table, column: str) -> NDArray[np.int64] | list[str]:
     """Return whole numbers of 64 bits as numbers, and any other names as texts; a column of text stays text."""
-    if column is None:
-        return None
     numbered = column not in table.words or isinstance(table, CsvTable)
     if numbered and all(map(WHOLE.fullmatch, names)) and all(-BEYOND <= int(name) < BEYOND for name in names):
         return np.array(list(map(int, names)), np.int64)
@@ -330,16 +291,10 @@ def identify(names: list[str], table: Table, column: str | None) -> NDArray[np.i
 # Times
 
 
-class TimeSteps(NamedTuple):
-    """The step of every row, the number of steps, and the steps' names, those of each series where they differ."""
-
-    places: Codes
-    total: int
-    names: Times | None
-
-
-def time_index(table: Table, series: Text, time: Text | None, align: str | None) -> TimeSteps:
-    """Find the step of every row.
+def time_index(
+    table: Table, series: Text, time: Text | None, align: str | None
+) -> tuple[Codes, int, Times | None]:
+    """Return the step of every row, the number of steps, and their names, of each series where they differ.
 
     With the sorted distinct times :math:`g_0 < g_1 < …` of the whole file, a row at time :math:`g_k` is step
     :math:`k` (``align="time"``), or it is the :math:`k`-th of its own series (``align="order"``). Where every
@@ -358,13 +313,13 @@ def time_index(table: Table, series: Text, time: Text | None, align: str | None)
     ranks = np.arange(len(keys)) - np.searchsorted(owners, owners)
     total = int(ranks.max()) + 1
     if time is None:
-        return TimeSteps(ranks[inverse], total, None)
+        return ranks[inverse], total, None
     if align == "time" or bool((ranks == filled).all()):
-        return TimeSteps(places, grid, tuple(names))
+        return places, grid, tuple(names)
     if align == "order":
         stamps = np.full((len(series.texts), total), "", object)
         stamps[owners, ranks] = [names[place] for place in filled]
-        return TimeSteps(ranks[inverse], total, tuple(map(tuple, stamps.tolist())))
+        return ranks[inverse], total, tuple(map(tuple, stamps.tolist()))
     gap = int(np.flatnonzero(ranks != filled)[0])
     name = series.texts[owners[gap]]
     raise UnclearError(
@@ -404,7 +359,9 @@ def _date(text: str) -> float | None:
 # Labels
 
 
-def as_numbers(labels: Text, classes: Sequence[str] | None, where: str, fault: Fault) -> Labels:
+def as_numbers(
+    labels: Text, classes: Sequence[str] | None, where: str
+) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """Return the labels as numbers, with the names of the classes where they were text.
 
     Whole numbers from 0 up are classes, other numbers values of a regression; text and negative numbers such as
@@ -413,11 +370,11 @@ def as_numbers(labels: Text, classes: Sequence[str] | None, where: str, fault: F
 
     Examples
     --------
-    >>> as_numbers(Text.of(["sick", "healthy", "sick"]), None, "a file", lambda row, what: DataError(what))
+    >>> as_numbers(Text.of(["sick", "healthy", "sick"]), None, "a file")
     (array([1, 0, 1]), ('healthy', 'sick'))
-    >>> as_numbers(Text.of(["2", "0"]), None, "a file", lambda row, what: DataError(what))
+    >>> as_numbers(Text.of(["2", "0"]), None, "a file")
     (array([2, 0]), None)
-    >>> as_numbers(Text.of(["1", "0"]), ["fine", "failure"], "a file", lambda row, what: DataError(what))
+    >>> as_numbers(Text.of(["1", "0"]), ["fine", "failure"], "a file")
     (array([1, 0]), ('fine', 'failure'))
     """
     texts = [text.strip() for text in labels.texts]
@@ -436,12 +393,12 @@ def as_numbers(labels: Text, classes: Sequence[str] | None, where: str, fault: F
                     raise DataError(f"{where}: label {quote(text)} is none of the classes {listed(rank)}.")
             whole = [rank[text] for text in texts]
         return np.array(whole, np.int64)[labels.codes], tuple(rank)
-    real = np.array(values, np.float64)
     if len(whole) < len(texts):
+        real = np.array(values, np.float64)
         large = (np.abs(real) >= BEYOND) & (np.floor(real) == real).all()
         for code in np.flatnonzero(~np.isfinite(real) | large).tolist():
             what = f"the label {one_line(texts[code])} is infinite, or a whole number beyond 64 bits"
-            raise fault(labels.row(code), f"{what}: write classes as texts, such as c1")
+            raise DataError(f"{where}: {what}: write classes as texts, such as c1.")
         return real[labels.codes], None
     if min(whole) > 0 and len(whole) > 1:
         some = listed(sorted(whole), 60)

@@ -1,6 +1,6 @@
-"""Files and data frames as one batch of series: read, checked, and scaled for the model where that is asked."""
+"""One file as arrays: tables, ``.npz`` and ``.npy``, ``.ts``; and values scaled for the model."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -8,65 +8,36 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import DataError, InputError, TempogradError, arg, one_line, quote
-from tempograd.core.series import Series, is_nested, shared_times
-from tempograd.data.arrays import NAMES, load_arrays, read_arrays
-from tempograd.data.files import File, is_many, list_files, reading
+from tempograd.core.errors import DataError, InputError, TempogradError, arg, listed, one_line, quote, warn
+from tempograd.data.columns import STANDARD, Columns, Part
+from tempograd.data.files import File
 from tempograd.data.pivot import UnclearError, as_numbers, find_roles, observed, read_table, require_names, written
-from tempograd.data.source import STANDARD, Part, Source
-from tempograd.data.table import (
-    FRAME,
-    LARGEST,
-    CsvTable,
-    Doubles,
-    Text,
-    frame_table,
-    is_frame,
-    open_table,
-    parse_number,
-    parse_numbers,
-)
+from tempograd.data.table import LARGEST, Doubles, Text, open_table, parse_number, parse_numbers
 
 T = TypeVar("T")
+C = TypeVar("C", bound=Columns)
+_Array = NDArray[Any]
 LONGEST_PATH = 90  # characters that a message repeats
-ARRAYS = (".npz", ".npy")
+ARRAYS = ("x", "mask", "y", "truth", "ids", "channels", "times", "units", "raw")
 ALIASES = {"@targetlabel": "@classlabel", "@dimension": "@dimensions"}  # in the header of a .ts file
 
 
-def read_all(source: Source) -> Series:
-    """Read all series of a source; those without names are called after their file where there are several."""
-    if is_frame(source.path):
-        part = in_one_message(source, lambda asked: read_table(frame_table(source.path), asked))
-        return scale_series(series_of(part, source, FRAME), source)
-    files = list_files(source.path)
-    if is_many(source.path):
-        source = with_channels(files, source)
-    parts = []
-    for file in files:
-        with reading(file.path):
-            part = read_part(file, source)
-            series = series_of(part, source, file.where)
-        if len(files) > 1 and part.ids is None:
-            series = replace(series, ids=[f"{file.origin}:{row}" for row in range(len(series))])
-        parts.append(series)
-    return scale_series(_joined(parts), source)
-
-
-def read_part(file: File, source: Source, names: Sequence[str] = NAMES) -> Part:
-    """Read the arrays of one file, those of ``names`` alone where they have names."""
-    if file.ending in ARRAYS:
-        with _in_file(file.where):
-            return read_arrays(file, source, names)
+def read_part(file: File, source: Columns) -> Part:
+    """Read one file; labels and truth only where a source asks for them."""
+    if file.ending in {".npz", ".npy"}:
+        with in_file(file.where):
+            return read_arrays(file, source)
     if file.ending == ".ts":
         return read_ts(file, source)
     return in_one_message(source, lambda asked: read_table(open_table(file), asked))
 
 
 @contextmanager
-def _in_file(where: str) -> Iterator[None]:
+def in_file(where: str) -> Iterator[None]:
     """Say in which file something is wrong with series."""
     try:
         yield
@@ -74,7 +45,7 @@ def _in_file(where: str) -> Iterator[None]:
         raise DataError(f"{where}: {one_line(error.finding.text, 240)}", code=error.code) from error
 
 
-def in_one_message(source: Source, read: Callable[[Source], T]) -> T:
+def in_one_message(source: Columns, read: Callable[[Columns], T]) -> T:
     """Read a source; everything that is unclear comes in one message, which ends with what to write.
 
     What a message proposes is tried, so that what is wrong with the next column is known as well.
@@ -92,118 +63,114 @@ def in_one_message(source: Source, read: Callable[[Source], T]) -> T:
     except TempogradError as error:
         what = f"{what}; {error.finding.text.rstrip('.')}"
     given = {name: value for name, value in source.plain.items() if value not in (None, ()) and name != "labels"}
-    place = repr(str(source.path)) if isinstance(source.path, (str, Path)) else "frame"
+    path = getattr(source, "path", None)
+    place = repr(str(path)) if isinstance(path, (str, Path)) else "frame"
     place = place if len(place) <= LONGEST_PATH else "path"
     call = f"{arg:source.and}".join([f"{arg:source.call={place}}", *written(given | fix)])
     raise UnclearError(where, what, fix, f"write {call}{arg:source.end}")
 
 
-def series_of(part: Part, source: Source, where: str) -> Series:
-    """Return what a reader found, checked; series of unequal length stay a list."""
-    for row, why in sorted(part.faults.items()):
-        raise DataError(f"{where}, row {row + 1}: {why}.")
-    gaps, more = source.missing == "mask", part.more
-    if (source.inputs and not isinstance(part.x, dict)) or (source.fixed and "fixed" not in more):
-        raise DataError(f"{where} holds one table: several inputs are read from .npz files.")
-    with _in_file(where):
-        if isinstance(part.x, dict):
-            return Series(part.x, mask="nan" if gaps else None, ids=part.ids, **more)
-        x = validation.check_series(part.x, gaps=gaps, marking=f"{arg:source.missing=mask}")
-        mask = None if part.mask is None else validation.check_mask(part.mask, x)
-        values: Any
-        seen: Any
-        values, seen, _ = validation.without_gaps(x, mask, None, "x")
-        ends = [] if part.steps is None else part.steps.tolist()
-        if mask is not None and len(set(ends)) > 1:  # shorter ones have a mask
-            longest, times = max(ends), more.get("times")
-            if times is not None:
-                more = more | {"times": [row[:longest] for row in times] if is_nested(times) else times[:longest]}
-            values, seen = ([row[:end] for row, end in zip(cells, ends, strict=True)] for cells in (x, mask))
-            seen = None if all(bool(cells.all()) for cells in seen) else seen
-        return Series(values, mask=seen, ids=part.ids, channels=part.channels, **more)
+# Many files: the same channels in all of them
 
 
-# Many files: the same channels in all of them, one batch of series
-
-
-def with_channels(files: Sequence[File], source: Source, least: int = 2) -> Source:
+def with_channels(files: Sequence[File], source: C, least: int = 2) -> C:
     """Return the source with the channels that ``least`` files or more have: by default those of the first."""
     if len(files) < least:
         return source
-    named = [channels_of(file, source) for file in files]
+    first, *others = [_channels_of(file, source) for file in files]
     if source.channels is not None:
         return source
-    for file, names in zip(files, named, strict=True):
-        for name in sorted({*(names or ())} ^ {*(named[0] or ())}):
+    for file, names in zip(files[1:], others, strict=True):
+        for name in sorted({*(names or ())} ^ {*(first or ())}):
             has = "has a" if name in (names or ()) else "has no"
             rule = f"all files must name the same channels, unless {arg:source.channels} chooses some"
             raise DataError(f"{file.where} {has} column {quote(name)}, unlike the first file: {rule}.")
-    return replace(source, channels=named[0])
+    return replace(source, channels=first)
 
 
-def channels_of(file: File, source: Source) -> tuple[str, ...] | None:
-    """Return the channels that a file names, from its first lines where that can be; None where it names none."""
-    form = ""
+def _channels_of(file: File, source: Columns) -> tuple[str, ...] | None:
+    """Return the channels that a file names, of tables from their first lines; None where it names none."""
     if file.ending in {".csv", ".tsv", ".parquet"}:
         roles = in_one_message(source, lambda asked: find_roles(open_table(file), asked))
-        form = roles.format
-        if form == "long":
-            return roles.values
-    named = form == "melted" or file.ending == ".npz"
-    return read_part(file, source).channels if named and source.channels is None else None
+        return roles.values if roles.format == "long" else None
+    return read_part(file, source).channels if file.ending == ".npz" and source.channels is None else None
 
 
-def _joined(parts: Sequence[Series]) -> Series:
-    """Put the series of several files together, one after the other."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    if any(isinstance(part.x, (dict, tuple)) for part in parts):
-        raise InputError("Series of several inputs are read from one file.")
-    if len({isinstance(part.ids, tuple) for part in parts}) > 1:
-        raise DataError(
-            "The ids of some files are whole numbers, those of others texts: write all as whole numbers (7, not "
-            "007), or put a letter before each (s7)."
+# Arrays
+
+
+def read_arrays(file: File, source: Columns) -> Part:
+    """Read arrays by name; only x, or the inputs, is needed."""
+    inputs, fixed = source.inputs or (), source.fixed or ()
+    wanted = [name for name in ARRAYS if source.labels or name not in {"y", "truth"}]
+    arrays = load_arrays(file, [*wanted, *inputs, *fixed], [*(inputs or ["x"]), *fixed])
+    told = ("y", "truth", "raw") if inputs else ("y", "truth", "raw", "times", "units")
+    more: dict[str, Any] = {name: arrays.get(name) for name in told}
+    if more["y"] is not None:
+        more["y"], more["classes"] = _labels(more["y"], source, file.where)
+    if fixed:
+        more["fixed"] = {name: arrays[name] for name in fixed}
+    if inputs:
+        return Part(arrays.get("ids"), {name: arrays[name] for name in inputs}, more=more)
+    part = Part(arrays.get("ids"), arrays["x"], arrays.get("mask"), channels=source.channels, more=more)
+    known = validation.check_names(arrays.get("channels"), None, "channels")
+    if known is None or source.channels in {None, known}:
+        return replace(part, channels=known or source.channels)
+    require_names(file.where, "channel", source.channels, known)
+    places = [known.index(name) for name in source.channels]
+    chosen = {name: cells[..., places] for name in ("truth", "raw", "units") if (cells := more[name]) is not None}
+    mask = None if part.mask is None else part.mask[..., places]
+    return replace(part, x=part.x[..., places], mask=mask, more=more | chosen)
+
+
+def load_arrays(
+    file: File, wanted: Sequence[str], needed: Sequence[str], *, mapped: bool = False
+) -> dict[str, _Array]:
+    """Read the arrays that are wanted and there, others are not even unpacked; a mapped array stays on disk."""
+    with file.opened() as opened:
+        try:
+            found = np.load(file.path, mmap_mode="r") if mapped else np.load(opened)  # without pickle
+            if isinstance(found, np.ndarray):
+                return {"x": found}
+            _check_members(file.where, found.files, needed)
+            return {name: found[name] for name in wanted if name in found.files}
+        except (TempogradError, MemoryError, Warning):  # ours, which somebody may have made an error
+            raise
+        except Exception as error:  # zip and numpy raise a dozen kinds
+            reason = one_line(next(iter(str(error).splitlines()), type(error).__name__), 90)
+            what = "is damaged or holds no plain arrays: write or fetch it again"
+            raise DataError(f"{file.where} {what} ({reason}).") from error
+
+
+def _check_members(where: str, members: Collection[str], needed: Sequence[str]) -> None:
+    """Refuse an archive that lacks an array, and tell those that are not read."""
+    for name in needed:
+        if name not in members:
+            what = "an array x (series, time, channel)" if name == "x" else f"an array {one_line(name)}"
+            more = f": name those that a model takes with {arg:source.inputs}" if name == "x" and members else ""
+            raise DataError(f"{where} must hold {what}; it has {listed(members) or 'nothing'}{more}.")
+    others = [name for name in members if name not in (*ARRAYS, *needed)]
+    if others:
+        warn(
+            f"{where} holds {listed(others)}, which is not read: the arrays of a file of series are "
+            f"{', '.join(ARRAYS)}, and those that {arg:source.inputs} and {arg:series.fixed} name."
         )
-    joined: dict[str, Any] = {"classes": first.classes, "channels": first.channels, "units": first.units}
-    for name in ("x", "mask", "truth", "raw"):  # a part without a mask has seen all
-        cells = [getattr(part, name) for part in parts]
-        if name == "mask" and any(cell is not None for cell in cells):
-            every = ([torch.ones_like(row, dtype=torch.bool) for row in part.x] for part in parts)
-            cells = [seen if cell is None else cell for cell, seen in zip(cells, every, strict=True)]
-        joined[name] = None if any(cell is None for cell in cells) else [row for cell in cells for row in cell]
-    rows = [row for part in parts for row in (part.times if is_nested(part.times) else [part.times] * len(part))]
-    joined["times"] = None if None in rows else shared_times(tuple(rows)) or rows
-    joined["ids"] = [name for part in parts for name in np.asarray(part.ids).tolist()]
-    if any(part.y is None for part in parts) or len({part.y.ndim for part in parts}) > 1:
-        return Series(**joined | {"classes": None})
-    labels = [part.y.numpy() for part in parts]
-    if len({part.classes for part in parts}) > 1:  # texts, which are numbered anew
-        called = [part.classes or tuple(map(str, range(int(part.y.max()) + 1))) for part in parts]
-        joined["classes"] = tuple(sorted({name for names in called for name in names}))
-        labels = [np.searchsorted(joined["classes"], names)[y] for names, y in zip(called, labels, strict=True)]
-    longest = max(y.shape[-1] for y in labels)
-    labels = [y if y.ndim == 1 else np.pad(y, ((0, 0), (0, longest - y.shape[1]))) for y in labels]
-    return Series(y=np.concatenate(labels), **joined)
+
+
+def _labels(y: _Array, source: Columns, where: str) -> tuple[_Array, tuple[str, ...] | None]:
+    """Return labels as numbers, with the names of the classes where these are texts or numbers below 0."""
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise InputError("y holds NaN or infinity: leave series without a label out.")
+    if not (y.dtype.kind == "U" or (y.dtype.kind in "iu" and (source.classes is not None or (y < 0).any()))):
+        return y, None
+    numbers, classes = as_numbers(Text.of([*map(str, y.reshape(-1).tolist())]), source.classes, where)
+    return numbers.reshape(y.shape), classes
 
 
 # Values as the model was trained on them: standardised by channel, and something where values are missing
 
 
-def scale_series(series: Series, source: Source) -> Series:
-    """Return series as a source says that the model reads them; what they were is kept to be shown."""
-    if source.units is not None:
-        series = replace(series, units=source.units)
-    if source.scale is None and source.fill in {None, "zero"}:
-        return series
-    if isinstance(series.x, (dict, tuple)):
-        raise InputError(f"{arg:source.scale} and {arg:source.fill} are for models of one input.")
-    padded = series.padded()
-    z = scaled_cells(padded.x, padded.mask, source, series.channels)
-    return series.scaled([row[: len(part)] for row, part in zip(z, series.x, strict=True)])
-
-
-def scaled_cells(x: Tensor, mask: Tensor | None, source: Source, channels: Sequence[str] | None) -> Tensor:
+def scaled_cells(x: Tensor, mask: Tensor | None, source: Columns, channels: Sequence[str] | None) -> Tensor:
     """Return numbers (series, time, channel) as the model reads them; 0 where nothing is known of a channel."""
     known = seen = torch.ones_like(x, dtype=torch.bool) if mask is None else mask
     mean, std = _statistics(x, seen, source, channels)
@@ -220,44 +187,32 @@ def scaled_cells(x: Tensor, mask: Tensor | None, source: Source, channels: Seque
     return x.masked_fill(~known, 0)
 
 
-def _statistics(x: Tensor, seen: Tensor, source: Source, channels: Sequence[str] | None) -> tuple[Tensor, Tensor]:
-    """Return the mean and the standard deviation of each channel, from a file or over what was observed."""
-    if source.scale not in {None, STANDARD}:
-        mean, std = _from_file(str(source.scale), channels)
-        if not (mean.shape == std.shape == x.shape[2:] and bool((mean + std).isfinite().all())):
-            raise DataError(
-                f"{source.scale} must have one finite mean and std per channel, {x.shape[2]}, got {mean.tolist()} "
-                f"and {std.tolist()}."
-            )
-    else:
+def _statistics(x: Tensor, seen: Tensor, source: Columns, channels: Sequence[str] | None) -> tuple[Tensor, Tensor]:
+    """Return the mean and the standard deviation of each channel, from a table or over what was observed."""
+    if source.scale in {None, STANDARD}:
         values = x.double().masked_fill(~seen, 0)
         count = seen.sum((0, 1)).clamp(min=1)
         mean = values.sum((0, 1)) / count
         std = (((values - mean) ** 2).masked_fill(~seen, 0).sum((0, 1)) / count).sqrt()
+        return mean, torch.where(std > 0, std, 1.0)
+    table = open_table(File(str(source.scale), str(source.scale)))
+    require_names(table.where, "column", ["mean", "std"], table.columns)
+    texts, numbers = table.read({"channel"} & {*table.columns}, ["mean", "std"])
+    if "channel" in texts and channels is not None:  # in any order
+        known = texts["channel"].cells
+        require_names(table.where, "channel", channels, known)
+        numbers = numbers[[known.index(name) for name in channels]]
+    if numbers.shape != (x.shape[2], 2) or not np.isfinite(numbers).all():
+        got = ", ".join(f"{mean:g} and {std:g}" for mean, std in numbers)
+        raise DataError(f"{table.where} must have one finite mean and std per channel, {x.shape[2]}, got {got}.")
+    mean, std = torch.from_numpy(numbers).T
     return mean, torch.where(std > 0, std, 1.0)
-
-
-def _from_file(path: str, channels: Sequence[str] | None) -> tuple[Tensor, Tensor]:
-    """Read ``mean`` and ``std`` from a file, in the order of its column ``channel`` where it has one."""
-    file, names = File(path, path), ("mean", "std")
-    if file.ending == ".npz":
-        pair = [load_arrays(file, names, names)[name] for name in names]
-    else:
-        table = CsvTable(file)
-        require_names(file.where, "column", names, table.columns)
-        texts, numbers = table.read({"channel"} & {*table.columns}, names)
-        if "channel" in texts and channels is not None:
-            known = texts["channel"].cells
-            require_names(file.where, "channel", channels, known)
-            numbers = numbers[[known.index(name) for name in channels]]
-        pair = [*numbers.T]
-    return torch.as_tensor(pair[0]).double(), torch.as_tensor(pair[1]).double()
 
 
 # .ts, the text format of the UEA and UCR archives: dimension:dimension:label, one series per line
 
 
-def read_ts(file: File, source: Source) -> Part:
+def read_ts(file: File, source: Columns) -> Part:
     """Read a ``.ts`` file; dimensions may differ in length, and the shorter ones end in missing values."""
     with file.text() as text:
         lines = [(place, line.strip()) for place, line in enumerate(text, start=1)]
@@ -286,12 +241,7 @@ def read_ts(file: File, source: Source) -> Part:
     if labels.texts and source.labels:
         numbered = all(parse_number(name) is not None for name in classes)
         classes.sort(key=float if numbered else None)  # by value where they are numbers, else by letters
-        more["y"], more["classes"] = as_numbers(
-            labels,
-            source.classes or classes or None,
-            file.where,
-            lambda row, what: _fault(file, rows[row][0], what),
-        )
+        more["y"], more["classes"] = as_numbers(labels, source.classes or classes or None, file.where)
     return observed(file.where, x, None, source.channels, more)
 
 

@@ -1,32 +1,26 @@
-"""Where series are and which columns are what; and the arrays that a reader returns."""
+"""Where series are and which columns are what; and files or a data frame as one batch of series."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 
-from tempograd.core.errors import InputError, brief, listed, quote
-from tempograd.core.series import Series
-
-if TYPE_CHECKING:
-    from tempograd.data.fragments import Fragment
-
-FORMATS, ALIGNS, MISSING = ("long", "melted", "wide"), ("time", "order"), ("error", "mask")
-FILLS = ("forward", "mean", "zero")
-STANDARD = "standard"
-NAMES = {"channels", "units", "keep", "classes", "inputs", "fixed"}  # fields that are lists of names
-
-
-def _option(help: str, default: Any = None, choices: tuple[str, ...] = ()) -> Any:  # noqa: A002  # argparse's word
-    """Return a field that is an option of the shell as well."""
-    return field(default=default, metadata={"help": help, "choices": choices})
+from tempograd.core import validation
+from tempograd.core.errors import DataError, InputError, arg, brief
+from tempograd.core.series import Series, is_nested, shared_times
+from tempograd.data.columns import Columns, Part
+from tempograd.data.files import is_many, list_files, reading
+from tempograd.data.fragments import Fragment, list_fragments
+from tempograd.data.pivot import read_table
+from tempograd.data.reading import in_file, in_one_message, read_part, scaled_cells, with_channels
+from tempograd.data.table import FRAME, frame_table, is_frame
 
 
-@dataclass(frozen=True)
-class Source:
+@dataclass(frozen=True, repr=False)
+class Source(Columns):
     """Where series are, and which columns or arrays are what.
 
     Whatever is true of one file may be said of many: a file, a pattern, a folder and a lake of folders such as
@@ -45,20 +39,17 @@ class Source:
         Columns with the series' names, the time (numbers or ISO dates) and the label. By default the ones with an
         obvious name, such as ``id``, ``time`` or ``label``. A long table without an ``id`` holds one series.
     mask : str, optional
-        A column like ``x``, or a ``.npy`` file beside arrays, that tells what was observed.
+        A column like ``x`` that tells what was observed.
     channels : tuple of str, optional
-        Which channels, in which order. By default all: those of a long table as they come, those of a melted one
-        sorted. Where a file does not name its channels, these are their names.
+        Which channels, in which order. By default all as they come. Where a file does not name its channels, these
+        are their names.
     units : tuple of str, optional
         What the channels are measured in.
     keep : tuple of str
         Columns that go along to the results of a run; folders such as ``day=…/`` make columns too.
-    variable, value : str, optional
-        Columns of a melted table with the channels' names and the values.
-    format : {"long", "melted", "wide"}, optional
-        ``"long"``: one row per series and step, one column per channel. ``"melted"``: one row per series, step and
-        channel, with its value. ``"wide"``: one row per series, one column per step, one channel. By default what
-        the names of the columns say.
+    format : {"long", "wide"}, optional
+        ``"long"``: one row per series and step, one column per channel. ``"wide"``: one row per series, one column
+        per step, one channel. By default what the names of the columns say.
     classes : tuple of str, optional
         Labels of class 0, 1, …, or names for them where labels are these numbers. By default whole numbers from 0
         up are classes, text and negative numbers are classes in sorted order, and other numbers are values of a
@@ -75,8 +66,8 @@ class Source:
         For a model that takes several: the names of the arrays of a ``.npz`` file that are its inputs, and of
         those that go along with them.
     scale : str, optional
-        A file with the ``mean`` and ``std`` of each channel (``.csv`` or ``.npz``), by which values are
-        standardised for the model; ``"standard"`` takes those of these series. The file's values stay ``raw``.
+        A table with the ``mean`` and ``std`` of each ``channel``, by which values are standardised for the model;
+        ``"standard"`` takes those of these series. The file's values stay ``raw``.
     fill : {"forward", "mean", "zero"}, optional
         What the model reads in missing cells, which stay masked: the last value before, the channel's mean, or 0,
         the default. ``"forward"`` takes the next value where there is none before.
@@ -91,45 +82,6 @@ class Source:
     """
 
     path: Any
-    x: str | None = _option("column with a whole series in each row (Parquet)")
-    id: str | None = _option("column with the series' names")
-    time: str | None = _option("column with the time of a row, numbers or ISO dates")
-    label: str | None = _option("column with the labels")
-    mask: str | None = _option("column, or .npy file beside arrays, that tells what was observed")
-    channels: tuple[str, ...] | None = _option("which channels, in which order; their names where files have none")
-    units: tuple[str, ...] | None = _option("what the channels are measured in")
-    keep: tuple[str, ...] = _option("columns that go along to the results of a run", ())
-    variable: str | None = _option("column of a melted table with the channels' names")
-    value: str | None = _option("column of a melted table with the values")
-    format: str | None = _option("what a row of a table is", None, FORMATS)
-    classes: tuple[str, ...] | None = _option("names of class 0, 1, …")
-    align: str | None = _option("what gaps in time mean: missing steps, or none", None, ALIGNS)
-    missing: str | None = _option("what NaN in arrays is", None, MISSING)
-    shape: tuple[int, int] | None = _option("steps and channels, where series are flat lists")
-    inputs: tuple[str, ...] | None = _option("arrays of a .npz file that are the model's inputs")
-    fixed: tuple[str, ...] | None = _option("arrays of a .npz file that go along with them")
-    scale: str | None = _option(f"file with the mean and std of each channel, or {STANDARD!r}: standardise values")
-    fill: str | None = _option("what the model reads in missing cells", None, FILLS)
-    labels: bool = True
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            name, value = each.name, getattr(self, each.name)
-            if isinstance(value, list):
-                object.__setattr__(self, name, value := tuple(value))
-            choices = each.metadata.get("choices")
-            if choices and value not in (None, *choices):
-                raise InputError(f"{name} must be {listed(choices)} or None, got {brief(value)}.")
-            if name not in {"path", "shape", "labels"} and not isinstance(value, str | tuple | None):
-                raise InputError(f"{name} must be a text, got {brief(value)}.")
-            if name not in NAMES or value is None:
-                continue
-            if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
-                raise InputError(f"{name} must be a list of names, got {quote(value)}.")
-            if len(set(value)) < len(value) and name != "units":
-                raise InputError(f"{name} must be distinct names, got {listed(value)}.")
-        if self.shape is not None and (len(self.shape) != 2 or min(self.shape) < 1):
-            raise InputError(f"shape must be (time, channel), got {brief(self.shape)}.")
 
     def __repr__(self) -> str:
         parts = [repr(self.path) if isinstance(self.path, str) else brief(self.path)]
@@ -137,64 +89,26 @@ class Source:
         parts += [f"{name}={value!r}" for name, value in self.plain.items() if value != usual[name]]
         return f"Source({', '.join(parts)})"
 
-    @property
-    def plain(self) -> dict[str, Any]:
-        """Return all fields but the path as plain data, for a file."""
-        return {each.name: getattr(self, each.name) for each in fields(self)[1:]}
-
     def read(self) -> Series:
-        """Read all series."""
-        from tempograd.data.reading import read_all  # noqa: PLC0415  # which needs this class
+        """Read all series; those without names are called after their file where there are several."""
+        source = replace(self, keep=())  # nothing goes along with them
+        if is_frame(self.path):
+            part = in_one_message(source, lambda asked: read_table(frame_table(self.path), asked))
+            return _scaled(series_of(part, source, FRAME), source)
+        files, parts = list_files(self.path), []
+        source = with_channels(files, source) if is_many(self.path) else source
+        for file in files:
+            with reading(file.path):
+                part = read_part(file, source)
+                series = series_of(part, source, file.where)
+            if len(files) > 1 and part.ids is None:
+                series = replace(series, ids=[f"{file.origin}:{row}" for row in range(len(series))])
+            parts.append(series)
+        return _scaled(_joined(parts), source)
 
-        return read_all(replace(self, keep=()))  # nothing goes along with them
-
-    def fragments(self, size: int = 8_192) -> "Iterator[Fragment]":
+    def fragments(self, size: int = 8_192) -> Iterator[Fragment]:
         """List the parts that runs read one by one, of about ``size`` series, without reading these."""
-        from tempograd.data.fragments import list_fragments  # noqa: PLC0415  # which needs this class
-
-        return list_fragments(self, size)
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some series as arrays, before they are checked: what a reader returns.
-
-    Attributes
-    ----------
-    ids : array, or list of str, optional
-        What the series are called.
-    x, mask : arrays of shape (series, time, channel)
-        ``mask`` is None where all cells were observed; ``x`` is a dict of arrays for several inputs.
-    kept : dict of str to pyarrow.Array
-        Columns that go along.
-    faults : dict of int to str
-        Rows that hold no series, and why.
-    steps : array of shape (series,), optional
-        How many steps each series has, where they differ.
-    more : dict of str to object
-        What else :class:`tempograd.Series` takes: labels, times and classes, truth, units.
-    """
-
-    ids: Any
-    x: Any
-    mask: NDArray[np.bool_] | None = None
-    kept: dict[str, Any] = field(default_factory=dict)
-    faults: dict[int, str] = field(default_factory=dict)
-    channels: tuple[str, ...] | None = None
-    steps: NDArray[np.int64] | None = None
-    more: dict[str, Any] = field(default_factory=dict)
-
-    def rows(self, start: int, stop: int) -> "Part":
-        """Return the series from ``start`` to ``stop``, as a run explains them: without what ``more`` holds."""
-        taken = slice(start, stop)
-        return Part(
-            None if self.ids is None else self.ids[taken],
-            self.x[taken],
-            None if self.mask is None else self.mask[taken],
-            {name: column[taken] for name, column in self.kept.items()},
-            {row - start: why for row, why in self.faults.items() if start <= row < stop},
-            self.channels,
-        )
+        return list_fragments(self.path, self, size)
 
 
 def read_series(path: Any, **fields: Any) -> Series:
@@ -239,3 +153,75 @@ def read_series(path: Any, **fields: Any) -> Series:
 
 _shown = [part for part in signature(Source).parameters.values() if part.name != "keep"]  # which is for runs
 read_series.__signature__ = signature(read_series).replace(parameters=_shown)  # type: ignore[attr-defined]
+
+
+def series_of(part: Part, source: Columns, where: str) -> Series:
+    """Return what a reader found, checked; series of unequal length stay a list."""
+    for row, why in sorted(part.faults.items()):
+        raise DataError(f"{where}, row {row + 1}: {why}.")
+    gaps, more = source.missing == "mask", part.more
+    if (source.inputs and not isinstance(part.x, dict)) or (source.fixed and "fixed" not in more):
+        raise DataError(f"{where} holds one table: several inputs are read from .npz files.")
+    with in_file(where):
+        if isinstance(part.x, dict):
+            return Series(part.x, mask="nan" if gaps else None, ids=part.ids, **more)
+        x = validation.check_series(part.x, gaps=gaps, marking=f"{arg:source.missing=mask}")
+        mask = None if part.mask is None else validation.check_mask(part.mask, x)
+        values: Any
+        seen: Any
+        values, seen, _ = validation.without_gaps(x, mask, None, "x")
+        ends = [] if part.steps is None else part.steps.tolist()
+        if mask is not None and len(set(ends)) > 1:  # shorter ones have a mask
+            longest, times = max(ends), more.get("times")
+            if times is not None:
+                more = more | {"times": [row[:longest] for row in times] if is_nested(times) else times[:longest]}
+            values, seen = ([row[:end] for row, end in zip(cells, ends, strict=True)] for cells in (x, mask))
+            seen = None if all(bool(cells.all()) for cells in seen) else seen
+        return Series(values, mask=seen, ids=part.ids, channels=part.channels, **more)
+
+
+def _joined(parts: Sequence[Series]) -> Series:
+    """Put the series of several files together, one after the other."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    if any(isinstance(part.x, (dict, tuple)) for part in parts):
+        raise InputError("Series of several inputs are read from one file.")
+    if len({isinstance(part.ids, tuple) for part in parts}) > 1:
+        raise DataError(
+            "The ids of some files are whole numbers, those of others texts: write all as whole numbers (7, not "
+            "007), or put a letter before each (s7)."
+        )
+    joined: dict[str, Any] = {"classes": first.classes, "channels": first.channels, "units": first.units}
+    for name in ("x", "mask", "truth", "raw"):  # a part without a mask has seen all
+        cells = [getattr(part, name) for part in parts]
+        if name == "mask" and any(cell is not None for cell in cells):
+            every = ([torch.ones_like(row, dtype=torch.bool) for row in part.x] for part in parts)
+            cells = [seen if cell is None else cell for cell, seen in zip(cells, every, strict=True)]
+        joined[name] = None if any(cell is None for cell in cells) else [row for cell in cells for row in cell]
+    rows = [row for part in parts for row in (part.times if is_nested(part.times) else [part.times] * len(part))]
+    joined["times"] = None if None in rows else shared_times(tuple(rows)) or rows
+    joined["ids"] = [name for part in parts for name in np.asarray(part.ids).tolist()]
+    if any(part.y is None for part in parts) or len({part.y.ndim for part in parts}) > 1:
+        return Series(**joined | {"classes": None})
+    labels = [part.y.numpy() for part in parts]
+    if len({part.classes for part in parts}) > 1:  # texts, which are numbered anew
+        called = [part.classes or tuple(map(str, range(int(part.y.max()) + 1))) for part in parts]
+        joined["classes"] = tuple(sorted({name for names in called for name in names}))
+        labels = [np.searchsorted(joined["classes"], names)[y] for names, y in zip(called, labels, strict=True)]
+    longest = max(y.shape[-1] for y in labels)
+    labels = [y if y.ndim == 1 else np.pad(y, ((0, 0), (0, longest - y.shape[1]))) for y in labels]
+    return Series(y=np.concatenate(labels), **joined)
+
+
+def _scaled(series: Series, source: Columns) -> Series:
+    """Return series as a source says that the model reads them; what they were is kept to be shown."""
+    if source.units is not None:
+        series = replace(series, units=source.units)
+    if source.scale is None and source.fill in {None, "zero"}:
+        return series
+    if isinstance(series.x, (dict, tuple)):
+        raise InputError(f"{arg:source.scale} and {arg:source.fill} are for models of one input.")
+    padded = series.padded()
+    z = scaled_cells(padded.x, padded.mask, source, series.channels)
+    return series.scaled([row[: len(part)] for row, part in zip(z, series.x, strict=True)])

@@ -1,6 +1,5 @@
 """The two data sets of hidden states, whose truly salient cells are known: Switch-Feature and State."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from tempograd.core.series import Series
-from tempograd.data.base import Dataset
-from tempograd.data.loading import choose_variant, dataset
+from tempograd.data.datasets import DATASETS, Dataset, choose_variant, dataset
 
 _Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -112,32 +110,16 @@ STATE_SEED = 42
 STATE_MEANS = np.array([[0.1, 1.6, 0.5], [-0.1, -0.4, -1.5]])
 
 
-@dataclass(frozen=True)
-class StateLaw:
-    """What the two variants disagree about."""
-
-    diagonal: float  # of both covariances
-    coupled: tuple[tuple[int, int], tuple[int, int]]  # per state: the two channels with covariance 0.01
-    slope: float  # of the label's sigmoid
-    ageing: bool  # whether the chance to stay in state 1 falls with the time spent there
-
-    def covariances(self) -> _Floats:
-        """Σ₀ and Σ₁, of shape (2, 3, 3)."""
-        result = np.stack([self.diagonal * np.eye(3)] * 2)
-        for state, (first, second) in enumerate(self.coupled):
-            result[state, first, second] = result[state, second, first] = 0.01
-        return result
+STATE_COVARIANCES = np.array(
+    [
+        [[0.801, 0.01, 0.0], [0.01, 0.801, 0.0], [0.0, 0.0, 0.801]],
+        [[0.801, 0.0, 0.01], [0.0, 0.801, 0.0], [0.01, 0.0, 0.801]],
+    ]
+)
+STATE_SLOPE = 2.0  # of the label's sigmoid
 
 
-RELEASED_LAW = StateLaw(diagonal=0.801, coupled=((0, 1), (0, 2)), slope=2.0, ageing=True)
-STATE_VARIANTS = {
-    "redrawn": RELEASED_LAW,
-    "released": RELEASED_LAW,
-    "paper": StateLaw(diagonal=0.8, coupled=((1, 2), (0, 1)), slope=1.0, ageing=False),
-}
-
-
-@dataset("state", STATE_VARIANTS)
+@dataset("state", ("redrawn", "released"))
 def load_state(*, root: Path | None = None, variant: str | None = None, fold: int | None = None) -> Dataset:
     r"""Two-state hidden Markov series with a label at every step and the true importance of every cell.
 
@@ -145,36 +127,31 @@ def load_state(*, root: Path | None = None, variant: str | None = None, fold: in
     it follows the state. 1,000 series (the first 800 train, the others test) of 200 steps and 3 channels.
 
     In state :math:`s_t \in \{0, 1\}` the series emits :math:`x_t \sim \mathcal N(\mu_{s_t}, \Sigma_{s_t})`
-    with :math:`\mu_0 = (0.1, 1.6, 0.5)`, :math:`\mu_1 = (-0.1, -0.4, -1.5)`, and the label is drawn as
-    :math:`y_t \sim \mathrm{Bernoulli}(\sigma(\beta\, x_{t, 1 + s_t}))`: the true importance is the cell
+    with :math:`\mu_0 = (0.1, 1.6, 0.5)`, :math:`\mu_1 = (-0.1, -0.4, -1.5)`, variances of 0.801 and a
+    covariance of 0.01 between channels 0 and 1 (state 0) or 0 and 2 (state 1). The label is drawn as
+    :math:`y_t \sim \mathrm{Bernoulli}(\sigma(2\, x_{t, 1 + s_t}))`: the true importance is the cell
     :math:`(t, 1 + s_t)`, one per step. Nothing is normalised.
+
+    With :math:`\tau` the steps since the last change (0 at the start), :math:`P(1 \mid 1) = 0.95 - \tau/500` and
+    :math:`P(1 \mid 0) = 0.05`; a state before the first step is a fair coin.
 
     Parameters
     ----------
     root : path, optional
         Not used: the data is made, not read.
-    variant : {"redrawn", "released", "paper"}, optional
+    variant : {"redrawn", "released"}, optional
         ``"redrawn"`` (the default) follows the law of the reference's generator, with draws of our own;
-        ``"released"`` is that generator's series, number by number; ``"paper"`` follows what its text says.
-
-        * transitions. Released: with :math:`\tau` the steps since the last change (0 at the start),
-          :math:`P(1 \mid 1) = 0.95 - \tau/500` and :math:`P(1 \mid 0) = 0.05`. Paper: :math:`P(1 \mid \cdot)
-          = 0.9`.
-        * start. Released: a state before the first step is a fair coin, and the first step follows from it by
-          the transition rule. Paper: the first step's state is a fair coin.
-        * covariance. Released: diagonal 0.801 and covariance 0.01 between channels 0 and 1 (state 0) or 0 and
-          2 (state 1). Paper: diagonal 0.8 and covariance 0.01 between channels 1 and 2 (state 0) or 0 and 1
-          (state 1).
-        * label. Released: :math:`\beta = 2`. Paper: :math:`\beta = 1`.
+        ``"released"`` is that generator's series, number by number.
 
     fold : int, optional
         0 … 4: cut the training series by ``tempograd.data.fold_indices``.
 
     Notes
     -----
-    All variants start from the seed of the released generator (42). ``"released"`` takes its draws in the order
-    of that generator, so the series are the same to a rounding of float64; the others take all states first,
-    then all emissions, then all labels, so their series differ.
+    Both variants start from the seed of the released generator (42). ``"released"`` takes its draws in the order
+    of that generator, so the series are the same to a rounding of float64; ``"redrawn"`` takes all states first,
+    then all emissions, then all labels, so its series differ. The paper's text says otherwise in places (a chance
+    of 0.9 for state 1 at every step, variances of 0.8, :math:`\sigma(x)`), but its numbers come from this law.
 
     References
     ----------
@@ -189,15 +166,14 @@ def load_state(*, root: Path | None = None, variant: str | None = None, fold: in
     >>> data.train.x.shape, data.train.y.shape, data.per_step
     (torch.Size([800, 200, 3]), torch.Size([800, 200]), True)
     """
-    variant = choose_variant("state", variant, STATE_VARIANTS)
-    process = STATE_VARIANTS[variant]
+    variant = choose_variant("state", variant, DATASETS["state"].variants)
     rng = np.random.RandomState(STATE_SEED)  # numpy promises never to change this stream
     if variant == "released":
         x, states, labels = released_draws(rng, TRAIN + TEST, STATE_STEPS)
-        return splits("state", variant, x, labels, 1 + states).fold(fold)
-    states = (ageing_states if process.ageing else independent_states)(rng, TRAIN + TEST, STATE_STEPS)
-    x = emit(rng, states, process.covariances())
-    labels = draw_labels(rng, x, 1 + states, process.slope)
+    else:
+        states = ageing_states(rng, TRAIN + TEST, STATE_STEPS)
+        x = emit(rng, states)
+        labels = draw_labels(rng, x, 1 + states, STATE_SLOPE)
     return splits("state", variant, x, labels, 1 + states).fold(fold)
 
 
@@ -225,7 +201,7 @@ def released_draws(rng: np.random.RandomState, series: int, steps: int) -> tuple
             state = rng.binomial(1, 0.95 - age / 500 if previous == 1 else 0.05)
             age = age + 1 if state == previous else 0
             emission = STATE_MEANS[state] + rng.standard_normal(3) @ RELEASED_FACTORS[state]
-            label = rng.binomial(1, 1 / (1 + np.exp(-RELEASED_LAW.slope * emission[1 + state])))
+            label = rng.binomial(1, 1 / (1 + np.exp(-STATE_SLOPE * emission[1 + state])))
             x[row, step], states[row, step], labels[row, step] = emission, state, label
             previous = state
     return x, states, labels
@@ -243,16 +219,10 @@ def ageing_states(rng: np.random.RandomState, series: int, steps: int) -> Intege
     return states
 
 
-def independent_states(rng: np.random.RandomState, series: int, steps: int) -> Integers:
-    """States of the paper's text, (series, steps): its two rows are equal, so no step knows the last."""
-    chance = np.where(np.arange(steps) == 0, 0.5, 0.9)
-    return (rng.random_sample((series, steps)) < chance).astype(np.int64)
-
-
-def emit(rng: np.random.RandomState, states: Integers, covariances: _Floats) -> _Floats:
+def emit(rng: np.random.RandomState, states: Integers) -> _Floats:
     """Series (series, steps, 3): each step Gaussian with the mean and covariance of its state."""
     noise = rng.standard_normal((*states.shape, 3))
-    factors = np.linalg.cholesky(covariances)  # (2, 3, 3)
+    factors = np.linalg.cholesky(STATE_COVARIANCES)  # (2, 3, 3)
     coloured = [noise @ factor.T for factor in factors]
     return np.asarray(STATE_MEANS[states] + np.where(states[..., None] == 1, coloured[1], coloured[0]))
 

@@ -300,7 +300,6 @@ def is_frame(value: Any) -> bool:
 def frame_table(frame: Any) -> ArrowTable:
     """Return a data frame as a table; an index that has a name is a column too."""
     pa = arrow()
-    Table(FRAME, list(map(str, getattr(frame, "column_names", frame.columns))))  # which refuses two of one name
     try:
         streamed = hasattr(frame, "__arrow_c_stream__") or not hasattr(frame, "to_arrow")
         table = pa.table(frame if streamed else frame.to_arrow())

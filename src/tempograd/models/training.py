@@ -14,7 +14,7 @@ from tempograd.core.errors import InputError, ModelError, arg, brief, warn
 from tempograd.core.optimisers import Adam
 from tempograd.core.progress import Advance, progress_bar
 from tempograd.core.series import Series
-from tempograd.data.base import Dataset
+from tempograd.data.datasets import Dataset
 from tempograd.engine import Ask, Call, Predictor, frozen
 from tempograd.engine.model import find_device, no_denormals, place
 from tempograd.engine.predictor import numbers_of

@@ -130,8 +130,10 @@ def test_per_step_follows_the_labels():
 def test_unknown_names_are_refused_with_a_hint():
     with pytest.raises(UnknownNameError, match="Did you mean 'state'"):
         load_dataset("stat")
-    with pytest.raises(UnknownNameError, match=r"No variant of state is called 'papre'. Did you mean 'paper'"):
-        load_dataset("state", variant="papre")
+    with pytest.raises(
+        UnknownNameError, match=r"No variant of state is called 'relased'. Did you mean 'released'"
+    ):
+        load_dataset("state", variant="relased")
     with pytest.raises(InputError, match="fold must be an integer from 0 to 4"):
         load_dataset("state", fold=5)
 

@@ -1,0 +1,107 @@
+"""Which columns of a table, or arrays of a file, are what; and series as the arrays that a reader returns."""
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args, get_origin
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tempograd.core.errors import InputError, brief, listed, quote
+
+STANDARD = "standard"
+
+
+def _option(help: str, default: Any = None) -> Any:  # noqa: A002  # argparse's word
+    """Return a field that is an option of the shell as well."""
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns of a table, or arrays of a file, are what: the fields of :class:`tempograd.Source`."""
+
+    x: str | None = _option("column with a whole series in each row (Parquet)")
+    id: str | None = _option("column with the series' names")
+    time: str | None = _option("column with the time of a row, numbers or ISO dates")
+    label: str | None = _option("column with the labels")
+    mask: str | None = _option("column with what was observed, beside one with a whole series in each row")
+    channels: tuple[str, ...] | None = _option("which channels, in which order; their names where files have none")
+    units: tuple[str, ...] | None = _option("what the channels are measured in")
+    keep: tuple[str, ...] = _option("columns that go along to the results of a run", ())
+    format: Literal["long", "wide"] | None = _option("what a row of a table is: a step, or a whole series")
+    classes: tuple[str, ...] | None = _option("names of class 0, 1, …")
+    align: Literal["time", "order"] | None = _option("what gaps in time mean: missing steps, or none")
+    missing: Literal["error", "mask"] | None = _option("what NaN in arrays is")
+    shape: tuple[int, int] | None = _option("steps and channels, where series are flat lists")
+    inputs: tuple[str, ...] | None = _option("arrays of a .npz file that are the model's inputs")
+    fixed: tuple[str, ...] | None = _option("arrays of a .npz file that go along with them")
+    scale: str | None = _option("table with the mean and std of each channel, or 'standard': standardise values")
+    fill: Literal["forward", "mean", "zero"] | None = _option("what the model reads in missing cells")
+    labels: bool = True
+
+    def __post_init__(self) -> None:
+        for each in fields(Columns):
+            name, value = each.name, getattr(self, each.name)
+            kind = next(iter(get_args(each.type)), None) if each.default is None else each.type
+            if isinstance(value, list):
+                object.__setattr__(self, name, value := tuple(value))
+            if value is None or name in {"shape", "labels"}:
+                continue
+            if get_origin(kind) is Literal and value not in get_args(kind):
+                raise InputError(f"{name} must be {listed(get_args(kind))} or None, got {brief(value)}.")
+            if kind is str and not isinstance(value, str):
+                raise InputError(f"{name} must be a text, got {brief(value)}.")
+            if kind == tuple[str, ...]:
+                if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
+                    raise InputError(f"{name} must be a list of names, got {quote(value)}.")
+                if len(set(value)) < len(value) and name != "units":
+                    raise InputError(f"{name} must be distinct names, got {listed(value)}.")
+        if self.shape is not None and (len(self.shape) != 2 or min(self.shape) < 1):
+            raise InputError(f"shape must be (time, channel), got {brief(self.shape)}.")
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Return these fields as plain data, for a file."""
+        return {each.name: getattr(self, each.name) for each in fields(Columns)}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some series as arrays, before they are checked: what a reader returns.
+
+    Attributes
+    ----------
+    ids : array, or list of str, optional
+        What the series are called.
+    x, mask : arrays of shape (series, time, channel)
+        ``mask`` is None where all cells were observed; ``x`` is a dict of arrays for several inputs.
+    kept : dict of str to pyarrow.Array
+        Columns that go along.
+    faults : dict of int to str
+        Rows that hold no series, and why.
+    steps : array of shape (series,), optional
+        How many steps each series has, where they differ.
+    more : dict of str to object
+        What else :class:`tempograd.Series` takes: labels, times and classes, truth, units.
+    """
+
+    ids: Any
+    x: Any
+    mask: NDArray[np.bool_] | None = None
+    kept: dict[str, Any] = field(default_factory=dict)
+    faults: dict[int, str] = field(default_factory=dict)
+    channels: tuple[str, ...] | None = None
+    steps: NDArray[np.int64] | None = None
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def rows(self, start: int, stop: int) -> "Part":
+        """Return the series from ``start`` to ``stop``, as a run explains them: without what ``more`` holds."""
+        taken = slice(start, stop)
+        return Part(
+            None if self.ids is None else self.ids[taken],
+            self.x[taken],
+            None if self.mask is None else self.mask[taken],
+            {name: column[taken] for name, column in self.kept.items()},
+            {row - start: why for row, why in self.faults.items() if start <= row < stop},
+            self.channels,
+        )
