@@ -193,43 +193,6 @@ def test_what_is_rewritten_with_its_size_and_time_is_explained_anew(kind, place,
     assert not torch.equal(new.values, old.values)
 
 
-@pytest.mark.parametrize("role", ["id", "mask"])
-def test_arrays_beside_the_series_count_as_well(role, tmp_path, ran):
-    write(tmp_path / "x.npy", numbers(0))
-    beside = {"id": np.arange(SERIES), "mask": np.ones((SERIES, TIME, CHANNELS), bool)}
-    for name, part in beside.items():
-        np.save(tmp_path / f"{name}.npy", part)
-    options = {name: str(tmp_path / f"{name}.npy") for name in beside}
-    run = explain(tmp_path / "x.npy", tmp_path / "out", **options)
-    beside["id"], beside["mask"][2] = beside["id"][::-1], False
-    np.save(tmp_path / f"{role}.npy", beside[role])
-    with pytest.warns(tg.TempogradWarning, match="has changed since it was explained"):
-        run.take([1])
-    ran.clear()
-    with pytest.warns(tg.TempogradWarning, match="Input has changed"):
-        explain(tmp_path / "x.npy", tmp_path / "out", **options)
-    assert len(ran) == 2
-
-
-@pytest.mark.parametrize("mode", ["r", "c"])
-def test_a_memory_map_is_known_by_what_it_shows(mode, tmp_path, ran):
-    """In mode "c" it may show what its file does not hold."""
-    write(tmp_path / "x.npy", numbers(0))
-    explain(np.load(tmp_path / "x.npy", mmap_mode=mode), tmp_path / "out")
-    ran.clear()
-    explain(np.load(tmp_path / "x.npy", mmap_mode=mode), tmp_path / "out")
-    assert ran == []
-    if mode == "r":
-        edited(tmp_path / "x.npy")
-    pages = np.load(tmp_path / "x.npy", mmap_mode=mode)
-    if mode == "c":
-        pages[3, 2, 1] += 1
-    with pytest.warns(tg.TempogradWarning, match="Input has changed"):
-        run = explain(pages, tmp_path / "out")
-    assert len(run) == SERIES
-    assert np.array_equal(run.take(range(SERIES)).x, pages)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_time_alone_is_no_change(kind, tmp_path, ran):
     path, ids = tmp_path / f"x.{kind}", list(range(SERIES))

@@ -118,20 +118,9 @@ def long_parquet(folder, x, ids):
     return folder / "long.parquet", {"channels": ["c0", "c1", "c2"], "time": "hour"}
 
 
-def memory_map(folder, x, ids):
-    np.save(folder / "x.npy", x.numpy())
-    np.save(folder / "ids.npy", ids)
-    return folder / "x.npy", {"id": str(folder / "ids.npy")}
-
-
 def packed(folder, x, ids):
     np.savez(folder / "x.npz", x=x.numpy(), ids=ids)
     return folder / "x.npz", {}
-
-
-def at_hand(folder, x, ids):
-    np.save(folder / "x.npy", x.numpy())
-    return tg.Series(np.load(folder / "x.npy", mmap_mode="r"), ids=ids), {}
 
 
 def csv(folder, x, ids):
@@ -142,7 +131,7 @@ def csv(folder, x, ids):
     return folder / "x.csv", {}
 
 
-SOURCES = [flat_parquet, long_parquet, memory_map, packed, at_hand, csv]
+SOURCES = [flat_parquet, long_parquet, packed, csv]
 
 
 @pytest.mark.parametrize("make", SOURCES, ids=lambda make: make.__name__)
@@ -232,6 +221,6 @@ class Weighed(tg.Explanation):
 
 
 def test_a_new_field_of_each_series_is_not_that_of_the_example(x, tmp_path):
-    run = tg.explain_dataset(network("cnn"), x, tmp_path / "out", method="occlusion")
+    run = explain_files(network("cnn"), x, tmp_path / "out", method="occlusion")
     vars(run)["example"] = Weighed(**vars(run.example), weight=torch.ones(2))
     assert run.take([3, 4]).weight is None

@@ -225,10 +225,9 @@ def test_a_column_that_goes_along_takes_no_results_place(name, tmp_path):
 
 
 def test_every_column_of_results_is_taken(tmp_path):
-    """Arrays at hand keep their series too, so that a run has all columns there are."""
     x = np.random.RandomState(0).randn(4, 5, 2).astype(np.float32)
     model = nn.Sequential(nn.Flatten(), nn.Linear(10, 2)).eval()
-    run = tg.explain_dataset(model, x, tmp_path / "out", n_samples=20)
+    run = explain_files(model, x, tmp_path / "out", n_samples=20)
     assert set(pq.read_schema(run.files[0]).names) == RESULTS
 
 

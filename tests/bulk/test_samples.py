@@ -33,9 +33,7 @@ def test_runs_over_the_same_series_have_the_same_sample(x, model, tmp_path):
     ids = torch.arange(SERIES) * 3 + 10
     run = explain(model, tg.Series(x, ids=ids), tmp_path / "a", fragment=7)
     order = torch.randperm(SERIES, generator=torch.Generator().manual_seed(1))
-    other = tg.explain_dataset(
-        model, tg.Series(x[order], ids=ids[order]), tmp_path / "b", fragment=25, method="random"
-    )
+    other = explain_files(model, tg.Series(x[order], ids=ids[order]), tmp_path / "b", fragment=25, method="random")
     drawn = run.sample(9)
     assert len(set(drawn)) == 9
     assert set(drawn) <= set(ids.tolist())

@@ -8,14 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 import tempograd as tg
 from tempograd.bulk import driver
 from tempograd.bulk.engines import Threads
-from tempograd.bulk.table import largest_first
 from tempograd.bulk.worker import Worker
 from tempograd.core.errors import DataError, OutputError
 from tempograd.models import build
@@ -97,17 +94,3 @@ def test_a_full_disk_stops_the_run(source, tmp_path, monkeypatch, threads):
     monkeypatch.setattr(Worker, "run", run)
     with pytest.raises(OutputError, match="the disk is full"):
         tg.explain_dataset(nn.Sequential(nn.Flatten(), nn.Linear(16, 2)), source, tmp_path / "out", n_samples=20)
-
-
-@given(
-    rows=st.lists(
-        st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, float("inf"), float("nan")]), min_size=6, max_size=6),
-        min_size=1,
-        max_size=4,
-    ),
-    count=st.integers(1, 8),
-)
-def test_the_largest_come_first_and_ties_in_their_order(rows, count):
-    numbers = torch.tensor(rows)
-    slow = numbers.argsort(dim=1, descending=True, stable=True)[:, :count]
-    assert torch.equal(largest_first(numbers, count), slow)

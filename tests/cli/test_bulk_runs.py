@@ -18,6 +18,7 @@ from tempograd.bulk.worker import Worker
 from tempograd.cli import main
 from tempograd.core import progress
 from tempograd.models import build
+from tests.bulk.conftest import explain_files
 from tests.helpers.report_page import Page
 
 FILES, EACH, TIME, CHANNELS = 3, 8, 10, 2
@@ -429,7 +430,7 @@ def test_another_run_in_the_folder_is_refused(capsys, said):
 )
 def test_what_is_no_run_or_not_in_it(words, x, capsys, said):
     assert main(EXPLAIN) == 0
-    tg.explain_dataset(tg.load_model("m.safetensors"), tg.Series(x[:1], ids=["a"]), "other", n_samples=6)
+    explain_files(tg.load_model("m.safetensors"), tg.Series(x[:1], ids=["a"]), "other", n_samples=6)
     capsys.readouterr()
     assert main(words.split()) in {2, 3, 5}
     said(capsys.readouterr().err)

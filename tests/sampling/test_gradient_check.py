@@ -6,6 +6,7 @@ import re
 import warnings
 from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -210,7 +211,8 @@ def test_a_wrong_gradient_is_not_warned_of_where_it_was_hardly_looked_at_nor_bat
     few = tg.explain(model, x, n_samples=10, output="raw", target=0)
     assert names_causes(few.verdict())
     assert few.describe(0).startswith(DOUBT)
-    run = tg.explain_dataset(model, x.numpy(), tmp_path / "out", output="raw", target=0, batch_size=2)
+    np.save(tmp_path / "x.npy", x.numpy())
+    run = tg.explain_dataset(model, tmp_path / "x.npy", tmp_path / "out", output="raw", target=0, batch_size=2)
     assert run.summary()["warnings"] == {}
     assert run.verdict().startswith("not to be relied on: the gradient is not that of the prediction in 8 of 8")
 

@@ -14,7 +14,6 @@ from torch import nn
 
 from tempograd.bulk.engines import Attempt, Here, Pool, Processes, RayTasks, Threads, run_by
 from tempograd.bulk.folder import RunFolder, kept_reason
-from tempograd.bulk.readers import as_source, columns_of
 from tempograd.bulk.repeats import has_numbers, keys_of, refusal, refuse_repeats, refuse_two_kinds
 from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
@@ -31,7 +30,6 @@ from tempograd.explainers import Explainer
 from tempograd.explainers.by_name import explainer_of, require_alone
 from tempograd.models import load_model
 from tempograd.typing import (
-    Array,
     InputBaselines,
     Inputs,
     Model,
@@ -73,7 +71,7 @@ class Progress(NamedTuple):
 
 def explain_dataset(
     model: Model | Predictor | str | Path,
-    source: Source | str | Path | Sequence[str] | Array | Series,
+    source: Source | str | Path | Sequence[str],
     out: str | Path,
     *,
     method: str | Explainer = "timing",
@@ -106,7 +104,7 @@ def explain_dataset(
     ----------
     model : nn.Module, callable, Predictor, or what load_model takes
         Other processes get a pickled copy of a module. Functions are for this process alone.
-    source : Source, path, pattern, folder, address, list of paths, Series or array
+    source : Source, path, pattern, folder, address or list of paths
         What ``Source`` takes: ``tg.Source("lake/", id="machine", keep=["day"])``. Parquet files
         with a whole series in each row and ``.npy`` files are read in parts, others whole.
     out : path
@@ -147,26 +145,23 @@ def explain_dataset(
     open_run : the same for a folder that is there.
     """
     arrow()
-    source = as_source(source)
-    columns = columns_of(source)
-    names = source if isinstance(source, Series) else columns
+    source = source if isinstance(source, Source) else Source(source)
     options = {
         "target": target,
         "baseline": baseline,
         "steps": steps,
         "output": output,
         "seed": seed,
-        "missing": columns.missing or "error",
+        "missing": source.missing or "error",
         "draws": draws,
         "precision": precision,
         "gradient_check": gradient_check,
         "background": background,
-        "channels": names.channels,
-        "times": getattr(source, "times", None),
-        "units": None if getattr(source, "raw", None) is not None else names.units,  # which raw values have alone
+        "channels": source.channels,
+        "units": source.units,
     }
     _check_question(options)
-    _check_source(columns)
+    _check_source(source)
     _check_amounts(cells, fragment, batch_size, workers, max_faults, timeout)
     if engine not in {None, "ray"}:
         raise InputError(f"engine must be None or 'ray', got {brief(engine)}.")
@@ -174,8 +169,6 @@ def explain_dataset(
     require_alone(explainer)
     folder = RunFolder(out)
     elsewhere = engine is not None or (workers or 1) > 1 or timeout is not None
-    if elsewhere and not isinstance(source, Source):
-        raise InputError("Only files can be explained by several workers: write the series to .npy or Parquet.")
     predictor = _predictor(model, device, elsewhere=elsewhere)
     options |= {name: getattr(predictor, name) for name in ("task", "classes", "pick")}
     options["model_layout"] = predictor.layout

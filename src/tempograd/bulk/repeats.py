@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.bulk.readers import AT_HAND
 from tempograd.bulk.table import read_footer
 from tempograd.core.errors import DataError, brief, listed, short_path
 from tempograd.data.files import arrow
@@ -63,8 +62,8 @@ def told(paths: Sequence[Path], key: int) -> str:
     """Say which id occurs more than once, and which files of the source have it."""
     files = [path for path in paths if key in keys_of(path)]
     origins = sorted(set(map(_origin, files)))
-    where = "" if origins == [AT_HAND] else f" ({listed([short_path(name) for name in origins])})"
-    return f"The id {brief(_id_of(files[0], key))} occurs more than once{where}"
+    where = listed([short_path(name) for name in origins])
+    return f"The id {brief(_id_of(files[0], key))} occurs more than once ({where})"
 
 
 def _origin(path: Path) -> str:

@@ -11,13 +11,14 @@ import numpy as np
 import torch
 
 from tempograd.bulk.folder import EXAMPLE, RunFolder
-from tempograd.bulk.readers import ReadRows, columns_of, fragments_of, read_batches, rows_of_both
 from tempograd.bulk.worker import Job, explain_rows
 from tempograd.core import validation
 from tempograd.core.errors import DataError, TempogradError, WarningCounts, counted_warnings, short_path
 from tempograd.core.question import Question
 from tempograd.core.series import Series
 from tempograd.data import Source
+from tempograd.data.columns import Part
+from tempograd.data.fragments import read_fragment
 from tempograd.data.reading import with_channels
 from tempograd.engine import fingerprint
 from tempograd.engine.code_marks import code_mark
@@ -32,7 +33,7 @@ from tempograd.version import __version__
 FIRST = 2  # series that are explained before anything starts
 LOOKED_AT = 64  # series among which those are
 ANSWERS = 0.01  # the share by which answers of one model may differ from one device to another
-NAMES = ("channels", "times", "classes", "units")  # for people: they change no number
+NAMES = ("channels", "classes", "units")  # for people: they change no number
 
 
 class RunPlan:
@@ -44,13 +45,13 @@ class RunPlan:
         model: Model,
         explainer: Explainer,
         options: dict[str, Any],
-        source: Any,
+        source: Source,
         fragment: int,
     ) -> None:
         self.folder, self.model, self.size = folder, model, fragment
         self.explainer, self.options = explainer, options
-        self.source: Source = columns_of(source)
-        self.fragments = list(fragments_of(source, fragment))
+        self.source = source
+        self.fragments = list(source.fragments(fragment))
         self.example: Explanation
         self.warned = WarningCounts()
 
@@ -65,12 +66,12 @@ class RunPlan:
         if not self.fragments:
             raise DataError("There is no series to explain: the source is empty.")
         first = self.fragments[0]
-        files = {each.path: each.file for each in self.fragments if each.kind != "memory"}
+        files = {each.path: each.file for each in self.fragments}
         self.source = with_channels(list(files.values()), self.source)
         if self.source.shape is None:  # that of the longest series of the first fragment
-            shapes = [batch.x.shape[1:] for batch in read_batches(first, self.source, self.size)]
+            shapes = [batch.x.shape[1:] for batch in read_fragment(first, self.source, self.size)]
             self.source = replace(self.source, shape=max(shapes, default=None))
-        batch = next(read_batches(first, self.source, LOOKED_AT), None)
+        batch = next(read_fragment(first, self.source, LOOKED_AT), None)
         if batch is None:
             raise DataError(f"There is no series to explain: {first.origin} is empty.")
         if len(files) == 1:  # could be read, and others may join it
@@ -93,14 +94,14 @@ class RunPlan:
             together = {} if batch_size is None else {"batch_size": batch_size}
             self.example = explain_rows(self.explainer, self.model, x, mask, ids, self.options | together)
 
-    def _with_company(self, batch: ReadRows) -> ReadRows:
+    def _with_company(self, batch: Part) -> Part:
         """Add series of the second fragment to a single one, which could not show that a model mixes series."""
         if len(batch) > 1:
             return batch
         with suppress(TempogradError, OSError, ValueError):  # who explains it says what is wrong there
             for fragment in self.fragments[1:2]:
-                more = next(read_batches(fragment, self.source, LOOKED_AT), None)
-                return batch if more is None else rows_of_both(batch, more)
+                more = next(read_fragment(fragment, self.source, LOOKED_AT), None)
+                return batch if more is None else _rows_of_both(batch, more)
         return batch
 
     def begin(self, *, cells: str, batch: int | None, device: str | None = None) -> Job:
@@ -119,8 +120,7 @@ class RunPlan:
             "fragment": self.size,
             "version": __version__,
         }
-        kept = all(fragment.kind != "memory" for fragment in self.fragments)
-        more = {"columns": self.source.plain, "cells": cells, "series": not kept, "batch": batch}
+        more = {"columns": self.source.plain, "cells": cells, "batch": batch}
         if not self.folder.is_run:
             self.example.save(self.folder.own / EXAMPLE)
         key = self.folder.begin(facts, more)
@@ -128,7 +128,7 @@ class RunPlan:
             self._refuse_another_model()
         options = {name: value for name, value in self.options.items() if value is not None}
         what = (self.folder, key, self.source, self.explainer, self.example, options)
-        return Job(*what, cells, not kept, batch, device)
+        return Job(*what, cells, batch, device)
 
     def _refuse_another_model(self) -> None:
         """Refuse a model that answers otherwise than the run's: of a library nothing else is known."""
@@ -145,6 +145,16 @@ class RunPlan:
                 )
 
 
+def _rows_of_both(one: Part, other: Part) -> Part:
+    """Put series of two fragments together to look at them, without what goes along; one shape only."""
+    if one.x.shape[1:] != other.x.shape[1:]:
+        return one
+    masks = [np.ones(each.x.shape, dtype=bool) if each.mask is None else each.mask for each in (one, other)]
+    faults = one.faults | {row + len(one): why for row, why in other.faults.items()}
+    keys, x, mask = (np.concatenate(parts) for parts in ((one.keys, other.keys), (one.x, other.x), masks))
+    return Part(None, x, None if mask.all() else mask, faults=faults, keys=keys)
+
+
 def _answers_differ(known: Explanation, new: Explanation) -> bool:
     """Tell whether the prediction for a series, or its change, differs by more than another device explains."""
     pairs = ((known.prediction, new.prediction), (known.delta, new.delta))
@@ -154,7 +164,7 @@ def _answers_differ(known: Explanation, new: Explanation) -> bool:
     return gap > ANSWERS * size  # of the larger of both: a change of nearly 0 is rounding
 
 
-def _first_rows(batch: ReadRows) -> list[int]:
+def _first_rows(batch: Part) -> list[int]:
     """Return the first two series that hold numbers alone, or the first, whose fault is then said."""
     sound = np.isfinite(batch.x).reshape(len(batch), -1).all(1)
     rows = [row for row in range(len(batch)) if row not in batch.faults]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,20 +13,16 @@ from torch import Tensor
 
 from tempograd.bulk import repeats, table
 from tempograd.bulk.folder import EXAMPLE, RunFolder
-from tempograd.bulk.readers import read_batches
 from tempograd.core import rng, validation
-from tempograd.core.errors import DataError, InputError, MissingExtraError, brief, listed, short_path, warn
+from tempograd.core.errors import DataError, InputError, brief, listed, short_path, warn
 from tempograd.core.estimate import MANY
 from tempograd.core.validation import text_key
 from tempograd.data import Source
 from tempograd.data.files import arrow
-from tempograd.data.fragments import Fragment, version_of
+from tempograd.data.fragments import Fragment, read_fragment, version_of
 from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import AGAINST, MOST, SAYS, about_error, in_few, without_error
 from tempograd.typing import ArrayLike
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NORMAL = 1.959963984540054  # standard errors on either side of a mean that hold 95 %
 READ_AT_ONCE = 512
@@ -63,18 +59,6 @@ class ChannelImportance:
             effect = f"effect {self.effect[d]:+.3g} ± {NORMAL * self.effect_error[d]:.2g}"
             lines.append(f"  {self.channels[d]}: importance {self.importance[d]:.3g}, {effect}")
         return "\n".join(lines)
-
-    def to_dataframe(self) -> "pd.DataFrame":
-        """Return a table with one row per channel, with the limits of 95 % intervals."""
-        try:
-            import pandas as pd  # noqa: PLC0415  # an extra
-        except ImportError as error:
-            raise MissingExtraError("pandas", "data") from error
-        content: dict[str, Any] = {"channel": list(self.channels)}
-        for name in ("effect", "importance"):
-            mean, half = getattr(self, name), NORMAL * getattr(self, f"{name}_error")
-            content |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
-        return pd.DataFrame(content)
 
 
 def open_run(folder: str | Path) -> "Run":
@@ -307,7 +291,7 @@ class Run:
         faults = [(each, why) for each, why in zip(wanted, rows.column("fault").to_pylist(), strict=True) if why]
         if faults:
             raise InputError(f"Series {faults[0][0]} could not be explained: {faults[0][1]}")
-        x, mask, raw = self._series(rows, names, np.array(keys))
+        x, mask, raw = self._series(names, np.array(keys))
         return table.as_explanation(rows, self.example, x, mask, self._baseline(x, mask, len(keys)), raw)
 
     def _rows(self, keys: list[int], wanted: list[Any]) -> tuple[Any, list[str]]:
@@ -332,13 +316,10 @@ class Run:
         order = [places[key] for key in keys]
         return whole.take(order).combine_chunks(), [names[place] for place in order]
 
-    def _series(self, rows: Any, names: list[str], keys: NDArray[np.int64]) -> tuple[Any, Any, Any]:
-        """Return series, masks and what the series were before they were scaled, from the rows or the source."""
+    def _series(self, names: list[str], keys: NDArray[np.int64]) -> tuple[Any, Any, Any]:
+        """Return series, masks and what the series were before they were scaled, from their source."""
         source = Source("", **self._told["columns"])
         shape = (len(keys), *(source.shape or ()))
-        if self._told["series"]:
-            kept, seen = (table.column_numbers(rows.column(name)).reshape(shape) for name in ("x", "mask"))
-            return kept, None if seen.all() else seen, None
         footers = {footer["fragment"]["name"]: footer["fragment"] for footer in self._footers}
         fragments = [Fragment.from_plain(footers[name]) for name in dict.fromkeys(names)]
         raw: NDArray[Any] | None = None
@@ -385,7 +366,7 @@ def _read(
     places = {int(key): place for place, key in enumerate(keys)}
     x, mask = np.zeros(0), np.ones(shape, dtype=bool)
     for fragment in fragments:
-        for batch in read_batches(fragment, source, READ_AT_ONCE):
+        for batch in read_fragment(fragment, source, READ_AT_ONCE):
             x = x if x.size else np.zeros(shape, dtype=batch.x.dtype)
             for row, key in enumerate(batch.keys.tolist()):
                 if key in places:

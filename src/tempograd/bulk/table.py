@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.bulk.readers import ReadRows
 from tempograd.core.errors import said
 from tempograd.core.estimate import GradientCheck
+from tempograd.data.columns import Part
 from tempograd.data.files import arrow
 from tempograd.explanation import Explanation, diagnostics
 from tempograd.views.series import sizes
@@ -22,10 +22,10 @@ TOP = 20  # strongest cells that a row names
 FOOTER = b"tempograd"  # where a file tells what it is
 COMPRESSION = {"compression": "zstd", "compression_level": 1}
 GROUP_BYTES = 1 << 22  # of rows that are written together
-CELLS = ("values", "standard_error", "ess", "x", "mask")
-LISTS = ("channel_effect", "channel_importance", "step_importance", "top_value", "top_error", *CELLS[:4])
+CELLS = ("values", "standard_error", "ess")
+LISTS = ("channel_effect", "channel_importance", "step_importance", "top_value", "top_error", *CELLS)
 RESULTS = {"id", "key", "target", "score", "delta", "relative_error", "good", "samples", "fault", "gradient_check"}
-RESULTS |= {"top_step", "top_channel", *LISTS, *CELLS}  # names that no column that goes along may have
+RESULTS |= {"top_step", "top_channel", *LISTS}  # names that no column that goes along may have
 CHECKS = tuple(f.name for f in fields(GradientCheck))
 BINS, LOWEST = 64, -6.0  # of relative errors, on a scale of logarithms from 1e-6 to 1e2
 
@@ -41,19 +41,16 @@ class ExplainedRows(NamedTuple):
 
 
 def as_rows(
-    batch: ReadRows,
+    batch: Part,
     done: ExplainedRows,
     judged: list["Quality"],
     example: Explanation,
     cells: str,
-    *,
-    series: bool,
 ) -> Any:
     """Return the rows of a batch, in its order, as an Arrow table.
 
     ``judged`` tells how good each of the explanations is, ``example`` which columns there are, ``cells`` what is
-    kept of each cell, ``series`` whether the series are, which
-    nobody could read again.
+    kept of each cell.
     """
     pa = arrow()
     explained = zip(done.explained, judged, strict=True)
@@ -63,10 +60,6 @@ def as_rows(
     for name, like in _columns(example[:1], quality_of(example[:1]), cells).items():
         whole = np.concatenate([like[:0], *(part[name] for part in parts)])
         columns[name] = _spread(whole, places, len(batch))
-    if series:
-        seen = np.ones(batch.x.shape, dtype=bool) if batch.mask is None else batch.mask
-        for name, part in (("x", batch.x), ("mask", seen)):
-            columns[name] = _spread(part.reshape(len(batch), -1), np.arange(len(batch)), len(batch))
     columns["fault"] = pa.array(
         [said(done.faults[row]) if row in done.faults else None for row in range(len(batch))], pa.string()
     )
@@ -123,7 +116,7 @@ def _added(cells: Tensor, axis: int) -> NDArray[Any]:
 
 def _strongest(found: Explanation, size: Tensor) -> dict[str, NDArray[Any]]:
     """Return the strongest cells of each series; ties go to the first."""
-    order = largest_first(size.flatten(1), TOP)
+    order = size.flatten(1).argsort(dim=1, descending=True, stable=True)[:, :TOP]
     depth = found.values.shape[2]
     columns = {
         "top_step": (order // depth).int().cpu().numpy(),
@@ -133,28 +126,6 @@ def _strongest(found: Explanation, size: Tensor) -> dict[str, NDArray[Any]]:
     if found.standard_error is not None:
         columns["top_error"] = found.standard_error.flatten(1).gather(1, order).cpu().numpy()
     return columns
-
-
-def largest_first(numbers: Tensor, count: int) -> Tensor:
-    """Return where the largest numbers of each row stand, (rows, count); ties go to the first.
-
-    That is ``numbers.argsort(dim=1, descending=True, stable=True)[:, :count]``, without sorting all of a row.
-
-    Examples
-    --------
-    >>> largest_first(torch.tensor([[1.0, 5.0, 5.0, 0.0], [2.0, 2.0, 2.0, 3.0]]), 2)
-    tensor([[1, 2],
-            [3, 0]])
-    """
-    count = min(count, numbers.shape[1])
-    found, places = numbers.topk(count, dim=1)
-    places = places.sort(dim=1).values
-    places = places.gather(1, numbers.gather(1, places).argsort(dim=1, descending=True, stable=True))
-    # where others equal the last one topk takes any of them; what is no number equals nothing
-    ties = ((numbers >= found[:, -1:]).sum(1) != count) | numbers.isnan().any(1)
-    if ties.any():
-        places[ties] = numbers[ties].argsort(dim=1, descending=True, stable=True)[:, :count]
-    return places
 
 
 class Quality(NamedTuple):
@@ -225,7 +196,7 @@ class Totals:
         """Count series without an explanation."""
         self.rows, self.faults = self.rows + count, self.faults + count
 
-    def add_cells(self, batch: ReadRows, faults: Iterable[int]) -> None:
+    def add_cells(self, batch: Part, faults: Iterable[int]) -> None:
         """Count the cells of a batch, and those that are missing; ``faults`` are series that do not count."""
         missing = np.isnan(batch.x)
         if batch.mask is not None:

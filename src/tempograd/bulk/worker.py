@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from tempograd.bulk import table
 from tempograd.bulk.folder import RunFolder
-from tempograd.bulk.readers import ReadRows, read_batches
 from tempograd.core.errors import (
     LONGEST,
     DataError,
@@ -35,8 +34,9 @@ from tempograd.core.io import write_atomically
 from tempograd.core.progress import muted
 from tempograd.core.series import Series
 from tempograd.data import Source
+from tempograd.data.columns import Part
 from tempograd.data.files import arrow
-from tempograd.data.fragments import Fragment
+from tempograd.data.fragments import Fragment, read_fragment
 from tempograd.engine import fingerprint, frozen, place
 from tempograd.engine.model import find_device
 from tempograd.engine.predictor import Predictor
@@ -74,8 +74,6 @@ class Job:
         Those of :func:`tempograd.explain`.
     cells : {"all", "top", "none"}
         What is kept of each cell.
-    series : bool
-        Whether the series are kept, since their source cannot be read again.
     batch : int, optional
         Series per call.
     device : str, optional
@@ -89,7 +87,6 @@ class Job:
     example: Explanation
     options: dict[str, Any]
     cells: str
-    series: bool
     batch: int | None
     device: str | None
 
@@ -167,7 +164,7 @@ class Worker:
         write_atomically(path, writing.write)
         return writing.outcome()
 
-    def explain(self, batch: ReadRows, rows: NDArray[np.int64]) -> Explanation:
+    def explain(self, batch: Part, rows: NDArray[np.int64]) -> Explanation:
         """Explain some rows of a batch in one call, whose numbers do not depend on how many there are."""
         count = len(rows)
         keys, more = _filled(batch.keys[rows], min(FILLED, self.most))
@@ -188,7 +185,7 @@ class Worker:
         example = self.job.example  # one series, filled up with copies, does not show that a batch matters
         return replace(found, varies=example.varies, mixes_series=True) if example.mixes_series else found
 
-    def explain_each(self, batch: ReadRows, known: set[int]) -> table.ExplainedRows:
+    def explain_each(self, batch: Part, known: set[int]) -> table.ExplainedRows:
         """Explain a batch; what fails is halved until the series stand alone that cannot be explained.
 
         ``known`` are keys that the fragment had before, to which those of the batch are added.
@@ -215,7 +212,7 @@ class Worker:
                     waiting = [rows[: len(rows) // 2], rows[len(rows) // 2 :], *waiting]
         return table.ExplainedRows(done, faults)
 
-    def _suspects(self, batch: ReadRows) -> NDArray[np.bool_]:
+    def _suspects(self, batch: Part) -> NDArray[np.bool_]:
         """Tell which series hold what is no number, and may be refused: they are asked about one by one."""
         cells = batch.x.reshape(len(batch), -1)
         gaps = self.job.options.get("missing", "error") == "mask"
@@ -318,11 +315,11 @@ class _Writing:
             if self.writer is not None:
                 self.writer.close()
 
-    def _batches(self) -> Generator[ReadRows, None, None]:
+    def _batches(self) -> Generator[Part, None, None]:
         """Read one batch ahead."""
-        batches = read_batches(self.fragment, self.worker.job.source, self.worker.size)
+        batches = read_fragment(self.fragment, self.worker.job.source, self.worker.size)
 
-        def read() -> ReadRows | None:
+        def read() -> Part | None:
             try:
                 return next(batches, None)
             except TempogradError:
@@ -338,9 +335,9 @@ class _Writing:
                 coming = ahead.submit(read)
                 yield batch
 
-    def _tell_padding(self, batch: ReadRows) -> None:
+    def _tell_padding(self, batch: Part) -> None:
         """Say what a model reads after the end of shorter series, which readers pad; arrays come as they are."""
-        if batch.mask is None or self.fragment.kind in {"array", "memory"}:
+        if batch.mask is None or self.fragment.kind == "array":
             return
         ends = ~batch.mask[:, -1].any(-1) & (batch.x[:, -1] == 0).all(-1)
         if short := int(ends.sum()):
@@ -350,7 +347,7 @@ class _Writing:
                 "by itself."
             )
 
-    def _keep(self, path: Path, batch: ReadRows, done: table.ExplainedRows) -> None:
+    def _keep(self, path: Path, batch: Part, done: table.ExplainedRows) -> None:
         """Turn a batch into rows, and write them when there are enough."""
         job = self.worker.job
         judged = [table.quality_of(found) for _, found in done.explained]
@@ -361,7 +358,7 @@ class _Writing:
         if done.faults and not self.first_fault:
             row = min(done.faults)
             self.first_fault = f"series {batch.ids[row].as_py()}: {done.faults[row]}"
-        rows = table.as_rows(batch, done, judged, job.example, job.cells, series=job.series)
+        rows = table.as_rows(batch, done, judged, job.example, job.cells)
         if self.writer is None:
             self.writer = table.open_writer(str(path), rows.schema, job.source.keep)
         self.waiting.append(rows)

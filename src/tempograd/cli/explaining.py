@@ -169,11 +169,12 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     _refuse(args, NO_RUN, "is not for results in a folder")
     if Path(args.out).suffix and not (_names_folder(args.out) or inputs.is_folder(Path(args.out))):
         raise InputError("--data names many files, whose results go to a folder: pass --out FOLDER/.")
-    series = inputs.read_data(args.data, args) if inputs.is_dataset(args.data) else None
+    if inputs.is_dataset(args.data):
+        raise InputError("A folder is for the results of files: name a file as --out, or files as --data.")
     question = inputs.asked(args) | {"background": inputs.background_of(args, [args.method], None)}
     predictor = inputs.predictor_of(args, inputs.read_model(args), question)
     options = given(args, "run") | question | {"method": args.method}
-    source = inputs.source_of(args.data, args) if series is None else series
+    source = inputs.source_of(args.data, args)
     if args.json:
         options["progress"] = _print_progress
     if args.engine is not None or (args.workers or 1) > 1 or args.timeout is not None:  # in other processes

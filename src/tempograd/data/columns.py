@@ -40,7 +40,7 @@ class Columns:
     labels: bool = True
 
     def __post_init__(self) -> None:
-        for each in fields(Columns):
+        for each in fields(self):
             name, value = each.name, getattr(self, each.name)
             kind = next(iter(get_args(each.type)), None) if each.default is None else each.type
             if isinstance(value, list):
@@ -71,7 +71,7 @@ class Part:
 
     Attributes
     ----------
-    ids : array, or list of str, optional
+    ids : array, list of str, or pyarrow.Array in a run, optional
         What the series are called.
     x, mask : arrays of shape (series, time, channel)
         ``mask`` is None where all cells were observed; ``x`` is a dict of arrays for several inputs.
@@ -83,6 +83,8 @@ class Part:
         How many steps each series has, where they differ.
     more : dict of str to object
         What else :class:`tempograd.Series` takes: labels, times and classes, truth, units.
+    keys : array of int64
+        What draws depend on, in a run.
     """
 
     ids: Any
@@ -93,6 +95,10 @@ class Part:
     channels: tuple[str, ...] | None = None
     steps: NDArray[np.int64] | None = None
     more: dict[str, Any] = field(default_factory=dict)
+    keys: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.x)
 
     def rows(self, start: int, stop: int) -> "Part":
         """Return the series from ``start`` to ``stop``, as a run explains them: without what ``more`` holds."""

@@ -3,19 +3,21 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from tempograd.core.errors import DataError, arg
+from tempograd.core.validation import text_key
 from tempograd.data.columns import STANDARD, Columns, Part
 from tempograd.data.files import File, arrow, list_files
 from tempograd.data.pivot import read_table, require_binary, require_names
-from tempograd.data.reading import in_one_message, load_arrays, read_part, scaled_cells
+from tempograd.data.reading import in_one_message, read_arrays, read_part, scaled_cells
 from tempograd.data.table import ArrowTable, is_list, open_parquet
 
 PLAIN = ("name", "kind", "path", "origin", "start", "stop", "rows", "alone")
@@ -23,7 +25,7 @@ LONGER = f"pass {arg:source.shape} of the longest, and another folder if the run
 
 Cut = tuple[int, int, int | None]  # where a fragment begins and ends, and its rows where they are known
 WHOLE: Cut = (0, 0, None)
-FragmentKind = Literal["rows", "array", "file", "memory"]
+FragmentKind = Literal["rows", "array", "file"]
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,9 @@ class Fragment:
     ----------
     name : str
         A hash of where it lies, and one of its version and its rows: what has changed has another name.
-    kind : {"rows", "array", "file", "memory"}
-        How it is read: row groups of a Parquet file with one row per series, rows of a ``.npy`` file, a whole
-        file, or arrays in memory.
+    kind : {"rows", "array", "file"}
+        How it is read: row groups of a Parquet file with one row per series, rows of a ``.npy`` file, or a whole
+        file.
     path, origin : str
         The file, and what it is called relative to its source; no two files of a run are called alike.
     start, stop : int
@@ -47,8 +49,6 @@ class Fragment:
         Size and checksum of the file, by which a change is seen.
     alone : bool
         Whether its file is the only one, whose rows are then numbered.
-    content : object, optional
-        The arrays in memory, which no other process gets.
     """
 
     name: str
@@ -60,7 +60,6 @@ class Fragment:
     rows: int | None = None
     version: tuple[int, ...] = ()
     alone: bool = False
-    content: Any = field(default=None, repr=False, compare=False)
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Self:
@@ -98,7 +97,7 @@ def list_fragments(path: Any, source: Columns, size: int) -> Iterator[Fragment]:
         kind: FragmentKind = "file"
         cuts = [WHOLE]
         if file.ending == ".npy" and not file.remote:
-            kind, total = "array", len(_mapped(file))
+            kind, total = "array", len(read_arrays(file, source, mapped=True))
             cuts = [(start, min(start + size, total), min(size, total - start)) for start in range(0, total, size)]
         elif file.ending == ".parquet":
             kind, cuts = _cuts(file, source, size)
@@ -147,10 +146,27 @@ def read_fragment(fragment: Fragment, source: Columns, size: int) -> Iterator[Pa
         names = numbers if fragment.alone else [f"{fragment.origin}:{number}" for number in numbers.tolist()]
         kept = part.kept | {name: arrow().array([text] * count) for name, text in folders.items()}
         kept = {name: kept[name] for name in source.keep}
-        yield prepared(replace(part, ids=names if part.ids is None else part.ids, kept=kept), source)
+        ids, keys = _identified(names if part.ids is None else part.ids)
+        shaped = _prepared(replace(part, kept=kept), source)
+        mask = None if shaped.mask is None else np.array(shaped.mask)
+        yield replace(shaped, ids=ids, keys=keys, x=np.array(shaped.x), mask=mask)
 
 
-def prepared(part: Part, source: Columns) -> Part:
+def _identified(ids: Any) -> tuple[Any, NDArray[np.int64]]:
+    """Return ids as an Arrow array, and the numbers that draws depend on: whole ones as they are, texts hashed."""
+    pa, array = arrow(), np.asarray(ids)
+    if array.dtype.kind not in "iuUSO":
+        raise DataError(f"ids must be whole numbers or texts, got {array.dtype}.")
+    if array.dtype.kind in "iu":
+        if array.dtype.kind == "u" and len(array) and int(array.max()) >= 2**63:
+            raise DataError("ids must be less than 2**63: write them as texts.")
+        keys = array.astype(np.int64)
+        return pa.array(keys), keys
+    texts = [text.decode() if isinstance(text, bytes) else str(text) for text in array.tolist()]
+    return pa.array(texts, pa.string()), np.fromiter(map(text_key, texts), np.int64, len(texts))
+
+
+def _prepared(part: Part, source: Columns) -> Part:
     """Return a part padded to the shape of the run, and as the model reads it."""
     x, mask, faults = part.x, part.mask, part.faults
     if source.scale is not None or source.fill not in {None, "zero"}:
@@ -201,15 +217,10 @@ def _rows(fragment: Fragment, source: Columns, size: int) -> Iterator[tuple[Part
 @lru_cache(maxsize=1)
 def _whole_file(fragment: Fragment, source: Columns) -> Part:
     file, mapped = fragment.file, fragment.kind == "array"
-    part = Part(None, _mapped(file), channels=source.channels) if mapped else read_part(file, source)
+    part = read_arrays(file, source, mapped=True) if mapped else read_part(file, source)
     if part.x.ndim != 3:
         raise DataError(f"{file.where} must hold (series, time, channel), got shape {part.x.shape}.")
     for cells in (part.ids, part.mask):
         if cells is not None and len(cells) != len(part.x):
             raise DataError(f"{file.where} holds {len(part.x)} series, and {len(cells)} ids or rows of a mask.")
     return part
-
-
-def _mapped(file: File) -> Any:
-    """Open an array as a memory map."""
-    return load_arrays(file, ["x"], ["x"], mapped=True)["x"]

@@ -99,11 +99,13 @@ def _channels_of(file: File, source: Columns) -> tuple[str, ...] | None:
 # Arrays
 
 
-def read_arrays(file: File, source: Columns) -> Part:
-    """Read arrays by name; only x, or the inputs, is needed."""
+def read_arrays(file: File, source: Columns, *, mapped: bool = False) -> Part:
+    """Read arrays by name; only x, or the inputs, is needed. A mapped ``.npy`` file stays on disk."""
+    if source.mask is not None:
+        raise DataError(f"{file.where}: {arg:source.mask} is a column of a table: write a .npz with a mask.")
     inputs, fixed = source.inputs or (), source.fixed or ()
     wanted = [name for name in ARRAYS if source.labels or name not in {"y", "truth"}]
-    arrays = load_arrays(file, [*wanted, *inputs, *fixed], [*(inputs or ["x"]), *fixed])
+    arrays = load_arrays(file, [*wanted, *inputs, *fixed], [*(inputs or ["x"]), *fixed], mapped=mapped)
     told = ("y", "truth", "raw") if inputs else ("y", "truth", "raw", "times", "units")
     more: dict[str, Any] = {name: arrays.get(name) for name in told}
     if more["y"] is not None:
