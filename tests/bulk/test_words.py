@@ -13,7 +13,6 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.bulk.worker import Worker
-from tempograd.explainers.by_name import keywords
 from tests.bulk.conftest import explain_files
 
 SERIES, TIME, CHANNELS = 8, 5, 2
@@ -95,16 +94,6 @@ def test_a_mistake_is_told_before_anything_starts(case, said, tmp_path):
         explain_files(**options)
     said(str(raised.value), HERE=str(tmp_path))
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("name", sorted(keywords(tg.explain) - keywords(tg.explain_dataset)))
-@pytest.mark.usefixtures("place")
-def test_an_option_of_single_calls_is_told_as_that(name, said):
-    """Not as a slip of the pen for its own name."""
-    for method in ("timing", tg.Timing(n_samples=8)):
-        with pytest.raises(tg.TempogradError, match=f"^explain_dataset does not take {name}=") as raised:
-            tg.explain_dataset(net, "x.parquet", "out", method=method, **{name: [0, 1]})
-    said(str(raised.value))
 
 
 @pytest.mark.usefixtures("place")

@@ -183,7 +183,6 @@ FORGED = {
     "settings that are a list": {"settings": "[]"},
     "no inputs": {"learnt": "{}"},
     "a list": {"learnt": "[]"},
-    "axes": {"tensors": {"series.0": torch.ones(4, 3)}},
     "integers": {"tensors": {"series.0": torch.ones(4, 6, 3, dtype=torch.int64)}},
     "infinity": {"tensors": {"series.0": torch.full((4, 6, 3), torch.inf)}},
     "no tensor": {"tensors": {}},

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.explainers.prefix import DrawingNetwork, FitSchedule, Generator, learn
+from tempograd.explainers.files import LearntNetwork
+from tempograd.explainers.prefix import FitSchedule, Generator, learn
 from tests.helpers.literal_methods import Known
 from tests.helpers.models import series
 
@@ -85,7 +86,7 @@ def test_learning_depends_on_the_seed_alone_and_disturbs_no_other_numbers():
     assert not torch.equal(first["gru.weight_ih_l0"], weights(4)["gru.weight_ih_l0"])
 
 
-class Two(DrawingNetwork):
+class Two(LearntNetwork):
     """Two numbers that rise by the rate in every epoch."""
 
     def __init__(self, checked):

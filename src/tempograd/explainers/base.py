@@ -376,9 +376,7 @@ class Explainer(ABC):
         self._note_assumptions(findings, predictor, question, asks[0], shown)
         shown |= {"varies": draws > 1 or (bool(varies) and not alone), "findings": tuple(findings)}
         explanations = [self._explanation(*pair, shown) for pair in zip(asks, estimates, strict=True)]
-        checks = [(part, part.gradient_check) for part in explanations]
-        suspects = (part for part, check in checks if check is not None and check.mostly_wrong)
-        problem = next(filter(None, map(wrong_gradient, suspects)), "")
+        problem = next(filter(None, map(wrong_gradient, explanations)), "")
         if problem and errors.warning_counts.get() is None:  # otherwise the verdict on all batches tells
             finding = Finding("gradient.wrong", "warning", {"problem": f"{problem[:1].upper()}{problem[1:]}"})
             explanations = [replace(part, findings=(*part.findings, finding)) for part in explanations]
@@ -687,10 +685,6 @@ def as_one_input(
 def asks_of(ask: Ask, targets: Any) -> list[Ask]:
     """Return an ask for each target; one series is read to see how many there are where all are asked for."""
     if not isinstance(targets, str):
-        keys = [key_of(target, place) for place, target in enumerate(targets)]
-        twice = next((key for place, key in enumerate(keys) if key in keys[:place]), None)
-        if twice is not None:
-            raise InputError(f"{arg:question.targets} holds {quote(twice)} twice: name each target once.")
         return [ask.replace(target=outputs.named_target(target, ask.classes)) for target in targets]
     first = ask.block(slice(0, 1))
     with torch.no_grad():

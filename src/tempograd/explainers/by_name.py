@@ -13,28 +13,25 @@ from tempograd.core.errors import InputError, UnknownNameError, brief
 from tempograd.core.estimate import Estimate
 from tempograd.core.question import Effort, Question
 from tempograd.core.series import Series
-from tempograd.engine import Ask
+from tempograd.engine import Ask, slices
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers.base import EXPLAINERS, Explainer, one_by_one
 from tempograd.explanation import Explanation, Facts
 from tempograd.typing import InputBaselines, Inputs, Model, Output, Precision, Steps, Target, Targets
 
 Scoring = Callable[[Any, Tensor, Any], Any]  # (model, x, target) -> scores
-KNOWN = 1e6  # draws that a standard error is taken to rest on where only its size is known
 
 
 @dataclass(frozen=True)
 class OwnScores(Explainer):
-    """Scores of a function of the user's, ``(model, x, target) -> scores``, or scores that are there already.
+    """Scores of a function of the user's, ``(model, x, target) -> scores``.
 
     Scores that are nowhere below 0 have no direction. The function is called once for all series, or for
     ``batch_size`` of them at a time.
     """
 
     title: str = field(metadata={"fitted": True})  # none of its fields is a setting
-    function: Scoring | None = field(default=None, metadata={"fitted": True})
-    values: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
-    error: Any = field(default=None, metadata={"fitted": True}, repr=False, compare=False)
+    function: Scoring = field(metadata={"fitted": True})
 
     needs_gradient: ClassVar[bool] = False
     takes_inputs: ClassVar[bool] = True
@@ -52,40 +49,26 @@ class OwnScores(Explainer):
     @one_by_one
     def attribute(self, ask: Ask) -> Estimate:
         ask.read_all()
-        size, target = ask.batch_size or max(len(ask.x), 1), ask.resolved.target
-        parts = [] if self.function else [self._cells(self.values, ask, len(ask.x))]
-        for first in range(0, len(ask.x), size) if self.function else ():
-            block = ask.block(slice(first, first + size))
-            chosen = target[first : first + size].to(ask.device) if isinstance(target, Tensor) else target
+        target, parts = ask.resolved.target, list[Tensor]()
+        for rows in slices(len(ask.x), ask.batch_size or len(ask.x)):
+            block = ask.block(rows)
+            chosen = target[rows].to(ask.device) if isinstance(target, Tensor) else target
             with torch.enable_grad():
-                scores = self.function(ask.model, block.x, chosen) if self.function else None
-            parts.append(self._cells(scores, ask, len(block.x)))
+                scores = self.function(ask.model, block.x, chosen)
+            if isinstance(scores, Mapping | tuple):
+                scores = ask.call.pooled(scores, "The scores")
+            elif isinstance(scores, Sequence):
+                scores = Series([validation.as_tensor(part, "scores") for part in scores]).padded().x
+            cells = validation.as_tensor(scores, "scores").detach().to(ask.x.device, ask.x.dtype)
+            if cells.shape != block.x.shape:
+                given = f"{tuple(block.x.shape)}, got {tuple(cells.shape)}"
+                raise InputError(f"{self.name} must give one score per value, {given}.")
+            parts.append(cells)
         values = torch.cat(parts)
-        seen = torch.ones_like(values, dtype=torch.bool) if ask.mask is None else ask.mask
-        values = values.where(seen, 0)
+        values = values if ask.mask is None else values.where(ask.mask, 0)
         if not bool(values.isfinite().all()):
             raise InputError(f"Scores of {brief(self.title)} are NaN or infinite where the series has values.")
-        estimate = Estimate(values, signed=bool((values < 0).any()))
-        if self.error is None:
-            return estimate
-        error = self._cells(self.error, ask, len(values)).abs().where(seen, 0)
-        return estimate._replace(standard_error=error, ess=torch.where(error.isfinite(), KNOWN, 0.0))
-
-    def _cells(self, scores: Any, ask: Ask, count: int) -> Tensor:
-        """Return scores, in any form that the series may have, as (series, time, channel)."""
-        packing = ask.call.packing
-        if packing is not None and isinstance(scores, Mapping | tuple):
-            named = scores if isinstance(scores, Mapping) else dict(zip(packing.names, scores, strict=True))
-            given = [validation.as_tensor(named[part.name], part.name) for part in packing.parts]
-            cells = [one.reshape(count, part.time, -1) for one, part in zip(given, packing.parts, strict=True)]
-            scores = packing.pack(cells)
-        elif isinstance(scores, Sequence):
-            scores = Series([validation.as_tensor(part, "scores") for part in scores]).padded().x
-        found = validation.as_tensor(scores, "scores").detach().to(ask.x.device, ask.x.dtype)
-        shape = (count, *ask.x.shape[1:])
-        if found.shape != shape:
-            raise InputError(f"{self.name} must give one score per value, {shape}, got {tuple(found.shape)}.")
-        return found
+        return Estimate(values, signed=bool((values < 0).any()))
 
 
 def explain(
@@ -191,10 +174,6 @@ def explainer_of(
             continue
         if setting in known:
             raise InputError(f"{setting}= is a setting of {name}: pass it when the explainer is made.")
-        if setting in keywords(explain) - taken:
-            other = "start a run for each target" if setting == "targets" else "leave it out"
-            other = f"{other}, or explain one group of series by itself"
-            raise InputError(f"{caller.__name__} does not take {setting}=: {other}.")
         choices = known | taken if isinstance(method, str) else taken
         short = {"n_samples": "n_steps", "n_steps": "n_samples"}  # whichever of the two a method has
         raise UnknownNameError(f"option of {name}", setting, choices, short=short)

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from tempograd.core import validation
-from tempograd.core.errors import DataError, InputError, TempogradError, brief, one_line, quote, short_path
+from tempograd.core.errors import DataError, TempogradError, one_line, quote, short_path
 from tempograd.core.io import EXPLAINER, SETTINGS, as_path, read_tensors, write_atomically
 from tempograd.explanation.files import damaged
 from tempograd.typing import Inputs
@@ -48,11 +48,8 @@ def learnt_parts(learnt: Any, method: str) -> LearntParts:
         return LearntParts({"sizes": learnt.sizes} | learnt.facts, dict(learnt.state_dict()))
     names = [str(name) for name in learnt] if isinstance(learnt, Mapping) else None
     series = learnt.values() if names is not None else learnt if isinstance(learnt, tuple) else (learnt,)
-    try:
-        tensors = {f"series.{place}": validation.as_tensor(part, "series") for place, part in enumerate(series)}
-    except TempogradError:
-        what = f"What {method} learnt, {brief(learnt)}, has no form in a file"
-        raise InputError(f"{what}: its class must define _learnt_parts and _with_learnt.") from None
+    what = f"What {method} learnt, unless it defines _learnt_parts,"
+    tensors = {f"series.{place}": validation.as_tensor(part, what) for place, part in enumerate(series)}
     return LearntParts({"inputs": names, "several": isinstance(learnt, tuple)}, tensors)
 
 

@@ -18,7 +18,6 @@ from tempograd.engine.background import Background
 from tempograd.engine.batching import CELLS
 from tempograd.engine.outputs import spans, wider
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
-from tempograd.explainers.files import LearntParts, inputs_of
 from tempograd.typing import Array, Inputs, Marginal, Model, OcclusionScore, Setting
 
 FITTED, TINY = 2, 1e-30  # draws that a line always goes through
@@ -236,12 +235,12 @@ class Occlusion(CellReplacement):
 
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer that replaces by the mean of training series at each step and channel."""
+        name = "the training series"
         if isinstance(x, Mapping):
             return replace(self, means={name: _mean(part, name) for name, part in x.items()})
         if isinstance(x, tuple):
-            return replace(self, means=tuple(_mean(part, "the training series") for part in x))
-        series = validation.check_series(x, name="the training series")
-        return replace(self, means=series.mean(0, dtype=torch.float64))
+            return replace(self, means=tuple(_mean(part, name) for part in x))
+        return replace(self, means=validation.check_series(x, name=name).mean(0, dtype=torch.float64))
 
     def attribute(self, ask: Ask) -> list[Estimate]:
         if ask.background is None:
@@ -251,7 +250,12 @@ class Occlusion(CellReplacement):
             maps = self._replace_cells(ask, 1, lambda block: block.baseline[..., None], _fall)
             return [self._signed(Estimate(values)) for values, _ in maps]
         samples = self.n_samples or SERIES
-        maps = self._replace_cells(ask, samples, partial(_drawn_values, samples=samples), regressed)
+
+        def drawn(block: Block) -> Tensor:
+            background = cast("Background", block.background)
+            return background.starts(block, samples)(slice(0, samples)).movedim(1, -1)
+
+        maps = self._replace_cells(ask, samples, drawn, regressed)
         evals = torch.full(ask.x.shape[:1], samples, dtype=torch.int32, device=ask.x.device)
         return [self._signed(_with_draws(ask, one, samples)._replace(n_evals=evals)) for one in maps]
 
@@ -272,12 +276,6 @@ class Occlusion(CellReplacement):
 
 def _fall(_: Block, falls: Tensor, __: Tensor) -> tuple[Tensor]:
     return (falls[..., 0, 0],)
-
-
-def _drawn_values(block: Block, samples: int) -> Tensor:
-    """Return the values of the series that are drawn for each one, (series, time, channel, samples)."""
-    background = cast("Background", block.background)
-    return background.starts(block, samples)(slice(0, samples)).movedim(1, -1)
 
 
 def regressed(block: Block, falls: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -419,9 +417,6 @@ class AugmentedOcclusion(CellReplacement):
     def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
         """Return a new explainer that draws from these training series."""
         return replace(self, rows=validation.check_series(x, name="the training series"))
-
-    def _with_learnt(self, parts: LearntParts) -> Self:
-        return replace(self, rows=validation.check_series(inputs_of(parts)))
 
     @classmethod
     def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:

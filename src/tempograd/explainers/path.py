@@ -157,10 +157,8 @@ def nodes(points: int, rule: str) -> tuple[Tensor, Tensor]:
     if rule == "midpoint":
         return (torch.arange(points).double() + 0.5) / points, torch.full((points,), 1 / points).double()
     if points > HIGHEST:
-        raise SettingError(
-            f"{arg:method.rule=gauss-legendre} has at most {HIGHEST} nodes, got {arg:method.n_steps={points}}: "
-            f"pass {arg:method.rule=midpoint}."
-        )
+        many = f"{arg:method.rule=gauss-legendre} has at most {HIGHEST} nodes, got {arg:method.n_steps={points}}"
+        raise SettingError(f"{many}: pass {arg:method.rule=midpoint}.")
     position, weight = np.polynomial.legendre.leggauss(points)
     return torch.from_numpy((position + 1) / 2), torch.from_numpy(weight / 2)
 

@@ -1,7 +1,6 @@
 """FIT and WinIT: predictions from step to step, with values drawn as training series have them."""
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -101,19 +100,9 @@ def divergence(p: Tensor, q: Tensor) -> Tensor:
 # One training loop for the networks that learn to draw
 
 
-class DrawingNetwork(LearntNetwork, ABC):
-    """A network that learns to draw values; random numbers come from the generator."""
-
-    @abstractmethod
-    def losses(self, x: Tensor, rng: torch.Generator) -> Iterator[Tensor]:
-        """Yield what each optimiser step lowers, for some series."""
-
-    @abstractmethod
-    def check(self, x: Tensor, rng: torch.Generator) -> Tensor:
-        """Return the loss of each independent part, (parts,); it owns an equal, consecutive share of all rows."""
-
-
-Network = TypeVar("Network", bound=DrawingNetwork)
+# A network that learns to draw has ``losses(x, rng)``, what each optimiser step lowers for some series, and
+# ``check(x, rng)``, the loss of each independent part, (parts,); it owns an equal, consecutive share of all rows.
+Network = TypeVar("Network", bound="Generator | WindowGenerator")
 
 
 class FitSchedule(NamedTuple):
@@ -144,14 +133,20 @@ def learn(
     with torch.inference_mode(mode=False), torch.enable_grad():
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed every GPU
-            network = make().to(device, dtype)
+            network = make()
+            network.to(device, dtype)
         data = [x[rows.to(x.device)] for rows in (order[held:], order[:held])]
         _train(network, data, schedule, rng, label)
-    return network.eval().requires_grad_(requires_grad=False)
+    network.eval().requires_grad_(requires_grad=False)
+    return network
 
 
 def _train(
-    network: DrawingNetwork, data: list[Tensor], schedule: FitSchedule, rng: torch.Generator, label: str
+    network: "Generator | WindowGenerator",
+    data: list[Tensor],
+    schedule: FitSchedule,
+    rng: torch.Generator,
+    label: str,
 ) -> None:
     """Learn from the first part of the data, and keep the weights that the second part chooses."""
     learning, watched = data
@@ -208,7 +203,7 @@ MIDDLE = 10  # units of the hidden layers between state, latent and values
 CHECKED = 10  # steps at which held-out series are looked at
 
 
-class Generator(DrawingNetwork):
+class Generator(LearntNetwork):
     """The joint distribution of the channels at a step, given the steps before.
 
     ``noise`` is a variance added to every channel.
@@ -258,6 +253,7 @@ class Generator(DrawingNetwork):
             yield self.surprise_at(t, x, rng)
 
     def check(self, x: Tensor, rng: torch.Generator) -> Tensor:
+        """Return the mean density at several log-spaced steps."""
         at = log_spaced(x.shape[1], CHECKED)
         values, past = x[:, at].flatten(0, 1), self.past(x)[:, at].flatten(0, 1)
         noise = torch.randn(len(past), self.latents, generator=rng).to(x)
@@ -438,7 +434,7 @@ class Fit(PrefixExplainer):
 HIDDEN = 50
 
 
-class WindowGenerator(DrawingNetwork):
+class WindowGenerator(LearntNetwork):
     """As many recurrent networks as there are channels, each for the next ``window`` values of its channel."""
 
     def __init__(self, channels: int, window: int, hidden: int = HIDDEN) -> None:
@@ -482,6 +478,7 @@ class WindowGenerator(DrawingNetwork):
         return wrong.sum((0, 1, 3)) / (len(x) * inside.sum((0, 1, 3)))
 
     def losses(self, x: Tensor, rng: torch.Generator) -> Iterator[Tensor]:
+        """Yield the error of all channels together."""
         yield self.check(x, rng).sum()  # no weight is shared, so each network learns as if it were alone
 
 

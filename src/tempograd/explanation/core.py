@@ -151,8 +151,6 @@ class Explanation(Record):
         series: Inputs | Series,
         values: Any,
         method: str = "mine",
-        *,
-        standard_error: Any = None,
         **question: Unpack[Asked],
     ) -> "Explanation":
         """Return scores that were made elsewhere as an explanation, to evaluate, compare, draw, report and save.
@@ -166,7 +164,6 @@ class Explanation(Record):
             One score per value. Scores that are nowhere below 0 have no direction.
         method : str
             What made them.
-        standard_error : Tensor or array like ``values``, optional
         **question
             What they are about, as in :func:`tempograd.explain`: ``target``, ``output``, ``steps``, ``baseline``.
 
@@ -180,7 +177,7 @@ class Explanation(Record):
         """
         from tempograd.explainers.by_name import OwnScores, explain  # noqa: PLC0415  # above
 
-        return explain(model, series, OwnScores(method, None, values, standard_error), **question)
+        return explain(model, series, OwnScores(method, lambda *_: values), **question)
 
     @overload
     def __getitem__(self, rows: str) -> "InputExplanation": ...

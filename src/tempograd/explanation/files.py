@@ -46,12 +46,7 @@ Key = int | str | tuple[int, ...]  # of a target: its number, name or address
 TARGETS = "targets"  # before the tensors of further targets, and the name of what the header says of them
 
 # What schemas before 3 called things.
-TENSOR_WORDS = {
-    "free_points": "n_draws",
-    "effective_points": "ess",
-    "passes": "n_evals",
-    "change": "delta",
-}
+TENSOR_WORDS = {"free_points": "n_draws", "effective_points": "ess", "passes": "n_evals", "change": "delta"}
 TIMING_WORDS = {"controls": "control_variates", "max_points": "max_samples", "until": "stop_when"}
 SETTING_WORDS = {  # by method
     **{method: {"points": "n_steps"} for method in ("integrated_gradients", "MaskingIG")},

@@ -82,7 +82,9 @@ class AskAgain(Ask):
         if background is not None:
             place = ask.device, ask.dtype
             pool = Background.of(call.pooled(background, "The background series"), x, 0, place, Stream.REMOVALS)
-            _warn_of_other_background(explanation, pool)
+            if explanation.background not in {None, pool.fingerprint}:
+                other = f"The explanation compares with other background series ({explanation.background}) than"
+                warn(f"{other} those given here ({pool.fingerprint}): pass the ones that it was made with.")
             ask = replace(ask, background=pool)
         return ask.one_by_one_if(explanation.mixes_series)
 
@@ -130,10 +132,8 @@ class AskAgain(Ask):
         target = self.question.target
         what = f"output {int(target.max())}" if isinstance(target, Tensor) else "a score"
         shape = ", ".join(map(str, self.explanation.output_shape or (self.explanation.columns or "classes",)))
-        return ModelError(
-            f"The model's output for one series has shape {tuple(raw.shape[1:])}, and {what} of ({shape}) was "
-            "explained: evaluate with the model that was explained."
-        )
+        found = f"The model's output for one series has shape {tuple(raw.shape[1:])}"
+        return ModelError(f"{found}, and {what} of ({shape}) was explained: pass the model that was explained.")
 
     def clean_outputs(self, count: int | None = None) -> Tensor:
         """Return the model's raw outputs for all series, or for so many, (series, …), on the CPU."""
@@ -157,20 +157,11 @@ def _target(explanation: Explanation, target: Any) -> Tensor | Picker:
     if target is None:
         return unknown_score if known is None else known
     if known is not None or not callable(target):
-        raise InputError(
-            "target= is the function that picked the score, for an explanation from a file, which could not keep "
-            "it: leave target= out, or explain another target with tempograd.explain."
+        lost = (
+            "target= is the function that picked the score of an explanation from a file, which could not keep it"
         )
+        raise InputError(f"{lost}: leave target= out, or explain another target with tempograd.explain.")
     return cast("Picker", target)
-
-
-def _warn_of_other_background(explanation: Explanation, others: Background) -> None:
-    """Warn if the series that values come from are not those that the explanation compares with."""
-    if explanation.background not in {None, others.fingerprint}:
-        warn(
-            f"The explanation compares with other background series ({explanation.background}) than those given "
-            f"here ({others.fingerprint}): pass the ones that it was made with."
-        )
 
 
 # What is evaluated: an explanation, and what its scores may need beside it
@@ -233,9 +224,9 @@ def _removes_to_others(explanation: Explanation, baseline: Any, background: Any,
     """Tell whether removed cells take values of other series, and refuse where these are missing or no use."""
     if validation.is_background(baseline) or (baseline is None and explanation.background is not None):
         if background is None:
+            others = "Removed cells take the values of other series, which an explanation does not keep"
             raise InputError(
-                "Removed cells take the values of other series, which an explanation does not keep: pass them as "
-                f"{arg:question.background}, or another {arg:question.baseline}."
+                f"{others}: pass them as {arg:question.background}, or another {arg:question.baseline}."
             )
         return True
     for name, given in (("background", background), ("draws", draws)):

@@ -214,23 +214,20 @@ def removal_curve(
     baseline: InputBaselines | Series | None = None,
     rank: Rank = "absolute",
     descending: bool = True,
-    batch_size: int | None = None,
-    *,
-    of: Measured | None = None,
-    target: Picker | None = None,
-    background: Inputs | None = None,
-    draws: int | None = None,
+    **options: Any,
 ) -> RemovalCurve:
     """Remove cells in the order of their scores and record what the model says.
 
     Parameters
     ----------
-    model, explanation, k, baseline, batch_size, of, target, background, draws
+    model, explanation, k, baseline
         See :func:`tempograd.evaluate`.
     rank : {"absolute", "signed"}
         Whether the size of an attribution makes a cell important, or its value.
     descending : bool
         Whether the most important cells go first.
+    **options
+        ``batch_size``, ``of``, ``target``, ``background`` and ``draws`` of :func:`tempograd.evaluate`.
 
     Examples
     --------
@@ -246,7 +243,7 @@ def removal_curve(
     validation.check_choice(rank, "rank", RANKS, SettingError)
     descending = validation.check_flag(descending, "descending")
     warn_of_another_model(bare, {explanation.method: explanation})
-    evaluation = Evaluation(bare, explanation, baseline, k, None, batch_size, of, target, background, draws)
+    evaluation = Evaluation(bare, explanation, baseline, k, **options)
     ask = evaluation.ask()
     limit = n_removed(k, ask.observed_cells, ask.cells)
     removed = torch.arange(int(limit.max()) + 1)
@@ -257,7 +254,9 @@ def removal_curve(
         told = (score, output.delta, output.predictions if output.steps is None else None)
         return [None if part is None else part.float().to(explanation.values.device) for part in told]
 
-    schedule, measured = RemovalSchedule(rank, descending, limit, removed), what_is_measured(ask, of)
-    options: dict[str, Any] = {"of": measured, "draws": evaluation.removals, "look": True}
-    (score, delta, predictions), _ = remove_cells(ask, [schedule], read, "remove cells", **options)
+    schedule, measured = RemovalSchedule(rank, descending, limit, removed), what_is_measured(ask, evaluation.of)
+    found, _ = remove_cells(
+        ask, [schedule], read, "remove cells", of=measured, draws=evaluation.removals, look=True
+    )
+    score, delta, predictions = found
     return RemovalCurve(removed, limit, score, cast("Tensor", delta), predictions)

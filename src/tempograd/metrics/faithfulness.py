@@ -23,7 +23,6 @@ from tempograd.metrics.base import METRICS, Metric
 from tempograd.metrics.removal import (
     RemovalOutputs,
     RemovalSchedule,
-    lost_target,
     n_removed,
     remove_cells,
     what_is_measured,
@@ -48,8 +47,6 @@ class Faithfulness(Metric, ABC):
     """Whether the states in between matter, or only the last."""
     keeps: ClassVar[bool] = False
     """Whether k cells stay instead of going."""
-    needs_target: ClassVar[bool] = True
-    """Whether the explained score has to be known."""
     needs_probability: ClassVar[bool] = False
     """Whether it has to be the probability of a class or label."""
 
@@ -81,8 +78,6 @@ class Faithfulness(Metric, ABC):
         """Check what the score needs, and compute it, (series,)."""
         if self.needs_probability:
             outputs.require_probability(self.name)
-        if self.needs_target and not outputs.scored:
-            raise lost_target(self.name)
         return self.score(outputs)
 
     @abstractmethod
@@ -113,7 +108,6 @@ class CumulativePredictionDifference(Faithfulness):
 
     higher_is_better: ClassVar[bool] = True
     every: ClassVar[bool] = True
-    needs_target: ClassVar[bool] = False
 
     def score(self, outputs: RemovalOutputs) -> Tensor:
         return outputs.delta.sum(1)

@@ -89,25 +89,16 @@ class RemovalOutputs:
         """Refuse a score that is no probability of a class."""
         holds = self.output != "raw" or is_probability(self.raw[:, 0])
         if outputs_of(self.task).kind != "classes" or self.target is None or not holds:
-            raise InputError(
-                f"{metric} needs the probability of a class, and the explained score is none: explain a class "
-                f"with {arg:question.output=probability}, or use cpd, cpp, prediction_difference, "
-                "comprehensiveness or sufficiency."
-            )
+            none = f"{metric} needs the probability of a class, and the explained score is none"
+            others = "cpd, cpp, prediction_difference, comprehensiveness or sufficiency"
+            raise InputError(f"{none}: explain a class with {arg:question.output=probability}, or use {others}.")
 
     @property
     def _expanded_target(self) -> Tensor:
         if self.target is None:
-            raise InputError("This metric follows the explained class, but a function picked the score.")
+            lost = f"A function picked the score, and files keep none: pass it as {arg:question.target}"
+            raise InputError(f"{lost}, or use cpd or cpp with {arg:call.of=output}.")
         return self.target[:, None].expand(self.raw.shape[:-1])
-
-
-def lost_target(what: str) -> InputError:
-    """Return what is said where only the explained score will do, and a file could not keep what picked it."""
-    return InputError(
-        f"{what} follows the explained score, and the function that picked it is not kept in files: pass it as "
-        f"{arg:question.target}, or use cpd or cpp with {arg:call.of=output}."
-    )
 
 
 def what_is_measured(ask: AskAgain, of: Any) -> Measured:
@@ -115,10 +106,7 @@ def what_is_measured(ask: AskAgain, of: Any) -> Measured:
     if of is None:
         picked = callable(ask.question.target) and ask.scored
         return "score" if picked or outputs_of(ask.task).kind != "classes" else "output"
-    validation.check_choice(of, "of", MEASURED)
-    if of == "score" and not ask.scored:
-        raise lost_target(f"{arg:call.of=score}")
-    return cast("Measured", of)
+    return cast("Measured", validation.check_choice(of, "of", MEASURED))
 
 
 # Removal in the order of the scores
@@ -338,8 +326,6 @@ def _run_states(
     raw, scores = torch.cat(outputs), torch.cat(picked) if picked else None
     for what, numbers, kind in (("The model's output", raw, ModelError), ("target(output)", scores, InputError)):
         if numbers is not None and not bool(numbers.isfinite().all()):
-            raise kind(
-                f"{what} is NaN or infinite for a series with cells removed: check the weights, or choose a "
-                "baseline that the model can read."
-            )
+            instead = "check the weights, or choose a baseline that the model can read"
+            raise kind(f"{what} is NaN or infinite for a series with cells removed: {instead}.")
     return raw, scores

@@ -290,20 +290,5 @@ def _padding(explainer: Explainer) -> None:
         demand((found[:, TIME:] == 0).all(), f"padding gets scores{end}")
 
 
-EXPLAINER_RULES = rules_of(
-    _settings,
-    _fit,
-    _numbers,
-    _seed,
-    _company,
-    _left,
-    _ignored,
-    _complete,
-    _signed,
-    _targeted,
-    _gradient,
-    _models,
-    _mask,
-    _padding,
-)
+EXPLAINER_RULES = rules_of(globals())
 """The rules of explainers, by name."""

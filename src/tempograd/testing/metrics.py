@@ -161,5 +161,5 @@ def _direction(metric: Metric) -> None:
     demand(better, f"{word} is called better, but they get {good:.3g} on average and random ones {chance:.3g}")
 
 
-METRIC_RULES = rules_of(_settings, _numbers, _company, _position, _mask, _direction)
+METRIC_RULES = rules_of(globals())
 """The rules of metrics, by name."""

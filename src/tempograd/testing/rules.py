@@ -2,7 +2,7 @@
 
 import random
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -53,9 +53,10 @@ class BrokenError(Exception):
     """What is wrong, as the end of a sentence."""
 
 
-def rules_of(*checks: Rule) -> dict[str, Rule]:
-    """Return rules by name, each a function that tries it and whose documentation says it."""
-    return {check.__name__.removeprefix("_"): check for check in checks}
+def rules_of(module: Mapping[str, Any]) -> dict[str, Rule]:
+    """Return rules by name: the functions of a module whose documentation says what they require."""
+    checks = {name: thing for name, thing in module.items() if (thing.__doc__ or "").startswith("Require ")}
+    return {name.removeprefix("_"): check for name, check in checks.items()}
 
 
 def demand(holds: bool | Tensor, otherwise: str) -> None:
