@@ -100,7 +100,7 @@ def test_it_keeps_the_contract(installed):
     from slopes.methods import GradientTimesInput
 
     testing.check_explainer(GradientTimesInput)
-    testing.check_explainer(tg.EXPLAINERS["gradient_times_input"](factor=3.0), rules=["settings", "files"])
+    testing.check_explainer(tg.EXPLAINERS["gradient_times_input"](factor=3.0), rules=["settings", "seed"])
     testing.check_metric(tg.METRICS["drop"])
 
 

@@ -38,7 +38,7 @@ def test_what_is_no_path(path):
         refused(call, "path must be the name of a file, as a text or a pathlib.Path, got ")
 
 
-@pytest.mark.parametrize("root", [5, b"x", "x" * 5000, "a\0b", "a\nb"])
+@pytest.mark.parametrize("root", [5, b"x", "a\0b", "a\nb"])
 def test_roots_that_cannot_be(root):
     refused(lambda: tg.load_dataset("wafer", root=root))
 

@@ -2,8 +2,6 @@
 
 import errno
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -136,12 +134,3 @@ def test_a_run_sweeps_all_its_folders_and_leaves_a_lock_of_others_as_it_is():
     assert main([*RUN, "--out", "run"]) == 0
     assert list(Path("run").rglob(".tempograd-*")) == []
     assert Path("run", ".lock").read_text() == "mine"
-
-
-@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="the system has no /dev/full")
-def test_printing_a_table_to_a_full_disk_is_one_line():
-    with Path("/dev/full").open("w") as full:
-        words = [sys.executable, "-u", "-m", "tempograd_paper", "list"]  # -u: it fails where it is printed
-        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.stderr == f"tempograd: What was to be printed could not be written: {os.strerror(errno.ENOSPC)}.\n"
-    assert done.returncode == 5

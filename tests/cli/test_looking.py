@@ -115,7 +115,7 @@ class Detached(Alarm):
 @pytest.mark.usefixtures("place")
 def test_every_command_says_first_that_scores_are_not_reliable(capsys):
     Path("alarm_net.py").write_text(f"import torch\n{CODE}{DETACHED}")
-    doubt = "The gradient is not that of the prediction; "
+    doubt = "The gradient is not that of the prediction"
     options = ("--method", "integrated_gradients", "--output", "raw", "--out", "E.safetensors", "--device", "cpu")
     assert main(["explain", "--model", "alarm_net:Detached", "--data", "ward.npz", *options]) == 0
     captured = capsys.readouterr()

@@ -321,9 +321,9 @@ def test_metrics_pictures_and_report_call_the_model_as_it_was_explained(kind, tm
 
 def test_learning_methods_learn_from_the_model_as_it_is_called():
     answer, pick = ANSWERS["dict"]
-    options = {"background": series(20, TIME, CHANNELS, seed=3), "epochs": 2, "embedding": "head"}
+    options = {"background": series(20, TIME, CHANNELS, seed=3), "epochs": 2}
     found = tg.explain(tg.Predictor(Net(answer), layout="BDT", pick=pick), X, "timex", **options)
-    expected = tg.explain(Turned(Net()), X, "timex", **options | {"embedding": "net.head"})
+    expected = tg.explain(Turned(Net()), X, "timex", **options)
     assert torch.allclose(found.values, expected.values, atol=1e-6)
 
 

@@ -421,7 +421,7 @@ def test_a_batch_size_that_was_chosen_is_kept(kind):
     assert diagnostics.poor(found)
     alone = tg.explain(model, X, "occlusion", batch_size=1, **RAW)  # which mixes nothing
     torch.testing.assert_close(alone.values, tg.explain(one_by_one(model), X, "occlusion", **RAW).values)
-    with pytest.warns(tg.TempogradWarning, match="leave batch_size= out"):
+    with pytest.warns(tg.TempogradWarning, match=BATCH):
         tg.evaluate(model, found, batch_size=3, of="score")
 
 

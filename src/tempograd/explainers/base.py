@@ -376,7 +376,9 @@ class Explainer(ABC):
         self._note_assumptions(findings, predictor, question, asks[0], shown)
         shown |= {"varies": draws > 1 or (bool(varies) and not alone), "findings": tuple(findings)}
         explanations = [self._explanation(*pair, shown) for pair in zip(asks, estimates, strict=True)]
-        problem = next(filter(None, map(wrong_gradient, explanations)), "")
+        checks = [(part, part.gradient_check) for part in explanations]
+        suspects = (part for part, check in checks if check is not None and check.mostly_wrong)
+        problem = next(filter(None, map(wrong_gradient, suspects)), "")
         if problem and errors.warning_counts.get() is None:  # otherwise the verdict on all batches tells
             finding = Finding("gradient.wrong", "warning", {"problem": f"{problem[:1].upper()}{problem[1:]}"})
             explanations = [replace(part, findings=(*part.findings, finding)) for part in explanations]

@@ -291,11 +291,9 @@ def wrong_gradient(explanation: Record) -> str:
 
     Nor where paths were hardly looked at: with few points about one honest series in a hundred is accused.
     """
-    check, points = explanation.gradient_check, explanation.n_evals
-    if check is None or not check.mostly_wrong or (points is not None and bool((points < LOOKED).any())):
-        return ""
-    verdict = judge(explanation)
-    return "" if verdict.status != "wrong" else _gradient_text(verdict)
+    points, verdict = explanation.n_evals, judge(explanation)
+    hardly = points is not None and bool((points < LOOKED).any())
+    return "" if hardly or verdict.status != "wrong" else _gradient_text(verdict)
 
 
 def _gradient_text(verdict: Verdict) -> str:

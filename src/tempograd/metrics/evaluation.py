@@ -214,20 +214,23 @@ def removal_curve(
     baseline: InputBaselines | Series | None = None,
     rank: Rank = "absolute",
     descending: bool = True,
-    **options: Any,
+    batch_size: int | None = None,
+    *,
+    of: Measured | None = None,
+    target: Picker | None = None,
+    background: Inputs | None = None,
+    draws: int | None = None,
 ) -> RemovalCurve:
     """Remove cells in the order of their scores and record what the model says.
 
     Parameters
     ----------
-    model, explanation, k, baseline
+    model, explanation, k, baseline, batch_size, of, target, background, draws
         See :func:`tempograd.evaluate`.
     rank : {"absolute", "signed"}
         Whether the size of an attribution makes a cell important, or its value.
     descending : bool
         Whether the most important cells go first.
-    **options
-        ``batch_size``, ``of``, ``target``, ``background`` and ``draws`` of :func:`tempograd.evaluate`.
 
     Examples
     --------
@@ -243,7 +246,7 @@ def removal_curve(
     validation.check_choice(rank, "rank", RANKS, SettingError)
     descending = validation.check_flag(descending, "descending")
     warn_of_another_model(bare, {explanation.method: explanation})
-    evaluation = Evaluation(bare, explanation, baseline, k, **options)
+    evaluation = Evaluation(bare, explanation, baseline, k, None, batch_size, of, target, background, draws)
     ask = evaluation.ask()
     limit = n_removed(k, ask.observed_cells, ask.cells)
     removed = torch.arange(int(limit.max()) + 1)
