@@ -19,7 +19,7 @@ def test_a_break_changes_its_file():
 
 
 def test_the_tests_that_caught_a_break_are_there():
-    for change in BREAKS:
+    for change in (each for each in BREAKS if "dropped" not in each):
         assert bool(change["caught"]) == (change["old_suite"] == "caught")
         for name in change["caught"]:
             path, _, test = name.partition("::")

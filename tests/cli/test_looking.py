@@ -4,7 +4,6 @@ import json
 import re
 import sys
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -171,35 +170,6 @@ def test_labels_that_are_no_class_are_left_out(place, capsys, command):
     said = capsys.readouterr()
     assert "label 'alive' is none of the classes that were explained (ill, well): labels are left out" in said.err
     assert "true: " not in said.out
-
-
-@pytest.mark.usefixtures("explained")
-def test_a_picture_of_text(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
-    assert run(capsys, "plot", "E.safetensors").count(" value  ") == 2
-    assert run(capsys, "plot", "E.safetensors", "--shown", "sodium").count(" value  ") == 1
-
-
-def test_more_steps_than_columns_keep_the_strongest(place, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "50")
-    x = torch.zeros(1, 400, 1)
-    x[0, 123] = 1.0
-    tg.explain(lambda x: x[:, 123, 0], x, "integrated_gradients", output="raw", target=0).save("long.safetensors")
-    out = run(capsys, "plot", "long.safetensors")
-    (line,) = re.findall(r"^    up  (.*)$", out, re.MULTILINE)
-    assert line.strip() == "█"
-    assert line.index("█") == 123 * 42 // 400
-    assert max(map(len, out.splitlines()[2:])) <= 50
-
-
-@pytest.mark.usefixtures("explained")
-def test_letters_that_a_terminal_has(monkeypatch):
-    written = StringIO()
-    plain = type("Plain", (), {"encoding": "ascii", "write": written.write, "flush": written.flush})()
-    plain.isatty = lambda: False
-    monkeypatch.setattr(sys, "stdout", plain)
-    assert main(["plot", "E.safetensors"]) == 0
-    assert "up    @-" in written.getvalue()
 
 
 @pytest.mark.usefixtures("explained")

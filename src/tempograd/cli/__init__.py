@@ -32,7 +32,7 @@ OWN = {
     "rank": "find out which method is most faithful to a model, if that can be told",
     "report": "show explanations of the same series in one HTML file",
     "top": "look at one series: its sentence and its strongest values",
-    "plot": "look at one series: a picture in a file, or in the terminal",
+    "plot": "look at one series: a picture",
 }
 COMMANDS: Registry[Callable[[Any], None]] = Registry("command", "tempograd.commands", callable, "a function")
 USAGE, UNREAD, SOME_FAILED, REFUSED = 2, 3, 4, 5  # exit codes

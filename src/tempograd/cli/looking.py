@@ -1,12 +1,7 @@
 """What ``top`` and ``plot`` do, which look at one series; ``parsers.py`` has their arguments."""
 
 import argparse
-import shutil
-import sys
-from collections.abc import Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from tempograd.cli.arguments import print_json
 from tempograd.cli.commands import verdict
@@ -16,16 +11,11 @@ from tempograd.core.formatting import alike, short_number, table
 from tempograd.core.io import DRAWN, PICTURE, write_atomically
 from tempograd.core.validation import check_int
 from tempograd.explanation import Explanation
-from tempograd.views.groups import chosen_channels
 from tempograd.views.labels import channel_names, name
 from tempograd.views.reader import most_telling
-from tempograd.views.series import Floats, observed_cells, position, scores, to_numpy
+from tempograd.views.series import position, scores
 
 ENDINGS = {".png": "Software", ".svg": "Creator", ".pdf": "Creator"}  # of pictures, and where notes have room
-WIDE, MARGIN = 100, 8  # columns that a picture of text takes at most, and those before a line
-CHANNELS = 6  # that it shows, unless somebody says which
-BARS, PLAIN = "▁▂▃▄▅▆▇█", ".:-=+*#@"  # from low to high, and for terminals that have no such letters
-SMALL = 0.05  # of the largest score: below that, a step has no bar
 
 
 class Chosen(NamedTuple):
@@ -110,67 +100,20 @@ def _table(rows: list[dict[str, Any]], *, signed: bool) -> str:
     return table(lines)
 
 
-# ``tempograd plot``: a picture of a series, in a file or in the terminal.
+# ``tempograd plot``: a picture of a series.
 
 
 def run_plot(args: argparse.Namespace) -> None:
-    if args.out is not None:
-        if args.out.suffix.lower() not in ENDINGS:
-            raise OutputError(f"{short_path(args.out)} is no picture: its name must end in {', '.join(ENDINGS)}.")
-        claim(args, PICTURE)
+    if args.out.suffix.lower() not in ENDINGS:
+        raise OutputError(f"{short_path(args.out)} is no picture: its name must end in {', '.join(ENDINGS)}.")
+    claim(args, PICTURE)
     chosen = choose(args)
     if chosen.explanation.shown is None:
         raise InputError(
             f"{short_path(args.explanations[0])} was saved without its series: there is none to draw."
         )
-    if args.out is None:
-        width = min(WIDE, shutil.get_terminal_size().columns)
-        picture = draw_text(chosen.explanation, chosen.place, args.shown or CHANNELS, width)
-        print(f"Series {chosen.label}: {chosen.sentence}\n\n{picture}")
-        return
     figure = chosen.explanation.plot(chosen.place, channels=args.shown, **chosen.known)
     note = {ENDINGS[args.out.suffix.lower()]: DRAWN.decode()}
     look: dict[str, Any] = {"metadata": note, "dpi": 160, "format": args.out.suffix[1:].lower()}
     write_atomically(args.out, lambda temporary: figure.savefig(temporary, **look))
     print(f"Series {chosen.label}: {chosen.sentence}\nWrote {args.out}.")
-
-
-def draw_text(explanation: Explanation, place: int, channels: Sequence[str] | int, width: int) -> str:
-    """Return one series as lines of text: for each channel its values, and its scores that push up and down.
-
-    Values go from the lowest to the highest of their channel, scores have one scale. Where there are more steps
-    than columns, a column shows the mean of its values and the strongest of its scores.
-    """
-    names, found, units = channel_names(explanation), scores(explanation, place), explanation.units
-    shown = to_numpy(explanation.shown[place])  # type: ignore[index]  # it was looked at before
-    values = np.where(observed_cells(explanation)[place], shown, np.nan)
-    groups = np.array_split(np.arange(len(values)), min(len(values), max(8, width - MARGIN)))
-    bars = BARS if (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf") else PLAIN
-    most, lines = float(np.abs(found.values).max(initial=0)), []
-    for d in chosen_channels(channels, names, found.effect, len(names), ordered=True):
-        seen = values[np.isfinite(values[:, d]), d]
-        low, high = (float(seen.min()), float(seen.max())) if len(seen) else (0.0, 0.0)
-        lines.append(
-            f"{name(names[d])} {' to '.join(dict.fromkeys(alike(low, high)))} {units[d] if units else ''}"
-        )
-        means = np.array(
-            [np.nanmean(part) if np.isfinite(part).any() else np.nan for part in _cut(values[:, d], groups)]
-        )
-        lines.append(f"{'value':>6}  {_bars((means - low) / ((high - low) or 1), bars, gap='·')}")
-        strong = np.array([part[np.abs(part).argmax()] for part in _cut(found.values[:, d], groups)])
-        for side, sign in (("up", 1), ("down", -1)) if found.signed else (("score", 1),):
-            sizes = np.where(sign * strong > SMALL * most, sign * strong / (most or 1), np.nan)
-            lines += [f"{side:>6}  {_bars(sizes, bars, gap=' ')}"] if np.isfinite(sizes).any() else []
-    times = explanation.times_of(place)
-    lines.append(f"{name(times[0])} to {name(times[-1])}; a full bar is a score of {short_number(most)}")
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _cut(values: Floats, groups: Sequence[Any]) -> list[Floats]:
-    return [values[steps] for steps in groups]
-
-
-def _bars(shares: Floats, bars: str, *, gap: str) -> str:
-    """Draw shares from 0 to 1; NaN has no bar."""
-    last = len(bars) - 1
-    return "".join(bars[round(float(share) * last)] if np.isfinite(share) else gap for share in shares)

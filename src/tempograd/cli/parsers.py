@@ -201,7 +201,7 @@ COMMANDS = {
         "E.safetensors --series 17 --shown pulse,sodium --out patient17.png\n"
         "E.safetensors --model model.safetensors --data state --out series.svg",
         {**PAGE, "the series": f"{DATA} --series", "the output": "--out --force --shown"},
-        {"--out": kind(".png, .svg or .pdf (default: a picture of text, printed)"), "explanations": ONE},
+        {"--out": kind(".png, .svg or .pdf", default="series.png"), "explanations": ONE},
     ),
 }
 
