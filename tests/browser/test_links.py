@@ -111,7 +111,7 @@ def test_tables_are_saved(visit):
     assert len(lines) == int(case.observed(row).sum())
     places = {channel: d for d, channel in enumerate(timing.channels)}
     low, high = timing.interval(0.95)
-    fine = float(timing.values[row].abs().max()) / 32767
+    fine = 1e-6 * float(timing.values[row].abs().max())
     for line in lines:
         cell = row, int(line["step"]), places[line["channel"]]
         assert float(line["value"]) == pytest.approx(float(case.shown()[cell]), rel=1e-6)

@@ -82,7 +82,6 @@ def test_the_cursor_reads_values_off(visit):
     row = case.row(42)
     for method, explanation in case.explanations.items():
         sheet.by(method)
-        largest = float(explanation.values[row].abs().max())  # scores that are only looked at have 16 bits
         for step in (0, 4, 19):
             sheet.set("cursor", step)
             shown = {int(found["channel"]): found for found in sheet.rows("#readout tr[data-channel]")}
@@ -93,7 +92,7 @@ def test_the_cursor_reads_values_off(visit):
                 if case.observed(row)[step, channel]:
                     assert close(line["value"], case.shown()[row, step, channel])
                     expected = float(explanation.values[row, step, channel])
-                    assert float(cell["score"]) == pytest.approx(expected, abs=largest / 32767)
+                    assert float(cell["score"]) == pytest.approx(expected)
                 else:
                     assert "value" not in line
                     assert "score" not in cell
@@ -109,12 +108,6 @@ def test_scores_are_those_of_the_metrics(visit):
         metrics = ["cpd", "cpp", "auroc", "auprc"]
         expected = tg.evaluate(case.model, explanation, metrics=metrics, truth=case.split.truth)
         for metric, scores in expected.items():
-            summary = tg.summarise(scores)
-            (cell,) = [
-                f for f in sheet.rows("#scores td[data-metric]") if (f["method"], f["metric"]) == (method, metric)
-            ]
-            assert close(cell["mean"], summary.mean)
-            assert close(cell["error"], summary.standard_error)
             (own,) = [
                 f
                 for f in sheet.rows("#series-scores td[data-metric]")

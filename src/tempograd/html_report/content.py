@@ -2,8 +2,7 @@
 
 The layout, before gzip and base64: four bytes with the length of the header (little-endian), the header as JSON,
 padded so that what follows starts at a multiple of eight, and the arrays, each at a multiple of eight.
-Scores are only looked at, so they are stored in 16 bits: a score as a multiple of 1/32767 of the largest of its
-series, the half-width of an interval on a logarithmic scale with steps of 0.03 %. Tables are exact.
+Scores and half-widths of their intervals are single precision, infinite where nothing is known of an error.
 """
 
 import base64
@@ -52,12 +51,6 @@ from tempograd.views.series import (
     whole_series,
 )
 
-STRONGEST = 10  # cells in the table beside a picture
-STEPS = 32767
-UNKNOWN = 65535  # the code of an infinite half-width
-DECADES = 9  # below 1e-9 of the largest half-width of a series the error is shown as 0
-
-
 STUDENT = 401  # values of a table
 ARROWS = {True: " ↑", False: " ↓", None: ""}
 MEANING = {
@@ -103,42 +96,6 @@ class Pack:
         head += b" " * (-(len(head) + 4) % 8)
         content = struct.pack("<I", len(head)) + head + b"".join(self._parts)
         return base64.b64encode(gzip.compress(content, compresslevel=6, mtime=0)).decode()  # without a date
-
-
-def quantised(values: Floats) -> tuple[NDArray[np.int16], Floats]:
-    """Return scores as whole multiples of a step, and the step of each series.
-
-    Examples
-    --------
-    >>> whole, step = quantised(np.array([[0.5, -1.0]], dtype=np.float32))
-    >>> whole, bool(np.allclose(whole * step[:, None], [[0.5, -1.0]], atol=1 / STEPS))
-    (array([[ 16384, -32767]], dtype=int16), True)
-    """
-    axes = tuple(range(1, values.ndim))
-    step = (np.abs(values).max(axis=axes, initial=0) / STEPS).astype(np.float32)
-    safe = np.where(step > 0, step, 1).reshape(-1, *[1] * len(axes))
-    return np.rint(values / safe).astype(np.int16), step
-
-
-def coded(half: Floats) -> tuple[NDArray[np.uint16], Floats]:
-    """Return half-widths as codes, 0 for none and 65535 for unknown, and the largest of each series.
-
-    A code c between stands for largest · 10^(9 (c - 65534) / 65533).
-
-    Examples
-    --------
-    >>> code, largest = coded(np.array([[2.0, 0.0, np.inf, 0.02]], dtype=np.float32))
-    >>> code[0, :3], largest, round(float(2.0 * 10 ** (9 * (int(code[0, 3]) - 65534) / 65533)), 5)
-    (array([65534,     0, 65535], dtype=uint16), array([2.], dtype=float32), 0.02)
-    """
-    axes = tuple(range(1, half.ndim))
-    known = np.isfinite(half)
-    largest = np.where(known, half, 0).max(axis=axes, initial=0).astype(np.float32)
-    shaped = np.where(largest > 0, largest, 1).reshape(-1, *[1] * len(axes))
-    share = np.where(known & (half > 0), half / shaped, 1).astype(np.float64)
-    code = np.rint(65534 + np.log10(share) * 65533 / DECADES)
-    code = np.where(known & (half > 0), np.clip(code, 0, 65534), 0)
-    return np.where(known, code, UNKNOWN).astype(np.uint16), largest
 
 
 def packed_bits(flags: NDArray[np.bool_]) -> NDArray[np.uint8]:
@@ -280,31 +237,20 @@ def _list(values: Any) -> list[Any] | None:
 def _map(pack: Pack, found: Explanation, seen: Flags, edges: Sequence[int]) -> dict[str, Any]:
     """Pack the scores of a method, their errors, and what is drawn of them, given which cells were observed."""
     values, sized, strongest = to_numpy(found.values), to_numpy(sizes(found)), order(found, seen)
-    whole, step = quantised(values)
+    half = None if found.standard_error is None else to_numpy(found.interval(0.95)[1] - found.values)
     limit = [color_limit(row, cells) for row, cells in zip(sized, seen, strict=True)]
     pushes = values if found.signed else sized  # exact sums over blocks of steps, (series, channel, block)
     sums = np.add.reduceat(pushes.astype(np.float64), edges[:-1], axis=1).swapaxes(1, 2)
-    cells, flat = strongest[:, :STRONGEST], values.reshape(len(values), -1)
-    exact = np.take_along_axis(flat, cells, 1)
-    entry: dict[str, Any] = {
+    return {
         "signed": found.signed,
-        "values": pack.add(whole),
-        "step": pack.add(step),
-        "half": None,
+        "values": pack.add(values),
+        "half": pack.add(half),
         "limit": pack.add(np.array(limit, dtype=np.float32)),
         "effect": pack.add(sized.sum(1)),
         "blocks": pack.add(sums.astype(np.float32)),
         "order": pack.add(strongest.astype(np.uint16 if values[0].size <= 2**16 else np.uint32)),
         "removed": strongest.shape[1],
-        "top": {"count": cells.shape[1], "value": pack.add(exact), "low": None, "high": None},
     }
-    if found.standard_error is not None:
-        half = to_numpy(found.interval(0.95)[1] - found.values)  # infinite below two draws
-        code, largest = coded(half)
-        entry |= {"half": pack.add(code), "largest": pack.add(largest)}
-        spread = np.take_along_axis(half.reshape(len(values), -1), cells, 1)
-        entry["top"] |= {"low": pack.add(exact - spread), "high": pack.add(exact + spread)}
-    return entry
 
 
 def _student(level: float) -> Floats:

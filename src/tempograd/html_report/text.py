@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from tempograd.core.formatting import alike, counted, with_error
+from tempograd.core.formatting import counted
 from tempograd.explanation import Explanation
 from tempograd.html_report.content import MEANING
 from tempograd.metrics import PaperTable
@@ -82,47 +82,18 @@ def trust(table: PaperTable | None) -> str:
 
 
 def score_section(table: PaperTable | None) -> str:
-    """Return the table of scores."""
+    """Return the table of scores, as :func:`tempograd.table` prints it."""
     if table is None:
         return '<p class="small">No model was given, so nothing could be removed and nothing scored.</p>'
-    head = "".join(f"<th>{escape(metric)}</th>" for metric in table.heads)
-    body = "".join(
-        f"<tr><th>{escape(method.replace('_', ' '))}</th>"
-        + "".join(_score(table, method, metric) for metric in table.metrics)
-        + "</tr>"
-        for method in table.methods
-    )
-    count, first = _counted(table), escape(table.methods[0].replace("_", " "))
-    mean = "One series." if count == 1 else f"Mean ± standard error over {count} series."
-    if len(table.methods) > 1 and count > 1:
-        mean += (
-            " Bold: better than every other method, series by series, by more than chance explains (paired t "
-            f"tests, Holm-corrected, p &lt; 0.05). Small print: this method minus {first}, mean and 95 % interval."
-        )
     return (
-        '<h3>Scores of the methods</h3><div class="wide" tabindex="0" role="region" aria-label="Scores">'
-        f'<table id="scores" class="scores"><thead><tr><th>method</th>{head}</tr></thead>'
-        f'<tbody>{body}</tbody></table></div><p class="small">{mean}</p>'
+        f"<h3>Scores of the methods, means over {counted(_counted(table), 'series', 'series')}</h3>"
+        '<div class="wide" tabindex="0" role="region" aria-label="Scores">'
+        f'<pre id="scores">{escape(repr(table))}</pre></div>'
     )
 
 
 def _counted(table: PaperTable) -> int:
     return max(cell.count for cell in table.cells.values())
-
-
-def _score(table: PaperTable, method: str, metric: str) -> str:
-    cell, small = table.cells[method, metric], ""
-    difference = cell.difference
-    if difference is not None and difference.count > 1:
-        sign = "+" if difference.mean > 0 else ""
-        mean, low, high = alike(difference.mean, difference.low, difference.high)
-        small = f"<small>{sign}{mean}<br>[{low}, {high}]</small>"
-    best = " class=best" if table.leads(method, metric) else ""
-    return (
-        f'<td{best} data-method="{escape(method)}" data-metric="{escape(metric)}" '
-        f'data-mean="{cell.mean!r}" data-error="{cell.standard_error!r}">'
-        f"{with_error(cell.mean, cell.standard_error)}{small}</td>"
-    )
 
 
 def provenance(explanations: Mapping[str, Explanation]) -> str:

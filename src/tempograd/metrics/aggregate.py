@@ -158,12 +158,6 @@ class PaperTable:
         pairs = zip(self.metrics, self.higher_is_better, strict=True)
         return [f"{metric.upper()}{ARROWS[higher]}" for metric, higher in pairs]
 
-    def leads(self, method: str, metric: str) -> bool:
-        """Tell whether a method is better than every other by more than chance explains."""
-        others = [self.cells[other, metric] for other in self.methods if other != method]
-        tested = [cell for cell in others if cell.p_value is not None]
-        return self.cells[method, metric].best and bool(tested) and not any(cell.ties for cell in tested)
-
     def __repr__(self) -> str:
         return f"{formatting.table(self._rows(TEXT))}\n\n{NOTE.format('*')}"
 

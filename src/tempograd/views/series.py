@@ -247,7 +247,7 @@ def renumbered(split: Series, classes: Sequence[str] | None) -> Series:
 def most(explanations: Mapping[str, Explanation]) -> int:
     """Return how many series a page holds, at least twelve."""
     first = next(iter(explanations.values()))
-    per_cell = 4 + sum(2 if found.standard_error is None else 4 for found in explanations.values())
+    per_cell = 4 + sum(4 if found.standard_error is None else 8 for found in explanations.values())
     stamps = 0 if shared_times(first.times) is not None or first.times is None else len(str(first.times[0]))
     sums = len(explanations) * 4 * BLOCKS * first.values.shape[2]
     return max(12, LARGEST * 3 // (4 * (per_cell * first.values[0].numel() + sums + stamps)))

@@ -68,7 +68,7 @@ const heatPlot = ({ rows, one, width, title, names, pick, text, colours, bar = t
 };
 const coloursOf = (map) => {
   const full = map.limit[view.series] || 1,
-    beyond = Math.abs(map.top.value[view.series * map.top.count]) > 1.001 * full,
+    beyond = largestScore(map, view.series) > 1.001 * full,
     said = map.signed ? "down ← score → up" : "size of the score";
   return { stops: map.signed ? SIGNED : UNSIGNED, low: map.signed ? -full : 0, full, said, beyond };
 };

@@ -83,7 +83,7 @@ const counted = (count, one, many) => `${count.toLocaleString("en")} ${count ===
 
 let data = null;
 
-const arrays = { float32: Float32Array, int16: Int16Array, uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array };
+const arrays = { float32: Float32Array, uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array };
 
 const fromBase64 = (text) => {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text); // browsers from 2025 on, and faster
@@ -122,12 +122,9 @@ const bit = (bytes, place) => (bytes[place >> 3] >> (place & 7)) & 1;
 const cell = (series, t, d) => (series * data.time + t) * data.depth + d;
 const observed = (series, t, d) => bit(data.observed, cell(series, t, d)) === 1;
 const value = (series, t, d) => data.values[cell(series, t, d)];
-const score = (map, series, t, d) => map.values[cell(series, t, d)] * map.step[series];
-const half = (map, series, t, d) => {
-  const code = map.half[cell(series, t, d)];
-  if (code === 65535) return Infinity;
-  return code === 0 ? 0 : map.largest[series] * 10 ** ((9 * (code - 65534)) / 65533);
-};
+const score = (map, series, t, d) => map.values[cell(series, t, d)];
+const half = (map, series, t, d) => map.half[cell(series, t, d)]; // infinite where nothing is known of the error
+const largestScore = (map, series) => Math.abs(map.values[series * data.cells + map.order[series * map.removed]]);
 const seriesName = (i) => (data.names ? data.names[i] : String(data.ids[i]));
 const placeOf = (name) => (data.names?.includes(name) ? data.names.indexOf(name) : data.ids.findIndex((id) => String(id) === name));
 const commonTime = (t) => (data.times ? data.times[t] : String(t));

@@ -56,32 +56,36 @@ const scoreCell = (text, v, pale) => {
   return cell;
 };
 const LONGEST = 40; // letters of a channel beside the picture, where a row should not grow tall
-const FIRST = 5; // of the strongest values, the others unfold
+const STRONGEST = 10; // values in the table,
+const FIRST = 5; // of which the others unfold
 const showTop = () => {
   const { series, map } = view,
-    count = Math.min(map.top.count, data.observedCount[series]),
-    start = series * map.top.count,
-    [values, low, high] = ["value", "low", "high"].map((name) => map.top[name] && [...map.top[name].subarray(start, start + count)]),
-    largest = Math.max(0, ...[...values, ...(low ?? []), ...(high ?? [])].filter(Number.isFinite).map(Math.abs));
-  const lines = values.flatMap((v, place) => {
+    count = Math.min(STRONGEST, map.removed, data.observedCount[series]),
+    start = series * map.removed,
+    rows = [...map.order.subarray(start, start + count)].map((where) => {
+      const [t, d] = [Math.floor(where / data.depth), where % data.depth],
+        v = score(map, series, t, d),
+        width = map.half ? half(map, series, t, d) : 0;
+      return { t, d, v, low: v - width, high: v + width };
+    }),
+    largest = Math.max(0, ...rows.flatMap(({ v, low, high }) => [v, low, high].filter(Number.isFinite).map(Math.abs)));
+  const lines = rows.flatMap(({ t, d, v, low, high }, place) => {
     if (v === 0) return []; // no effect at all
-    const where = map.order[series * map.removed + place],
-      [t, d] = [Math.floor(where / data.depth), where % data.depth],
-      known = low && Number.isFinite(low[place]),
+    const known = map.half && Number.isFinite(low),
       when = element("td", "", { class: "text time" });
     when.append(...unbroken(timeName(t)));
     const cells = [
       when,
       element("td", short(channelName(d), LONGEST), { class: "text", title: channelName(d) }),
       element("td", number(value(series, t, d))),
-      scoreCell(alike([v], largest)[0], v, low && !(low[place] > 0 || high[place] < 0)),
+      scoreCell(alike([v], largest)[0], v, map.half && !(low > 0 || high < 0)),
     ];
-    if (low) cells.push(element("td", known ? alike([low[place], high[place]], largest).join(" to ") : "not known"));
+    if (map.half) cells.push(element("td", known ? alike([low, high], largest).join(" to ") : "not known"));
     const exact = { "data-time": t, "data-channel": d, "data-x": value(series, t, d), "data-value": v },
-      limits = known ? { "data-low": low[place], "data-high": high[place] } : {};
+      limits = known ? { "data-low": low, "data-high": high } : {};
     return [row(cells, { class: place < FIRST ? null : "rest", ...exact, ...limits })];
   });
-  at("top").tHead.rows[0].lastElementChild.hidden = !low;
+  at("top").tHead.rows[0].lastElementChild.hidden = !map.half;
   at("top").tBodies[0].replaceChildren(...lines);
   at("top-note").hidden = lines.length > 0;
   at("top-more").hidden = lines.length <= FIRST;
@@ -92,7 +96,7 @@ const readOff = (map, d) => {
   const { series, cursor } = view,
     seen = observed(series, cursor, d),
     v = score(map, series, cursor, d),
-    largest = map.step[series] * 32767,
+    largest = largestScore(map, series),
     width = map.half && seen ? half(map, series, cursor, d) : null,
     limits = Number.isFinite(width) ? alike([v - width, v + width], largest).join(", ") : "not known",
     exact = { "data-method": map.label, "data-score": seen ? v : null },
@@ -194,7 +198,7 @@ const mistakeRow = (run) => {
   });
   show.append(button);
   const by = found
-      ? `${channelName(found.d)} at ${timeName(found.t)} (${alike([found.score], map.step[series] * 32767)[0]})`
+      ? `${channelName(found.d)} at ${timeName(found.t)} (${alike([found.score], largestScore(map, series))[0]})`
       : "no value of these steps; look earlier",
     text = (said) => element("td", said, { class: "text" }),
     exact = { "data-from": run.from, "data-to": run.to, "data-kind": run.kind };
