@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
     from tempograd.html_report import report
     from tempograd.metrics import METRICS, Metric, compare, evaluate, removal_curve, summarise, table
     from tempograd.models import MODELS, accuracy, load_model, save_model, train
-    from tempograd.tuning import Ranking, Tuning, load_settings, rank, tune
+    from tempograd.tuning import Ranking, Tuning, rank, tune
     from tempograd.views.baselines import BaselineComparison, compare_baselines
     from tempograd.views.groups import GroupComparison, compare_groups
 
@@ -62,7 +62,7 @@ __all__ += ["Blocks", "Explanation", "Explanations", "InputExplanation", "concat
 __all__ += ["report"]
 __all__ += ["METRICS", "Metric", "compare", "evaluate", "removal_curve", "summarise", "table"]
 __all__ += ["MODELS", "accuracy", "load_model", "save_model", "train"]
-__all__ += ["Ranking", "Tuning", "load_settings", "rank", "tune"]
+__all__ += ["Ranking", "Tuning", "rank", "tune"]
 __all__ += ["BaselineComparison", "compare_baselines"]
 __all__ += ["GroupComparison", "compare_groups"]
 
@@ -83,7 +83,7 @@ _HOMES = {
         "html_report": "report",
         "metrics": "METRICS Metric compare evaluate removal_curve summarise table",
         "models": "MODELS accuracy load_model save_model train",
-        "tuning": "Ranking Tuning load_settings rank tune",
+        "tuning": "Ranking Tuning rank tune",
         "views.baselines": "BaselineComparison compare_baselines",
         "views.groups": "GroupComparison compare_groups",
     }.items()

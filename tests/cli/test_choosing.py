@@ -11,7 +11,6 @@ import torch
 
 import tempograd as tg
 from tempograd.cli import main
-from tempograd.core.errors import short_path
 from tempograd.models import build, save_model
 from tests.helpers.models import series
 
@@ -42,7 +41,7 @@ def test_tune_writes_what_explain_reads(place, capsys, tmp_path, monkeypatch):
     model = tg.load_model(place / "m.safetensors")
     found = tg.tune(model, X, "rand_ig", n_samples=8, k=3, seed=3)
     assert found.verdict() in out
-    assert tg.load_settings("settings.json") == found.explainer
+    assert tg.Explainer.load("tuned.safetensors") == found.explainer
     following = shlex.split(out.split("Next: tempograd ")[1])
     assert main([*following, "--device", "cpu", "--out", "e.safetensors"]) == 0
     exp = tg.Explanation.load("e.safetensors")
@@ -52,17 +51,17 @@ def test_tune_writes_what_explain_reads(place, capsys, tmp_path, monkeypatch):
 
 
 def test_tune_prints_json(place, capsys, tmp_path):
-    out = tmp_path / "s.json"
+    out = tmp_path / "s.safetensors"
     assert run(place, "tune", *TUNE, "--json", "--budget", "12", "--out", out) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["passes"] <= 12 * found["unit"]
     assert found["table"][0]["setting"] == {}
-    assert found["verdict"] == json.loads(out.read_text())["tuned"]["verdict"]
+    assert found["settings"].items() <= tg.Explainer.load(out).parameters.items()
+    assert found["verdict"]
 
 
 def test_rank_compares_names_and_files_of_settings(place, capsys, tmp_path):
-    path = tmp_path / "mine.json"
-    path.write_text('{"tempograd": "1", "method": "rand_ig", "settings": {"n_samples": 8, "p": 0.9}}')
+    path = tg.RandIG(n_samples=8, p=0.9).save(tmp_path / "mine.safetensors")
     words = ("--methods", f"occlusion,{path}", "--metric", "cpp", "--k", "3")
     assert run(place, "rank", *words) == 0
     model = tg.load_model(place / "m.safetensors")
@@ -75,24 +74,11 @@ def test_rank_compares_names_and_files_of_settings(place, capsys, tmp_path):
     assert [row["method"] for row in plain["table"]] == [row.method for row in found.table]
 
 
-def test_settings_under_another_baseline_or_k_are_told(place, capsys, tmp_path):
-    path, used = tmp_path / "mine.json", ("--out", tmp_path / "e.safetensors", "--force")
-    tuned = '"tuned": {"baseline": "average", "k": 3}'
-    path.write_text(f'{{"tempograd": "1", "method": "rand_ig", "settings": {{"n_samples": 8}}, {tuned}}}')
-    told = "The settings in {} were chosen with {} {} and are used with {}, where others may be better"
-    assert run(place, "explain", "--settings", path, *used) == 0
-    assert told.format(short_path(path), "baseline", "average", "zero") in capsys.readouterr().err
-    assert run(place, "explain", "--settings", path, "--baseline", "average", *used) == 0
-    assert "were chosen" not in capsys.readouterr().err
-    assert run(place, "rank", "--methods", f"occlusion,{path}", "--baseline", "average", "--k", "2") == 0
-    assert told.format(short_path(path), "k", 3, 2) in capsys.readouterr().err
-
-
 def test_files_of_one_name_are_both_ranked(place, capsys, tmp_path):
-    paths = [tmp_path / name / "settings.json" for name in ("a", "b")]
+    paths = [tmp_path / name / "settings.safetensors" for name in ("a", "b")]
     for path, share in zip(paths, (0.2, 0.9), strict=True):
         path.parent.mkdir()
-        path.write_text(f'{{"tempograd": "1", "method": "rand_ig", "settings": {{"n_samples": 8, "p": {share}}}}}')
+        tg.RandIG(n_samples=8, p=share).save(path)
     assert run(place, "rank", "--methods", ",".join(map(str, paths)), "--k", "3", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert {row["method"] for row in found["table"]} == {"settings", str(paths[1]), "random"}
@@ -113,29 +99,34 @@ def test_where_there_is_no_truth_the_file_is_named_and_not_an_argument(words, pl
 
 
 def test_settings_of_another_method_are_refused(place, capsys, tmp_path):
-    path = tmp_path / "s.json"
-    path.write_text('{"tempograd": "1", "method": "rand_ig", "settings": {}}')
+    path = tg.RandIG().save(tmp_path / "s.safetensors")
     out = ("--out", tmp_path / "e.safetensors")
     assert run(place, "explain", "--method", "lime", "--settings", path, *out) == 5
     said = capsys.readouterr().err
     assert (
-        "s.json has settings of rand_ig, and --method is 'lime': leave --method out, or tune that method." in said
+        "s.safetensors has settings of rand_ig, and --method is 'lime': leave --method out, or tune that method."
+        in said
     )
     assert run(place, "explain", "--method", "rand_ig", "--settings", path, *out, "--set", "n_samples=3") == 0
     assert tg.Explanation.load(tmp_path / "e.safetensors").parameters["n_samples"] == 3
 
 
-def test_settings_never_overwrite_another_file(place, capsys, tmp_path):
-    path = tmp_path / "notes.json"
+def test_tune_never_overwrites_another_file(place, capsys, tmp_path):
+    path = tmp_path / "notes.safetensors"
     path.write_text("[]")
     assert run(place, "tune", *TUNE, "--out", path) == 5
-    assert "is no settings that tempograd wrote" in capsys.readouterr().err
+    assert "is no explainer that tempograd wrote" in capsys.readouterr().err
     assert path.read_text() == "[]"
 
 
 @pytest.mark.parametrize(
     "words",
-    ["--methods magic", "--methods occlusion --metric magic", "--methods nowhere.json", "--methods lime,lime"],
+    [
+        "--methods magic",
+        "--methods occlusion --metric magic",
+        "--methods nowhere.safetensors",
+        "--methods lime,lime",
+    ],
 )
 def test_a_mistake_is_one_line(words, place, capsys, said):
     assert run(place, "rank", *words.split()) in {2, 3, 5}
@@ -181,7 +172,7 @@ def test_what_comes_after_tune_explains_what_was_tuned(model, asked, place, caps
     program, *following = shlex.split(capsys.readouterr().out.split("Next: ")[1])
     assert program == "tempograd"
     assert main([*following, "--out", "next.safetensors"]) == 0
-    assert main(["explain", *words, *asked, "--settings", "settings.json", "--out", "hand.safetensors"]) == 0
+    assert main(["explain", *words, *asked, "--settings", "tuned.safetensors", "--out", "hand.safetensors"]) == 0
     after, by_hand = (tg.Explanation.load(f"{name}.safetensors") for name in ("next", "hand"))
     sys.modules.pop("parts_net", None)
     assert torch.equal(after.values, by_hand.values)

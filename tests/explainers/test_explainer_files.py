@@ -220,13 +220,6 @@ def test_other_files_are_not_taken_for_explainers_nor_replaced(said):
     assert Explainer.load(tg.Timing(n_samples=9).save(model)) == tg.Timing(n_samples=9)  # its own kind
 
 
-def test_files_of_settings_and_of_explainers_say_how_they_are_read(saved, said):
-    settings = Path("settings.json")
-    settings.write_text(json.dumps({"tempograd": "1", "method": "rand_ig", "settings": {}}, indent=2))
-    said.refused(DataError, Explainer.load, settings)
-    said.refused(DataError, tg.load_settings, saved)
-
-
 def test_what_has_no_name_or_no_form_is_not_written(said):
     @dataclass(frozen=True)
     class Variant(tg.Timing):

@@ -187,7 +187,7 @@ def choices(folder: Path) -> None:
     grid: list[dict[str, Setting]] = [{"segments": 0}, {"min_length": 1, "max_length": 2}]
     found = tg.tune(MODEL, tg.Series(X), budget=30, grid=grid, n_samples=4, k=2, baseline="average", seed=1)
     assert_type(found, tg.Tuning)
-    assert_type(tg.load_settings(found.save(folder / "settings.json")), tg.Explainer)
+    assert_type(tg.Explainer.load(found.explainer.save(folder / "tuned.safetensors")), tg.Explainer)
     named: Mapping[str, tg.Explainer | str] = {"tuned": found.explainer, "IG": "integrated_gradients"}
     assert_type(tg.rank(tg.Predictor(MODEL), X, named, metric="cpp", k=2, target=1), tg.Ranking)
     assert_type(tg.compare_baselines(MODEL, X, "occlusion", k=2), tg.BaselineComparison)

@@ -166,11 +166,11 @@ def make_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
         else:
             parts.add_parser(name, help=line)
     if words is None or (wanted not in OWN and words[:1] != ["--version"]):  # which need no other package
-        for name, points in COMMANDS.offers.items():
+        for name, point in COMMANDS.offers.items():
             if words is None or name == wanted:
                 COMMANDS[name](parts)
             else:
-                parts.add_parser(name, help=about(points[0]).replace("%", "%%"))
+                parts.add_parser(name, help=about(point).replace("%", "%%"))
     return parser
 
 

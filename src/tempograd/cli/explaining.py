@@ -23,7 +23,6 @@ from tempograd.core.errors import (
     one_line,
     quote,
     short_path,
-    warn,
 )
 from tempograd.core.formatting import percent
 from tempograd.data import DATASETS
@@ -31,8 +30,8 @@ from tempograd.data.files import is_many
 from tempograd.explainers import EXPLAINERS, Explainer, explain
 from tempograd.explanation import Explanations
 from tempograd.metrics import METRICS
-from tempograd.tuning import load_settings, rank, tune
-from tempograd.tuning.outcome import changed_settings, tuned_otherwise
+from tempograd.tuning import rank, tune
+from tempograd.tuning.outcome import changed_settings
 from tempograd.views.drivers import CONTROL, describe_series
 from tempograd.views.labels import class_name, size
 from tempograd.views.reader import explanation_summary, most_telling
@@ -82,14 +81,13 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
         chosen[name] = value
     path = getattr(args, "settings_file", None)
     if path is not None:
-        explainer = load_settings(path)
+        explainer = Explainer.load(path)
         if args.method not in (None, explainer.name):
             raise InputError(
                 f"{short_path(path)} has settings of {explainer.name}, and --method is {quote(args.method)}: "
                 "leave --method out, or tune that method."
             )
         args.method, chosen = explainer.name, changed_settings(explainer) | chosen
-        _warn_of_other_circumstances(path, args.baseline)
     args.method = args.method or "timing"
     kind = EXPLAINERS[args.method]
     known = [field.name for field in fields(kind) if not field.metadata.get("fitted")]
@@ -98,15 +96,6 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
             raise UnknownNameError(f"setting of {args.method}", name, known)
     kind(**chosen)
     return chosen
-
-
-def _warn_of_other_circumstances(path: Path | str, baseline: str | None, k: int | float | None = None) -> None:
-    """Warn where settings from a file are used under another baseline, or k, than they were chosen under."""
-    for name, before, now in tuned_otherwise(path, baseline=baseline or "zero", k=k):
-        warn(
-            f"The settings in {short_path(path)} were chosen with {name} {before} and are used with {now}, where "
-            "others may be better: use the same, or tune again."
-        )
 
 
 def _print_summary(result: Any, found: inputs.ReadArguments, args: argparse.Namespace) -> None:
@@ -253,10 +242,10 @@ def _run_lines(facts: dict[str, Any]) -> Iterator[str]:
 
 def run_tune(args: argparse.Namespace) -> None:
     settings = method_settings(args)
-    inputs.claim(args, io.SETTINGS)
+    inputs.claim(args, io.EXPLAINER)
     found, options = _read_tried(args, [args.method])
     outcome = tune(found.predictor, found.series, args.method, budget=args.budget, **(options | settings))
-    outcome.save(args.out, force=args.force)
+    outcome.explainer.save(args.out, force=args.force)
     following = command("explain", **inputs.repeated(args, "device", *ASKED), settings=args.out)
     if args.json:
         facts = {name: value for name, value in vars(outcome).items() if name != "explainer"}
@@ -270,13 +259,11 @@ def run_tune(args: argparse.Namespace) -> None:
 def run_rank(args: argparse.Namespace) -> None:
     methods: dict[str, Explainer] = {}
     for word in args.methods:
-        file = word.endswith(".json") and word not in EXPLAINERS
+        file = word.endswith(".safetensors") and word not in EXPLAINERS
         label = word if not file or Path(word).stem in methods else Path(word).stem
         if label in methods:
             raise InputError(f"--methods has {quote(word)} twice.")
-        methods[label] = load_settings(word) if file else EXPLAINERS[word]()
-        if file:
-            _warn_of_other_circumstances(word, args.baseline, args.k)
+        methods[label] = Explainer.load(word) if file else EXPLAINERS[word]()
     found, options = _read_tried(args, [method.name for method in methods.values()])
     ranking = rank(found.predictor, found.series, methods, **options)
     if args.json:

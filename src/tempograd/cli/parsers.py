@@ -162,14 +162,14 @@ COMMANDS = {
     ),
     "tune": Command(
         "explaining:run_tune",
-        "--model model.safetensors --data state --limit 150 --out settings.json\n"
+        "--model model.safetensors --data state --limit 150 --out tuned.safetensors\n"
         "--model my_net:Net --weights w.pt --data patients.csv --method lime --metric cpp --budget 20",
         {
             **ASKED,
             "the method": f"{METHOD} --metric --k --of --budget effort",
             "the output": "--out --force --json",
         },
-        {**NEEDED, "--split": {"default": "validation"}, "--out": {"default": "settings.json"}},
+        {**NEEDED, "--split": {"default": "validation"}, "--out": {"default": "tuned.safetensors"}},
         without=("targets",),
     ),
     "rank": Command(

@@ -61,7 +61,6 @@ def notes(path: Path) -> dict[str, str]:
 EXPLANATION = Kind("explanation", lambda path: "tempograd" in notes(path))
 MODEL = Kind("model", lambda path: notes(path).get("format", "").startswith("tempograd-model"))
 EXPLAINER = Kind("explainer", lambda path: notes(path).get("format", "").startswith("tempograd-explainer"))
-SETTINGS = Kind("settings", lambda path: start(path).startswith('{\n  "tempograd":') and '"method"' in start(path))
 PICTURE = Kind("picture", lambda path: DRAWN in path.read_bytes())
 REPORT = Kind("report", lambda path: '<meta name="generator" content="tempograd ' in start(path))
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from tempograd.core import validation
 from tempograd.core.errors import DataError, TempogradError, one_line, quote, short_path
-from tempograd.core.io import EXPLAINER, SETTINGS, as_path, read_tensors, write_atomically
+from tempograd.core.io import EXPLAINER, as_path, read_tensors, write_atomically
 from tempograd.explanation.files import damaged
 from tempograd.typing import Inputs
 from tempograd.version import __version__
@@ -114,8 +114,6 @@ def read_explainer(
 ) -> tuple[_Explainer, LearntParts | None]:
     """Read what :func:`write_explainer` wrote: one of the ``known`` methods as it was set, and what it learnt."""
     path = as_path(path)
-    if SETTINGS.wrote(path):
-        raise DataError(f"{short_path(path)} holds settings alone: read it with tempograd.load_settings.")
     header, tensors = read_tensors(path)
     if header.get("format") != FORMAT:
         newer = "was written by a newer tempograd: upgrade tempograd to read it"
@@ -130,17 +128,10 @@ def read_explainer(
         raise damaged(path, "its header cannot be read") from error
     if not fits or not isinstance(settings, dict):
         raise damaged(path, "its content does not fit its fingerprint")
-    return explainer_with(path, method, settings, known), learnt
-
-
-def explainer_with(
-    path: str | Path, method: str, settings: Mapping[str, Any], known: Mapping[str, Callable[..., _Explainer]]
-) -> _Explainer:
-    """Make an explainer from what a file says of it; its method must be among the ``known`` ones."""
     if method not in known:
         raise DataError(f"{short_path(path)} has settings of {quote(method)}, which is not installed here.")
     try:
-        return known[method](**settings)
+        return known[method](**settings), learnt
     except (TempogradError, TypeError) as error:
         reason = error.finding.text if isinstance(error, TempogradError) else one_line(str(error), 90)
         raise DataError(f"{short_path(path)} holds settings that {method} does not take: {reason}") from error

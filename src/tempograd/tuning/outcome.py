@@ -1,20 +1,13 @@
-"""What a race of settings found: the explainer to use, a table, a sentence, a file of settings."""
+"""What a race of settings found: the explainer to use, a table and a sentence."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tempograd.core import validation
-from tempograd.core.errors import DataError, short_path
 from tempograd.core.formatting import alike, short_number, table, with_error
-from tempograd.core.io import SETTINGS, as_path, reason, write_atomically
-from tempograd.explainers import EXPLAINERS, Explainer
-from tempograd.explainers.files import explainer_with
+from tempograd.explainers import Explainer
 from tempograd.explanation.answers import as_table
 from tempograd.typing import Setting
-from tempograd.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,6 +76,7 @@ class Tuning:
     ----------
     explainer : Explainer
         With the settings that won, ready to be called: it has learnt from background series, if there were any.
+        ``save`` writes it to a file, which ``tempograd explain --settings`` reads too.
     method : str
     settings : dict
         What differs from what was given as the default; empty if that stays.
@@ -151,21 +145,6 @@ class Tuning:
         """Return one row per setting: the columns of :class:`~tempograd.tuning.Trial`, then its values."""
         return as_table([asdict(trial) | {"setting": trial.words, **trial.setting} for trial in self.table])
 
-    def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write method, settings and what they were tuned on as JSON.
-
-        Read it with :func:`tempograd.load_settings`, or pass it to ``tempograd explain --settings``.
-        """
-        tuned = {name: getattr(self, name) for name in ("metric", "baseline", "k", "series")}
-        tuned["verdict"] = self.verdict()
-        content = {"tempograd": __version__, "method": self.method, "settings": changed_settings(self.explainer)}
-        content["tuned"] = tuned
-        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-        force = validation.check_flag(force, "force")
-        return write_atomically(
-            path, lambda temporary: temporary.write_text(text, encoding="utf-8"), kind=SETTINGS, force=force
-        )
-
     def __str__(self) -> str:
         head = ["setting", self.metric.upper() + (" ↑" if self.higher_is_better else " ↓")]
         rows = [
@@ -182,46 +161,3 @@ class Tuning:
 
     def __repr__(self) -> str:
         return f"Tuning({self.method}, {self.verdict()})"
-
-
-def load_settings(path: str | Path) -> Explainer:
-    """Read a file by :meth:`Tuning.save`, or ``tempograd tune``, and return an explainer with its settings.
-
-    A method that learns from training series has not learnt from any.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "settings.json"
-    >>> _ = path.write_text('{"tempograd": "1", "method": "rand_ig", "settings": {"p": 0.25}}')
-    >>> load_settings(path)
-    RandIG(n_samples=50, p=0.25)
-    """
-    path = as_path(path)
-    found = _content(path)
-    return explainer_with(path, found["method"], found["settings"], EXPLAINERS)
-
-
-def tuned_otherwise(path: str | Path, **used: Any) -> list[tuple[str, Any, Any]]:
-    """Return which of baseline and k are not those under which the settings of a file were found to be the best.
-
-    Each comes with what it was and what it is; files of earlier versions do not tell the former.
-    """
-    tuned = _content(as_path(path)).get("tuned")
-    known = tuned if isinstance(tuned, dict) else {}
-    pairs = ((name, known.get(name), now) for name, now in used.items() if now is not None)
-    return [each for each in pairs if isinstance(each[1], str | int | float) and each[1] != each[2]]
-
-
-def _content(path: Path) -> dict[str, Any]:
-    """Read a file of settings, or say what it is instead."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"{short_path(path)} cannot be read: {reason(error)}.") from error
-    except (ValueError, RecursionError):  # no JSON, or lists without end
-        found = None
-    method, settings = (found.get(name) if isinstance(found, dict) else None for name in ("method", "settings"))
-    if not isinstance(method, str) or not isinstance(settings, dict) or "tempograd" not in found:
-        raise DataError(f"{short_path(path)} holds no settings: write them with Tuning.save or 'tempograd tune'.")
-    return dict(found)
