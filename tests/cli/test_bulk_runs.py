@@ -361,16 +361,6 @@ def test_one_series_of_a_run_is_looked_at(capsys):
     assert int(json.loads(capsys.readouterr().out)["series"]) in IDS
 
 
-def test_a_data_set_goes_to_a_folder_too(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    tg.save_model(build("gru", 3, 2, hidden=4, per_step=True), "m.safetensors")
-    command = ["explain", *MODEL, "--data", "switch_feature", "--out", "out/", "--method", "random"]
-    assert main(command) == 0
-    data = tg.load_dataset("switch_feature").test
-    one = tg.explain(tg.load_model("m.safetensors"), tg.Series(data.x, ids=data.ids), "random")
-    np.testing.assert_array_equal(cells("out"), one.values.flatten(1).numpy())
-
-
 FAULTS = (
     "--data in",
     "--data in --out e.safetensors",

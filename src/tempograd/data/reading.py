@@ -101,7 +101,7 @@ def _channels_of(file: File, source: Columns) -> tuple[str, ...] | None:
 
 def read_arrays(file: File, source: Columns, *, mapped: bool = False) -> Part:
     """Read arrays by name; only x, or the inputs, is needed. A mapped ``.npy`` file stays on disk."""
-    if source.mask is not None:
+    if source.mask is not None and source.labels:  # a background may be arrays where the data is a table
         raise DataError(f"{file.where}: {arg:source.mask} is a column of a table: write a .npz with a mask.")
     inputs, fixed = source.inputs or (), source.fixed or ()
     wanted = [name for name in ARRAYS if source.labels or name not in {"y", "truth"}]
