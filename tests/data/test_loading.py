@@ -10,7 +10,7 @@ import torch
 from tempograd.core.errors import DataError, UnknownNameError, short_path
 from tempograd.data import DATASETS, Dataset, Series, load_dataset
 from tempograd.data.datasets import choose_variant, dataset
-from tempograd.data.files import open_text
+from tempograd.data.files import File
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_text_is_read_whether_it_is_packed_or_not(tmp_path):
     plain.write_text(TEXT, encoding="utf-8")
     packed.write_bytes(gzip.compress(TEXT.encode()))
     for path in (plain, packed):
-        with open_text(path) as file:
+        with File(str(path), path.name).text() as file:
             assert file.read() == TEXT
 
 
@@ -86,7 +86,7 @@ def test_bytes_that_are_no_text(tmp_path, ending):
     path = tmp_path / f"a.csv{ending}"
     content = b"Z\xffrich"
     path.write_bytes(gzip.compress(content) if ending else content)
-    with pytest.raises(DataError) as caught, open_text(path) as file:
+    with pytest.raises(DataError) as caught, File(str(path), path.name).text() as file:
         file.read()
     assert str(caught.value) == (
         f"{short_path(path)} is no text in UTF-8: save it as UTF-8, or give it the ending of what it is."
@@ -117,7 +117,7 @@ def test_a_damaged_archive_is_to_be_fetched_again(tmp_path, content, reason):
         pytest.raises(
             DataError, match=rf"a.csv.gz is damaged and cannot be unpacked \({reason}.*\): fetch it again\.$"
         ),
-        open_text(path) as file,
+        File(str(path), path.name).text() as file,
     ):
         file.read()
 
@@ -125,5 +125,5 @@ def test_a_damaged_archive_is_to_be_fetched_again(tmp_path, content, reason):
 def test_other_errors_of_the_reader_pass_through(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(TEXT, encoding="utf-8")
-    with pytest.raises(ZeroDivisionError), open_text(path):
+    with pytest.raises(ZeroDivisionError), File(str(path), path.name).text():
         raise ZeroDivisionError

@@ -27,7 +27,7 @@ def test_what_only_python_takes_for_a_number_is_refused_with_its_line(text, writ
     with pytest.raises(tg.TempogradError, match=r"t\.csv, line 3: the time is .*: all must be numbers"):
         tg.read_series(write("t.csv", ["id,time,a", "1,0,5", f"1,{quoted},5"]))
     if "," not in text:
-        with pytest.raises(tg.TempogradError, match=r"v\.ts, line 3: '.*' is no number"):
+        with pytest.raises(tg.TempogradError, match=r"v\.ts, line 3: not all values are numbers"):
             tg.read_series(write("v.ts", ["@data", "1,2", f"1,{text}"]))
 
 
@@ -99,7 +99,7 @@ def test_whole_labels_beyond_64_bits_are_refused_and_never_become_values_of_a_re
     pq.write_table(column, tmp_path / "l.parquet")
     wide = ["t0,t1,label", "1,2,0", f"1,2,{large}"]
     for path in (write("l.csv", wide), write("l.ts", lines), tmp_path / "l.parquet", column):
-        with pytest.raises(tg.TempogradError, match=f"label {large} is .* a whole number beyond 64 bits"):
+        with pytest.raises(tg.TempogradError, match="labels must be finite and of 64 bits"):
             tg.read_series(path)
     values = tg.read_series(write("v.csv", ["t0,t1,label", "1,2,0.5", f"1,2,{large}"]))
     assert values.y.tolist() == [0.5, 2.0**63]  # one that is no whole number makes them values
@@ -112,7 +112,7 @@ def test_values_of_a_regression_keep_double_precision(write, tmp_path):
     lines = ["@targetLabel true", "@data", *(f"1,2:{value!r}" for value in values)]
     assert tg.read_series(write("r.ts", lines)).y.tolist() == values
     assert tg.read_series(parquet(tmp_path / "r.parquet", "label", values, "float64")).y.tolist() == values
-    with pytest.raises(tg.TempogradError, match="the label 1e999 is infinite"):
+    with pytest.raises(tg.TempogradError, match="labels must be finite and of 64 bits"):
         tg.read_series(write("r.csv", ["t0,t1,label", "1,2,0.5", "1,2,1e999"]))
 
 

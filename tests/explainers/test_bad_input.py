@@ -347,7 +347,8 @@ def test_memory_that_runs_out_in_the_first_pass_halves_the_pass():
 
 def test_our_own_models_name_the_channels_and_not_the_batch():
     model = build("gru", 2, 3, hidden=4)
-    with pytest.raises(InputError, match=r"\(batch, time, 2\), got \(batch, 2, 6\): with channels first, .*'BDT'"):
+    turned = r"\(batch, time, 2\), got \(batch, 2, 6\): if channels come first, .*'BDT'"
+    with pytest.raises(InputError, match=turned):
         tg.explain(model, X.mT)
     with pytest.raises(InputError, match=r"\(batch, time, 2\), got \(batch, 6, 3\)"):
         tg.explain(model, series(4, 6, 3))

@@ -20,7 +20,7 @@ from tempograd.core.errors import DataError, OutputError
 from tempograd.core.io import made, scratch, write_atomically
 from tempograd.data import Dataset, Series
 from tempograd.data.datasets import choose_variant, dataset
-from tempograd.data.files import open_text
+from tempograd.data.files import File
 from tempograd_paper.datasets.parts import locate
 from tempograd_paper.datasets.queries import connect, read_parquet, run_script, show_csv, write_parquet
 
@@ -164,7 +164,7 @@ def _file_of(folder: Path, table: str) -> Path | None:
 
 def _header(path: Path, needed: Mapping[str, str]) -> dict[str, str]:
     """Return the columns of a CSV file, lower case, and the type each is read as."""
-    with open_text(path) as file:
+    with File(str(path), path.name).text() as file:
         names = [name.strip().lower() for name in next(csv.reader(file), [])]
     missing = ", ".join(name for name in needed if name not in names)
     if missing:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tempograd.core.errors import DataError, one_line, quote, short_path
 from tempograd.data import Dataset, Series
 from tempograd.data.datasets import choose_variant, dataset
-from tempograd.data.files import open_text
+from tempograd.data.files import File
 from tempograd_paper.datasets.parts import locate
 
 # The text files of the PhysioNet 2012 challenge, out of a folder or an archive, as columns of numbers.
@@ -406,7 +406,7 @@ def read_outcomes(path: Path) -> dict[int, int]:
     """Which records died in the hospital: 1, else 0."""
     died: dict[int, int] = {}
     where = short_path(path)
-    with open_text(path) as file:
+    with File(str(path), path.name).text() as file:
         for line, text in enumerate(file, start=1):
             row = text.strip()
             if line == 1:

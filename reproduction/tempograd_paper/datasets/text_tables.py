@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tempograd.core.errors import DataError, one_line, quote, short_path
-from tempograd.data.files import open_text
+from tempograd.data.files import File
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ class Rows:
 
 def read_rows(path: Path) -> Rows:
     """Read a text file; an empty one is refused."""
-    with open_text(path) as file:
+    with File(str(path), path.name).text() as file:
         texts = file.read().splitlines()
     filled = [number for number, text in enumerate(texts, start=1) if text.strip()]
     return Rows(path, [texts[number - 1].strip(" ") for number in filled], filled).start(0)

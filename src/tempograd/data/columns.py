@@ -6,7 +6,8 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.core.errors import InputError, brief, listed, quote
+from tempograd.core.errors import InputError, brief, listed
+from tempograd.core.validation import check_choice, check_names
 
 STANDARD = "standard"
 
@@ -40,22 +41,18 @@ class Columns:
     labels: bool = True
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            name, value = each.name, getattr(self, each.name)
-            kind = next(iter(get_args(each.type)), None) if each.default is None else each.type
+        for name, value in [*vars(self).items()]:
             if isinstance(value, list):
-                object.__setattr__(self, name, value := tuple(value))
-            if value is None or name in {"shape", "labels"}:
-                continue
-            if get_origin(kind) is Literal and value not in get_args(kind):
-                raise InputError(f"{name} must be {listed(get_args(kind))} or None, got {brief(value)}.")
-            if kind is str and not isinstance(value, str):
-                raise InputError(f"{name} must be a text, got {brief(value)}.")
-            if kind == tuple[str, ...]:
-                if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
-                    raise InputError(f"{name} must be a list of names, got {quote(value)}.")
-                if len(set(value)) < len(value) and name != "units":
-                    raise InputError(f"{name} must be distinct names, got {listed(value)}.")
+                object.__setattr__(self, name, tuple(value))
+        for name in ("channels", "units", "keep", "classes", "inputs", "fixed"):
+            names = check_names(getattr(self, name), None, name)
+            if names is not None and len(set(names)) < len(names) and name != "units":
+                raise InputError(f"{name} must be distinct names, got {listed(names)}.")
+            object.__setattr__(self, name, names)
+        for each in fields(Columns):
+            words = [get_args(kind) for kind in get_args(each.type) if get_origin(kind) is Literal]
+            if words and getattr(self, each.name) is not None:
+                check_choice(getattr(self, each.name), each.name, words[0])
         if self.shape is not None and (len(self.shape) != 2 or min(self.shape) < 1):
             raise InputError(f"shape must be (time, channel), got {brief(self.shape)}.")
 

@@ -146,13 +146,6 @@ def _state(path: str | Path) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-@contextmanager
-def open_text(path: Path) -> Iterator[TextIO]:
-    """Open a text file, gzipped if its name ends in ``.gz``; a damaged one gives one sentence."""
-    with File(str(path), path.name).text() as file:
-        yield file
-
-
 def list_files(path: Any) -> list[File]:
     """Return the files of a file, pattern, folder, address or several of these, sorted, each called once."""
     places = list(path) if isinstance(path, (list, tuple)) and path else [path]

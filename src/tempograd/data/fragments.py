@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tempograd.core.errors import DataError, arg
+from tempograd.core.errors import DataError, InputError, arg, brief
 from tempograd.core.validation import text_key
 from tempograd.data.columns import STANDARD, Columns, Part
 from tempograd.data.files import File, arrow, list_files
@@ -20,7 +20,6 @@ from tempograd.data.pivot import read_table, require_binary, require_names
 from tempograd.data.reading import in_one_message, read_arrays, read_part, scaled_cells
 from tempograd.data.table import ArrowTable, is_list, open_parquet
 
-PLAIN = ("name", "kind", "path", "origin", "start", "stop", "rows", "alone")
 LONGER = f"pass {arg:source.shape} of the longest, and another folder if the run has begun"
 
 Cut = tuple[int, int, int | None]  # where a fragment begins and ends, and its rows where they are known
@@ -69,7 +68,7 @@ class Fragment:
     @property
     def plain(self) -> dict[str, Any]:
         """Return plain data, for a file or another process."""
-        return {name: getattr(self, name) for name in PLAIN} | {"version": list(self.version)}
+        return vars(self) | {"version": list(self.version)}
 
     @property
     def file(self) -> File:
@@ -90,6 +89,8 @@ def digest(*parts: object, size: int = 8) -> str:
 
 def list_fragments(path: Any, source: Columns, size: int) -> Iterator[Fragment]:
     """Cut a source into fragments of about ``size`` series; files are read once, to know them again."""
+    if not isinstance(path, (str, Path, list, tuple)):
+        raise InputError(f"Runs read files, got {brief(path)}: what is in memory goes to tg.explain.")
     files = list_files(path)
     for listed in files:  # workers elsewhere stand in other folders
         file = listed if listed.remote else replace(listed, path=str(Path(listed.path).absolute()))

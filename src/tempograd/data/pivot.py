@@ -113,12 +113,13 @@ def _channels(table: Table, source: Columns, found: Mapping[str, str | None], fo
             raise UnclearError(table.where, f"{quote(name)} seems to hold {MEANING[role]}", {role: name})
     others = table.words | table.lists
     texts = [name for name in left if name in others]
-    if texts and not chosen:
+    nameless = [name for name in table.nameless if name not in found.values()]
+    if (texts or nameless) and not chosen:
         numbers = tuple(name for name in left if name not in others)
         fix = {"channels": numbers} if numbers and form == "long" else {}
         advice = "" if fix else f"pass {arg:source.id} or {arg:source.label} for it, or take it out"
-        holds = f"{listed(map(quote, texts))} {'holds' if len(texts) == 1 else 'hold'} text, not numbers"
-        raise UnclearError(table.where, holds, fix, advice)
+        what = f"{listed(map(quote, texts))} {'holds' if len(texts) == 1 else 'hold'} text, not numbers"
+        raise UnclearError(table.where, what if texts else f"{quote(nameless[0])} has no name", fix, advice)
     if not (chosen or left):
         raise _columns_of(table, f"no column is left for a {'step' if form == 'wide' else 'channel'}")
     return chosen or tuple(left)
@@ -195,11 +196,8 @@ def read_table(table: Table, source: Columns) -> Part:
         raise DataError(
             f"{table.where}: {arg:source.mask} is for whole series in each row: leave cells empty here."
         )
-    nameless = [name for name in table.nameless if name not in roles.texts]
     wanted = [name for name in roles.texts if source.labels or name != roles.label]
-    texts, values = table.read([*wanted, *nameless], () if lists else roles.values)
-    for name in nameless[::-1]:  # the first, which may go, comes last
-        _leave_out(table, name, texts.pop(name))
+    texts, values = table.read(wanted, () if lists else roles.values)
     kinds = {roles.id: "name of the series", roles.label: "label", roles.time: "time"}
     for name, column in texts.items():
         for code, text in enumerate(column.texts):
@@ -220,17 +218,6 @@ def read_table(table: Table, source: Columns) -> Part:
         part, firsts = replace(part, more={"y": y} | part.more), np.arange(len(part.x))
     part = replace(part, more={"classes": classes} | part.more)
     return replace(part, kept=table.kept(source.keep, firsts)) if source.keep else part
-
-
-def _leave_out(table: Table, name: str, column: Text) -> None:
-    """Leave out a first column without a name that numbers the rows, and say so; refuse any other."""
-    rows, numbers = len(column.codes), [parse_whole(text) for text in column.texts]
-    if name != table.columns[0] or numbers not in ([*range(rows)], [*range(1, rows + 1)]):
-        raise DataError(
-            f"{table.where}: {quote(name)} has no name, and only a first column that numbers the rows may "
-            f"lack one: name it, take it out, or pass {arg:source.id={name}} if it names the series."
-        )
-    warn(f"{table.where}: {quote(name)} has no name and numbers the rows, so it is left out.")
 
 
 def _of_steps(
@@ -395,10 +382,9 @@ def as_numbers(
         return np.array(whole, np.int64)[labels.codes], tuple(rank)
     if len(whole) < len(texts):
         real = np.array(values, np.float64)
-        large = (np.abs(real) >= BEYOND) & (np.floor(real) == real).all()
-        for code in np.flatnonzero(~np.isfinite(real) | large).tolist():
-            what = f"the label {one_line(texts[code])} is infinite, or a whole number beyond 64 bits"
-            raise DataError(f"{where}: {what}: write classes as texts, such as c1.")
+        large = (np.floor(real) == real).all() and (np.abs(real) >= BEYOND).any()
+        if large or not np.isfinite(real).all():
+            raise DataError(f"{where}: labels must be finite and of 64 bits: write classes as texts, such as c1.")
         return real[labels.codes], None
     if min(whole) > 0 and len(whole) > 1:
         some = listed(sorted(whole), 60)

@@ -226,8 +226,6 @@ def read_ts(file: File, source: Columns) -> Part:
     labelled, *classes = header.get("@classlabel", ["false"]) or [""]
     if labelled.lower() not in {"true", "false"}:  # labels would become values
         raise DataError(f"{file.where}: @classLabel must be true or false, got {quote(labelled)}.")
-    if [word.lower() for word in header.get("@timestamps", [])] == ["true"]:
-        raise DataError(f"{file.where}: values with time stamps are not read: write a long .csv instead.")
     labels = Text.of([parts.pop().strip() for _, parts in rows] if labelled.lower() == "true" else [])
     univariate = "true" in map(str.lower, header.get("@univariate", []))
     depth = "1" if univariate else "".join(header.get("@dimensions", [])) or str(len(rows[0][1]))
@@ -251,9 +249,7 @@ def _values(file: File, line: int, part: str) -> Doubles:
     cells = part.split(",")
     values = parse_numbers(cells)
     if values is None or (np.abs(values) > LARGEST).any():
-        found = ((cell, parse_numbers([cell])) for cell in cells)
-        wrong = next(cell for cell, number in found if number is None or abs(number[0]) > LARGEST)
-        raise _fault(file, line, f"{quote(wrong.strip())} is no number in single precision")
+        raise _fault(file, line, "not all values are numbers in single precision")
     return values
 
 

@@ -90,10 +90,9 @@ class Classifier(nn.Module, ABC):
 
     def _checked(self, x: Tensor) -> Tensor:
         if x.ndim != 3 or x.shape[-1] != self.channels or x.shape[1] == 0:
-            hint = f"(batch, time, {self.channels}), got (batch, {', '.join(map(str, x.shape[1:]))})"
-            raise InputError(
-                f"This model takes series of shape {hint}: with channels first, pass {arg:series.layout=BDT}."
-            )
+            shapes = f"(batch, time, {self.channels}), got (batch, {', '.join(map(str, x.shape[1:]))})"
+            turn = f": if channels come first, pass {arg:series.layout=BDT}" * (x.shape[1:2] == (self.channels,))
+            raise InputError(f"This model takes series of shape {shapes}{turn}.")
         return x
 
 
