@@ -36,10 +36,10 @@ def model(series):
     return torch.stack([-risk, risk], 1)
 
 
-series = tg.Series(x, mask=mask, channels=channels)
+series = tg.Series(x, y, mask=mask, channels=channels)
 named = tg.Predictor(model, classes=["well", "ill"])
 exp = tg.explain(named, series, target=1, n_samples=100)
-tg.plots.series(exp, 1, y=y)
+tg.plots.series(exp, 1)
 
 # %%
 # Hatched cells were not observed. This patient's few lactate values carry the
@@ -47,7 +47,7 @@ tg.plots.series(exp, 1, y=y)
 #
 # Many channels are easier to see as heat maps: a patient who is well.
 
-tg.plots.compare(exp, 0, y=y)
+tg.plots.compare(exp, 0)
 
 # %%
 # Over all patients: a laboratory value that is rare can still weigh most.

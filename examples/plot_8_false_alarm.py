@@ -66,16 +66,16 @@ print("false alarms:", false_alarms)
 
 sensors = ["pressure", "vibration", "temperature"]
 named = tg.Predictor(model, classes=["fine", "failure"])
-exp = tg.explain(named, tg.Series(x, channels=sensors), target=1, n_samples=400)
+exp = tg.explain(named, tg.Series(x, y, channels=sensors), target=1, n_samples=400)
 case = false_alarms[0]
-tg.plots.series(exp, case, y=y)
+tg.plots.series(exp, case)
 
 # %%
 # Two readings of the vibration, and hardly anything else. A true alarm looks
 # different: the evidence is spread over six steps.
 
 true_alarm = ((probability > 0.5) & (y == 1)).nonzero().flatten().tolist()[0]
-tg.plots.series(exp, true_alarm, y=y)
+tg.plots.series(exp, true_alarm)
 
 # %%
 # The proof: take the strongest values away one by one, and the alarm is gone. Take

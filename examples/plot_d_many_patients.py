@@ -62,15 +62,15 @@ scale = torch.tensor([1.5, 3.0, 12.0, 4.0, 0.6])
 mean = torch.tensor([3.0, 95.0, 80.0, 140.0, 37.0])
 exp = tg.explain(
     tg.Predictor(model, classes=["well", "ill"]),
-    tg.Series(x, channels=channels, times=hours, units=units, raw=x * scale + mean),
+    tg.Series(x, ill, channels=channels, times=hours, units=units, raw=x * scale + mean),
     target=1,
 )
 
 # %%
 # One patient in one sentence: what is predicted, what is true, and what drove it.
 
-print(exp.describe(1, y=ill))
-print(exp.describe(2, y=ill))
+print(exp.describe(1))
+print(exp.describe(2))
 
 # %%
 # Which channels, at which hours, over those who are ill? The numbers are means over

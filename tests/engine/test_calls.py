@@ -313,7 +313,7 @@ def test_metrics_pictures_and_report_call_the_model_as_it_was_explained(kind, tm
     assert torch.equal(curve.score, by_hand.score)
     tg.report(tmp_path / "e.html", model, [loaded])
     tg.report(tmp_path / "by_hand.html", plain, [expected])
-    pictures = loaded.plot(0, model=model), expected.plot(0, model=plain)
+    pictures = loaded.plot(0), expected.plot(0)
     found, by_hand = ([text.get_text() for text in picture.texts] for picture in pictures)
     assert "explained: " in " ".join(found)
     assert found == by_hand
@@ -425,7 +425,7 @@ def test_occlusion_of_an_estimator_is_a_loop_over_numpy(name, tmp_path):
     assert curve.score[0, 0].item() == pytest.approx(said[0, target], abs=1e-6)
     assert curve.score[0, 1].item() == pytest.approx(columns(estimator, start.numpy())[0, target], abs=1e-6)
     tg.report(tmp_path / "r.html", estimator, [found])
-    found.plot(0, model=estimator)
+    found.plot(0)
 
 
 def test_probabilities_of_an_estimator_stay_what_they_are():

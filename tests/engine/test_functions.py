@@ -165,7 +165,7 @@ def test_metrics_pictures_and_reports_are_as_safe(kind, tmp_path):
     twin = tg.explain(Turned(net), x, n_samples=8)
     scores, expected = tg.evaluate(model, found), tg.evaluate(Turned(net), twin)
     assert all(torch.equal(scores[name], expected[name]) for name in expected)
-    tg.plots.series(found, 0, model=model)
+    tg.plots.series(found, 0)
     tg.report(tmp_path / "report.html", model, [found])
     assert same_state(before, state(net))
 

@@ -31,7 +31,6 @@ PLACES = {
     "baseline of evaluate": lambda: tg.evaluate(MODEL, explained(), baseline=MASKED),
     "truth": lambda: tg.evaluate(MODEL, explained(), metrics=["auroc"], truth=MASKED > 0),
     "scores": lambda: tg.summarise(np.ma.masked_array([1.0, 2.0], [0, 1])),
-    "labels of a plot": lambda: explained().plot(0, y=FIRST),
     "rows of a plot": lambda: tg.plots.channel_importance(explained(), rows=FIRST),
     "a list of numbers": lambda: explained(target=[0, np.ma.masked, 2, 0]),
 }

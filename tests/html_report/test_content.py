@@ -1,5 +1,7 @@
 """The numbers behind the pictures are the library's own, cell by cell."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,7 @@ from tempograd.views import labels, prediction
 from tempograd.views import series as views
 from tests.helpers.explanations import masked_series, three_explanations
 from tests.helpers.models import Flat, RunningMean, random_series
+from tests.helpers.report_page import Page, flags
 
 
 @pytest.fixture(scope="module")
@@ -147,12 +150,14 @@ def test_steps_agree_where_the_explained_class_is_what_the_model_says():
     assert found.agrees.tolist() == [[False, True, False]]
 
 
-def test_the_explanations_own_mask_comes_before_the_one_of_its_split(explanations):
-    other = torch.ones(5, 20, 3, dtype=torch.bool)
-    np.testing.assert_array_equal(views.observed_cells(explanations[0], other), explanations[0].mask.numpy())
-    bare = type(explanations[0])(**{**vars(explanations[0]), "mask": None})
-    np.testing.assert_array_equal(views.observed_cells(bare, ~other), (~other).numpy())
-    assert views.observed_cells(bare, None).all()
+def test_the_explanations_own_mask_comes_before_the_one_of_its_split(explanations, masked_split, tmp_path):
+    bare, mask = replace(explanations[0], mask=None), explanations[0].mask
+    assert views.observed_cells(bare).all()
+    for number, (found, split) in enumerate(
+        [(bare, masked_split), (explanations[0], replace(masked_split, mask=torch.ones_like(mask)))]
+    ):
+        page = Page(tg.report(tmp_path / f"{number}.html", None, found, split)).content
+        np.testing.assert_array_equal(flags(page["observed"], (5, 20, 3)), mask.numpy())
 
 
 def numbered(count):

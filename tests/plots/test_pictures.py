@@ -8,10 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-import tempograd as tg
 from tempograd import plots
 from tests.helpers.explanations import HOSTILE, waves, with_gaps
-from tests.helpers.models import RunningDifference
 from tests.helpers.pictures import check_picture, linear_forecast, quadratic, stored, three_methods
 
 pytestmark = [pytest.mark.exact_draws, pytest.mark.slow]
@@ -23,12 +21,6 @@ def series():
     truth = torch.zeros_like(explanation.x)
     truth[:, 8:14, 1] = 1
     return plots.series(with_gaps(explanation), 1, truth=truth)
-
-
-def series_per_step():
-    x = waves(channels=2).x
-    labels = (x[..., 0] > 1).long() + (x[..., 0] < -0.5)
-    return plots.series(tg.explain(RunningDifference(), x, n_samples=20), model=RunningDifference(), y=labels)
 
 
 def series_without_direction():
@@ -73,7 +65,6 @@ DRAWINGS = {
     function.__name__: function
     for function in (
         series,
-        series_per_step,
         series_without_direction,
         horizon,
         compare,

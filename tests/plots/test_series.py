@@ -11,7 +11,7 @@ import tempograd as tg
 from tempograd import plots
 from tempograd.views import palette
 from tests.helpers.explanations import HOSTILE, gaps, made, waves
-from tests.helpers.models import RunningDifference, linear
+from tests.helpers.models import linear
 from tests.helpers.pictures import texts, view
 
 VALUES = [[[0.0, 2.0], [-3.0, 0.5]], [[1.0, 0.0], [0.0, -4.0]]]  # 2 series, 2 steps, 2 channels
@@ -80,10 +80,11 @@ def test_the_sentence_names_class_probability_and_label():
     model, x = linear(4, 2), torch.ones(2, 4, 2)
     explanation = tg.explain(model, x, target=2, n_samples=20)
     chance = model(x[:1]).softmax(-1)[0, 2].item()
-    said = view(explanation, model=model, y=torch.tensor([0, 1])).said
+    labelled = replace(explanation, y=torch.tensor([0, 1]))
+    said = view(labelled).said
     assert said.text == f"explained: class 2, probability {chance:.2f} (true: class 0)"
     assert said.output == pytest.approx(chance, rel=1e-6)
-    named = view(explanation.with_names(classes=list("xyz")), 1, model=model, y=[0, 1]).said.text
+    named = view(labelled.with_names(classes=list("xyz")), 1).said.text
     assert named == f"explained: “z”, probability {chance:.2f} (true: “y”)"
     assert view(explanation).said.text == f"explained: class 2, probability {chance:.2f}"
     older = replace(explanation, prediction=None)
@@ -95,29 +96,11 @@ def test_the_sentence_of_a_regression_and_of_a_single_column():
         return x.sum((1, 2))[:, None]
 
     x = torch.full((1, 3, 1), 0.25)
-    value = view(tg.explain(total, x, output="raw", n_samples=20), model=total, y=torch.tensor([2.5]))
+    value = view(tg.explain(total, tg.Series(x, [2.5]), output="raw", n_samples=20))
     assert value.said.text == "explained: the model's output, 0.75 (true: 2.5)"
-    chance = view(
-        tg.explain(tg.Predictor(total, task="classification"), x, n_samples=20), model=total, y=[1]
-    ).said.text
+    binary = tg.Predictor(total, task="classification")
+    chance = view(tg.explain(binary, tg.Series(x, [1]), n_samples=20)).said.text
     assert chance == "explained: class 1, probability 0.68 (true: class 1)"  # sigmoid of 0.75
-
-
-def test_outputs_per_step_have_a_row_of_their_own():
-    x = torch.tensor([[[1.0, 0.0], [2.0, 3.0], [0.5, 1.0]]])
-    explanation = tg.explain(RunningDifference(), x, n_samples=20, steps=[1, 2])
-    labels = torch.tensor([[0, 1, 1]])
-    record = view(explanation, model=RunningDifference(), y=labels)
-    steps = record.said.steps
-    expected = 1 / (1 + np.exp(-np.array([1.0, 4.0, 0.25 - 3.0])))
-    np.testing.assert_allclose(steps.values, expected, rtol=1e-5)
-    assert steps.explained.tolist() == [False, True, True]
-    assert steps.labels.tolist() == [False, True, True]
-    mean = (expected[1] + 1 - expected[2]) / 2  # class 1, then class 0
-    assert record.said.text == f"explained: each step's class over 2 of 3 steps, mean probability {mean:.2f}"
-    picture = plots.series(explanation, model=RunningDifference(), y=labels)
-    assert len(picture.axes) == 1 + 2 * 2
-    np.testing.assert_allclose(picture.axes[-1].lines[0].get_ydata(), expected, rtol=1e-5)
 
 
 def test_bars_have_the_sign_the_height_and_the_colour_of_the_attribution():

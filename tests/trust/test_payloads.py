@@ -447,7 +447,7 @@ def test_no_text_of_anybody_steers_a_terminal(tmp_path, capsys):
     for file in (path, forged):
         read = tg.Explanation.load(file)
         for each in (found, read):
-            said = [str(each), each.describe(0), each.describe(1, model=model), each.verdict(), each.verdict(0)]
+            said = [str(each), each.describe(0), each.describe(1), each.verdict(), each.verdict(0)]
             said += [repr(each.top(3)), repr(each.blocks()), *each.labels, each.fingerprint, *each.times_of(0)]
             said += [each.describe(name) for name in each.names]
             assert [text for text in said if steers(text)] == []
@@ -468,7 +468,7 @@ def test_no_text_of_a_table_steers_a_terminal(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     options = ["--method", "occlusion", "--output", "raw", "--target", "1", "--out", "e.safetensors"]
     assert main(["explain", "--model", "torch.nn:Flatten", "--data", "t.csv", *options]) == 0
-    assert main(["top", "e.safetensors", "--data", "t.csv"]) == 0
+    assert main(["top", "e.safetensors"]) == 0
     captured = capsys.readouterr()
     assert "Next: tempograd report e.safetensors " in captured.out
     assert steers(captured.out + captured.err) == set()

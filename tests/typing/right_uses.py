@@ -156,7 +156,7 @@ def explanations() -> None:
     assert_type(exp.top(3).values, Tensor)
     assert_type(exp.verdict(0), str)
     assert_type(exp.to_dataframe(), pd.DataFrame)
-    assert_type(exp.plot(0, channels=["channel 0", 2], model=MODEL), Figure)
+    assert_type(exp.plot(0, channels=["channel 0", 2]), Figure)
 
 
 def evaluation() -> None:
@@ -177,7 +177,7 @@ def pictures() -> None:
     wanted: list[Channels] = [2, ["channel 0", 1], [0, 2], np.array([1]), torch.tensor([0, 1])]
     figures: list[Figure] = [tg.plots.series(exp, 1, channels=channels, title="a") for channels in wanted]
     figures += [
-        tg.plots.compare(several, model=MODEL),
+        tg.plots.compare(several),
         tg.plots.channel_importance(exp, rows=[0, 1, 2]),
         tg.plots.removal(MODEL, several, k=3, baseline="average"),
     ]

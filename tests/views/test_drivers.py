@@ -165,33 +165,31 @@ def test_prediction_label_units_and_stamps(said):
     model, series = named_ward()
     found = tg.explain(model, series, "integrated_gradients")
     for i in range(3):
-        said(found.describe(i, model=model, y=[0, 1, 0]))
+        said(replace(found, y=torch.tensor([0, 1, 0])).describe(i))
 
 
 def test_one_logit_speaks_of_two_classes():
     found = tg.explain(tg.Predictor(Risk(), classes=["survived", "died"]), patients(), "integrated_gradients")
     logit = 3 * 1.0 - 2 * 0.25
     percent = round(100 / (1 + np.exp(-logit)))
-    said = found.describe(0, model=Risk(), y=[0, 1])
+    said = replace(found, y=torch.tensor([0, 1])).describe(0)
     assert said.startswith(
         f"{percent} % probability of “died” (true: “survived”), raised mainly by channel 0 = 1 at step 2"
     )
     other = tg.explain(
         tg.Predictor(Risk(), classes=["survived", "died"]), patients(), "integrated_gradients", target=0
     )
-    assert other.describe(0, model=Risk()).startswith(
-        f"{100 - percent} % probability of “survived”, lowered mainly by"
-    )
+    assert other.describe(0).startswith(f"{100 - percent} % probability of “survived”, lowered mainly by")
 
 
 def test_regression_forecast_and_labels_of_several():
     def double(z):
         return 2 * z[:, :, 0]
 
-    x = series(2, 3, 2)
+    x, y = series(2, 3, 2), torch.ones(2, 3)
     found = tg.explain(tg.Predictor(double, task="forecast"), x, "integrated_gradients", target=1)
     value = float(2 * x[0, 1, 0])
-    said = found.describe(0, model=double, y=np.ones((2, 3)))
+    said = replace(found, y=y).describe(0)
     assert said.startswith(f"Step 1 of the forecast is {value:.3g} (true: 1), ".replace("-", "−"))
     assert drivers_of(found, 0)[0].total == pytest.approx(value, rel=1e-4)
     one = tg.explain(tg.Predictor(lambda z: double(z)[:, :1], task="regression"), x, "integrated_gradients")
@@ -200,7 +198,7 @@ def test_regression_forecast_and_labels_of_several():
     many = tg.explain(
         tg.Predictor(double, classes=["x", "y", "z"], task="multilabel"), x, "integrated_gradients", target=2
     )
-    assert "% probability of “z” (true: present), " in many.describe(0, model=double, y=np.ones((2, 3)))
+    assert "% probability of “z” (true: present), " in replace(many, y=y).describe(0)
 
 
 def test_outputs_of_steps_are_told_by_their_mean_and_effects_as_sums():
@@ -212,10 +210,7 @@ def test_outputs_of_steps_are_told_by_their_mean_and_effects_as_sums():
 
     def told(times=None, **asked):
         model, given = tg.Predictor(slope, task="per_step"), tg.Series(x, times=times)
-        found = tg.explain(model, given, "integrated_gradients", baseline="zero", **asked)
-        sentence = found.describe(0)
-        assert sentence == found.describe(0, model=slope) or asked.get("steps") == "own"  # which keeps no mean
-        return found.describe(0, model=slope)
+        return tg.explain(model, given, "integrated_gradients", baseline="zero", **asked).describe(0)
 
     assert told(target=1).startswith(f"{100 * up.mean():.0f} % mean probability of class 1 over all 4 steps, ")
     assert told(target=1).endswith("; effects are summed over the 4 steps")
@@ -275,4 +270,3 @@ def test_wrong_questions(said):
     said.refused(InputError, waves().describe, 7)
     said.refused(InputError, waves().describe, "bed 1")
     said.refused(InputError, drivers_of, waves(), 0, 0)
-    said.refused(InputError, waves().describe, 0, y=[1])

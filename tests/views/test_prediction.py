@@ -44,10 +44,10 @@ def multilabel(label=1):
     return by_hand(VALUES, X, torch.full((SERIES,), label), columns=3, task="multilabel")
 
 
-def said(explanation, model, **options):
+def said(explanation, model, y=None):
     ask = AskAgain.of(model, explanation, X)
     known = ask.clean_scores(ask.clean_outputs()) if ask.scored else None
-    return prediction.said_of(replace(explanation, prediction=known), 1, model, X, **options)
+    return prediction.said_of(replace(explanation, prediction=known, y=y), 1)
 
 
 def test_a_forecast_has_an_address_and_a_true_value_and_no_class():
@@ -147,19 +147,19 @@ def test_only_classes_are_predicted():
 
 
 def test_a_number_has_the_name_and_the_unit_that_somebody_gave():
-
-    def plainly(explanation, **options):
-        return prediction.said_of(explanation, 0, **options).text
+    def plainly(explanation):
+        return prediction.said_of(explanation, 0).text
 
     target, y = torch.zeros(SERIES, dtype=torch.int64), torch.tensor([101.3, 5.0, 7.0])
     known = {"output": "raw", "columns": 1, "task": "regression", "prediction": torch.tensor([99.6, 1.0, 2.0])}
+    known["y"] = y
     found = by_hand(VALUES, X, target, classes=("length of stay [days]",), **known)
-    assert plainly(found, y=y) == "explained: length of stay, 99.6 days (true: 101 days)"
-    assert found.describe(0, y=y).startswith("Length of stay is 99.6 days (true: 101 days), ")
+    assert plainly(found) == "explained: length of stay, 99.6 days (true: 101 days)"
+    assert found.describe(0).startswith("Length of stay is 99.6 days (true: 101 days), ")
     assert all(effect.endswith(" days") for effect in re.findall(r"\(([+−][^)]*)\)", found.describe(0)))
     assert " days)" in found.describe(0)
     bare = by_hand(VALUES, X, target, classes=("length of stay",), **known)
-    assert bare.describe(0).startswith("Length of stay is 99.6, ")
+    assert bare.describe(0).startswith("Length of stay is 99.6 (true: 101), ")
     logits = by_hand(VALUES, X, target, classes=("ward [A]", "ward [B]"), output="raw", columns=2)
     assert plainly(logits) == "explained: “ward [A]”"
     scored = replace(logits, prediction=torch.tensor([2.5, 1.0, 2.0]))
@@ -203,7 +203,7 @@ def test_the_model_is_called_as_it_was_explained():
     torch.testing.assert_close(
         prediction.model_outputs(model, explanation[back], explanation.x[back]), expected[back]
     )
-    found = prediction.said_of(explanation, 2, model, explanation.x)
+    found = prediction.said_of(explanation, 2)
     assert found.output == pytest.approx(float(expected[2]), rel=1e-6)
     every = np.ones(explanation.values.shape, dtype=bool)
     seen = explanation.mask.numpy() if explanation.mask is not None else every

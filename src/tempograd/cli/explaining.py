@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +57,11 @@ def run_explain(args: argparse.Namespace) -> int:
     result = explain(found.predictor, found.series, args.method, **(found.question | settings))
     first = result.at(0) if isinstance(result, Explanations) else result
     classes, series = inputs.with_classes(first, found.series, args)
+    names: dict[str, Any] = {"y": None if series is None else series.y, "classes": classes or first.classes}
     if isinstance(result, Explanations):
-        result = Explanations({key: one.with_names(classes=classes) for key, one in result.items()})
+        result = Explanations({key: replace(one, **names) for key, one in result.items()})
     else:
-        result = result.with_names(classes=classes)
+        result = replace(result, **names)
     result.save(args.out, force=args.force)
     _print_summary(result, found._replace(series=series), args)
     return 0
@@ -111,7 +112,7 @@ def _print_summary(result: Any, found: inputs.ReadArguments, args: argparse.Name
     facts["next"] = command("report", str(args.out), **inputs.repeated(args), target=target)
     if first.method != CONTROL:  # whose scores mean nothing
         place = most_telling(first)
-        sentence = describe_series(first, place, model=found.model, y=found.series.y)
+        sentence = describe_series(first, place)
         facts["most_telling"] = {"series": first.label(place), "sentence": sentence}
     if args.json:
         print_json(facts)

@@ -15,6 +15,7 @@ from tempograd.bulk.repeats import has_numbers
 from tempograd.cli.arguments import given, options_of
 from tempograd.core.errors import InputError, short_path, warn
 from tempograd.core.io import Kind, check_output
+from tempograd.core.series import renumbered
 from tempograd.core.validation import check_int
 from tempograd.data import DATASETS, Series, Source, load_dataset
 from tempograd.engine.predictor import Predictor
@@ -24,7 +25,7 @@ from tempograd.models import find_device, load_model
 from tempograd.models.files import exists, is_code
 from tempograd.targets import mean
 from tempograd.views.labels import as_mapping
-from tempograd.views.series import aligned, renumbered
+from tempograd.views.series import aligned
 
 OUTPUTS = {"out", "archive"}  # arguments that name no input
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from tempograd.cli.arguments import print_json
 from tempograd.cli.commands import verdict
-from tempograd.cli.inputs import claim, read, with_classes
+from tempograd.cli.inputs import claim, load_explanations
 from tempograd.core.errors import InputError, OutputError, UnknownNameError, short_path
 from tempograd.core.formatting import alike, short_number, table
 from tempograd.core.io import DRAWN, PICTURE, write_atomically
@@ -19,25 +19,21 @@ ENDINGS = {".png": "Software", ".svg": "Creator", ".pdf": "Creator"}  # of pictu
 
 
 class Chosen(NamedTuple):
-    """One series of an explanation, and what is known of it."""
+    """One series of an explanation, and what is said of it."""
 
     explanation: Explanation
     place: int
     label: str
     sentence: str  # what was predicted, and why
-    known: dict[str, Any]  # the model, and labels of all series
 
 
 def choose(args: argparse.Namespace) -> Chosen:
     """Read what a command was given, and find its series."""
-    found = read(args)
-    if not len(found.first):
+    explanation = next(iter(load_explanations(args).values()))
+    if not len(explanation):
         raise InputError(f"{short_path(args.explanations[0])} holds no series.")
-    classes, series = with_classes(found.first, found.series, args)
-    explanation = found.first if classes is None else found.first.with_names(classes=classes)
     place = most_telling(explanation) if args.series is None else _place(explanation, args.series)
-    known = {"model": found.model, "y": None if series is None else series.y}
-    return Chosen(explanation, place, str(explanation.label(place)), explanation.describe(place, **known), known)
+    return Chosen(explanation, place, str(explanation.label(place)), explanation.describe(place))
 
 
 def _place(explanation: Explanation, called: str) -> int:
@@ -53,7 +49,7 @@ def _place(explanation: Explanation, called: str) -> int:
 
 def run_top(args: argparse.Namespace) -> None:
     count = check_int(args.k, "--k", 1)
-    explanation, place, label, sentence, _ = choose(args)
+    explanation, place, label, sentence = choose(args)
     rows, sure = strongest(explanation, place, count), verdict(explanation, place)
     if args.json:
         print_json({"series": label, "sentence": sentence, "strongest": rows, "verdict": sure})
@@ -112,7 +108,7 @@ def run_plot(args: argparse.Namespace) -> None:
         raise InputError(
             f"{short_path(args.explanations[0])} was saved without its series: there is none to draw."
         )
-    figure = chosen.explanation.plot(chosen.place, channels=args.shown, **chosen.known)
+    figure = chosen.explanation.plot(chosen.place, channels=args.shown)
     note = {ENDINGS[args.out.suffix.lower()]: DRAWN.decode()}
     look: dict[str, Any] = {"metadata": note, "dpi": 160, "format": args.out.suffix[1:].lower()}
     write_atomically(args.out, lambda temporary: figure.savefig(temporary, **look))

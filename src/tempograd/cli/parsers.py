@@ -105,6 +105,7 @@ class Command(NamedTuple):
 NEEDED = {"--model": {"required": True}, "--data": {"required": True}}
 ONE = {"nargs": 1}
 PAGE = {"": "explanations", "the model": MODEL, "the series": DATA, "the question": "--target"}
+LOOK = {"": "explanations", "the series": "--series", "the question": "--target"}
 COMMANDS = {
     "demo": Command(
         "demo:run_demo",
@@ -192,15 +193,14 @@ COMMANDS = {
     ),
     "top": Command(
         "looking:run_top",
-        "E.safetensors --series 17 --k 5\nE.safetensors --model model.safetensors --data state --json",
-        {**PAGE, "the series": f"{DATA} --series", "the output": "--k --json"},
+        "E.safetensors --series 17 --k 5\nE.safetensors --json",
+        {**LOOK, "the output": "--k --json"},
         {"--k": kind("so many values", "N", int, default=10), "explanations": ONE},
     ),
     "plot": Command(
         "looking:run_plot",
-        "E.safetensors --series 17 --shown pulse,sodium --out patient17.png\n"
-        "E.safetensors --model model.safetensors --data state --out series.svg",
-        {**PAGE, "the series": f"{DATA} --series", "the output": "--out --force --shown"},
+        "E.safetensors --series 17 --shown pulse,sodium --out patient17.png\nE.safetensors --out series.svg",
+        {**LOOK, "the output": "--out --force --shown"},
         {"--out": kind(".png, .svg or .pdf", default="series.png"), "explanations": ONE},
     ),
 }

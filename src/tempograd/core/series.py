@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, brief, listed
+from tempograd.core.errors import InputError, brief, listed, printable, warn
 from tempograd.core.formatting import counted
 from tempograd.typing import Array, ArrayLike, Fixed, Inputs, Layout, Times
 
@@ -401,6 +401,23 @@ def _labels(y: Any, classes: Any, shape: tuple[int, int, int]) -> tuple[Tensor, 
         wanted = f"classes (whole numbers), one per series ({count},) or step ({count}, {steps})"
         raise InputError(f"y must be {wanted}, or real values with one row per series, got {brief(labels)}.")
     return labels, classes
+
+
+def renumbered(series: Series, classes: Sequence[str] | None) -> Series:
+    """Return series with labels numbered as in ``classes``; without labels where names are none of these.
+
+    Data that have not all of the classes, or sort them otherwise, number their labels otherwise than the model.
+    """
+    own = printable(series.classes)  # as explanations have them
+    if own is None or classes is None or own == tuple(classes):
+        return series
+    strange = [name for name in own if name not in classes]
+    if strange:
+        known = f"the classes that were explained ({', '.join(classes)})"
+        warn(f"The label {strange[0]!r} is none of {known}: labels are left out.")
+        return replace(series, y=None)
+    number = torch.tensor([list(classes).index(name) for name in own])
+    return replace(series, y=number.to(series.y.device)[series.y])
 
 
 def check_times(times: Any, series: int, steps: int) -> Times | None:

@@ -20,7 +20,7 @@ from tempograd.core.estimate import Estimate
 from tempograd.core.question import Effort, Question
 from tempograd.core.registry import Registry
 from tempograd.core.rng import Stream
-from tempograd.core.series import Series
+from tempograd.core.series import Series, renumbered
 from tempograd.data import read_series
 from tempograd.data.table import is_frame
 from tempograd.engine import Ask, Block, Call, fingerprint, frozen, inputs, outputs
@@ -419,7 +419,7 @@ class Explainer(ABC):
             checked=effort.gradient_check and self._examined and not isinstance(question.steps, str),
         )
         names = series.ids if isinstance(series.ids, tuple) else None
-        shown |= {"y": series.y, "names": names, "classes": ask.classes}
+        shown |= {"y": renumbered(series, ask.classes).y, "names": names, "classes": ask.classes}
         shown["raw"] = None if raw is None else validation.check_raw(raw, ask.x, ask.mask)
         asks = [ask] if question.targets is None else asks_of(ask, question.targets)
         asks = [self.question(one) for one in asks]

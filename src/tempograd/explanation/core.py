@@ -297,7 +297,7 @@ class Explanation(Record):
         """
         return sentence(self, i)
 
-    def describe(self, i: int | str = 0, **options: Any) -> str:
+    def describe(self, i: int | str = 0) -> str:
         """Say in one sentence what was predicted of series ``i``, what is true, and what drove the prediction.
 
         Neighbouring values of a channel that push one way are one driver; two to four are named, each with its
@@ -308,17 +308,14 @@ class Explanation(Record):
         ----------
         i : int or str
             Position of the series, or its name.
-        **options
-            ``model`` tells the prediction where the explanation does not know it, ``y`` the labels or true values
-            of all series.
         """
-        text = self._sentence(i, **options)
+        text = self._sentence(i)
         return f"{text}; assumed: {self._assumed}" if self.assumptions else text
 
-    def _sentence(self, i: int | str = 0, **options: Any) -> str:
+    def _sentence(self, i: int | str) -> str:
         from tempograd.views.drivers import describe_series  # noqa: PLC0415  # above
 
-        return describe_series(self, i, **options)
+        return describe_series(self, i)
 
     def blocks(self, rows: ArrayLike | None = None, *, steps: BlockSteps | None = None) -> Blocks:
         """Return the mean attribution of each channel in each block of steps, over a group of series.

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tempograd.core.errors import InputError, brief
 from tempograd.core.io import REPORT, check_output, write_atomically
+from tempograd.core.series import renumbered
 from tempograd.data import Series
 from tempograd.explanation.core import Explanation, warn_of_another_model
 from tempograd.explanation.targets import as_explained
@@ -29,7 +30,7 @@ from tempograd.version import __version__
 from tempograd.views import palette
 from tempograd.views.labels import Compared, as_mapping
 from tempograd.views.reader import assumed, doubts
-from tempograd.views.series import aligned, chosen, kept, most, renumbered
+from tempograd.views.series import aligned, chosen, kept, most
 
 SCRIPTS = (  # one scope, in this order
     *("page", "pictures", "choosing", "tables", "channels", "maps", "removal", "trust", "groups"),
@@ -99,9 +100,14 @@ def report(
     table = _table(scores, named) if scores else None
     raw = next((found.raw for found in named.values() if found.raw is not None), None)
     names: dict[str, Any] = {"x": x, "raw": raw, "units": first.units, "classes": classes}
-    named = {label: replace(found, **names) for label, found in named.items()}
+    observed = None if split is None else split.mask
+    if split is not None:
+        names["y"] = renumbered(split, classes).y
+    named = {
+        label: replace(found, **names, mask=observed if found.mask is None else found.mask)
+        for label, found in named.items()
+    }
     first = next(iter(named.values()))
-    split = None if split is None else renumbered(split, classes)
     header, pack = collect(model, named, split, shown, scores, table)
     page = _page(
         title=escape(title),

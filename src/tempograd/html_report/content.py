@@ -119,8 +119,7 @@ def collect(
     shown = {label: explanation[index] for label, explanation in explanations.items()}
     first = next(iter(shown.values()))
     part = None if split is None else split.take(index)
-    y = None if part is None else part.y
-    seen = series.observed_cells(first, None if part is None else part.mask)
+    seen = series.observed_cells(first)
     counts, removals = removal_counts(removed_at_most(seen)), dict[str, RemovedOutputs]()
     if model is not None:
         for label, explanation in shown.items():
@@ -136,9 +135,9 @@ def collect(
             _map(pack, shown[label], seen, blocks.edges)
             | {
                 "label": label,
-                "sentences": [describe_series(one, i, y=y) for i in range(len(one))],
+                "sentences": [describe_series(one, i) for i in range(len(one))],
                 "named": [told_channels(one, i) for i in range(len(one))],
-                "effects": _effects(found, split),
+                "effects": [effect.data() for effect in value_effects(found)],
                 "control": found.method == CONTROL,
                 "telling": pack.add(certain_sizes(shown[label])),
                 "scores": {name: _list(part[index]) for name, part in scores.get(label, {}).items()},
@@ -148,13 +147,13 @@ def collect(
         )
     header = {
         **_names(first, removed),
-        **_predictions(first, y, removed),
+        **_predictions(first, removed),
         **_cells(pack, to_numpy(shown_values([first])), seen),
         "truth": None if part is None or part.truth is None else pack.add(part.truth.cpu().numpy()),
         "counts": counts.tolist(),
         "metrics": metric_words({name for found in scores.values() for name in found}),
         "maps": entries,
-        "steps": _steps(pack, first, y, removed),
+        "steps": _steps(pack, first, removed),
         "summary": _summary(pack, explanations),
         "edges": blocks.edges,
         "blockTimes": blocks.times,
@@ -195,10 +194,10 @@ def _classes(first: Explanation, removed: RemovedOutputs | None) -> list[str]:
     return [output_name(first, k) for k in range(count)]
 
 
-def _predictions(first: Explanation, y: Tensor | None, removed: RemovedOutputs | None) -> dict[str, Any]:
+def _predictions(first: Explanation, removed: RemovedOutputs | None) -> dict[str, Any]:
     """Return what was explained of each series, what the model says, and what is true."""
     clean, per_step = (None, None) if removed is None else (removed.outputs[:, 0], removed.clean_steps)
-    found = compare_labels(clean, first, y, per_step=per_step is not None)
+    found = compare_labels(clean, first, first.y, per_step=per_step is not None)
     return {
         "output": first.output,
         "target": first.target.tolist() if first.target is not None and first.target.ndim == 1 else None,
@@ -206,12 +205,6 @@ def _predictions(first: Explanation, y: Tensor | None, removed: RemovedOutputs |
         "outcome": None if (outcome := found.pop("outcome")) is None else outcome.tolist(),
         **{name: _list(values) for name, values in found.items()},
     }
-
-
-def _effects(explanation: Explanation, split: Series | None) -> list[dict[str, Any]]:
-    if split is not None and split.mask is not None:
-        explanation = replace(explanation, mask=torch.from_numpy(series.observed_cells(explanation, split.mask)))
-    return [effect.data() for effect in value_effects(explanation)]
 
 
 def _cells(pack: Pack, values: Floats, seen: Flags) -> dict[str, Any]:
@@ -294,14 +287,12 @@ def _certainty(pack: Pack, found: Explanation, shown: Explanation) -> dict[str, 
     return entry
 
 
-def _steps(
-    pack: Pack, first: Explanation, y: Tensor | None, removed: RemovedOutputs | None
-) -> dict[str, Any] | None:
+def _steps(pack: Pack, first: Explanation, removed: RemovedOutputs | None) -> dict[str, Any] | None:
     """Return what a model with one output per step says at each of them."""
     classes = first.classes
     positive = "class 1" if classes is None else classes[POSITIVE] if len(classes) > POSITIVE else ""
     clean, target = None if removed is None else removed.clean_steps, first.target
-    steps = None if clean is None else step_outputs(clean, first, y, positive)
+    steps = None if clean is None else step_outputs(clean, first, first.y, positive)
     if steps is None or target is None:
         return None
     return {

@@ -27,10 +27,10 @@ from tempograd.plots.parts import (
     time_axis,
     value_ticks,
 )
-from tempograd.typing import Array, ArrayLike, Channels, Model
+from tempograd.typing import Array, Channels
 from tempograd.views import labels, palette
 from tempograd.views.labels import Compared, as_mapping
-from tempograd.views.prediction import SeriesView, StepOutputs, series_view, shaded
+from tempograd.views.prediction import SeriesView, series_view, shaded
 from tempograd.views.series import Flags, Floats, Scores, color_limit, position
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tempograd.plots.picture import Picture
 
 WIDTH, AROUND = 7.6, 1.3  # inches: the picture, and what is above and below its rows
-VALUES, BARS, GAP, OUTPUT = 0.52, 0.42, 0.12, 0.5  # heights of rows in inches
+VALUES, BARS, GAP = 0.52, 0.42, 0.12  # heights of rows in inches
 WHISKERS = 240  # bars that have room for a whisker
 
 
@@ -47,8 +47,6 @@ def series(
     explanation: Explanation,
     i: int | str = 0,
     *,
-    model: Model | None = None,
-    y: ArrayLike | None = None,
     truth: Array | None = None,
     channels: Channels | None = None,
     **look: Unpack[style.Look],
@@ -64,10 +62,6 @@ def series(
         With the explained series. Where it knows the values before scaling (``raw``), those are drawn.
     i : int or str
         Position of the series, or its name.
-    model : nn.Module or callable, optional
-        Adds what the model predicts at each step, where it has one output per step, as a row of its own.
-    y : Tensor or array of shape (series,) or (series, time), optional
-        True labels.
     truth : Tensor or array like the series, optional
         1 where a cell is known to decide the label; marked by a black line.
     channels : int, or sequence of str or int, optional
@@ -83,20 +77,15 @@ def series(
     matplotlib.figure.Figure
         Fonts and sizes of letters are those of ``matplotlib.rcParams``, where you changed them.
     """
-    view = series_view(explanation, i, model=model, y=y, truth=truth, channels=channels)
-    output, depth = view.said.steps, len(view.channels)
-    heights = [OUTPUT, GAP] * (output is not None)
-    heights += [VALUES, BARS, GAP] * depth  # with empty rows between channels
+    view = series_view(explanation, i, truth=truth, channels=channels)
+    depth = len(view.channels)
+    heights = [VALUES, BARS, GAP] * depth  # with empty rows between channels
     with style.drawing(style.inches(WIDTH, look), AROUND + sum(heights), look) as picture:
         grid = picture.add_gridspec(len(heights), 1, height_ratios=heights, hspace=0.02)
-        first = 2 * (output is not None)
-        rows = [picture.add_subplot(grid[first + 3 * d + part, 0]) for d in range(depth) for part in (0, 1)]
+        rows = [picture.add_subplot(grid[3 * d + part, 0]) for d in range(depth) for part in (0, 1)]
         for d in range(depth):
             _draw_values(rows[2 * d], view, d)
             _draw_bars(rows[2 * d + 1], view, d)
-        if output is not None:
-            rows.insert(0, picture.add_subplot(grid[0, 0]))
-            _draw_output(rows[0], output)
         for row in rows:
             row.set_xlim(-0.5, len(view.times) - 0.5)
             row.set_xticks([])
@@ -150,21 +139,6 @@ def _draw_bars(axes: "Axes", view: SeriesView, d: int) -> None:
         axes.set_ylabel(palette.WORDS["score"], rotation=0, ha="right", va="center")
 
 
-def _draw_output(axes: "Axes", steps: StepOutputs) -> None:
-    """Draw what the model says at each step, pale where it was not explained, and the label above it."""
-    axes.plot(steps.values, color=palette.FRAME, linewidth=0.9)
-    axes.plot(np.where(steps.explained, steps.values, np.nan), color=palette.INK, linewidth=0.9)
-    if steps.labels is not None:
-        for start, stop in runs(steps.labels):
-            axes.axvspan(start - 0.5, stop - 0.5, facecolor=palette.FAINT, linewidth=0)
-    if steps.title.startswith("probability"):
-        axes.set_ylim(-0.05, 1.05)
-        axes.set_yticks([0, 1], ["0", "1"])
-    else:
-        value_ticks(axes)
-    axes.set_ylabel(steps.title.replace(" of ", " of\n"), rotation=0, ha="right", va="center", color=palette.INK)
-
-
 def _legend(view: SeriesView) -> list[Any]:
     from matplotlib.lines import Line2D  # noqa: PLC0415  # an extra
     from matplotlib.patches import Patch  # noqa: PLC0415
@@ -185,8 +159,6 @@ def _legend(view: SeriesView) -> list[Any]:
         handles.append(hatched)
     if view.truth is not None:
         handles.append(Line2D([], [], color=palette.TRUTH, linewidth=2.4, label=palette.WORDS["truth"]))
-    if view.said.steps is not None and view.said.steps.labels is not None:
-        handles.append(Patch(color=palette.FAINT, label="true label: that class"))
     return handles
 
 
@@ -197,8 +169,6 @@ def compare(
     explanations: Compared,
     i: int | str = 0,
     *,
-    model: Model | None = None,
-    y: ArrayLike | None = None,
     channels: Channels | None = None,
     **look: Unpack[style.Look],
 ) -> "Picture":
@@ -216,14 +186,14 @@ def compare(
         Position of the series, or its name.
     channels : int, or sequence of str or int, optional
         How many of the channels that the first method finds strongest, or which; by default all, up to 24.
-    model, y, **look
+    **look
         As for :func:`series`.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
-    view = series_view(as_mapping(explanations), i, model=model, y=y, channels=channels, most=MOST)
+    view = series_view(as_mapping(explanations), i, channels=channels, most=MOST)
     found, depth = view.scores, len(view.channels)
     heads = ["the input", *(labels.method(each.method) + " (no direction)" * (not each.signed) for each in found)]
     count, room = len(heads), style.inches(1.6 + 2.3 * min(3, 1 + len(found)), look)

@@ -28,11 +28,10 @@ import torch
 from tempograd.core import stats, validation
 from tempograd.core.formatting import LARGE, SMALL, alike, short_number
 from tempograd.explanation.core import Explanation, require
-from tempograd.typing import ArrayLike, Model
 from tempograd.views.labels import channel_names, name, short_times, when_text
 from tempograd.views.prediction import Said, said_of
 from tempograd.views.reader import doubt
-from tempograd.views.series import Flags, Floats, observed_cells, position, to_numpy, whole_series
+from tempograd.views.series import Flags, Floats, observed_cells, position, to_numpy
 
 WEAK = 0.2  # of the largest score of a channel
 PAUSE = 24  # steps of a series for each weak value that may follow another inside a driver
@@ -223,28 +222,10 @@ def _range(low: float, high: float) -> str:
     return (" to " if low < 0 else "–").join(ends)
 
 
-def describe_series(
-    explanation: Explanation,
-    i: int | str = 0,
-    *,
-    model: Model | None = None,
-    y: ArrayLike | None = None,
-) -> str:
-    """Say in one sentence what was predicted of series ``i``, what is true, and what drove the prediction.
-
-    Parameters
-    ----------
-    explanation : Explanation
-    i : int or str
-        Position of the series, or its name.
-    model : nn.Module or callable, optional
-        Tells the prediction where the explanation does not know it.
-    y : sequence, optional
-        Labels or true values of all series.
-    """
+def describe_series(explanation: Explanation, i: int | str = 0) -> str:
+    """Say in one sentence what was predicted of series ``i``, what is true, and what drove the prediction."""
     row = position(require(explanation), i)
-    x = None if model is None else whole_series([explanation])
-    said = said_of(explanation, row, model, x, y)
+    said = said_of(explanation, row)
     reasons = _reasons(explanation, row, said.unit)
     counted = f"; {said.counted}" if said.counted and "(" in reasons else ""  # numbers stand in brackets
     text = f"{_prediction(said)}{reasons}{counted}"

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, brief
+from tempograd.core.errors import InputError
 from tempograd.core.formatting import probability, short_number
 from tempograd.engine.outputs import outputs_of
 from tempograd.explanation import Explanation
 from tempograd.explanation.core import require
 from tempograd.metrics.asking import AskAgain, Evaluation
 from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, remove_cells
-from tempograd.typing import Array, ArrayLike, Channels, Model
+from tempograd.typing import Array, Channels, Model
 from tempograd.views.groups import chosen_channels
 from tempograd.views.labels import (
     channel_names,
@@ -35,7 +35,6 @@ from tempograd.views.series import (
     scores,
     shown_values,
     to_numpy,
-    whole_series,
 )
 
 POSITIVE = 1  # of two classes: the one that an alarm is about
@@ -72,7 +71,7 @@ def true_values(explanation: Explanation, y: Tensor | None) -> Tensor | None:
 
 @dataclass(frozen=True)
 class StepOutputs:
-    """What the model says at each step, (series, time), or (time,) for one series: the output that is followed."""
+    """What the model says at each step, (series, time): the output that is followed."""
 
     title: str
     values: Floats
@@ -147,7 +146,6 @@ class Said(NamedTuple):
     output: float | None = None
     probable: bool = False  # whether that is a probability
     true: str | None = None
-    steps: StepOutputs | None = None
     unit: str = ""  # of the output, where it is a number that has one
     mean: bool = False  # whether the output is a mean over several steps
     counted: str = ""  # how the scores of a model with one output per step go together
@@ -178,31 +176,18 @@ def with_unit_of(number: float, unit: str) -> str:
     return f"{short_number(number)} {unit}".rstrip()
 
 
-def said_of(
-    explanation: Explanation,
-    i: int,
-    model: Model | None = None,
-    x: Tensor | None = None,
-    y: Any = None,
-) -> Said:
+def said_of(explanation: Explanation, i: int) -> Said:
     """Tell the explained output of a series, its value and what is true, as far as they are known."""
-    one, label = explanation[i : i + 1], None
-    if y is not None:
-        labels = validation.check_numbers(y, "y")
-        most = 2 if outputs_of(explanation.task).kind == "classes" else labels.ndim
-        if not 1 <= labels.ndim <= most or len(labels) != len(explanation):
-            raise InputError(f"y must hold a label for each of the {len(explanation)} series, got {brief(y)}.")
-        label = labels[i : i + 1].cpu()
+    one = explanation[i : i + 1]
     if one.target is not None and one.target.ndim == 2:
-        told = None if model is None or x is None else model_outputs(model, one, x[i : i + 1])
-        return _said_of_steps(one, one.target.cpu(), told, label)
+        return _said_of_steps(one, one.target.cpu())
     output = None if one.prediction is None else float(one.prediction)
     probable = one.output == "probability" and one.target is not None
     what, unit = one.target_text or "a score of your own", ""
     if one.target is not None:
         column = int(one.target[0])
         what, unit = output_name(one, column), output_unit(one, column)
-    true = None if label is None else _truth(one, label, unit)
+    true = None if one.y is None else _truth(one, one.y.cpu(), unit)
     return Said(what, output, probable, true, unit=unit)
 
 
@@ -217,20 +202,14 @@ def _truth(one: Explanation, label: Tensor, unit: str) -> str | None:
     return "present" if bool(found > 0) else "absent"
 
 
-def _said_of_steps(one: Explanation, target: Tensor, told: Tensor | None, label: Tensor | None) -> Said:
-    """Tell the explained outputs of a model with one per step: their mean, over which steps, and what they are."""
+def _said_of_steps(one: Explanation, target: Tensor) -> Said:
+    """Tell the explained outputs of a model with one per step: their mean, and over which steps."""
     own = isinstance(one.steps, str)
     chosen = one.steps.cpu() if isinstance(one.steps, Tensor) else torch.ones(target.shape, dtype=torch.bool)
     kinds, total, count = set(target[chosen].tolist()), chosen.numel(), int(chosen.sum())
     what = output_name(one, kinds.pop()) if len(kinds) == 1 else "each step's class"
     output = None if one.prediction is None or not count else float(one.prediction) / count
-    if told is not None and count:
-        output = float(told.gather(-1, target[..., None])[..., 0][chosen].mean())
-    steps = None if told is None else step_outputs(told, one, label, class_name(POSITIVE, one.classes))
-    if steps is not None:  # of the one series
-        parts = {name: part[0] for name, part in vars(steps).items() if isinstance(part, np.ndarray)}
-        steps = replace(steps, **parts)
-    said = Said(what, output, one.output == "probability", steps=steps)
+    said = Said(what, output, one.output == "probability")
     if count == 1:
         name = one.times_of(0)[int(chosen[0].long().argmax())]
         return said._replace(what=f"{what} at {'step ' * (one.times is None)}{name}")
@@ -336,8 +315,6 @@ def series_view(
     explanations: dict[str, Explanation] | Explanation,
     i: int | str,
     *,
-    model: Model | None = None,
-    y: ArrayLike | None = None,
     truth: Array | None = None,
     channels: Channels | None = None,
     most: int = 8,
@@ -352,7 +329,6 @@ def series_view(
     first = next(iter(named.values()))
     row, seen = position(first, i), observed_cells(first)
     values, names = shown_values(list(named.values())), channel_names(first)
-    read = None if model is None else whole_series(named.values())
     found = [scores(each, row, label) for label, each in named.items()]
     picked = chosen_channels(channels, names, found[0].effect, most, ordered=False)
     marked = None if truth is None else to_numpy(validation.as_tensor(truth, "truth")) > 0
@@ -361,7 +337,7 @@ def series_view(
     units = first.units or ("",) * len(names)
     return SeriesView(
         id=first.label(row),
-        said=said_of(first, row, model, read, y),
+        said=said_of(first, row),
         times=first.times_of(row),
         channels=tuple(names[d] for d in picked),
         units=tuple(units[d] for d in picked),

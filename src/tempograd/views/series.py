@@ -1,7 +1,7 @@
 """Series and their scores as plain numbers: which are shown, what was observed, what each method says."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, brief, listed, printable, warn
+from tempograd.core.errors import InputError, brief, listed, printable
 from tempograd.core.series import shared_times
 from tempograd.data import Series
 from tempograd.explanation.core import Explanation, InputExplanation, require
@@ -70,11 +70,9 @@ def certain_sizes(explanation: Explanation) -> Tensor:
     return size.sum((1, 2))
 
 
-def observed_cells(explanation: Explanation, mask: Tensor | None = None) -> Flags:
-    """Return which cells were observed, by the explanation's own mask or else by the one given."""
-    mask = explanation.mask if explanation.mask is not None else mask
-    if mask is None:
-        return np.ones(tuple(explanation.values.shape), dtype=np.bool_)
+def observed_cells(explanation: Explanation) -> Flags:
+    """Return which cells were observed."""
+    mask = torch.ones_like(explanation.values) if explanation.mask is None else explanation.mask
     return np.ascontiguousarray(mask.cpu().numpy(), dtype=np.bool_)
 
 
@@ -225,23 +223,6 @@ def _same_values(explanation: Explanation | InputExplanation, there: Tensor) -> 
         return torch.equal(here, there)
     seen = explanation.mask.to(there.device)  # what stands elsewhere, NaN perhaps, was never observed
     return torch.equal(here.where(seen, 0), there.where(seen, 0))
-
-
-def renumbered(split: Series, classes: Sequence[str] | None) -> Series:
-    """Return a file's series with labels numbered as in ``classes``; without labels where names are none of these.
-
-    A file that has not all of the classes, or sorts them otherwise, numbers its labels otherwise than the model.
-    """
-    own = printable(split.classes)  # as explanations have them
-    if own is None or classes is None or own == tuple(classes):
-        return split
-    strange = [name for name in own if name not in classes]
-    if strange:
-        known = f"the classes that were explained ({', '.join(classes)})"
-        warn(f"The label {strange[0]!r} is none of {known}: labels are left out.")
-        return replace(split, y=None)
-    number = torch.tensor([list(classes).index(name) for name in own])
-    return replace(split, y=number.to(split.y.device)[split.y])
 
 
 def most(explanations: Mapping[str, Explanation]) -> int:
