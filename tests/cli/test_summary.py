@@ -89,13 +89,6 @@ def test_how_often_the_model_is_right_and_which_class_is_which(model, capsys):
     assert (explained["accuracy"], explained["classes"]) == (0.85, ["down", "up"])
 
 
-@pytest.mark.usefixtures("labelled")
-def test_predicted_classes_have_the_names_of_the_file(capsys):
-    x = series(COUNT, 5, 2)
-    up = int((x.sum((1, 2)) > 0).sum())
-    assert f"  predicted: “down” ({COUNT - up}), “up” ({up})\n" in explain(capsys, "Sign").out
-
-
 def told_to_all(capsys, model, code, words, *extra):
     """Explain in the shell and in Python: both warn, both explanations keep the finding, and the page shows it."""
     told = explain(capsys, model, *extra).err

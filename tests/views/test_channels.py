@@ -12,11 +12,9 @@ import torch
 
 import tempograd as tg
 from tempograd import plots
-from tempograd.data import Series
 from tempograd.html_report import report
 from tempograd.views import series
 from tempograd.views.groups import channel_sums
-from tempograd.views.reader import explanation_summary
 from tests.helpers.pictures import view
 from tests.helpers.report_page import Page
 
@@ -86,14 +84,3 @@ def test_the_picture_of_drivers(scores):
 def test_pictures_of_a_series_show_the_strongest_channels(scores):
     found = unsigned(scores)
     assert view(found, channels=1).channels == ("much",)
-
-
-def test_the_command_line(scores):
-    found = unsigned(scores)
-    facts = explanation_summary(
-        found, model, Series(found.x, torch.zeros(COUNT), mask=None, truth=None, ids=found.ids)
-    )
-    assert tuple(entry["channel"] for entry in facts["strongest_channels"]) == RANKED
-    totals = np.array(expected(scores)).sum(0)
-    shares = [entry["share"] for entry in facts["strongest_channels"]]
-    assert shares == pytest.approx((totals / totals.sum())[[2, 1, 0]].tolist(), abs=1e-6)

@@ -33,7 +33,7 @@ from tempograd.metrics import METRICS
 from tempograd.tuning import rank, tune
 from tempograd.tuning.outcome import changed_settings
 from tempograd.views.drivers import CONTROL, describe_series
-from tempograd.views.labels import class_name, size
+from tempograd.views.labels import size
 from tempograd.views.reader import explanation_summary, most_telling
 
 # ``tempograd explain``: what moved a model's predictions.
@@ -129,16 +129,9 @@ def _summary_lines(facts: dict[str, Any], several: Explanations | None) -> Itera
         yield f"targets: {several.listed}; below, the first of them"
     if facts["most_telling"] is not None:
         yield "most telling, series {series}: {sentence}".format(**facts["most_telling"])
-    told = ("predicted", "explained") if facts["predicted"] != facts["explained"] else ("predicted",)
-    for what in told if facts["predicted"] else ():
-        named = [f"{class_name(int(number), classes)} ({count})" for number, count in facts[what].items()]
-        yield f"{what}: {', '.join(named)}"
     if facts["accuracy"] is not None:
         numbers = ", ".join(f"{number} = {name}" for number, name in enumerate(classes))
         yield f"right on {percent(facts['accuracy'])} of the labels{f' (class {numbers})' if numbers else ''}"
-    if facts["channels"] > 1:
-        strongest = [f"{entry['channel']} {percent(entry['share'])}" for entry in facts["strongest_channels"]]
-        yield f"share of the attribution by channel: {', '.join(strongest)}"
     yield facts["verdict"]
     yield f"explained: {facts['what']}"
     if facts["assumed"]:

@@ -15,9 +15,9 @@ from tempograd.engine.outputs import LINKS, link_words, outputs_of
 from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import AGAINST, judge, sentence, verdict_text
 from tempograd.typing import Model
-from tempograd.views.labels import channel_names, explained
+from tempograd.views.labels import explained
 from tempograd.views.prediction import model_outputs
-from tempograd.views.series import certain_sizes, sizes
+from tempograd.views.series import certain_sizes
 
 BADGES = {  # by the status of the verdict; of any other nothing is known
     **dict.fromkeys(("complete", "exact"), "exact"),
@@ -76,46 +76,25 @@ def most_telling(explanation: Explanation) -> int:
 
 # What an explanation is about and how far it can be trusted, as one mapping of plain data.
 
-CHANNELS = 5  # that matter most
-
 
 def explanation_summary(
     explanation: Explanation, model: Model, series: Series, dialect: Dialect = "python"
 ) -> dict[str, Any]:
-    """Return what was explained of which series, what the model predicts, which channels matter, how sure it is.
-
-    ``predicted`` and ``explained`` count classes, by their numbers as text, since JSON has no other keys.
-    """
+    """Return what was explained of which series, how often the model is right, and how sure it is."""
     x: Any = series.x if isinstance(series.x, Tensor) else explanation.x  # several inputs side by side
     said = model_outputs(model, explanation, x)
-    errors, target, names = explanation.relative_error, explanation.target, channel_names(explanation)
-    share = sizes(explanation).sum((0, 1)).double()
-    share = share / share.sum() if bool(share.any()) else share
-    error, kind = math.inf if errors is None else float(errors.median()), outputs_of(explanation.task).kind
-    classes = target is not None and explanation.output == "probability" and kind == "classes"
+    error = math.inf if explanation.relative_error is None else float(explanation.relative_error.median())
     return {
         "method": explanation.method,
         "baseline": replace(explanation, x=x).baseline_kind,
         "series": len(explanation),
-        "channels": explanation.values.shape[2],
-        "predicted": _counts(said.argmax(-1)) if classes else None,
         "what": explained(explanation)
         + f", by {link_words(explanation.link, explanation.columns)}" * LINKS[explanation.link].probable,
-        "explained": {} if target is None else _counts(target),
         "accuracy": label_accuracy(said, explanation, series),
         "verdict": sentence(explanation, dialect=dialect),
         "assumed": assumed([explanation]),
         "relative_error": error if math.isfinite(error) else None,
-        "strongest_channels": [
-            {"channel": names[d], "share": float(share[d])}
-            for d in share.argsort(descending=True, stable=True)[:CHANNELS].tolist()
-        ],
     }
-
-
-def _counts(classes: Tensor) -> dict[str, int]:
-    numbers, counts = torch.unique(classes, return_counts=True)
-    return {str(n): c for n, c in zip(numbers.tolist(), counts.tolist(), strict=True)}
 
 
 def label_accuracy(said: Tensor, explanation: Explanation, series: Series) -> float | None:
