@@ -49,8 +49,6 @@ EXAMPLES = {
     "pool.unused": {"caveat": "gradient_shap has no pool of baselines"},
     "deep_lift.residual": {"caveat": "The scores leave", "share": "30%", "reason": "the gates"},
     "lime.stopped": {"iterations": 1000},
-    "inputs.static": {"name": "static", "count": 4, "other": "past"},
-    "series.frame": {"count": 2, "steps": 5, "channels": "'a', 'b'"},
 }
 
 

@@ -368,15 +368,6 @@ def test_names_tell_where_an_input_lies(name, start):
     assert torch.equal(found.values, observed.float())
 
 
-def test_a_series_without_an_axis_for_its_channel_is_warned_of():
-    with pytest.warns(tg.TempogradWarning, match="price is taken for 4 static values, and past has as many steps"):
-        tg.explain(
-            tg.Predictor(lambda past, price: past.sum((1, 2)) + price.sum(1), task="regression"),
-            {"past": torch.ones(1, 4, 1), "price": torch.ones(1, 4)},
-            "occlusion",
-        )
-
-
 def test_time_stamps_of_each_series_of_one_input(ward, inputs):
     stamps = [[f"{10 * i + t} h" for t in range(PAST)] for i in range(SERIES)]
     times = {"past": stamps, "future": ["a", "b", "c", "d"]}

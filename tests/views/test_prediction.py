@@ -46,7 +46,8 @@ def multilabel(label=1):
 
 def said(explanation, model, y=None):
     ask = AskAgain.of(model, explanation, X)
-    known = ask.clean_scores(ask.clean_outputs()) if ask.scored else None
+    raw = ask.clean_outputs()
+    known = ask.read(ask.block(slice(0, len(raw))), raw).clean_score if ask.scored else None
     return prediction.said_of(replace(explanation, prediction=known, y=y), 1)
 
 

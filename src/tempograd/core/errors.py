@@ -103,11 +103,6 @@ SAYS = {
     "verdict tells that they cannot.",
     "lime.stopped": "A Lasso problem of LIME did not converge in {iterations} iterations: use more samples or a "
     "larger alpha.",
-    "inputs.static": "{name} is taken for {count} static values, and {other} has as many steps: if {name} is a "
-    "series of one channel, write [..., None] behind it, and {arg:predictor.layout=BT} if the model takes it "
-    "without that axis.",
-    "series.frame": "The data frame was read as {count} series of {steps} steps with the channels {channels}: "
-    "tg.read_series(frame, id=…, time=…, channels=…) reads it otherwise.",
 }
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, arg, brief, warn
+from tempograd.core.errors import InputError, arg, brief
 from tempograd.core.series import check_times, is_nested
 from tempograd.typing import Times
 
@@ -240,7 +240,6 @@ def pack_inputs(
     if len(set(counts.values())) > 1:
         rows = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise InputError(f"All inputs must have one row per series, got {rows} rows.")
-    _warn_of_series_without_channels(packing)
     observed = packing.occupied().to(values[names[0]].device).expand(len(values[names[0]]), -1, -1).clone()
     absent, baselines = _by_input(baseline, names, "baseline"), []
     for part in packing.parts:
@@ -277,14 +276,6 @@ def _by_input(parts: Any, names: Sequence[str], what: str) -> dict[str, Any]:
     if parts is None or isinstance(parts, str) or validation.check_numbers(parts, what).ndim == 0:
         return dict.fromkeys(names, parts)
     raise InputError(f"{what} must say for each input which it is, got {brief(parts)}: write {{{names[0]!r}: …}}.")
-
-
-def _warn_of_series_without_channels(packing: Packing) -> None:
-    """Warn of an input (batch, value) with as many values as a series has steps."""
-    lengths = {part.time: part.name for part in packing.parts if not part.is_static and part.time > 1}
-    for part in packing.parts:
-        if len(part.shape) == 1 and part.depth in lengths:
-            warn("inputs.static", name=part.name, count=part.depth, other=lengths[part.depth])
 
 
 def _series(tensor: Tensor, name: str, *, gaps: bool) -> Tensor:

@@ -15,13 +15,12 @@ import torch
 from torch import Tensor
 
 from tempograd.core import errors, validation
-from tempograd.core.errors import DataError, Finding, InputError, arg, listed, quote, short_path, warn
+from tempograd.core.errors import DataError, Finding, InputError, arg, quote, short_path, warn
 from tempograd.core.estimate import Estimate
 from tempograd.core.question import Effort, Question
 from tempograd.core.registry import Registry
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series, renumbered
-from tempograd.data import read_series
 from tempograd.data.table import is_frame
 from tempograd.engine import Ask, Block, Call, fingerprint, frozen, inputs, outputs
 from tempograd.engine.ask import score_delta
@@ -638,19 +637,9 @@ def check_training(shape: Sequence[int], ask: Ask) -> None:
 
 
 def nouns(model: Any, x: Any) -> tuple[Predictor, Series]:
-    """Return the model as a predictor, and what else than series was given as series; tables are read."""
-    if isinstance(x, list):  # of which arrays would not tell the order of columns
-        named = {place: list(map(str, part.columns)) for place, part in enumerate(x) if is_frame(part)}
-        first = next(iter(named.values()), [])
-        for place, names in named.items():
-            if names != first:
-                raise InputError(f"x[{place}] has the columns {listed(names)}, others have {listed(first)}.")
-    elif not isinstance(x, Tensor | Series) and is_frame(x):
-        if not all(isinstance(name, str) for name in x.columns):
-            raise InputError("x is a data frame without column names: name its columns, or pass an array.")
-        x = read_series(x, labels=False)
-        channels = listed(map(quote, x.channels or ()), 60) or "of its columns"
-        warn("series.frame", count=len(x), steps=x.shape[1], channels=channels)
+    """Return the model as a predictor, and what else than series was given as series."""
+    if not isinstance(x, Tensor | Series) and any(map(is_frame, x if isinstance(x, list) else [x])):
+        raise InputError("x is a data frame: pass tg.read_series(frame, id=…, time=…), which knows its columns.")
     return model if isinstance(model, Predictor) else Predictor(model), Series.of(x)
 
 

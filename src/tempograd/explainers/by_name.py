@@ -1,7 +1,7 @@
 """Explain by the name of a method."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -57,8 +57,6 @@ class OwnScores(Explainer):
                 scores = self.function(ask.model, block.x, chosen)
             if isinstance(scores, Mapping | tuple):
                 scores = ask.call.pooled(scores, "The scores")
-            elif isinstance(scores, Sequence):
-                scores = Series([validation.as_tensor(part, "scores") for part in scores]).padded().x
             cells = validation.as_tensor(scores, "scores").detach().to(ask.x.device, ask.x.dtype)
             if cells.shape != block.x.shape:
                 given = f"{tuple(block.x.shape)}, got {tuple(cells.shape)}"
@@ -99,7 +97,7 @@ def explain(
         ``tempograd.adapters``, are for methods without a gradient.
     x : Tensor or array of shape (batch, time, channel), or Series
         Or a list of series (time, channel), also of unequal length, each shown to the model at its own; or a
-        mapping of several inputs; or a data frame, read by :func:`tempograd.read_series`.
+        mapping of several inputs; :func:`tempograd.read_series` reads data frames and files.
         :class:`tempograd.Series` says more: what was observed, ids, names, what the model gets beside them.
     method : str, Explainer or function
         A name from ``tempograd.EXPLAINERS``, or an explainer, or a function ``(model, x, target) -> scores``.

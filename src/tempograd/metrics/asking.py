@@ -1,6 +1,6 @@
 """The question of an explanation, asked again: how everything that scores or shows one runs the model."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 
 import torch
@@ -141,11 +141,6 @@ class AskAgain(Ask):
             blocks = map(self.block, slices(count or len(self.x), BATCH))
             return torch.cat([self.forward(block.x, block.index).cpu() for block in blocks])
 
-    def clean_scores(self, raw: Tensor) -> Tensor:
-        """Return the explained score of each series from their raw outputs, (series,)."""
-        block = self.read(self.block(slice(0, len(raw))), raw.to(self.device))
-        return cast("Tensor", block.clean_score)
-
     def predictions(self, raw: Tensor) -> Tensor:
         """Return one number per class from raw outputs, those with several axes as one row of columns."""
         return by_class(raw.flatten(self.resolved.axis), self.output)
@@ -190,7 +185,7 @@ class Evaluation:
     target: Picker | None = None
     background: Any = None
     draws: int | None = None
-    seen: Seen | None = None  # filled in where the caller wants to know
+    seen: Seen = field(default_factory=Seen)
 
     def ask(self) -> AskAgain:
         """Return the question of the explanation, with what takes the place of removed cells."""

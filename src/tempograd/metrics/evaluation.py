@@ -102,13 +102,13 @@ def evaluate(
     >>> evaluate(both, explanation, metrics="cpd", k=3, of="output")
     {'cpd': tensor([18.])}
     """
-    chosen, bare, seen = _metrics(metrics), as_explained(model, require(explanation)), Seen()
-    evaluation = Evaluation(bare, explanation, baseline, k, truth, batch_size, of, target, background, draws, seen)
+    chosen, bare = _metrics(metrics), as_explained(model, require(explanation))
+    evaluation = Evaluation(bare, explanation, baseline, k, truth, batch_size, of, target, background, draws)
     if not any(metric.runs_model for metric in chosen):
         return _scores(chosen, evaluation)
     validation.check_model(bare)
     warn_of_another_model(bare, {explanation.method: explanation})
-    scores = _scores(chosen, evaluation)
+    scores, seen = _scores(chosen, evaluation), evaluation.seen
     if seen.varies == "drawn":
         noise = (
             "The model is stochastic: repeated calls on the same series differ, so these scores contain that noise"
@@ -136,16 +136,6 @@ def _warn_of_other_outputs(explanation: Explanation, metrics: Sequence[Metric], 
         f"{' and '.join(names)} {'counts' if len(names) == 1 else 'count'} the change of {which} of the model, "
         f"not of {other}: pass {instead}, or {arg:call.of=output} if that is what you want."
     )
-
-
-def measure(
-    model: Model | Predictor, explanation: Explanation, chosen: Sequence[Metric], *rest: Any, **more: Any
-) -> dict[str, Tensor]:
-    """Score an explanation by metrics whose names differ, for a caller that has looked at the model itself.
-
-    Baseline, ``k``, truth and what else there is follow as an :class:`Evaluation` has them.
-    """
-    return _scores(chosen, Evaluation(model, explanation, *rest, **more))
 
 
 def _scores(chosen: Sequence[Metric], evaluation: Evaluation) -> dict[str, Tensor]:
@@ -258,8 +248,6 @@ def removal_curve(
         return [None if part is None else part.float().to(explanation.values.device) for part in told]
 
     schedule, measured = RemovalSchedule(rank, descending, limit, removed), what_is_measured(ask, evaluation.of)
-    found, _ = remove_cells(
-        ask, [schedule], read, "remove cells", of=measured, draws=evaluation.removals, look=True
-    )
+    found, _ = remove_cells(ask, [schedule], read, "remove cells", of=measured, draws=evaluation.removals)
     score, delta, predictions = found
     return RemovalCurve(removed, limit, score, cast("Tensor", delta), predictions)

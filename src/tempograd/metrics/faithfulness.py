@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.metrics.asking import Evaluation, Seen
+from tempograd.metrics.asking import Evaluation
 from tempograd.metrics.base import METRICS, Metric
 from tempograd.metrics.removal import (
     RemovalOutputs,
@@ -55,16 +55,15 @@ class Faithfulness(Metric, ABC):
     @classmethod
     def measure(cls, metrics: Sequence[Self], evaluation: Evaluation) -> dict[str, Tensor]:
         """Score all series by all metrics, which share the passes of the model."""
-        ask, seen, device = evaluation.ask(), evaluation.seen or Seen(), evaluation.explanation.values.device
+        ask, seen, device = evaluation.ask(), evaluation.seen, evaluation.explanation.values.device
         schedules = [metric.schedule(evaluation.k, ask.observed_cells, ask.cells) for metric in metrics]
 
         def read(outputs: list[RemovalOutputs]) -> list[Tensor]:
             seen.clean = outputs[0].predictions[:, 0] if seen.clean is None else seen.clean
             return [metric.read(part).float().to(device) for metric, part in zip(metrics, outputs, strict=True)]
 
-        seen.measured, look = what_is_measured(ask, evaluation.of), evaluation.seen is not None
-        options: dict[str, Any] = {"of": seen.measured, "draws": evaluation.removals, "look": look}
-        scores, seen.varies = remove_cells(ask, schedules, read, "evaluate", **options)
+        seen.measured, draws = what_is_measured(ask, evaluation.of), evaluation.removals
+        scores, seen.varies = remove_cells(ask, schedules, read, "evaluate", of=seen.measured, draws=draws)
         return {metric.name: cast("Tensor", score) for metric, score in zip(metrics, scores, strict=True)}
 
     def schedule(self, k: Any, observed: Tensor, cells: int) -> RemovalSchedule:

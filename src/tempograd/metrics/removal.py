@@ -200,17 +200,14 @@ def remove_cells(
     *,
     of: Measured = "output",
     draws: int = 1,
-    look: bool = False,
 ) -> tuple[list[Tensor | None], Varying]:
     """Run the model on every state of every schedule once, or once for each of several draws of a background.
 
-    Return what ``read`` tells of a few series at a time, for all of them, as means over the draws. With ``look``,
-    tell whether the model's outputs for the same series differ, and run each series by itself where they depend
-    on their batch.
+    Return what ``read`` tells of a few series at a time, for all of them, as means over the draws, and whether
+    the model's outputs for the same series differ; each is run by itself where they depend on their batch.
     """
     ranks, explanation = sorted({schedule.rank for schedule in schedules}), ask.explanation
     ends = {(rank, descending, *stops.tolist()): len(stops) for rank, descending, _, stops in schedules}
-    varies: Varying = ""
     means: list[list[Tensor | None]] = []
 
     def work(others: Tensor | None, parts: dict[int, Sequence[Tensor | None]], rows: slice, size: int) -> None:
@@ -235,10 +232,9 @@ def remove_cells(
         parts[rows.start] = read([replace(outputs, raw=part, picked=picked) for part, picked in told])
 
     with frozen(ask.bare) as restore_buffers:
-        if look:
-            varies = _varying(ask)
-            ask = ask.one_by_one_if(varies == "batch")
-            restore_buffers()
+        varies = _varying(ask)
+        ask = ask.one_by_one_if(varies == "batch")
+        restore_buffers()
         for others in _replacements(ask, draws):
             parts: dict[int, Sequence[Tensor | None]] = {}  # by the first row: once more when memory ran out
             once = partial(work, others, parts)
