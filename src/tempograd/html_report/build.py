@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tempograd.core.errors import InputError, brief, counted_warnings
+from tempograd.core.errors import InputError, brief
 from tempograd.core.io import REPORT, check_output, write_atomically
 from tempograd.core.series import renumbered
 from tempograd.data import Series
@@ -24,7 +24,7 @@ from tempograd.html_report.content import collect
 from tempograd.metrics import METRICS, PaperTable
 from tempograd.metrics import table as metric_table
 from tempograd.metrics.aggregate import MetricScores
-from tempograd.metrics.evaluation import evaluate
+from tempograd.metrics.evaluation import measure
 from tempograd.typing import Model
 from tempograd.version import __version__
 from tempograd.views import palette
@@ -133,11 +133,10 @@ def compute_scores(
     """
     metrics = [METRICS[name]() for name in (*REMOVAL, *(AGAINST_TRUTH if truth is not None else ()))]
     baseline = next(iter(explanations.values())).baseline  # the same removals for all, or differences mean nothing
-    with counted_warnings():
-        return {
-            label: evaluate(model, replace(explanation, x=x), metrics, baseline, truth=truth)
-            for label, explanation in explanations.items()
-        }
+    return {
+        label: measure(model, replace(explanation, x=x), metrics, baseline, truth=truth)
+        for label, explanation in explanations.items()
+    }
 
 
 def _table(scores: MetricScores, named: Mapping[str, Explanation]) -> PaperTable:

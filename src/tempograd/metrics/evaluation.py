@@ -138,6 +138,16 @@ def _warn_of_other_outputs(explanation: Explanation, metrics: Sequence[Metric], 
     )
 
 
+def measure(
+    model: Model | Predictor, explanation: Explanation, chosen: Sequence[Metric], *rest: Any, **more: Any
+) -> dict[str, Tensor]:
+    """Score an explanation by metrics whose names differ, without a warning.
+
+    Baseline, ``k``, truth and what else there is follow as an :class:`Evaluation` has them.
+    """
+    return _scores(chosen, Evaluation(model, explanation, *rest, **more))
+
+
 def _scores(chosen: Sequence[Metric], evaluation: Evaluation) -> dict[str, Tensor]:
     """Return the scores of each metric by its name; those of one kind are measured together."""
     kinds: dict[Any, list[Metric]] = {}

@@ -38,7 +38,7 @@ from tempograd.explainers.base import fitted, nouns
 from tempograd.explainers.by_name import explainer_of
 from tempograd.explanation import Explanation
 from tempograd.metrics import Metric, compare, evaluate, summarise
-from tempograd.metrics.evaluation import as_metric
+from tempograd.metrics.evaluation import as_metric, measure
 from tempograd.tuning.outcome import Trial, Tuning, changed_settings, setting_in_words
 from tempograd.typing import Inputs, Measured, Model, Setting
 
@@ -139,8 +139,7 @@ class Bench:
         if validation.is_background(baseline) and background is not None:
             options |= {"background": Series.of(background).x, "draws": self.removals}
         arguments: Any = ([self.metric], "zero" if baseline is None else baseline, self.k, self.x.take(rows).truth)
-        with counted_warnings() if quiet else nullcontext():
-            found = evaluate(self.model.called, explanation, *arguments, **options)
+        found = (measure if quiet else evaluate)(self.model.called, explanation, *arguments, **options)
         return found[self.metric.name].detach().double().cpu()
 
 
