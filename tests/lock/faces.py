@@ -120,6 +120,7 @@ def released(method, dataset):
 
 
 def agreements(comparison):
-    """Return how far the maps against two baselines agree, then those of two seeds."""
+    """Return what the maps against two baselines share, then those of two seeds."""
     found = comparison.agreement
-    return [*found, *comparison.redrawn.values()] if isinstance(found, tuple) else [*found.values()]
+    pairs = [*found, *comparison.redrawn.values()] if isinstance(found, tuple) else [*found.values()]
+    return [getattr(pair, "shared", pair) for pair in pairs]

@@ -586,13 +586,10 @@ def _ranked(model, x, methods, call):
 
 def _compared(model, x, explainer, call):
     comparison = asked(tg.compare_baselines, model, x, explainer, **call)
-    pairs = agreements(comparison)
     parts = {f"{row} removed to {column}": scores for (row, column), scores in comparison.scores.items()}
     for name, explanation in comparison.explanations.items():
         parts |= {f"{name} {part}": value for part, value in kept(explanation).items()}
-    for place, pair in enumerate(pairs):
-        parts |= {f"correlation {place}": pair.correlation, f"shared {place}": pair.shared}
-    return parts
+    return parts | {f"shared {place}": shared for place, shared in enumerate(agreements(comparison))}
 
 
 def _groups(model, x, ids, seen):
