@@ -9,6 +9,7 @@ from scipy import stats
 
 import tempograd as tg
 from tempograd import plots
+from tempograd.core.errors import InputError
 from tempograd.views import palette
 from tests.helpers.explanations import HOSTILE, gaps, made, waves
 from tests.helpers.models import linear
@@ -111,6 +112,17 @@ def test_bars_have_the_sign_the_height_and_the_colour_of_the_attribution():
     colours = [[colour for _, _, colour in bars_of(bars)] for _, bars in rows(picture)]
     up, down = palette.UP, palette.DOWN
     assert colours == [[palette.PALE[up], down], [up, palette.PALE[up]]]  # 0 and 0.5 ± 0.6 include 0
+
+
+def test_scores_that_are_all_0_have_an_axis():
+    bars = rows(plots.series(made([[[0.0, 0.0], [0.0, 0.0]]]), 0))[0][1]
+    assert bars.get_ylim() == (-1.0, 1.0)
+
+
+def test_what_is_no_explanation_is_refused():
+    for wrong in ({}, [], None):
+        with pytest.raises(InputError, match="An Explanation was expected"):
+            plots.series(wrong)
 
 
 def test_missing_cells_are_hatched_and_not_drawn_as_0():

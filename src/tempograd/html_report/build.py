@@ -28,7 +28,7 @@ from tempograd.metrics.evaluation import measure
 from tempograd.typing import Model
 from tempograd.version import __version__
 from tempograd.views import palette
-from tempograd.views.labels import Compared, as_mapping
+from tempograd.views.labels import Compared, as_mapping, explained
 from tempograd.views.reader import assumed, doubts
 from tempograd.views.series import aligned, chosen, kept, most
 
@@ -114,8 +114,7 @@ def report(
         lead=text.lead(named, len(shown)),
         notice=f'<p class="notice">{escape(notice)}</p>' if notice else "",
         assumed=escape(unsaid and f"Assumed: {unsaid}."),
-        legend=text.legend(first, header),
-        trust=text.trust(table),
+        explained=escape(explained(first)),
         scores=text.score_section(table),
         provenance=text.provenance(named),
         data=pack.text(header),

@@ -29,14 +29,12 @@ def as_html(explanation: Explanation, *, several: str = "") -> str:
         told += f", {100 * explanation.mask.double().mean().item():.0f} % of the cells observed"
     parts = [f'<p style="margin:.3em 0"><b>{escape(method(explanation.method))}</b>: {told}</p>']
     parts += [_note(f"Targets: {several}. This is the first; explanations[…] has the others.")] if several else []
-    reading = _note(f"Explained: {explained(explanation)}.")
+    parts.append(_note(f"Explained: {explained(explanation)}."))
     if count:
         parts.insert(0, _sentence(explanation))
         parts += [_note(f"How sure: {explanation.verdict()}."), _picture(explanation)]
-        reading += _note(f"This series alone: {explanation.verdict(0)}.") if count > 1 else ""
-        reading += _note(_reading(explanation))
-    for title, content in (("How to read it", reading), ("How it was computed", f"<dl>{facts(explanation)}</dl>")):
-        parts.append(f'<details style="margin:.3em 0"><summary>{title}</summary>{content}</details>')
+    made = f"<summary>How it was computed</summary><dl>{facts(explanation)}</dl>"
+    parts.append(f'<details style="margin:.3em 0">{made}</details>')
     return f'<div style="max-width:56em;line-height:1.4">{"".join(parts)}</div>'
 
 
@@ -65,18 +63,6 @@ def _picture(explanation: Explanation) -> str:
         f'<img alt="{escape(said)}" src="data:image/png;base64,{image}" '
         'style="display:block;width:100%;max-width:680px;height:auto;background:#fff;margin:.6em 0">'
     )
-
-
-def _reading(explanation: Explanation) -> str:
-    zero = "0" if explanation.raw is None else "0, as the model reads it,"
-    instead = "its baseline" if bool(explanation.baseline[0].any()) else zero
-    if explanation.background is not None:
-        instead = "values of other series"
-    if explanation.signed:
-        text = f"Positive: compared with {instead} in its place, the value pushed the output up; negative: down."
-    else:
-        text = "The larger the attribution, the more the value matters; it does not tell in which direction."
-    return f"{text} This is about the model, not about the world."
 
 
 def _note(text: str) -> str:

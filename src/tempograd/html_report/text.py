@@ -3,13 +3,11 @@
 import json
 from collections.abc import Mapping
 from html import escape
-from typing import Any
 
 from tempograd.core.formatting import counted
 from tempograd.explanation import Explanation
-from tempograd.html_report.content import MEANING
 from tempograd.metrics import PaperTable
-from tempograd.views.labels import explained, settings, size
+from tempograd.views.labels import settings, size
 from tempograd.views.reader import assumed
 
 BASELINES = {
@@ -29,56 +27,6 @@ def lead(explanations: Mapping[str, Explanation], shown: int) -> str:
     return escape(
         f"{part}{counted(count, 'series', 'series')} of {size(first, ' and ')}, explained with {methods}."
     )
-
-
-def legend(first: Explanation, page: Mapping[str, Any]) -> str:
-    """Explain colours and marks, but only those that occur on the page, of which this is the header."""
-    keys, maps = {}, page["maps"]
-    if any(drawn["signed"] for drawn in maps):
-        zero = "the baseline" if bool(first.baseline.any()) else "zero, as the model reads it,"
-        zero = zero if first.background is None else "values of other series"
-        unit = "probability" if first.output == "probability" else "output"
-        summed = page["steps"] and not isinstance(first.steps, str)
-        keys["signed"] = (
-            "<b>Orange bars up</b>: the value pushed the explained prediction up. <b>Blue bars down</b>: it "
-            f"pushed it down. Both are compared with {zero} in its place. A score is a change of the explained "
-            f"{unit}{', added up over the explained steps' if summed else ''}."
-        )
-    if not all(drawn["signed"] for drawn in maps):
-        keys["size"] = "<b>Purple</b>: a method that gives size without direction."
-    if any(drawn["half"] for drawn in maps):
-        keys["pale"] = (
-            "<b>Thin lines</b> on bars: the 95 % interval of the method&rsquo;s own random draws. "
-            "<b>Pale</b>: it includes 0, so the sign is not certain. More draws make it narrower; where the "
-            "model is steep it is too narrow. <b>±</b> behind a sum of scores: one standard error at most, "
-            "those of its values added up."
-        )
-    if min(page["observedCount"]) < first.values[0].numel():
-        keys["missing"] = "<b>Hatched</b>: not observed, so neither explained nor removed."
-    if page["truth"]:
-        keys["truth"] = "<b>Black marks</b>: the values that truly decided the label."
-    if maps[0]["removal"]:
-        instead = "the baseline" if first.background is None else "the mean of the other series"
-        keys["gone"] = f"<b>Crosses</b>: values that the slider has replaced by {instead}."
-    what = escape(explained(first))
-    mark = '<li><span class="key {}" aria-hidden="true"></span><span>{}</span></li>'
-    items = "".join(mark.format(kind, said) for kind, said in keys.items())
-    return f'<p>Explained: {what}.</p><ul class="keys">{items}</ul>'
-
-
-def trust(table: PaperTable | None) -> str:
-    """Say what the dots of the methods mean."""
-    if table is None or len(table.methods) < 2:
-        return ""
-    first, count = escape(table.methods[0].replace("_", " ")), _counted(table)
-    text = f"A dot is the mean over {counted(count, 'series', 'series')}; ↑ higher, ↓ lower is better."
-    if count > 1:
-        text += (
-            f" Its line is the 95 % interval of the difference to {first}, series by series: where it crosses the "
-            f"dashed line of {first}, the two cannot be told apart."
-        )
-    known = [f"<li><b>{name.upper()}</b>: {MEANING[name]}.</li>" for name in table.metrics if name in MEANING]
-    return f'<p class="small">{text}</p>' + (f'<ul class="limits small">{"".join(known)}</ul>' if known else "")
 
 
 def score_section(table: PaperTable | None) -> str:

@@ -77,7 +77,7 @@ def series(
     matplotlib.figure.Figure
         Fonts and sizes of letters are those of ``matplotlib.rcParams``, where you changed them.
     """
-    view = series_view(explanation, i, truth=truth, channels=channels)
+    view = series_view(require(explanation), i, truth=truth, channels=channels)
     depth = len(view.channels)
     heights = [VALUES, BARS, GAP] * depth  # with empty rows between channels
     with style.drawing(style.inches(WIDTH, look), AROUND + sum(heights), look) as picture:
@@ -134,7 +134,7 @@ def _draw_bars(axes: "Axes", view: SeriesView, d: int) -> None:
         known = np.isfinite(low) & np.isfinite(high) & seen[place]
         axes.vlines(place[known], low[known], high[known], color=palette.INK, linewidth=0.4)
     axes.axhline(0, color=palette.MUTED, linewidth=0.5)
-    scale_ticks(axes, float(shown.values.min(initial=0)), float(shown.values.max(initial=0)), closest=0.3)
+    scale_ticks(axes, float(shown.values.min(initial=0)), float(shown.values.max(initial=0)))
     if not d:
         axes.set_ylabel(palette.WORDS["score"], rotation=0, ha="right", va="center")
 

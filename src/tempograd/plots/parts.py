@@ -91,27 +91,11 @@ def _share(axes: "Axes") -> float:
     return 0.85 * float(sum(ratios[column] for column in spec.colspan)) / sum(ratios)
 
 
-def round_below(value: float) -> float:
-    """Return the largest of 1, 2 and 5 times a power of ten that is not above ``value``.
-
-    Examples
-    --------
-    >>> round_below(0.37), round_below(5.0), round_below(0.0)
-    (0.2, 5.0, 0.0)
-    """
-    if value <= 0:
-        return 0.0
-    power = 10.0 ** math.floor(math.log10(value))
-    return float(f"{max(factor for factor in (1, 2, 5) if factor * power <= value * (1 + 1e-9)) * power:.0e}")
-
-
-def scale_ticks(axes: "Axes", low: float, high: float, closest: float = 0.12) -> None:
-    """Put ticks at 0 and at a round number on each side that is no closer than a share of the axis."""
-    size = high - low
-    axes.set_ylim(low - 0.1 * size, high + 0.1 * size) if size else axes.set_ylim(-1, 1)
-    sides = [math.copysign(round_below(abs(side)), side) for side in (low, high)]
-    ticks = sorted({0.0} | {side for side in sides if abs(side) > closest * size})
-    axes.set_yticks(ticks, [("+" if t > 0 and low < 0 else "") + short_number(t) for t in ticks])
+def scale_ticks(axes: "Axes", low: float, high: float) -> None:
+    """Let an axis reach a bit beyond two values, with a few round numbers at it."""
+    pad = 0.1 * (high - low) or 1.0
+    axes.set_ylim(low - pad, high + pad)
+    value_ticks(axes)
 
 
 def value_ticks(axes: "Axes", along: str = "y", most: int = 2) -> None:
