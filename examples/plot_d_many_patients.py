@@ -62,7 +62,9 @@ scale = torch.tensor([1.5, 3.0, 12.0, 4.0, 0.6])
 mean = torch.tensor([3.0, 95.0, 80.0, 140.0, 37.0])
 exp = tg.explain(
     tg.Predictor(model, classes=["well", "ill"]),
-    tg.Series(x, ill, channels=channels, times=hours, units=units, raw=x * scale + mean),
+    tg.Series(
+        x, ill, channels=channels, times=hours, units=units, raw=x * scale + mean
+    ),
     target=1,
 )
 

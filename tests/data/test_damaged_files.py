@@ -348,9 +348,7 @@ def test_arrays_by_other_names_are_told_and_never_unpacked(tmp_path):
     with pytest.raises(tg.TempogradWarning):  # as pytest is told to treat warnings here
         tg.read_series(tmp_path / "a.npz")
     (tmp_path / "a.npz").write_bytes(zip_bytes({"X.npy": npy_bytes(X)}))
-    assert refusal(tmp_path / "a.npz").endswith(
-        "must hold an array x (series, time, channel); it has X: name those that a model takes with inputs=."
-    )
+    assert refusal(tmp_path / "a.npz").endswith("must hold an array x (series, time, channel); it has X.")
 
 
 def test_labels_below_zero_are_classes_as_in_tables(tmp_path):

@@ -243,9 +243,7 @@ def _check_amounts(
 
 
 def _check_source(source: Source) -> None:
-    """Refuse what runs do not take, and columns that would take the place of results."""
-    if source.inputs is not None or source.fixed is not None:
-        raise InputError("explain_dataset explains models of one input.")
+    """Refuse columns that would take the place of results."""
     for name in source.keep:
         if name in RESULTS and not name == (source.id or "id") == "id":
             raise InputError(

@@ -318,7 +318,8 @@ class Run:
 
     def _series(self, names: list[str], keys: NDArray[np.int64]) -> tuple[Any, Any, Any]:
         """Return series, masks and what the series were before they were scaled, from their source."""
-        source = Source("", **self._told["columns"])
+        told = self._told["columns"]  # of an older run more than a source has now
+        source = Source("", **{name: told[name] for name in Source("").plain if name in told})
         shape = (len(keys), *(source.shape or ()))
         footers = {footer["fragment"]["name"]: footer["fragment"] for footer in self._footers}
         fragments = [Fragment.from_plain(footers[name]) for name in dict.fromkeys(names)]

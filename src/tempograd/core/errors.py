@@ -39,6 +39,7 @@ SPELLINGS = {
     "run.faults": ("open_run(…).faults()", "'tempograd runs FOLDER'"),
     "run.failures": ("open_run(…).failures()", "'tempograd runs FOLDER'"),
     "predictor.layout": ("tg.Predictor(layout=)", "--model-layout"),
+    "series.fixed": ("fixed=", "fixed= of tg.Series, in Python"),
     "series.layout": ("tg.Series(layout=)", "(series, time, channel)"),
     "series.layout=BDT": ("tg.Series(x, layout='BDT')", "a file written as (series, time, channel)"),
     "series.truth": ("truth=", "--data with an array truth"),

@@ -34,8 +34,6 @@ class Columns:
     align: Literal["time", "order"] | None = _option("what gaps in time mean: missing steps, or none")
     missing: Literal["error", "mask"] | None = _option("what NaN in arrays is")
     shape: tuple[int, int] | None = _option("steps and channels, where series are flat lists")
-    inputs: tuple[str, ...] | None = _option("arrays of a .npz file that are the model's inputs")
-    fixed: tuple[str, ...] | None = _option("arrays of a .npz file that go along with them")
     scale: str | None = _option("table with the mean and std of each channel, or 'standard': standardise values")
     fill: Literal["forward", "mean", "zero"] | None = _option("what the model reads in missing cells")
     labels: bool = True
@@ -44,7 +42,7 @@ class Columns:
         for name, value in [*vars(self).items()]:
             if isinstance(value, list):
                 object.__setattr__(self, name, tuple(value))
-        for name in ("channels", "units", "keep", "classes", "inputs", "fixed"):
+        for name in ("channels", "units", "keep", "classes"):
             names = check_names(getattr(self, name), None, name)
             if names is not None and len(set(names)) < len(names) and name != "units":
                 raise InputError(f"{name} must be distinct names, got {listed(names)}.")
@@ -71,7 +69,7 @@ class Part:
     ids : array, list of str, or pyarrow.Array in a run, optional
         What the series are called.
     x, mask : arrays of shape (series, time, channel)
-        ``mask`` is None where all cells were observed; ``x`` is a dict of arrays for several inputs.
+        ``mask`` is None where all cells were observed.
     kept : dict of str to pyarrow.Array
         Columns that go along.
     faults : dict of int to str

@@ -100,20 +100,14 @@ def _channels_of(file: File, source: Columns) -> tuple[str, ...] | None:
 
 
 def read_arrays(file: File, source: Columns, *, mapped: bool = False) -> Part:
-    """Read arrays by name; only x, or the inputs, is needed. A mapped ``.npy`` file stays on disk."""
+    """Read arrays by name; only x is needed. A mapped ``.npy`` file stays on disk."""
     if source.mask is not None and source.labels:  # a background may be arrays where the data is a table
         raise DataError(f"{file.where}: {arg:source.mask} is a column of a table: write a .npz with a mask.")
-    inputs, fixed = source.inputs or (), source.fixed or ()
     wanted = [name for name in ARRAYS if source.labels or name not in {"y", "truth"}]
-    arrays = load_arrays(file, [*wanted, *inputs, *fixed], [*(inputs or ["x"]), *fixed], mapped=mapped)
-    told = ("y", "truth", "raw") if inputs else ("y", "truth", "raw", "times", "units")
-    more: dict[str, Any] = {name: arrays.get(name) for name in told}
+    arrays = load_arrays(file, wanted, mapped=mapped)
+    more: dict[str, Any] = {name: arrays.get(name) for name in ("y", "truth", "raw", "times", "units")}
     if more["y"] is not None:
         more["y"], more["classes"] = _labels(more["y"], source, file.where)
-    if fixed:
-        more["fixed"] = {name: arrays[name] for name in fixed}
-    if inputs:
-        return Part(arrays.get("ids"), {name: arrays[name] for name in inputs}, more=more)
     part = Part(arrays.get("ids"), arrays["x"], arrays.get("mask"), channels=source.channels, more=more)
     known = validation.check_names(arrays.get("channels"), None, "channels")
     if known is None or source.channels in {None, known}:
@@ -125,16 +119,14 @@ def read_arrays(file: File, source: Columns, *, mapped: bool = False) -> Part:
     return replace(part, x=part.x[..., places], mask=mask, more=more | chosen)
 
 
-def load_arrays(
-    file: File, wanted: Sequence[str], needed: Sequence[str], *, mapped: bool = False
-) -> dict[str, _Array]:
+def load_arrays(file: File, wanted: Sequence[str], *, mapped: bool = False) -> dict[str, _Array]:
     """Read the arrays that are wanted and there, others are not even unpacked; a mapped array stays on disk."""
     with file.opened() as opened:
         try:
             found = np.load(file.path, mmap_mode="r") if mapped else np.load(opened)  # without pickle
             if isinstance(found, np.ndarray):
                 return {"x": found}
-            _check_members(file.where, found.files, needed)
+            _check_members(file.where, found.files)
             return {name: found[name] for name in wanted if name in found.files}
         except (TempogradError, MemoryError, Warning):  # ours, which somebody may have made an error
             raise
@@ -144,19 +136,16 @@ def load_arrays(
             raise DataError(f"{file.where} {what} ({reason}).") from error
 
 
-def _check_members(where: str, members: Collection[str], needed: Sequence[str]) -> None:
-    """Refuse an archive that lacks an array, and tell those that are not read."""
-    for name in needed:
-        if name not in members:
-            what = "an array x (series, time, channel)" if name == "x" else f"an array {one_line(name)}"
-            more = f": name those that a model takes with {arg:source.inputs}" if name == "x" and members else ""
-            raise DataError(f"{where} must hold {what}; it has {listed(members) or 'nothing'}{more}.")
-    others = [name for name in members if name not in (*ARRAYS, *needed)]
-    if others:
-        warn(
-            f"{where} holds {listed(others)}, which is not read: the arrays of a file of series are "
-            f"{', '.join(ARRAYS)}, and those that {arg:source.inputs} and {arg:series.fixed} name."
+def _check_members(where: str, members: Collection[str]) -> None:
+    """Refuse an archive without series, and tell what of another is not read."""
+    if "x" not in members:
+        raise DataError(
+            f"{where} must hold an array x (series, time, channel); it has {listed(members) or 'nothing'}."
         )
+    others = [name for name in members if name not in ARRAYS]
+    if others:
+        known = f"the arrays of a file of series are {', '.join(ARRAYS)}"
+        warn(f"{where} holds {listed(others)}, which is not read: {known}.")
 
 
 def _labels(y: _Array, source: Columns, where: str) -> tuple[_Array, tuple[str, ...] | None]:

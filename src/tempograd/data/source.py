@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from tempograd.core import validation
-from tempograd.core.errors import DataError, InputError, arg, brief
+from tempograd.core.errors import DataError, arg, brief
 from tempograd.core.series import Series, is_nested, shared_times
 from tempograd.data.columns import Columns, Part
 from tempograd.data.files import is_many, list_files, reading
@@ -62,9 +62,6 @@ class Source(Columns):
         table is.
     shape : tuple of int, optional
         Steps and channels, where series are flat lists.
-    inputs, fixed : tuple of str, optional
-        For a model that takes several: the names of the arrays of a ``.npz`` file that are its inputs, and of
-        those that go along with them.
     scale : str, optional
         A table with the ``mean`` and ``std`` of each ``channel``, by which values are standardised for the model;
         ``"standard"`` takes those of these series. The file's values stay ``raw``.
@@ -159,13 +156,9 @@ def series_of(part: Part, source: Columns, where: str) -> Series:
     """Return what a reader found, checked; series of unequal length stay a list."""
     for row, why in sorted(part.faults.items()):
         raise DataError(f"{where}, row {row + 1}: {why}.")
-    gaps, more = source.missing == "mask", part.more
-    if (source.inputs and not isinstance(part.x, dict)) or (source.fixed and "fixed" not in more):
-        raise DataError(f"{where} holds one table: several inputs are read from .npz files.")
+    more = part.more
     with in_file(where):
-        if isinstance(part.x, dict):
-            return Series(part.x, mask="nan" if gaps else None, ids=part.ids, **more)
-        x = validation.check_series(part.x, gaps=gaps, marking=f"{arg:source.missing=mask}")
+        x = validation.check_series(part.x, gaps=source.missing == "mask", marking=f"{arg:source.missing=mask}")
         mask = None if part.mask is None else validation.check_mask(part.mask, x)
         values: Any
         seen: Any
@@ -185,8 +178,6 @@ def _joined(parts: Sequence[Series]) -> Series:
     first = parts[0]
     if len(parts) == 1:
         return first
-    if any(isinstance(part.x, (dict, tuple)) for part in parts):
-        raise InputError("Series of several inputs are read from one file.")
     if len({isinstance(part.ids, tuple) for part in parts}) > 1:
         raise DataError(
             "The ids of some files are whole numbers, those of others texts: write all as whole numbers (7, not "
@@ -220,8 +211,6 @@ def _scaled(series: Series, source: Columns) -> Series:
         series = replace(series, units=source.units)
     if source.scale is None and source.fill in {None, "zero"}:
         return series
-    if isinstance(series.x, (dict, tuple)):
-        raise InputError(f"{arg:source.scale} and {arg:source.fill} are for models of one input.")
     padded = series.padded()
     z = scaled_cells(padded.x, padded.mask, source, series.channels)
     return series.scaled([row[: len(part)] for row, part in zip(z, series.x, strict=True)])

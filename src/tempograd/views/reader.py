@@ -81,7 +81,7 @@ def explanation_summary(
     explanation: Explanation, model: Model, series: Series, dialect: Dialect = "python"
 ) -> dict[str, Any]:
     """Return what was explained of which series, how often the model is right, and how sure it is."""
-    x: Any = series.x if isinstance(series.x, Tensor) else explanation.x  # several inputs side by side
+    x: Any = series.x if isinstance(series.x, Tensor) else explanation.x  # of unequal length
     said = model_outputs(model, explanation, x)
     error = math.inf if explanation.relative_error is None else float(explanation.relative_error.median())
     return {
