@@ -48,11 +48,14 @@ def refused(match, call, *given):
 
 
 UNUSABLE = {
-    "nothing": (lambda z: None, "must return a floating-point tensor with one row per series, got one NoneType"),
-    "text": (lambda z: "yes", "tensor with one row per series, got one str"),
-    "dict": (lambda z: {"classes": 3}, r"got one dict that holds classes \(int\): pass a function"),
-    "empty": (lambda z: (), "tensor with one row per series, got one tuple"),
-    "outputs": (lambda z: (base(z), z), r"outputs, 0 \(batch, 2\) and 1 \(batch, 5, 3\): pass .*pick=0\) or"),
+    "nothing": (lambda z: None, "returned one NoneType, and nothing tells which part is its output"),
+    "text": (lambda z: "yes", "The model returned one str, and nothing tells"),
+    "dict": (lambda z: {"classes": 3}, r"returned one dict that holds classes \(int\), and nothing tells"),
+    "empty": (lambda z: (), "The model returned one tuple, and nothing tells"),
+    "outputs": (
+        lambda z: (base(z), z),
+        r"one tuple that holds 0 \(batch, 2\), 1 \(batch, 5, 3\), and .*: pass pick= with",
+    ),
     "scalar": (lambda z: base(z).sum(), r"must return one row per series: \d+ series gave shape \(\)"),
     "other batch": (lambda z: base(z)[:1].repeat(len(z) + 1, 1), "must return one row per series"),
     "no column": (lambda z: base(z)[:, :0], r"must return at least one number per series: .* shape \(\d+, 0\)"),

@@ -1,3 +1,4 @@
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -5,7 +6,6 @@ import torch
 from torch import nn
 
 from tempograd.core.errors import ModelError
-from tempograd.core.progress import part
 from tempograd.engine import Batching
 from tempograd.engine.batching import ROOM, suits_cpu
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
@@ -314,9 +314,15 @@ def test_backs_off_when_memory_runs_out_late(name):
     torch.testing.assert_close(found.values, expected, rtol=1e-4, atol=1e-7)
 
 
-def test_each_block_moves_the_progress_of_the_whole():
+def test_each_block_moves_the_progress(monkeypatch):
     moved = []
-    with part(lambda amount, note="": moved.append(amount), 1):
-        Batching(torch.device("cpu"), 1, 4).run(12, 1, lambda *_: None, "test")
-        assert sum(moved) == pytest.approx(0.5)  # one stretch of work takes half of what is left
-    assert len([amount for amount in moved if amount]) == 4
+
+    @contextmanager
+    def bar(total, label):
+        yield moved.append
+        assert (total, label, sum(moved)) == (12, "test", 12)
+
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr("tempograd.engine.batching.progress_bar", bar)
+    Batching(torch.device("cpu"), 1, 4).run(12, 1, lambda *_: None, "test")
+    assert moved == [4, 4, 4]

@@ -460,7 +460,7 @@ def test_the_outputs_of_several_labels_are_picked():
     found = tg.explain(tg.Predictor(both, pick=1), SERIES, "occlusion", target=1)
     score = lambda x: both.predict_proba(x.reshape(len(x), -1))[1]  # noqa: E731
     assert torch.allclose(found.values, by_loop(score, SERIES.numpy(), [1] * 4), atol=1e-6)
-    with pytest.raises(tg.TempogradError, match=r"one list with several outputs, 0 \(batch, 2\) and 1"):
+    with pytest.raises(tg.TempogradError, match=r"one list that holds 0 \(batch, 2\), 1"):
         tg.explain(both, SERIES, "occlusion")
 
 

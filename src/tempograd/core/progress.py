@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import FrameType
-from typing import Any, NoReturn, Protocol, TextIO
+from typing import NoReturn, Protocol, TextIO
 
 from tempograd.core.errors import held
 
@@ -17,9 +17,8 @@ DELAY = 1.0  # work that ends sooner needs no bar
 PERIOD = 0.1
 
 
-_whole: ContextVar["_Part | None"] = ContextVar("whole", default=None)
+_part: ContextVar[bool] = ContextVar("part", default=False)  # of work that shows its own progress
 _drawn: ContextVar["_Line | None"] = ContextVar("drawn", default=None)
-LISTENERS: tuple[ContextVar[Any], ...] = (_whole,)  # who wants progress that no terminal shows
 
 
 class Advance(Protocol):
@@ -33,11 +32,10 @@ def progress_bar(total: float | None, label: str, stream: TextIO | None = None) 
     """Show how much of ``total``, None where nobody knows it, is done while the block runs.
 
     Nothing is written unless ``stream`` (standard error by default) is a terminal and the work takes
-    longer than a second, and nothing inside :func:`muted`. Inside :func:`part` it moves the line of the whole.
+    longer than a second, and nothing inside :func:`muted` and :func:`part`.
     """
-    whole = _whole.get()
-    if whole is not None:
-        yield whole.stretch(total)
+    if _part.get():
+        yield _nothing
         return
     stream = sys.stderr if stream is None else stream
     if not stream.isatty():
@@ -53,15 +51,11 @@ def progress_bar(total: float | None, label: str, stream: TextIO | None = None) 
 
 @contextmanager
 def part(advance: Advance, amount: float, note: str = "") -> Iterator[None]:
-    """Let what runs inside the block move the line of the whole, of which it is ``amount`` units.
-
-    How many stretches of work follow one another inside is not known: each moves through half of what is left.
-    """
-    whole = _Part(advance, amount, note)
-    with held(_whole, whole):
-        whole.move(0)
+    """Let what runs inside the block be ``amount`` units of the whole, and show no progress of its own."""
+    with held(_part, True):
+        advance(0, note)
         yield
-        whole.move(amount)
+        advance(amount, note)
 
 
 def say(text: str) -> None:
@@ -107,24 +101,6 @@ class _Line:
             self.stream.write("\r" + text.ljust(len(self.text)) + "\r" * (not text))
             self.stream.flush()
         self.text = text
-
-
-class _Part:
-    """A share of the work that a line shows, and how much of it is still to come."""
-
-    def __init__(self, advance: Advance, amount: float, note: str = "") -> None:
-        self.advance, self.left, self.note = advance, amount, note
-
-    def move(self, amount: float = 1, note: str = "") -> None:  # the whole has its own note
-        amount = min(amount, self.left)
-        self.left -= amount
-        self.advance(amount, self.note)
-
-    def stretch(self, total: float | None) -> Advance:
-        """Return how work inside reports; it never moves through more than half of what is left now."""
-        half = _Part(self.move, self.left / 2)
-        unit = half.left / total if total else 0.0
-        return lambda amount=1, note="": half.move(amount * unit)
 
 
 def render(label: str, done: float, total: float | None, elapsed: float, note: str = "", cells: int = 24) -> str:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from tempograd.core.errors import ModelError
-from tempograd.core.progress import LISTENERS, progress_bar
+from tempograd.core.progress import progress_bar
 
 LIMIT = 65536  # sequences per pass on a GPU: beyond, no faster, and memory must not grow with the data
 LARGE = 2**37  # bytes of memory that a GPU needs for so many; a smaller one begins with fewer
@@ -54,7 +54,7 @@ class Batching:
         splits them itself (see :func:`slices`). With a ``label`` progress is shown.
         """
         start, stop = (0, series) if isinstance(series, int) else (series.start, series.stop)
-        shown = label and (sys.stderr.isatty() or any(listener.get() for listener in LISTENERS))
+        shown = label and sys.stderr.isatty()
         with progress_bar(stop - start, label) if shown else nullcontext(lambda _: None) as advance:
             while start < stop:
                 rows = self.next_rows(start, stop, per_series)

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import ModelError, arg, brief
+from tempograd.core.errors import ModelError, arg, brief, listed
 from tempograd.typing import Task
 
-SOME = 8  # parts of an output that a sentence names
 NO_GRADIENT = "numpy arrays, which have no gradient: use a method that needs none, such as occlusion or lime"
 
 
@@ -30,26 +29,25 @@ def picked(raw: Any, pick: str | int | None, rows: int, *, time_first: bool = Fa
     >>> picked(answer, None, 4).shape, picked(answer, "states.0", 4).shape
     (torch.Size([4, 2]), torch.Size([4, 7]))
     """
-    if pick is None:
-        return raw if _is_array(raw) else _only(raw, rows, time_first=time_first)
-    if _is_array(raw):
-        raise ModelError(
-            f"The model returns one array, {shape_in_words(raw, rows)}, so there is nothing to pick: leave "
-            f"{arg:predictor.pick} out, and name one of its outputs as {arg:question.target}."
-        )
-    part, held = raw, _parts(raw)
-    keys: list[Any] = [pick]  # the name itself where there is one, else what lies between its dots
-    if isinstance(pick, str) and pick not in held:
-        keys = [int(word) if word.isdecimal() else word for word in pick.split(".")]
-    elif isinstance(pick, int) and pick < 0 and not isinstance(raw, Mapping):
-        keys = [pick + len(held)]
-    for key in keys:
-        inside = _parts(part)
-        part = inside[key] if key in inside else getattr(part, key, None) if isinstance(key, str) else None
+    held, part = _parts(raw), raw
+    if pick is None and not _is_array(raw):
+        outputs = [part for part in held.values() if _is_output(part, rows, time_first=time_first)]
+        part = outputs[0] if len(outputs) == 1 else None
+    elif pick is not None:
+        keys: list[Any] = [pick]  # the name itself where there is one, else what lies between its dots
+        if isinstance(pick, str) and pick not in held:
+            keys = [int(word) if word.isdecimal() else word for word in pick.split(".")]
+        elif isinstance(pick, int) and pick < 0 and not isinstance(raw, Mapping):
+            keys = [pick + len(held)]
+        for key in keys:
+            inside = _parts(part)
+            attribute = getattr(part, key, None) if isinstance(key, str) and not _is_array(part) else None
+            part = inside.get(key, attribute)
     if not _is_array(part):
+        problem = "nothing tells which part is its output" if pick is None else f"{pick!r} is no tensor of it"
         raise ModelError(
-            f"The model's answer has no tensor {pick!r}: it holds {_listed(held, rows)}; pick a tensor by its "
-            "name or place, inside another part as 'part.0'."
+            f"The model returned {_described(raw, rows)}, and {problem}: pass {arg:predictor.pick} with the name "
+            "or place of a floating-point part with a row per series, or a function that returns it."
         )
     return part
 
@@ -66,25 +64,6 @@ def _parts(raw: Any) -> dict[Any, Any]:
     return {name: getattr(raw, name) for name in names if not name.startswith("_")}
 
 
-def _only(raw: Any, rows: int, *, time_first: bool) -> Any:
-    """Return the only part of an answer that can be the output, or name those that can."""
-    held = {name: part for name, part in _parts(raw).items() if part is not None}
-    outputs = {name: part for name, part in held.items() if _is_output(part, rows, time_first=time_first)}
-    kind = type(raw).__name__
-    if len(outputs) == 1:
-        return next(iter(outputs.values()))
-    if outputs:
-        raise ModelError(
-            f"The model returns one {kind} with several outputs, {_listed(outputs, rows)}: pass "
-            f"{arg:predictor.pick={next(iter(outputs))}} or another of them."
-        )
-    inside = f" that holds {_listed(held, rows)}" if held else ""
-    raise ModelError(
-        f"The model must return a floating-point tensor with one row per series, got one {kind}{inside}: pass a "
-        "function that returns the tensor to be explained."
-    )
-
-
 def _is_array(value: Any) -> bool:
     return isinstance(value, (Tensor, np.ndarray)) or (
         hasattr(value, "__array__") and hasattr(value, "shape") and not isinstance(value, type)
@@ -99,15 +78,15 @@ def _is_output(part: Any, rows: int, *, time_first: bool) -> bool:
     return bool(real) and (rows in part.shape[:1] or (time_first and rows in part.shape[1:2]))
 
 
-def _listed(held: Mapping[Any, Any], rows: int) -> str:
-    """Name the parts of an answer, with the shapes of tensors."""
+def _described(raw: Any, rows: int) -> str:
+    """Name the kind of an answer and its parts, with the shapes of tensors."""
     words = [
         f"{name} {shape_in_words(part, rows)}" if _is_array(part) else f"{name} ({type(part).__name__})"
-        for name, part in held.items()
+        for name, part in _parts(raw).items()
         if part is not None
     ]
-    words = [*words[:SOME], "…"] if len(words) > SOME else words
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]])) or "nothing"
+    whole = f" {shape_in_words(raw, rows)}" if _is_array(raw) else ""
+    return f"one {type(raw).__name__}{whole}{' that holds ' if words else ''}{listed(words)}"
 
 
 def shape_in_words(part: Any, rows: int) -> str:
