@@ -121,7 +121,8 @@ def run_demo(args: argparse.Namespace) -> None:
 
 def claim_folder(folder: Path, *, force: bool) -> None:
     """Make the folder, and make sure that nobody else's files lie where the demo's will."""
-    own_table = Kind("table", lambda path: "AUROC" in start(path).partition("\n")[0])
+    heads = [name.upper() for name in METRICS]
+    own_table = Kind("table", lambda path: all(head in start(path).partition("\n")[0] for head in heads))
     kinds = {"model.safetensors": MODEL, "timing.safetensors": EXPLANATION, "report.html": REPORT}
     for name, kind in (*kinds.items(), ("table.md", own_table)):
         check_output(made(folder) / name, kind, force=force)

@@ -1,7 +1,7 @@
 """Explain by the name of a method."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -57,6 +57,8 @@ class OwnScores(Explainer):
                 scores = self.function(ask.model, block.x, chosen)
             if isinstance(scores, Mapping | tuple):
                 scores = ask.call.pooled(scores, "The scores")
+            elif isinstance(scores, Sequence):
+                scores = Series([validation.as_tensor(part, "scores") for part in scores]).padded().x
             cells = validation.as_tensor(scores, "scores").detach().to(ask.x.device, ask.x.dtype)
             if cells.shape != block.x.shape:
                 given = f"{tuple(block.x.shape)}, got {tuple(cells.shape)}"

@@ -16,7 +16,7 @@ from tempograd.core.formatting import counted
 from tempograd.core.validation import check_ids, text_key
 from tempograd.engine import Model, Predictor
 from tempograd.engine.outputs import in_full, outputs_of
-from tempograd.explanation import files
+from tempograd.explanation import diagnostics, files
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.files import Key
 from tempograd.explanation.record import joined
@@ -96,15 +96,18 @@ class Explanations(Mapping[Key, Explanation]):
         return ", ".join(named[:SHOWN]) + more
 
     def verdict(self, i: int | None = None) -> str:
-        """Say how good the scores of the first target are.
+        """Say how good the scores of the first target are, and which others are not good.
 
         Parameters
         ----------
         i : int, optional
             Position of a series; by default the line is about all of them.
         """
-        more = f"; this is of {next(iter(self))}, the first of {len(self)} targets" if len(self) > 1 else ""
-        return self.at(0).verdict(i) + more
+        first, *others = self
+        more = f"; this is of {first}, the first of {len(self)} targets" if others else ""
+        bad = [key for key in others if diagnostics.poor(self[key] if i is None else self[key][i])]
+        more += f", and {len(bad)} of the others fell short: see explanations[{bad[0]!r}]" if bad else ""
+        return self[first].verdict(i) + more
 
     def to_dataframe(self) -> "pd.DataFrame":
         """Return the tables of all targets, one below the other; the first column is the ``target``."""

@@ -234,6 +234,8 @@ def _network(model: str | nn.Module, data: Dataset, seed: int, options: Mapping[
         return build(model, len(data.channels), data.classes, data.per_step, seed, **(options or {}))
     if options:
         raise InputError("options are for models given by name; a module has its sizes already.")
+    if isinstance(model, Classifier) and model.per_step != data.per_step:
+        raise InputError(f"{data.name} has per_step={data.per_step}, the model has per_step={model.per_step}.")
     return model
 
 

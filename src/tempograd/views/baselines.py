@@ -83,18 +83,20 @@ class BaselineComparison:
             shared[row, column] = shared[column, row] = summarise(found).mean
         return shared
 
-    def _best(self, name: str) -> bool:
-        """Tell whether the map against a baseline is surely better than all others under its own removals."""
-        sign, others = 1 if self.higher_is_better else -1, [each for each in self.baselines if each != name]
-        own = sign * self.scores[name, name]
-        return all(compare(own, sign * self.scores[other, name]).low > 0 for other in others)
+    def _best(self, removed: str) -> str | None:
+        """Return the baseline whose map is surely better than all others under one way of removing."""
+        sign = 1 if self.higher_is_better else -1
+        scores = {name: sign * self.scores[name, removed] for name in self.baselines}
+        best = max(scores, key=lambda name: summarise(scores[name]).mean)
+        sure = all(compare(scores[best], other).low > 0 for name, other in scores.items() if name != best)
+        return best if sure else None
 
     def verdict(self) -> str:
-        """Say in one line how much the choice matters, and whether a map is best under its own removals."""
-        ahead = [name for name in self.baselines if self._best(name)]
-        if ahead:
-            return f"{self._agreed()}; removed to {' or '.join(ahead)}, the map against it is the best of these"
-        return f"{self._agreed()}; whose {self.metric.upper()} is best under its own removals cannot be told"
+        """Say in one line how much the choice matters, and which map is best under which removals."""
+        best = {name: self._best(name) for name in self.baselines}
+        surely = "removed to {}, the map against {} is the best of these"
+        told = [surely.format(*names) for names in best.items() if names[1]]
+        return "; ".join([self._agreed(), *(told or [f"whose {self.metric.upper()} is best cannot be told"])])
 
     def _agreed(self) -> str:
         """Say how much the choice changes the maps, as far as samples let that be seen."""

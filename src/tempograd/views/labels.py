@@ -54,8 +54,11 @@ def as_mapping(explanations: Compared) -> dict[str, Explanation]:
 def _numbered(explanations: Sequence[Explanation]) -> dict[str, Explanation]:
     named: dict[str, Explanation] = {}
     for explanation in explanations:
-        count = sum(other.method == explanation.method for other in named.values())
-        named[f"{explanation.method} {count + 1}" if count else explanation.method] = explanation
+        label, count = explanation.method, 1
+        while label in named:
+            count += 1
+            label = f"{explanation.method} {count}"
+        named[label] = explanation
     return named
 
 
@@ -248,8 +251,10 @@ def explained(explanation: Explanation) -> str:
     kind = "as the model returns it" if explanation.link == "raw" else "as a probability" if made[0] else made[1]
     unit, rest = "series", ""
     if target.ndim == 2:
-        own = isinstance(explanation.steps, str)
+        steps = explanation.steps
+        own = isinstance(steps, str)
         unit, rest = "steps", f", {'each cell for its own step' if own else 'summed over the steps'}"
+        target = target if own or explanation.steps is None else target[explanation.steps]
     counts = Counter(target.flatten().tolist()).most_common()
     names = [f"{output_name(explanation, column)} for {count:,} {unit}" for column, count in counts[:OUTPUTS]]
     if len(counts) == 1:
