@@ -251,10 +251,10 @@ def explained(explanation: Explanation) -> str:
     kind = "as the model returns it" if explanation.link == "raw" else "as a probability" if made[0] else made[1]
     unit, rest = "series", ""
     if target.ndim == 2:
-        steps = explanation.steps
-        own = isinstance(steps, str)
+        own = isinstance(explanation.steps, str)
         unit, rest = "steps", f", {'each cell for its own step' if own else 'summed over the steps'}"
-        target = target if own or explanation.steps is None else target[explanation.steps]
+        if not (explanation.steps is None or isinstance(explanation.steps, str)):
+            target = target[explanation.steps]
     counts = Counter(target.flatten().tolist()).most_common()
     names = [f"{output_name(explanation, column)} for {count:,} {unit}" for column, count in counts[:OUTPUTS]]
     if len(counts) == 1:
