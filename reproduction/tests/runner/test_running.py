@@ -96,11 +96,11 @@ def test_progress_counts_models_and_cells_and_those_that_never_start(tmp_path, j
 
 def test_a_job_shows_no_progress_of_its_own(tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(running, "train_cell", lambda *_: seen.append(progress._whole.get() is not None))
-    monkeypatch.setattr(running, "run_cell", lambda *_: seen.append(progress._whole.get() is not None))
+    monkeypatch.setattr(running, "train_cell", lambda *_: seen.append(progress._muted.get()))
+    monkeypatch.setattr(running, "run_cell", lambda *_: seen.append(progress._muted.get()))
     run_cells(plan(methods=("random",)).cells(), tmp_path, root=None, device="cpu")
     assert seen == [True, True]
-    assert progress._whole.get() is None
+    assert not progress._muted.get()
 
 
 def test_a_run_holds_its_folder_while_it_works(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ DELAY = 1.0  # work that ends sooner needs no bar
 PERIOD = 0.1
 
 
-_part: ContextVar[bool] = ContextVar("part", default=False)  # of work that shows its own progress
+_muted: ContextVar[bool] = ContextVar("muted", default=False)  # inside work that shows its own progress
 _drawn: ContextVar["_Line | None"] = ContextVar("drawn", default=None)
 
 
@@ -34,11 +34,8 @@ def progress_bar(total: float | None, label: str, stream: TextIO | None = None) 
     Nothing is written unless ``stream`` (standard error by default) is a terminal and the work takes
     longer than a second, and nothing inside :func:`muted` and :func:`part`.
     """
-    if _part.get():
-        yield _nothing
-        return
     stream = sys.stderr if stream is None else stream
-    if not stream.isatty():
+    if _muted.get() or not stream.isatty():
         yield _nothing
         return
     line = _Line(total, label, stream)
@@ -52,7 +49,7 @@ def progress_bar(total: float | None, label: str, stream: TextIO | None = None) 
 @contextmanager
 def part(advance: Advance, amount: float, note: str = "") -> Iterator[None]:
     """Let what runs inside the block be ``amount`` units of the whole, and show no progress of its own."""
-    with held(_part, True):
+    with held(_muted, True):
         advance(0, note)
         yield
         advance(amount, note)
