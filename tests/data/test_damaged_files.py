@@ -406,3 +406,33 @@ def test_memory_that_runs_out_all_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr("tempograd.data.reading.read_ts", full)
     (tmp_path / "a.ts").write_text("@data\n1\n")
     assert refusal(tmp_path / "a.ts").endswith("a.ts needs more memory than there is: cut it into several files.")
+
+
+# --- what would be read as something else ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parameter", [[211, 618], ["HR", "BP"]])
+def test_a_row_per_value_is_no_row_per_step(parameter, tmp_path):
+    path = parquet(tmp_path / "a.parquet", id=[1, 1], time=[0, 1], parameter=parameter, value=[80.0, 120.0])
+    assert "frame.pivot" in refusal(path)
+
+
+@pytest.mark.parametrize("row", ["1,2,:a", "1,,2:a", ":a"])
+def test_an_empty_cell_of_a_ts_file_is_no_step(row, tmp_path):
+    path = tmp_path / "a.ts"
+    path.write_text(f"@univariate true\n@classLabel true a b\n@data\n{row}\n4,5,6:b\n")
+    assert "line 4: not all values are numbers" in refusal(path)
+
+
+@pytest.mark.parametrize("option", ["id", "mask"])
+def test_arrays_of_other_files_are_not_left_out(option, tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    assert f"{option} = is a column of a table" in refusal(tmp_path / "x.npy", **{option: "more.npy"})
+    with pytest.raises(tg.TempogradError, match="is a column of a table"):
+        tg.Source(tmp_path / "x.npy", labels=False, **{option: "more.npy"}).read()
+
+
+def test_a_column_that_has_no_name_in_parquet(tmp_path):
+    path = parquet(tmp_path / "a.parquet", **{"": [0, 1], "id": [1, 1], "time": [0, 1], "a": [1.0, 2.0]})
+    assert "'' has no name" in refusal(path)
+    assert tg.read_series(path, channels=["a"]).x.flatten().tolist() == [1, 2]

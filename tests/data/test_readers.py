@@ -297,11 +297,6 @@ def test_parts_keep_their_names(write):
         (["time,a", "0,1", "0,2"], {}, r"line 3: the only series has this time twice.*pass id= for"),
         (["id,time,a", "1,,1"], {}, "line 2: the time is 'nan'|line 2: the time is missing"),
         (["id,time,a", "1,0,1", ",0,1"], {}, "line 3: the name of the series is missing"),
-        (
-            ["id,time,channel,value", "1,0,a,1", "1,0,b,1"],
-            {},
-            "'channel' holds text.*; .*this time twice",
-        ),
         (["id,time,a,y", "1,0,1,"], {}, "line 2: the label is missing"),
         (["id,time,a,y", "1,0,1,b"], {"classes": ["a"]}, "label 'b' is none of the classes a"),
         (["a,b,c", "1,2,3"], {}, r"has the columns a, b, c: pass time= if a row is one step"),

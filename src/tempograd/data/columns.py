@@ -51,7 +51,8 @@ class Columns:
             words = [get_args(kind) for kind in get_args(each.type) if get_origin(kind) is Literal]
             if words and getattr(self, each.name) is not None:
                 check_choice(getattr(self, each.name), each.name, words[0])
-        if self.shape is not None and (len(self.shape) != 2 or min(self.shape) < 1):
+        shape = self.shape
+        if shape is not None and not (isinstance(shape, tuple) and len(shape) == 2 and min(shape) > 0):
             raise InputError(f"shape must be (time, channel), got {brief(self.shape)}.")
 
     @property

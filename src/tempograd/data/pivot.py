@@ -32,6 +32,7 @@ OBVIOUS = {
     "time": "time t step time_step timestep timestamp date datetime hour hours minute minutes second seconds",
     "label": "label labels y target class outcome",
 }
+MELTED = {"channel", "variable", "parameter", "feature", "dimension", "sensor", "signal"}  # beside one of values
 LIKELY = {  # names that are proposed, not taken
     "id": re.compile(
         r".*_id|machine|device|unit|asset|engine|pump|turbine|vehicle|subject|person|user|customer|bed|stay"
@@ -87,6 +88,9 @@ def find_roles(table: Table, source: Columns) -> Roles:
         return Roles("lists", found["id"], None, found["label"], (name,))
     form = source.format or _form(table, found)
     found |= {"time": None} if form == "wide" else {}
+    names = {name.lower() for name in _left(table, found)}
+    if form == "long" and source.channels is None and names & {"value", "values"} and names & MELTED:
+        raise _columns_of(table, "make a column of each channel first, as frame.pivot(…) of pandas does")
     values = _channels(table, source, found, form)
     if form == "long" and found["time"] is None and source.align != "order":
         rows = f"or {arg:source.align=order} where rows are in order of time"

@@ -101,8 +101,9 @@ def _channels_of(file: File, source: Columns) -> tuple[str, ...] | None:
 
 def read_arrays(file: File, source: Columns, *, mapped: bool = False) -> Part:
     """Read arrays by name; only x is needed. A mapped ``.npy`` file stays on disk."""
-    if source.mask is not None and source.labels:  # a background may be arrays where the data is a table
-        raise DataError(f"{file.where}: {arg:source.mask} is a column of a table: write a .npz with a mask.")
+    for name, column in ((f"{arg:source.id}", source.id), (f"{arg:source.mask}", source.mask)):
+        if column is not None and (source.labels or column.endswith(".npy")):  # data may be a table, others arrays
+            raise DataError(f"{file.where}: {name} is a column of a table: a .npz file holds ids and mask.")
     wanted = [name for name in ARRAYS if source.labels or name not in {"y", "truth"}]
     arrays = load_arrays(file, wanted, mapped=mapped)
     more: dict[str, Any] = {name: arrays.get(name) for name in ("y", "truth", "raw", "times", "units")}
@@ -217,7 +218,7 @@ def read_ts(file: File, source: Columns) -> Part:
         raise DataError(f"{file.where}: @classLabel must be true or false, got {quote(labelled)}.")
     labels = Text.of([parts.pop().strip() for _, parts in rows] if labelled.lower() == "true" else [])
     univariate = "true" in map(str.lower, header.get("@univariate", []))
-    depth = "1" if univariate else "".join(header.get("@dimensions", [])) or str(len(rows[0][1]))
+    depth = "1" if univariate else "".join(header.get("@dimensions", [])) or str(len(rows[0][1]) or 1)
     series = [[_values(file, place, part) for part in parts] for place, parts in rows]
     for (place, _), channels in zip(rows, series, strict=True):
         if str(len(channels)) != depth:
@@ -236,7 +237,7 @@ def read_ts(file: File, source: Columns) -> Part:
 
 def _values(file: File, line: int, part: str) -> Doubles:
     cells = part.split(",")
-    values = parse_numbers(cells)
+    values = None if "" in map(str.strip, cells) else parse_numbers(cells)
     if values is None or (np.abs(values) > LARGEST).any():
         raise _fault(file, line, "not all values are numbers in single precision")
     return values

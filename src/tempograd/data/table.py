@@ -252,7 +252,9 @@ class ArrowTable(Table):
 
     def __init__(self, where: str, schema: Any, select: Callable[[Sequence[str]], Any], *, first: int) -> None:
         # an index that has no name is no column, as in a frame
-        super().__init__(where, [name for name in schema.names if not name.startswith(INDEX)])
+        names = [name for name in schema.names if not name.startswith(INDEX)]
+        super().__init__(where, names)
+        self.columns, self.nameless = names, [name for name in names if name in {"", UNNAMED}]
         self._schema, self._select, self._first = schema, select, first
         types, kinds = arrow().types, {name: _plain(schema.field(name).type) for name in self.columns}
         self.lists = frozenset(name for name, kind in kinds.items() if is_list(kind))
