@@ -1,15 +1,18 @@
 """Marks of code: another one for edits of a model's own files, the same one for comments and for libraries."""
 
+import gc
 import importlib
 import subprocess
 import sys
+import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from torch import nn
 
 from tempograd.engine import Predictor
-from tempograd.engine.code_marks import code_mark
+from tempograd.engine.code_marks import _plain, code_mark
 
 NET = """
 from torch import nn
@@ -148,3 +151,26 @@ def test_values_that_a_model_holds_count():
     assert code_mark(closed_over(1.0)) == code_mark(closed_over(1.0))
     beside = [Predictor(closed_over(limit), modules=[nn.Linear(1, 1)]).called for limit in (1.0, 1.004)]
     assert code_mark(beside[0]) != code_mark(beside[1])
+
+
+def test_threads_read_code_at_once():
+    """CPython 3.11 mixes up how deep the trees of two threads are where one is stopped within the other."""
+
+    class Slow:
+        def __init__(self) -> None:
+            self.itself = self  # only the collector, which comes while a tree is made, ends it
+
+        def __del__(self) -> None:
+            time.sleep(1e-4)
+
+    def read(_: int) -> str:
+        Slow()
+        return _plain("x = [1, (2, 3), f(4)]\n" * 300)
+
+    before = gc.get_threshold()
+    gc.set_threshold(200)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert len(set(threads.map(read, range(40)))) == 1
+    finally:
+        gc.set_threshold(*before)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from importlib.util import resolve_name
 from pathlib import Path
 from textwrap import dedent
+from threading import Lock
 from types import FunctionType
 from typing import Any
 
@@ -17,6 +18,7 @@ from tempograd.engine.model import Model, modules_of, reached
 LIBRARIES = [Path(__file__).parents[1], *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))]
 INSTALLED = {"site-packages", "dist-packages"}
 PLAIN = (int, float, complex, str)
+PARSING = Lock()  # CPython 3.11 counts how deep a tree is for all threads together, and fails where they mix
 
 
 def code_mark(model: Model) -> str:
@@ -60,8 +62,13 @@ def _text(function: FunctionType) -> str:
 def _plain(source: str) -> str:
     """Return code without comments and layout; a lambda may be a part of what cannot be read alone."""
     with suppress(SyntaxError):
-        return ast.dump(ast.parse(source))
+        return ast.dump(_tree(source))
     return source
+
+
+def _tree(source: str) -> ast.Module:
+    with PARSING:
+        return ast.parse(source)
 
 
 def _own_sources(names: set[str]) -> list[str]:
@@ -75,7 +82,7 @@ def _own_sources(names: set[str]) -> list[str]:
         if name in sources or name == "__main__" or file.suffix != ".py" or library:
             continue
         sources[name] = file.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(sources[name])):
+        for node in ast.walk(_tree(sources[name])):
             if isinstance(node, ast.Import):
                 waiting += [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
