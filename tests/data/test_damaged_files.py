@@ -427,7 +427,7 @@ def test_an_empty_cell_of_a_ts_file_is_no_step(row, tmp_path):
 @pytest.mark.parametrize("option", ["id", "mask"])
 def test_arrays_of_other_files_are_not_left_out(option, tmp_path):
     np.save(tmp_path / "x.npy", X)
-    assert f"{option} = is a column of a table" in refusal(tmp_path / "x.npy", **{option: "more.npy"})
+    assert f"{option}= is a column of a table" in refusal(tmp_path / "x.npy", **{option: "more.npy"})
     with pytest.raises(tg.TempogradError, match="is a column of a table"):
         tg.Source(tmp_path / "x.npy", labels=False, **{option: "more.npy"}).read()
 
