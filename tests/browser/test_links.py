@@ -128,7 +128,7 @@ def paper(sheet):
 def test_the_theme_follows_the_screen_until_the_button_says_otherwise(visit, scheme):
     sheet = visit("binary", color_scheme=scheme)
     other = "light" if scheme == "dark" else "dark"
-    colours = {"light": palette.variables(), "dark": palette.DARK}
+    colours = {"light": palette.LIGHT, "dark": palette.DARK}
 
     def check(theme):
         rgb = ", ".join(str(int(colours[theme]["paper"][place : place + 2], 16)) for place in (1, 3, 5))
@@ -159,7 +159,7 @@ def test_paper_is_light(visit):
 
 
 def test_both_themes_have_the_same_colours():
-    assert set(palette.DARK) == set(palette.variables())
+    assert set(palette.DARK) == set(palette.LIGHT)
 
 
 def test_a_page_of_many_channels_has_five_pages_of_paper(visit):

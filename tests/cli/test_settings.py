@@ -36,7 +36,7 @@ def test_what_is_no_setting_of_the_method_is_wrong_usage(setting, place, capsys)
 
 
 WRONG = {
-    "quirks=1": "No setting of timing is called 'quirks'",
+    "quirks=1": "No option of timing is called 'quirks'",
     "control_variates=[]": "control_variates must be True or False, got []",
     "n_samples=[[[[": "n_samples must be an integer, got '[[[['",
     f"n_samples={DEEP}": "n_samples must be an integer, got '[[[",

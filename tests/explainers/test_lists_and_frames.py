@@ -8,7 +8,6 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.core.errors import DataError, InputError, ModelError, TempogradWarning
-from tempograd.views.prediction import model_outputs
 from tests.helpers.models import series
 
 LENGTHS = (7, 4, 9, 4, 6)
@@ -71,7 +70,7 @@ def test_metrics_reports_and_files_show_the_model_no_padding_either(model, parts
     again = tg.Explanation.load(tmp_path / "e.safetensors")
     torch.testing.assert_close(tg.evaluate(model, again, metrics=["cpd"], k=3)["cpd"], scores)
     tg.report(tmp_path / "report.html", model, again)
-    said = model_outputs(model, again, again.x)
+    said = tg.removal_curve(model, again, k=1).predictions[:, 0]
     for i, part in enumerate(parts):
         torch.testing.assert_close(said[i : i + 1].double(), model(part[None]).softmax(-1), atol=1e-5, rtol=0)
         alone = tg.explain(model, tg.Series(part[None], ids=[i]), "integrated_gradients")

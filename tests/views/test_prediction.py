@@ -9,11 +9,10 @@ import torch
 
 import tempograd as tg
 from tempograd.core.question import Question
-from tempograd.data import Series
 from tempograd.html_report.content import collect
 from tempograd.metrics.asking import AskAgain
 from tempograd.views import prediction
-from tempograd.views.reader import explanation_summary
+from tempograd.views.reader import label_accuracy
 from tests.helpers.literal_metrics import by_hand, randn
 from tests.helpers.report_page import Page
 
@@ -46,8 +45,9 @@ def multilabel(label=1):
 
 def said(explanation, model, y=None):
     ask = AskAgain.of(model, explanation, X)
-    raw = ask.clean_outputs()
-    known = ask.read(ask.block(slice(0, len(raw))), raw).clean_score if ask.scored else None
+    block = ask.block(slice(0, SERIES))
+    raw = ask.forward(block.x, block.index)
+    known = ask.read(block, raw).clean_score if ask.scored else None
     return prediction.said_of(replace(explanation, prediction=known, y=y), 1)
 
 
@@ -169,8 +169,8 @@ def test_a_number_has_the_name_and_the_unit_that_somebody_gave():
 
 def test_a_forecast_has_no_share_of_right_classes():
     y = torch.tensor([0, 1, 1])
-    assert explanation_summary(addressed(7), forecast, Series(X, y))["accuracy"] is None
-    assert explanation_summary(multilabel(), labels, Series(X, y))["accuracy"] is None
+    assert label_accuracy(replace(addressed(7), y=y)) is None
+    assert label_accuracy(replace(multilabel(), y=y)) is None
 
 
 def test_a_page_follows_the_score_of_addresses_and_functions():
@@ -197,11 +197,9 @@ def test_the_model_is_called_as_it_was_explained():
         model, tg.Series({"past": past, "static": static}, fixed={"offset": offset}), "occlusion", output="raw"
     )
     expected = model(past, static, offset)
-    torch.testing.assert_close(prediction.model_outputs(model, explanation, explanation.x), expected)
-    back = torch.tensor([2, 0])
-    torch.testing.assert_close(
-        prediction.model_outputs(model, explanation[back], explanation.x[back]), expected[back]
-    )
+    for rows in (torch.arange(SERIES), torch.tensor([2, 0])):
+        curve = tg.removal_curve(model, explanation[rows], k=1)
+        torch.testing.assert_close(curve.predictions[:, 0], expected[rows])
     found = prediction.said_of(explanation, 2)
     assert found.output == pytest.approx(float(expected[2]), rel=1e-6)
     every = np.ones(explanation.values.shape, dtype=bool)

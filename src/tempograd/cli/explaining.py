@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +14,20 @@ from tempograd.bulk.folder import RunFolder, kept_reason
 from tempograd.cli import SOME_FAILED, inputs
 from tempograd.cli.arguments import RUN, command, given, options_of, place_of, print_json
 from tempograd.core import io
-from tempograd.core.errors import (
-    SETTINGS,
-    InputError,
-    UnknownNameError,
-    brief,
-    listed,
-    one_line,
-    quote,
-    short_path,
-)
+from tempograd.core.errors import SETTINGS, InputError, brief, listed, one_line, quote, short_path
 from tempograd.core.formatting import percent
 from tempograd.data import DATASETS
 from tempograd.data.files import is_many
 from tempograd.explainers import EXPLAINERS, Explainer, explain
+from tempograd.explainers.by_name import explainer_of
 from tempograd.explanation import Explanations
+from tempograd.explanation.diagnostics import sentence
 from tempograd.metrics import METRICS
 from tempograd.tuning import rank, tune
 from tempograd.tuning.outcome import changed_settings
 from tempograd.views.drivers import CONTROL, describe_series
-from tempograd.views.labels import size
-from tempograd.views.reader import explanation_summary, most_telling
+from tempograd.views.labels import explained, size
+from tempograd.views.reader import assumed, label_accuracy, most_telling
 
 # ``tempograd explain``: what moved a model's predictions.
 
@@ -63,7 +56,7 @@ def run_explain(args: argparse.Namespace) -> int:
     else:
         result = replace(result, **names)
     result.save(args.out, force=args.force)
-    _print_summary(result, found._replace(series=series), args)
+    _print_summary(result, args)
     return 0
 
 
@@ -90,21 +83,28 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
             )
         args.method, chosen = explainer.name, changed_settings(explainer) | chosen
     args.method = args.method or "timing"
-    kind = EXPLAINERS[args.method]
-    known = [field.name for field in fields(kind) if not field.metadata.get("fitted")]
-    for name in chosen:
-        if name not in known:
-            raise UnknownNameError(f"setting of {args.method}", name, known)
-    kind(**chosen)
+    explainer_of(args.method, chosen, method_settings)  # which has no other options
     return chosen
 
 
-def _print_summary(result: Any, found: inputs.ReadArguments, args: argparse.Namespace) -> None:
+def _print_summary(result: Any, args: argparse.Namespace) -> None:
     """Print what was explained, what mattered and how sure that is, for people or as JSON."""
     several = result if isinstance(result, Explanations) else None
     first = result if several is None else several.at(0)
-    facts = {"out": args.out, **explanation_summary(first, found.model, found.series, "shell")}
-    facts |= {"classes": first.classes, "most_telling": None}
+    error = first.relative_error
+    facts: dict[str, Any] = {
+        "out": args.out,
+        "method": first.method,
+        "baseline": first.baseline_kind,
+        "series": len(first),
+        "what": explained(first, by=True),
+        "accuracy": label_accuracy(first),
+        "verdict": sentence(first, dialect="shell"),
+        "assumed": assumed([first]),
+        "relative_error": None if error is None else float(error.median()),
+        "classes": first.classes,
+        "most_telling": None,
+    }
     target = None
     if several is not None:
         facts |= {"targets": list(several), "verdict": several.verdict()}
@@ -112,8 +112,7 @@ def _print_summary(result: Any, found: inputs.ReadArguments, args: argparse.Name
     facts["next"] = command("report", str(args.out), **inputs.repeated(args), target=target)
     if first.method != CONTROL:  # whose scores mean nothing
         place = most_telling(first)
-        sentence = describe_series(first, place)
-        facts["most_telling"] = {"series": first.label(place), "sentence": sentence}
+        facts["most_telling"] = {"series": first.label(place), "sentence": describe_series(first, place)}
     if args.json:
         print_json(facts)
         return

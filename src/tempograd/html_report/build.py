@@ -179,7 +179,7 @@ def _colours() -> str:
     """Return the colours of both themes: the screen's own, unless the page's button says otherwise."""
     light, dark = (
         "; ".join(f"--{name}: {colour}" for name, colour in named.items())
-        for named in (palette.variables(), palette.DARK)
+        for named in (palette.LIGHT, palette.DARK)
     )
     dark = f"color-scheme: dark; {dark}"
     return (

@@ -10,18 +10,17 @@ from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, arg, warn
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series
-from tempograd.engine import Ask, Model, Predictor, frozen, one_logit, slices
+from tempograd.engine import Ask, Model, Predictor, one_logit
 from tempograd.engine.ask import Resolved
 from tempograd.engine.background import Background
 from tempograd.engine.inputs import is_several, pack_inputs
-from tempograd.engine.outputs import OUTPUTS, by_class
+from tempograd.engine.outputs import OUTPUTS
 from tempograd.engine.second_look import Varying
 from tempograd.explanation import Explanation
 from tempograd.explanation.targets import as_explained
 from tempograd.typing import Measured, Picker
 
 DRAWS = 8  # other series whose values take the place of removed cells, in turn, where nobody says how many
-BATCH = 64  # series that go through the model at once where predictions alone are read
 
 
 def unknown_score(outputs: Tensor) -> Tensor:
@@ -134,16 +133,6 @@ class AskAgain(Ask):
         shape = ", ".join(map(str, self.explanation.output_shape or (self.explanation.columns or "classes",)))
         found = f"The model's output for one series has shape {tuple(raw.shape[1:])}"
         return ModelError(f"{found}, and {what} of ({shape}) was explained: pass the model that was explained.")
-
-    def clean_outputs(self, count: int | None = None) -> Tensor:
-        """Return the model's raw outputs for all series, or for so many, (series, …), on the CPU."""
-        with frozen(self.bare), torch.no_grad():
-            blocks = map(self.block, slices(count or len(self.x), BATCH))
-            return torch.cat([self.forward(block.x, block.index).cpu() for block in blocks])
-
-    def predictions(self, raw: Tensor) -> Tensor:
-        """Return one number per class from raw outputs, those with several axes as one row of columns."""
-        return by_class(raw.flatten(self.resolved.axis), self.output)
 
 
 def _target(explanation: Explanation, target: Any) -> Tensor | Picker:

@@ -242,13 +242,16 @@ def tells_class(explanation: Explanation) -> bool:
     return explanation.n_outputs is not None or bool((explanation.target > 0).any())
 
 
-def explained(explanation: Explanation) -> str:
-    """Say in words which output the scores are about."""
+def explained(explanation: Explanation, *, by: bool = False) -> str:
+    """Say in words which output the scores are about, and with ``by`` what makes probabilities of outputs."""
     target = explanation.target
     if target is None:
         return explanation.target_text or "a score of your own"
-    made = LINKS[explanation.link].probable, link_words(explanation.link, explanation.columns)
-    kind = "as the model returns it" if explanation.link == "raw" else "as a probability" if made[0] else made[1]
+    kind = link_words(explanation.link, explanation.columns)
+    if explanation.link == "raw":
+        kind = "as the model returns it"
+    elif LINKS[explanation.link].probable:
+        kind = "as a probability" + f", by {kind}" * by
     unit, rest = "series", ""
     if target.ndim == 2:
         own = isinstance(explanation.steps, str)

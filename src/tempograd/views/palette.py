@@ -15,62 +15,46 @@ WORDS = {  # what stands beside a colour, wherever it is used
     "score": "attribution",
     "spread": "±: one standard error at most",
 }
-PAPER = "#ffffff"
-
-INK, MUTED, FRAME, FAINT = "#1f2a33", "#5b6875", "#c3cad1", "#e3e7ea"
-UP, DOWN, SIZE = "#b03a05", "#0c5291", "#542788"
-PALE = {UP: "#f3c7a8", DOWN: "#b4d2ea", SIZE: "#d6c8e4"}  # where the sign is not certain
-STOPS = {  # from 0 to the full colour
-    "up": ("#ffffff", "#f9b27c", UP),
-    "down": ("#ffffff", "#84b8df", DOWN),
-    "size": ("#ffffff", "#b79fd0", SIZE),
+COLOURS = {  # by the names of the page, on light and on dark ground; pictures are light
+    "paper": ("#ffffff", "#12171c"),
+    "panel": ("#f4f6f8", "#1c232b"),
+    "ink": ("#1f2a33", "#e8edf2"),
+    "muted": ("#5b6875", "#a5b2bf"),
+    "frame": ("#c3cad1", "#55626f"),
+    "faint": ("#e3e7ea", "#2b343d"),
+    "border": ("#7f8c99", "#7d8b98"),
+    "missing": ("#c3cad1", "#55626f"),
+    "truth": ("#1f2a33", "#e8edf2"),
+    "removed": ("#a1077a", "#f57fd0"),
+    "up": ("#b03a05", "#ff9552"),
+    "up-half": ("#f9b27c", "#9c4c1d"),
+    "up-pale": ("#f3c7a8", "#6e3a1c"),
+    "down": ("#0c5291", "#62b1f2"),
+    "down-half": ("#84b8df", "#22598a"),
+    "down-pale": ("#b4d2ea", "#264a68"),
+    "size": ("#542788", "#bd97ea"),
+    "size-half": ("#b79fd0", "#62408a"),
+    "size-pale": ("#d6c8e4", "#47345f"),
+    "low": ("#e6efe6", "#22332e"),
+    "middle": ("#7fae96", "#4d8a74"),
+    "high": ("#14463a", "#c6ecd9"),
+    "method-0": ("#1f2a33", "#e8edf2"),
+    "method-1": ("#d55e00", "#ff9a4d"),
+    "method-2": ("#0072b2", "#5fb4f5"),
+    "method-3": ("#009e73", "#35cf9f"),
+    "method-4": ("#cc79a7", "#f0a6d0"),
+    "method-5": ("#8a6d00", "#dcbd4e"),
+    "method-6": ("#56b4e9", "#93d4fa"),
+    "method-7": ("#5b6875", "#a5b2bf"),
 }
-INPUT = ("#e6efe6", "#7fae96", "#14463a")  # values, from low to high: a hue that no attribution has
-MISSING = FRAME  # not observed: cells of the page, hatching in pictures
-TRUTH = INK  # cells that are known to decide the label
-REMOVED = "#a1077a"  # cells that gave way to the baseline
-METHODS = (INK, "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9", MUTED)
+LIGHT, DARK = ({name: pair[ground] for name, pair in COLOURS.items()} for ground in (0, 1))
 
-
-DARK = {  # the same meanings on a dark screen, by the names of the page
-    "paper": "#12171c",
-    "panel": "#1c232b",
-    "ink": "#e8edf2",
-    "muted": "#a5b2bf",
-    "frame": "#55626f",
-    "faint": "#2b343d",
-    "border": "#7d8b98",
-    "missing": "#55626f",
-    "truth": "#e8edf2",
-    "removed": "#f57fd0",
-    "up": "#ff9552",
-    "up-half": "#9c4c1d",
-    "up-pale": "#6e3a1c",
-    "down": "#62b1f2",
-    "down-half": "#22598a",
-    "down-pale": "#264a68",
-    "size": "#bd97ea",
-    "size-half": "#62408a",
-    "size-pale": "#47345f",
-    "low": "#22332e",
-    "middle": "#4d8a74",
-    "high": "#c6ecd9",
-    "method-0": "#e8edf2",
-    "method-1": "#ff9a4d",
-    "method-2": "#5fb4f5",
-    "method-3": "#35cf9f",
-    "method-4": "#f0a6d0",
-    "method-5": "#dcbd4e",
-    "method-6": "#93d4fa",
-    "method-7": "#a5b2bf",
-}
-
-
-def variables() -> dict[str, str]:
-    """Return the colours as the page names them, without the two dashes before each name."""
-    named = {"paper": PAPER, "panel": "#f4f6f8", "ink": INK, "muted": MUTED, "frame": FRAME, "faint": FAINT}
-    named |= {"border": "#7f8c99", "missing": MISSING, "truth": TRUTH, "removed": REMOVED}
-    for kind, (_, half, full) in STOPS.items():
-        named |= {kind: full, f"{kind}-half": half, f"{kind}-pale": PALE[full]}
-    named |= dict(zip(("low", "middle", "high"), INPUT, strict=True))
-    return named | {f"method-{place}": colour for place, colour in enumerate(METHODS)}
+PAPER, INK, MUTED, FRAME, FAINT = (LIGHT[name] for name in ("paper", "ink", "muted", "frame", "faint"))
+UP, DOWN, SIZE = (LIGHT[name] for name in ("up", "down", "size"))
+PALE = {LIGHT[name]: LIGHT[f"{name}-pale"] for name in ("up", "down", "size")}  # where the sign is not certain
+STOPS = {name: (PAPER, LIGHT[f"{name}-half"], LIGHT[name]) for name in ("up", "down", "size")}  # from 0 on
+INPUT = tuple(LIGHT[name] for name in ("low", "middle", "high"))  # values: a hue that no attribution has
+MISSING = LIGHT["missing"]  # not observed: cells of the page, hatching in pictures
+TRUTH = LIGHT["truth"]  # cells that are known to decide the label
+REMOVED = LIGHT["removed"]  # cells that gave way to the baseline
+METHODS = tuple(colour for name, colour in LIGHT.items() if name.startswith("method-"))

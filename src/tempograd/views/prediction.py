@@ -13,7 +13,7 @@ from tempograd.core.formatting import probability, short_number
 from tempograd.engine.outputs import outputs_of
 from tempograd.explanation import Explanation
 from tempograd.explanation.core import require
-from tempograd.metrics.asking import AskAgain, Evaluation
+from tempograd.metrics.asking import Evaluation
 from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, remove_cells
 from tempograd.typing import Array, Channels, Model
 from tempograd.views.groups import chosen_channels
@@ -38,16 +38,6 @@ from tempograd.views.series import (
 )
 
 POSITIVE = 1  # of two classes: the one that an alarm is about
-
-
-def model_outputs(model: Model, explanation: Explanation, x: Tensor) -> Tensor:
-    """Return what the model says about the explained series with these values: (series, class), or with time.
-
-    These are probabilities where such were explained. An output with several axes is a row of columns, as targets
-    count them.
-    """
-    ask = AskAgain.of(model, explanation, x)
-    return ask.predictions(ask.clean_outputs())
 
 
 def true_values(explanation: Explanation, y: Tensor | None) -> Tensor | None:

@@ -1,22 +1,14 @@
 """What an explanation is about and how sure it is, for those who read it: no settings, and nothing to type."""
 
-import math
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
-from tempograd.core.errors import Dialect
 from tempograd.core.validation import lengths
-from tempograd.data import Series
-from tempograd.engine.outputs import LINKS, link_words, outputs_of
+from tempograd.engine.outputs import outputs_of
 from tempograd.explanation import Explanation
-from tempograd.explanation.diagnostics import AGAINST, judge, sentence, verdict_text
-from tempograd.typing import Model
-from tempograd.views.labels import explained
-from tempograd.views.prediction import model_outputs
+from tempograd.explanation.diagnostics import AGAINST, judge, verdict_text
 from tempograd.views.series import certain_sizes
 
 BADGES = {  # by the status of the verdict; of any other nothing is known
@@ -74,37 +66,17 @@ def most_telling(explanation: Explanation) -> int:
     return int(certain_sizes(explanation).argmax())
 
 
-# What an explanation is about and how far it can be trusted, as one mapping of plain data.
-
-
-def explanation_summary(
-    explanation: Explanation, model: Model, series: Series, dialect: Dialect = "python"
-) -> dict[str, Any]:
-    """Return what was explained of which series, how often the model is right, and how sure it is."""
-    x: Any = series.x if isinstance(series.x, Tensor) else explanation.x  # of unequal length
-    said = model_outputs(model, explanation, x)
-    error = math.inf if explanation.relative_error is None else float(explanation.relative_error.median())
-    return {
-        "method": explanation.method,
-        "baseline": replace(explanation, x=x).baseline_kind,
-        "series": len(explanation),
-        "what": explained(explanation)
-        + f", by {link_words(explanation.link, explanation.columns)}" * LINKS[explanation.link].probable,
-        "accuracy": label_accuracy(said, explanation, series),
-        "verdict": sentence(explanation, dialect=dialect),
-        "assumed": assumed([explanation]),
-        "relative_error": error if math.isfinite(error) else None,
-    }
-
-
-def label_accuracy(said: Tensor, explanation: Explanation, series: Series) -> float | None:
-    """Return the share of labels that the model predicts; None without labels that are classes."""
-    if series.y is None or outputs_of(explanation.task).kind != "classes":
+def label_accuracy(explanation: Explanation) -> float | None:
+    """Return the share of labels that the model predicts; None without labels, or where a target was asked for."""
+    y, classes = explanation.y, outputs_of(explanation.task).kind == "classes"
+    predicted, probability = explanation.target, explanation.prediction
+    if explanation.columns == 1 and probability is not None:  # that of class 1
+        predicted = probability > 0.5
+    if y is None or predicted is None or explanation.question.target is not None or not classes:
         return None
-    values = series.y.is_floating_point() or said.shape[-1] == 1  # one raw output says no class
-    if values or said.shape[:-1] != series.y.shape:
-        return None
-    right = said.argmax(-1) == series.y
+    if y.is_floating_point() or explanation.n_outputs == 1 or predicted.shape != y.shape:
+        return None  # one raw output says no class
+    right = predicted.cpu() == y.cpu()
     if right.ndim == 2:  # steps of the padding have no label
-        right = right[torch.arange(right.shape[1]) < lengths(explanation.mask, series.x)[:, None]]
+        right = right[torch.arange(right.shape[1]) < lengths(explanation.mask, explanation.values)[:, None]]
     return float(right.double().mean())
