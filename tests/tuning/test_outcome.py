@@ -62,17 +62,6 @@ def test_the_table_is_a_frame():
     assert frame["chosen"].sum() == 1
 
 
-@pytest.mark.parametrize(
-    ("baseline", "kind"),
-    [(None, "zero"), ("average", "average"), (torch.ones(1, 12, 1), "own")],
-    ids=["default", "named", "own"],
-)
-def test_what_the_settings_were_chosen_under_is_told(baseline, kind):
-    grid = [{"p": 1.0}]
-    found = tg.tune(weighted, X, "rand_ig", n_samples=8, grid=grid, k=3, baseline=baseline, **RAW)
-    assert (found.baseline, found.k) == (kind, 3)
-
-
 def test_a_tuning_is_no_method():
     with pytest.raises(InputError):
         tg.explain(weighted, X, tuned(), **RAW)

@@ -225,15 +225,13 @@ def _exported(path: Path, device: torch.device) -> nn.Module:
 def _refuse_training(path: Path, program: Any) -> None:
     """Refuse a program whose dropout or batch normalisation was switched on for good when it was written."""
     for node in program.graph.nodes:
-        schema = getattr(node.target, "_schema", None)
-        places = {argument.name: place for place, argument in enumerate(schema.arguments)} if schema else {}
-        for name in ("train", "training"):
-            place = places.get(name)
-            if place is not None and place < len(node.args) and node.args[place] is True:
-                raise ModelError(
-                    f"{named(path)} was exported in training mode, so its dropout or batch normalisation cannot "
-                    "be switched off: call model.eval() and export it again."
-                )
+        names = [argument.name for argument in getattr(getattr(node.target, "_schema", None), "arguments", ())]
+        switched = {name for name, value in zip(names, node.args, strict=False) if value is True}
+        if switched & {"train", "training"}:
+            raise ModelError(
+                f"{named(path)} was exported in training mode, so its dropout or batch normalisation cannot "
+                "be switched off: call model.eval() and export it again."
+            )
 
 
 def _batch(path: Path, program: Any) -> Any:
@@ -355,7 +353,15 @@ def _made(source: str) -> nn.Module:
         raise InputError(
             f"{named(source)} is no file, and no model in code: write module:callable as in an import, my_net:Net."
         )
-    imported = _imported(module, source)
+    importlib.invalidate_caches()  # so that a file written a moment ago is found
+    try:
+        imported = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise  # something that the user's own code imports
+        raise InputError(
+            f"There is no module {named(str(error.name))!r} for {named(source)}: run where it is, or install it."
+        ) from error
     try:
         found = attrgetter(attribute)(imported)
     except AttributeError as error:
@@ -369,18 +375,6 @@ def _made(source: str) -> nn.Module:
             "are explained in Python, by tg.explain."
         )
     return made
-
-
-def _imported(module: str, source: str) -> Any:
-    importlib.invalidate_caches()  # so that a file written a moment ago is found
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):
-            raise  # something that the user's own code imports
-        raise InputError(
-            f"There is no module {named(str(error.name))!r} for {named(source)}: run where it is, or install it."
-        ) from error
 
 
 def _read_weights(source: str | Path) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -260,24 +260,6 @@ def seed_generators(seed: int, device: torch.device) -> None:
             torch.cuda.manual_seed(seed)
 
 
-@dataclass
-class _Watch:
-    """The weights with the lowest validation loss so far, and when it last fell by a notable amount."""
-
-    loss: float = math.inf
-    epoch: int = 0
-    weights: dict[str, Tensor] = field(default_factory=dict)
-    notable_loss: float = math.inf
-    notable_epoch: int = 0
-
-    def offer(self, network: nn.Module, loss: float, epoch: int) -> None:
-        if loss < self.loss:
-            self.loss, self.epoch = loss, epoch
-            self.weights = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-        if loss < self.notable_loss - NOTABLE:
-            self.notable_loss, self.notable_epoch = loss, epoch
-
-
 def _fit(
     network: nn.Module,
     train_part: Series,
@@ -288,7 +270,9 @@ def _fit(
 ) -> dict[str, Any]:
     """Train, and tell how it went: epochs run, and which one's weights were kept at what validation loss."""
     optimiser = Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
-    best, loss, epoch, note = _Watch(), math.nan, 0, ""
+    loss, epoch, note = math.nan, 0, ""
+    best, best_epoch, weights = math.inf, 0, dict[str, Tensor]()
+    notable, notable_epoch = math.inf, 0  # a loss that fell by enough to be worth more epochs
     for epoch in range(1, recipe.epochs + 1):
         steps = _run_epoch(network, train_part, recipe, optimiser, generator, advance, note)
         if watched is None or (recipe.patience is None and epoch < recipe.epochs):
@@ -296,12 +280,16 @@ def _fit(
         loss = _finite(mean_loss(network, watched), "validation")
         note = f"validation loss {loss:.4f}"
         if recipe.patience is not None:
-            best.offer(network, loss, epoch)
-            if epoch >= max(best.notable_epoch + recipe.patience, recipe.minimum_steps / steps):
+            if loss < best:
+                best, best_epoch = loss, epoch
+                weights = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+            if loss < notable - NOTABLE:
+                notable, notable_epoch = loss, epoch
+            if epoch >= max(notable_epoch + recipe.patience, recipe.minimum_steps / steps):
                 break
     if recipe.patience is not None:
-        network.load_state_dict(best.weights)
-        return {"epochs": epoch, "kept_epoch": best.epoch, "validation_loss": best.loss}
+        network.load_state_dict(weights)
+        return {"epochs": epoch, "kept_epoch": best_epoch, "validation_loss": best}
     return {"epochs": epoch, "kept_epoch": epoch} | ({} if watched is None else {"validation_loss": loss})
 
 

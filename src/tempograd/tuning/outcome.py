@@ -86,15 +86,10 @@ class Tuning:
     higher_is_better : bool
     series : int
         How many the default and the finalists ran on: all, unless the budget was too short for that.
-    budget : float
     passes : int
         Passes of the model that all took, scoring included.
     unit : int
         Passes that explaining all series once takes by default; ``passes`` is at most ``budget`` times that.
-    baseline : str
-        What was compared with and removed to; "own" for numbers that were given.
-    k : int or float
-        How many cells were removed, or what share of them.
     """
 
     explainer: Explainer
@@ -104,11 +99,8 @@ class Tuning:
     metric: str
     higher_is_better: bool
     series: int
-    budget: float
     passes: int
     unit: int
-    baseline: str = "zero"
-    k: int | float = 0.1
 
     @property
     def default(self) -> Trial:

@@ -81,22 +81,13 @@ class Bench:
 
     def __post_init__(self) -> None:
         """Check the arguments of a call."""
+        self.count, self.seed = len(self.x), validation.check_int(self.effort.seed, "seed")
         if self.question.targets is not None:
             instead = f"{arg:question.target} instead of {arg:question.targets}"
             raise InputError(f"Explainers are compared by one target: pass {instead}.")
         if self.metric.whole or self.count < FEWEST:
             more = "pass two series at least, and leave pooled= of the metric out"
             raise InputError(f"Maps are compared series by series: {more}.")
-
-    @property
-    def count(self) -> int:
-        """The number of series."""
-        return len(self.x)
-
-    @property
-    def seed(self) -> int:
-        """The seed of all draws."""
-        return validation.check_int(self.effort.seed, "seed")
 
     def ready(self, explainer: Explainer) -> Explainer:
         """Return the explainer as it is after it learnt from the background series, if there are some."""
@@ -293,10 +284,8 @@ def _rounds(settings: int, series: int, finalists: int, first: int) -> list[Roun
     counts = [settings]
     while counts[-1] > finalists:
         counts.append(max(finalists, math.ceil(counts[-1] / 2)))
-    if len(counts) == 1:
-        return [Round(settings, series)]
     last = len(counts) - 1
-    sizes = [round(first * (series / first) ** (place / last)) for place in range(last + 1)]
+    sizes = [*(round(first * (series / first) ** (place / last)) for place in range(last)), series]
     return [Round(*each) for each in zip(counts, sizes, strict=True)]
 
 
@@ -477,7 +466,7 @@ class _Race:
     def outcome(self, given: Explainer, level: float) -> Tuning:
         """Judge, by the rule above, and put everything together."""
         started = [runner for runner in self.runners if runner.series]
-        higher, baseline = self.bench.metric.higher_is_better, self.bench.question.baseline
+        higher = self.bench.metric.higher_is_better
         sign = 1 if higher else -1
         gains = [torch.where(each.ran, sign * (each.scores - self.base.scores), math.nan) for each in started]
         chances = zip(started, by_luck(torch.stack(gains)) if gains else (), strict=True)
@@ -494,11 +483,8 @@ class _Race:
             metric=self.bench.metric.name,
             higher_is_better=higher,
             series=len(self.order),
-            budget=self.budget,
             passes=self.bench.spent,
             unit=round(self.explained * self.bench.count),
-            baseline="zero" if baseline is None else baseline if isinstance(baseline, str) else "own",
-            k=self.bench.k,
         )
 
     def _finished(self, runner: _Runner) -> bool:
