@@ -14,7 +14,7 @@ from torch import nn
 
 from tempograd.bulk.engines import Attempt, Here, Pool, Processes, RayTasks, Threads, run_by
 from tempograd.bulk.folder import RunFolder, kept_reason
-from tempograd.bulk.repeats import has_numbers, keys_of, refusal, refuse_repeats, refuse_two_kinds
+from tempograd.bulk.repeats import keys_of, refusal, refuse_repeats, refuse_two_kinds
 from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
 from tempograd.bulk.table import RESULTS
@@ -321,7 +321,7 @@ class Driving:
         keys = keys_of(path)
         if self.compared is None:
             self.compared = path, keys
-        refuse_two_kinds((has_numbers(each), each) for each in sorted({self.compared[0], path}))
+        refuse_two_kinds(sorted({self.compared[0], path}))
         both = np.intersect1d(self.compared[1], keys, assume_unique=True)
         if len(both) and path != self.compared[0]:
             raise refusal([self.compared[0], path], int(both[0]))

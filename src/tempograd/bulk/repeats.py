@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tempograd.bulk.table import read_footer
 from tempograd.core.errors import DataError, brief, listed, short_path
 from tempograd.data.files import arrow
+from tempograd.data.fragments import TWO_KINDS
 
 AT_ONCE = 1 << 22  # keys that are held at a time: beyond, files are read several times
 ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads ids that have a common divisor evenly
@@ -17,25 +18,19 @@ ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads ids that have a common divisor ev
 
 def refuse_repeats(paths: Sequence[Path], rows: int) -> None:
     """Refuse results of which two files have the same id, or one numbers for ids and another texts."""
-    refuse_two_kinds((has_numbers(path), path) for path in paths)
+    refuse_two_kinds(paths)
     key = repeated_key(paths, rows)
     if key is not None:
         raise refusal(paths, key)
 
 
-def refuse_two_kinds(kinds: Iterable[tuple[bool, str | Path]]) -> None:
-    """Refuse whole numbers for ids in one file and texts in another; by kind and name, or file of results."""
-    first: dict[bool, str | Path] = {}
-    for whole, file in kinds:
-        first.setdefault(whole, file)
+def refuse_two_kinds(paths: Iterable[Path]) -> None:
+    """Refuse whole numbers for ids in one file of results and texts in another."""
+    first: dict[bool, Path] = {}
+    for path in paths:
+        first.setdefault(has_numbers(path), path)
     if len(first) == 2:
-        numbers, texts = (
-            short_path(file if isinstance(file, str) else _origin(file)) for file in (first[True], first[False])
-        )
-        raise DataError(
-            f"The ids of {numbers} are whole numbers, those of {texts} texts: write all as whole numbers (7, not "
-            "007), or put a letter before each (s7)."
-        )
+        raise DataError(TWO_KINDS.format(*(short_path(_origin(first[whole])) for whole in (True, False))))
 
 
 def repeated_key(paths: Sequence[Path], rows: int) -> int | None:

@@ -230,10 +230,6 @@ class Run:
             found |= dict(zip(rows.column("id").to_pylist(), rows.column("fault").to_pylist(), strict=True))
         return found
 
-    def _require_one_kind(self) -> None:
-        """Refuse ids of two kinds, which no column holds."""
-        repeats.refuse_two_kinds((repeats.has_numbers(path), path) for path in self.files)
-
     def failures(self) -> dict[str, str]:
         """Return the tracebacks of fragments that failed three times, by their names."""
         return self._folder.failures()
@@ -253,7 +249,7 @@ class Run:
         """
         validation.check_int(count, "count", 1)
         validation.check_int(seed, "seed", 0)
-        self._require_one_kind()
+        repeats.refuse_two_kinds(self.files)  # which no column holds
         drawn: Any = None
         for path in self._results:
             more = _dataset([path]).to_table(columns=["id", "key", "fault"])
@@ -296,7 +292,7 @@ class Run:
 
     def _rows(self, keys: list[int], wanted: list[Any]) -> tuple[Any, list[str]]:
         """Return the rows of these keys in their order, and the fragment that each is of."""
-        self._require_one_kind()
+        repeats.refuse_two_kinds(self.files)  # which no column holds
         ds = _dataset(self.files)
         parts, names = [], []
         for piece in ds.get_fragments(filter=_field("key").isin(keys)):

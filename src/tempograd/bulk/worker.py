@@ -318,21 +318,10 @@ class _Writing:
     def _batches(self) -> Generator[Part, None, None]:
         """Read one batch ahead."""
         batches = read_fragment(self.fragment, self.worker.job.source, self.worker.size)
-
-        def read() -> Part | None:
-            try:
-                return next(batches, None)
-            except TempogradError:
-                raise
-            except OSError as error:  # of the source, which is not that of the results
-                raise DataError(
-                    f"{short_path(self.fragment.path)} cannot be read: {brief(str(error))}."
-                ) from error
-
         with ThreadPoolExecutor(1) as ahead:
-            coming = ahead.submit(read)
+            coming = ahead.submit(next, batches, None)
             while (batch := coming.result()) is not None:
-                coming = ahead.submit(read)
+                coming = ahead.submit(next, batches, None)
                 yield batch
 
     def _tell_padding(self, batch: Part) -> None:

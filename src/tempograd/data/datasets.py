@@ -143,10 +143,8 @@ def fold_indices(
         raise InputError(f"{folds} folds need at least {folds} series, got {series}.")
     order = np.arange(series)
     np.random.RandomState(seed).shuffle(order)
-    fold = int(fold)
-    start = fold * (series // folds) + min(fold, series % folds)
-    stop = start + series // folds + (fold < series % folds)
-    return np.sort(np.delete(order, np.s_[start:stop])), np.sort(order[start:stop])
+    validation = np.sort(np.array_split(order, folds)[fold])
+    return np.setdiff1d(order, validation), validation
 
 
 def check_fold(fold: int, folds: int = FOLDS) -> None:

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from tempograd.core.errors import DataError, InputError, arg, brief
-from tempograd.core.validation import text_key
+from tempograd.core.validation import as_tensor, text_key
 from tempograd.data.columns import STANDARD, Columns, Part
 from tempograd.data.files import File, arrow, list_files
 from tempograd.data.pivot import read_table, require_binary, require_names
@@ -22,6 +22,10 @@ from tempograd.data.table import ArrowTable, is_list, open_parquet
 
 LONGER = f"pass {arg:source.shape} of the longest, and another folder if the run has begun"
 
+TWO_KINDS = (
+    "The ids of {} are whole numbers, those of {} texts: write all as whole numbers (7, not 007), or put a letter "
+    "before each (s7)."
+)
 Cut = tuple[int, int, int | None]  # where a fragment begins and ends, and its rows where they are known
 WHOLE: Cut = (0, 0, None)
 FragmentKind = Literal["rows", "array", "file"]
@@ -156,15 +160,14 @@ def read_fragment(fragment: Fragment, source: Columns, size: int) -> Iterator[Pa
 def _identified(ids: Any) -> tuple[Any, NDArray[np.int64]]:
     """Return ids as an Arrow array, and the numbers that draws depend on: whole ones as they are, texts hashed."""
     pa, array = arrow(), np.asarray(ids)
-    if array.dtype.kind not in "iuUSO":
+    if array.dtype.kind in "USO":
+        texts = [text.decode() if isinstance(text, bytes) else str(text) for text in array.tolist()]
+        return pa.array(texts, pa.string()), np.fromiter(map(text_key, texts), np.int64, len(texts))
+    numbers = as_tensor(array, "ids").numpy()
+    if numbers.dtype.kind not in "iu":
         raise DataError(f"ids must be whole numbers or texts, got {array.dtype}.")
-    if array.dtype.kind in "iu":
-        if array.dtype.kind == "u" and len(array) and int(array.max()) >= 2**63:
-            raise DataError("ids must be less than 2**63: write them as texts.")
-        keys = array.astype(np.int64)
-        return pa.array(keys), keys
-    texts = [text.decode() if isinstance(text, bytes) else str(text) for text in array.tolist()]
-    return pa.array(texts, pa.string()), np.fromiter(map(text_key, texts), np.int64, len(texts))
+    keys = numbers.astype(np.int64)
+    return pa.array(keys), keys
 
 
 def _prepared(part: Part, source: Columns) -> Part:
@@ -192,11 +195,9 @@ def _row_groups(fragment: Fragment, source: Columns, size: int) -> Iterator[tupl
     with open_parquet(fragment.file) as opened:
         row = sum(opened.metadata.row_group(group).num_rows for group in range(fragment.start))
         groups, schema = list(range(fragment.start, fragment.stop)), opened.schema_arrow
-        asked = [name for name in (source.x, source.mask, *source.keep) if name is not None]
-        require_names(fragment.file.where, "column", asked, schema.names)
-        lists = [each.name for each in schema if is_list(each.type)]
-        one = source.x is not None or "x" in lists  # others are not read
-        unread = {*lists} - {source.x or "x", *asked} if one else set()
+        lists = {each.name for each in schema if is_list(each.type)}
+        series = source.x or ("x" if "x" in lists else None)
+        unread = lists - {series, source.mask, *source.keep} if series else set()  # other lists than the series
         wanted = [name for name in schema.names if name not in unread]
         for batch in opened.iter_batches(size, row_groups=groups, columns=wanted, use_threads=False):
             table = arrow().Table.from_batches([batch])

@@ -193,9 +193,10 @@ def _columns_of(table: Table, advice: str) -> DataError:
 
 def read_table(table: Table, source: Columns) -> Part:
     """Read a table of any form."""
+    asked = [name for name in (source.x, source.mask, *source.keep) if name is not None]
+    require_names(table.where, "column", asked, table.columns)
     roles = find_roles(table, source)
     lists = roles.format == "lists"
-    require_names(table.where, "column", [*source.keep, *([source.mask] if source.mask else [])], table.columns)
     if source.mask is not None and not lists:
         raise DataError(
             f"{table.where}: {arg:source.mask} is for whole series in each row: leave cells empty here."

@@ -1,6 +1,6 @@
 """One file as arrays: tables, ``.npz`` and ``.npy``, ``.ts``; and values scaled for the model."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -127,7 +127,13 @@ def load_arrays(file: File, wanted: Sequence[str], *, mapped: bool = False) -> d
             found = np.load(file.path, mmap_mode="r") if mapped else np.load(opened)  # without pickle
             if isinstance(found, np.ndarray):
                 return {"x": found}
-            _check_members(file.where, found.files)
+            if "x" not in found.files:
+                has = listed(found.files) or "nothing"
+                raise DataError(f"{file.where} must hold an array x (series, time, channel); it has {has}.")
+            others = [name for name in found.files if name not in ARRAYS]
+            if others:
+                known = f"the arrays of a file of series are {', '.join(ARRAYS)}"
+                warn(f"{file.where} holds {listed(others)}, which is not read: {known}.")
             return {name: found[name] for name in wanted if name in found.files}
         except (TempogradError, MemoryError, Warning):  # ours, which somebody may have made an error
             raise
@@ -135,18 +141,6 @@ def load_arrays(file: File, wanted: Sequence[str], *, mapped: bool = False) -> d
             reason = one_line(next(iter(str(error).splitlines()), type(error).__name__), 90)
             what = "is damaged or holds no plain arrays: write or fetch it again"
             raise DataError(f"{file.where} {what} ({reason}).") from error
-
-
-def _check_members(where: str, members: Collection[str]) -> None:
-    """Refuse an archive without series, and tell what of another is not read."""
-    if "x" not in members:
-        raise DataError(
-            f"{where} must hold an array x (series, time, channel); it has {listed(members) or 'nothing'}."
-        )
-    others = [name for name in members if name not in ARRAYS]
-    if others:
-        known = f"the arrays of a file of series are {', '.join(ARRAYS)}"
-        warn(f"{where} holds {listed(others)}, which is not read: {known}.")
 
 
 def _labels(y: _Array, source: Columns, where: str) -> tuple[_Array, tuple[str, ...] | None]:

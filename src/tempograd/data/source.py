@@ -13,7 +13,7 @@ from tempograd.core.errors import DataError, arg, brief
 from tempograd.core.series import Series, is_nested, shared_times
 from tempograd.data.columns import Columns, Part
 from tempograd.data.files import is_many, list_files, reading
-from tempograd.data.fragments import Fragment, list_fragments
+from tempograd.data.fragments import TWO_KINDS, Fragment, list_fragments
 from tempograd.data.pivot import read_table
 from tempograd.data.reading import in_file, in_one_message, read_part, scaled_cells, with_channels
 from tempograd.data.table import FRAME, frame_table, is_frame
@@ -179,10 +179,7 @@ def _joined(parts: Sequence[Series]) -> Series:
     if len(parts) == 1:
         return first
     if len({isinstance(part.ids, tuple) for part in parts}) > 1:
-        raise DataError(
-            "The ids of some files are whole numbers, those of others texts: write all as whole numbers (7, not "
-            "007), or put a letter before each (s7)."
-        )
+        raise DataError(TWO_KINDS.format("some files", "others"))
     joined: dict[str, Any] = {"classes": first.classes, "channels": first.channels, "units": first.units}
     for name in ("x", "mask", "truth", "raw"):  # a part without a mask has seen all
         cells = [getattr(part, name) for part in parts]

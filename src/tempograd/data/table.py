@@ -285,7 +285,7 @@ class ArrowTable(Table):
 
 
 def is_frame(value: Any) -> bool:
-    """Tell whether something is a data frame, of pandas or of another library: named columns that Arrow reads.
+    """Tell whether something is a data frame, of pandas or of another library: what has named columns.
 
     Examples
     --------
@@ -293,18 +293,14 @@ def is_frame(value: Any) -> bool:
     >>> is_frame(pd.DataFrame({"a": [1]})), is_frame(np.zeros((1, 1))), is_frame(pd.DataFrame)
     (True, False, False)
     """
-    known = ("__arrow_c_stream__", "to_arrow", "to_numpy")
-    return (
-        not isinstance(value, type) and hasattr(value, "columns") and any(hasattr(value, name) for name in known)
-    )
+    return hasattr(value, "columns") and not isinstance(value, type)
 
 
 def frame_table(frame: Any) -> ArrowTable:
     """Return a data frame as a table; an index that has a name is a column too."""
     pa = arrow()
     try:
-        streamed = hasattr(frame, "__arrow_c_stream__") or not hasattr(frame, "to_arrow")
-        table = pa.table(frame if streamed else frame.to_arrow())
+        table = pa.table(frame)
     except (pa.ArrowException, ValueError, TypeError) as error:
         reason = one_line(str(error).splitlines()[0], 160)
         raise DataError(
