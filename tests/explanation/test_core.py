@@ -238,8 +238,8 @@ def test_the_text_tells_what_was_done():
     assert text == (
         "Explanation(3 × 6 × 2, method='rand_ig', output='probability' (softmax over 3 outputs), baseline='zero', "
         "seed=4, n_samples=50, p=0.7)\n"
-        "Assumed: The predicted class of each series was explained; "
-        "Values were compared with 0, as the model reads them"
+        "Assumed: the predicted class of each series was explained; "
+        "values were compared with 0, as the model reads them"
     )
 
 

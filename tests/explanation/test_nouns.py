@@ -214,9 +214,9 @@ def test_findings_stay_and_assumptions_are_said(tmp_path):
     more = replace(found, findings=(*FOUND, Finding("x", "warning", {}, "One more.")))
     assert loaded.findings == found[1:].findings == FOUND
     assert tg.concat([found[:2], more[2:]]).findings == more.findings
-    said = "The outputs are scores of classes"
+    said = "the outputs are scores of classes"
     for each in (found, loaded):
-        assert each.assumptions == (f"{said}: pass tg.Predictor(model, task='regression').",)
+        assert each.assumptions == (f"T{said[1:]}: pass tg.Predictor(model, task='regression').",)
         assert repr(each).endswith(f"\nAssumed: {said}")
         assert each.describe(0).endswith(f"; assumed: {said}")
         assert str(each).count(said) == 1

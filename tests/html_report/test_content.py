@@ -120,10 +120,10 @@ def test_steps_follow_class_one_and_the_labels():
     labels = (x[..., 1] > 0).long()
     explanation = explain(RunningMean(), x, "integrated_gradients", steps=[4, 5])
     found = prediction.step_outputs(RunningMean()(x).softmax(-1), explanation, labels)
-    np.testing.assert_array_equal(found.values, RunningMean()(x).softmax(-1)[..., 1].numpy())
-    np.testing.assert_array_equal(found.labels, labels.bool().numpy())
-    assert [np.flatnonzero(row).tolist() for row in found.explained] == [[4, 5], [4, 5]]
-    assert found.title == "probability of class 1"
+    np.testing.assert_array_equal(found["values"], RunningMean()(x).softmax(-1)[..., 1].numpy())
+    np.testing.assert_array_equal(found["labels"], labels.bool().numpy())
+    assert [np.flatnonzero(row).tolist() for row in found["explained"]] == [[4, 5], [4, 5]]
+    assert found["name"] == "probability of class 1"
 
 
 def test_steps_of_more_than_two_classes_follow_the_explained_one():
@@ -132,9 +132,9 @@ def test_steps_of_more_than_two_classes_follow_the_explained_one():
     explanation = explain(model, x, "random", target=2)
     labels = torch.arange(40).view(2, 20) % 4
     found = prediction.step_outputs(answer, explanation, labels)
-    np.testing.assert_array_equal(found.values, answer[..., 2].numpy())
-    np.testing.assert_array_equal(found.labels, (labels == 2).numpy())
-    assert found.title == "probability of the explained class"
+    np.testing.assert_array_equal(found["values"], answer[..., 2].numpy())
+    np.testing.assert_array_equal(found["labels"], (labels == 2).numpy())
+    assert found["name"] == "probability of the explained class"
 
 
 def test_steps_agree_where_the_explained_class_is_what_the_model_says():
@@ -146,8 +146,8 @@ def test_steps_agree_where_the_explained_class_is_what_the_model_says():
         target=1,
     )
     found = prediction.step_outputs(answer, explanation, torch.tensor([[0, 1, 1]]))
-    assert found.alarm
-    assert found.agrees.tolist() == [[False, True, False]]
+    assert found["alarm"]
+    assert found["agrees"].tolist() == [[False, True, False]]
 
 
 def test_the_explanations_own_mask_comes_before_the_one_of_its_split(explanations, masked_split, tmp_path):

@@ -201,7 +201,6 @@ def test_settings_and_origin_are_kept():
     page = shown(found)
     assert "n_samples = 30" in page.text
     assert "max_length = 4" in page.text
-    assert "held = automatic" in page.text
     assert "max_samples" not in page.text
     assert "tolerance = 0.5" in (other := shown(explained(tolerance=0.5)).text)
     assert "max_samples = 3200" in other

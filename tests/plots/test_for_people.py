@@ -38,7 +38,6 @@ def test_one_series_is_drawn_in_its_units(found):
     record = view(found, 2)
     np.testing.assert_array_equal(record.x, found.raw[2].float().numpy())
     assert (record.units, record.times) == (("bpm", "°C"), stamps(2))
-    assert view(found, 2, channels=["temperature"]).names == ("temperature [°C]",)
     labels, ticks, said = texts(plots.series(found, 2))
     assert [label for label in labels if "[" in label] == ["heart rate [bpm]", "temperature [°C]"]
     assert set(ticks) <= set(short_times(stamps(2)))

@@ -7,6 +7,7 @@ import torch
 import tempograd as tg
 from tempograd import plots
 from tempograd.views.prediction import shaded
+from tempograd.views.series import color_limit
 from tests.helpers.explanations import gaps, made, waves
 from tests.helpers.pictures import texts, view
 
@@ -24,13 +25,17 @@ def test_values_that_were_not_observed_do_not_shade_others():
     assert shaded(x.numpy(), mask.numpy()).tolist() == [[0], [1], [0.5], [0.5]]
 
 
+def limits(record):
+    return [color_limit(found.values, record.observed) for found in record.scores]
+
+
 def test_the_full_colour_is_for_the_largest_but_two_of_a_hundred():
     values = np.arange(100.0).reshape(1, 100, 1)
     mask = torch.ones(1, 100, 1, dtype=torch.bool)
-    assert view(made(values), 0).limits[0] == 98  # 98 of 0 … 99 are below it
+    assert limits(view(made(values), 0)) == [98]  # 98 of 0 … 99 are below it
     mask[0, 50:] = False
-    assert view(made(-values, mask=mask), 0).limits[0] == 49
-    assert view(made(values, mask=torch.zeros_like(mask)), 0).limits[0] == 0
+    assert limits(view(made(-values, mask=mask), 0)) == [49]
+    assert limits(view(made(values, mask=torch.zeros_like(mask)), 0)) == [0]
 
 
 def test_colours_are_centred_at_0_and_cells_that_push_down_have_a_dash():
@@ -59,7 +64,7 @@ def test_methods_have_scales_of_their_own():
     size = made([[[-1.0, 0.2], [0.1, 0.0]]], method="fit", signed=False)
     record = view([signed, size, signed])
     assert [found.method for found in record.scores] == ["timing", "fit", "timing 2"]
-    assert record.limits == (4, pytest.approx(0.2), 4)
+    assert limits(record) == [4, pytest.approx(0.2), 4]
     assert record.scores[1].values.tolist() == [[0, pytest.approx(0.2)], [pytest.approx(0.1), 0]]
     picture = plots.compare([signed, size, signed])
     scales = [(axes.images[0].norm.vmin, axes.images[0].norm.vmax) for axes in picture.axes if axes.images]

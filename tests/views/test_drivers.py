@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.core.errors import InputError
+from tempograd.core.errors import InputError, UnknownNameError
 from tempograd.views.drivers import drivers_of
 from tests.helpers.explanations import made, named_ward, waves, with_gaps
 from tests.helpers.models import Risk, patients, series
@@ -268,5 +268,5 @@ def test_several_inputs_name_static_values_without_a_time():
 
 def test_wrong_questions(said):
     said.refused(InputError, waves().describe, 7)
-    said.refused(InputError, waves().describe, "bed 1")
+    said.refused(UnknownNameError, waves().describe, "bed 1")
     said.refused(InputError, drivers_of, waves(), 0, 0)

@@ -21,13 +21,13 @@ from tempograd.data.files import is_many
 from tempograd.explainers import EXPLAINERS, Explainer, explain
 from tempograd.explainers.by_name import explainer_of
 from tempograd.explanation import Explanations
-from tempograd.explanation.diagnostics import sentence
+from tempograd.explanation.diagnostics import assumed, sentence
 from tempograd.metrics import METRICS
 from tempograd.tuning import rank, tune
 from tempograd.tuning.outcome import changed_settings
 from tempograd.views.drivers import CONTROL, describe_series
 from tempograd.views.labels import explained, size
-from tempograd.views.reader import assumed, label_accuracy, most_telling
+from tempograd.views.reader import label_accuracy, most_telling
 
 # ``tempograd explain``: what moved a model's predictions.
 

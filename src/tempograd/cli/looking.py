@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from tempograd.cli.arguments import print_json
 from tempograd.cli.commands import verdict
 from tempograd.cli.inputs import claim, load_explanations
-from tempograd.core.errors import InputError, OutputError, UnknownNameError, short_path
+from tempograd.core.errors import InputError, OutputError, short_path
 from tempograd.core.formatting import alike, short_number, table
 from tempograd.core.io import DRAWN, PICTURE, write_atomically
 from tempograd.core.validation import check_int
@@ -32,16 +32,8 @@ def choose(args: argparse.Namespace) -> Chosen:
     explanation = next(iter(load_explanations(args).values()))
     if not len(explanation):
         raise InputError(f"{short_path(args.explanations[0])} holds no series.")
-    place = most_telling(explanation) if args.series is None else _place(explanation, args.series)
+    place = most_telling(explanation) if args.series is None else position(explanation, args.series)
     return Chosen(explanation, place, str(explanation.label(place)), explanation.describe(place))
-
-
-def _place(explanation: Explanation, called: str) -> int:
-    if explanation.names is not None:
-        return position(explanation, called)
-    if called not in explanation.labels:
-        raise UnknownNameError("series", called, explanation.labels)
-    return explanation.labels.index(called)
 
 
 # ``tempograd top``: the strongest values of a series.

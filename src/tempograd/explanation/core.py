@@ -16,7 +16,7 @@ from tempograd.engine import Model, Predictor, fingerprint
 from tempograd.engine.outputs import class_count, link_words, output_of, outputs_of
 from tempograd.explanation import files
 from tempograd.explanation.answers import Blocks, as_table
-from tempograd.explanation.diagnostics import sentence
+from tempograd.explanation.diagnostics import assumed, sentence
 from tempograd.explanation.record import Record, check_fields
 from tempograd.targets import in_words
 from tempograd.typing import ArrayLike, BlockSteps, Inputs, Picker
@@ -132,9 +132,9 @@ class Explanation(Record):
         draws = self.draws if self.draws > 1 else None
         settings = {"baseline": self.baseline_kind, "seed": self.seed, "draws": draws, **self.parameters}
         named = ", ".join(f"{name}={value!r}" for name, value in settings.items() if value not in (None, []))
-        assumed = f"\nAssumed: {self._assumed}" if self.assumptions else ""
+        more = f"\nAssumed: {assumed([self])}" if self.assumptions else ""
         words = "" if self.output == "raw" or self.columns is None else f" ({link_words(self.link, self.columns)})"
-        return f"Explanation({shape}, method={self.method!r}, output={self.output!r}{words}, {named}){assumed}"
+        return f"Explanation({shape}, method={self.method!r}, output={self.output!r}{words}, {named}){more}"
 
     def __str__(self) -> str:
         """Say what this is, what drove the first prediction, and how sure all of it is."""
@@ -247,10 +247,6 @@ class Explanation(Record):
         return tuple(finding.say() for finding in self.findings if finding.severity == "assumption")
 
     @property
-    def _assumed(self) -> str:
-        return "; ".join(text.partition(": pass ")[0].rstrip(".") for text in self.assumptions)
-
-    @property
     def inputs(self) -> tuple[str, ...]:
         """Return the names of the inputs that were explained; empty for a model of one input."""
         return () if self.call.packing is None else self.call.packing.names
@@ -310,7 +306,7 @@ class Explanation(Record):
             Position of the series, or its name.
         """
         text = self._sentence(i)
-        return f"{text}; assumed: {self._assumed}" if self.assumptions else text
+        return f"{text}; assumed: {assumed([self])}" if self.assumptions else text
 
     def _sentence(self, i: int | str) -> str:
         from tempograd.views.drivers import describe_series  # noqa: PLC0415  # above

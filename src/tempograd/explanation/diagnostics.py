@@ -1,7 +1,7 @@
 """How good is this map? Judged once, in numbers and a status, and said to each audience in its dialect."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, cast
 
 import torch
@@ -244,6 +244,21 @@ def needs(estimates: Errors) -> list[int]:
         if math.isfinite(e) and n > 0
     ]
     return [count for count in points if count <= MOST_POINTS]
+
+
+# What was found out beside the scores
+
+
+def assumed(explanations: Iterable[Record]) -> str:
+    """List what nobody said and was assumed; empty where that is nothing."""
+    return "; ".join(f"{text[:1].lower()}{text[1:]}" for text in texts_of(explanations, "assumption", ""))
+
+
+def texts_of(explanations: Iterable[Record], severity: str, codes: str | tuple[str, ...]) -> dict[str, None]:
+    """Return findings, each once, without what is to be typed."""
+    findings = [finding for explanation in explanations for finding in explanation.findings]
+    kind = [finding for finding in findings if finding.severity == severity and finding.code.startswith(codes)]
+    return dict.fromkeys(finding.say("reader") for finding in kind)
 
 
 # The verdict in one line

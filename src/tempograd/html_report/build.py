@@ -18,6 +18,7 @@ from tempograd.core.io import REPORT, check_output, write_atomically
 from tempograd.core.series import renumbered
 from tempograd.data import Series
 from tempograd.explanation.core import Explanation, warn_of_another_model
+from tempograd.explanation.diagnostics import assumed
 from tempograd.explanation.targets import as_explained
 from tempograd.html_report import text
 from tempograd.html_report.content import collect
@@ -29,7 +30,7 @@ from tempograd.typing import Model
 from tempograd.version import __version__
 from tempograd.views import palette
 from tempograd.views.labels import Compared, as_mapping, explained
-from tempograd.views.reader import assumed, doubts
+from tempograd.views.reader import doubts
 from tempograd.views.series import aligned, chosen, kept, most
 
 SCRIPTS = (  # one scope, in this order

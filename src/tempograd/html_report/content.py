@@ -296,14 +296,9 @@ def _steps(pack: Pack, first: Explanation, removed: RemovedOutputs | None) -> di
     if steps is None or target is None:
         return None
     return {
-        "name": steps.title,
-        "values": pack.add(steps.values),
-        "labels": pack.add(steps.labels),
-        "explained": pack.add(steps.explained),
+        **{name: pack.add(part) if isinstance(part, np.ndarray) else part for name, part in steps.items()},
         "own": isinstance(first.steps, str),  # each value is scored by its effect on its own step
         "predicted": bool((target != target.flatten()[0]).any()),  # each step has its own explained class
-        "alarm": steps.alarm,
-        "agrees": pack.add(steps.agrees),
     }
 
 

@@ -6,9 +6,9 @@ from html import escape
 
 from tempograd.core.formatting import counted
 from tempograd.explanation import Explanation
+from tempograd.explanation.diagnostics import assumed
 from tempograd.metrics import PaperTable
-from tempograd.views.labels import settings, size
-from tempograd.views.reader import assumed
+from tempograd.views.labels import size
 
 BASELINES = {
     "zero": "zero",
@@ -58,16 +58,14 @@ def provenance(explanations: Mapping[str, Explanation]) -> str:
 
 def facts(found: Explanation) -> str:
     """Return what an explanation was made with, as terms of a list."""
-    used = [
-        f"{name} = {'automatic' if value is None else json.dumps(value, default=str)}"
-        for name, value in settings(found).items()
-    ]
+    known = {name: value for name, value in found.parameters.items() if value not in (None, [])}
+    used = [f"{name} = {json.dumps(value, default=str)}" for name, value in known.items()]
     steps = "added up over steps" if found.steps is not None else "one per series"
     if isinstance(found.steps, str):
         steps = "each step for itself"
     terms = {
         "method": found.method,
-        "parameters": ", ".join(used) or "none",
+        "parameters": ", ".join(used) or "the default ones",
         "seed": str(found.seed),
         "verdict": found.verdict(),
         "assumed": assumed([found]) or "nothing",

@@ -45,8 +45,6 @@ class Metric(ABC):
     """The direction of a good score."""
     runs_model: ClassVar[bool] = False
     """Whether the model is run to compute it."""
-    needs_truth: ClassVar[bool] = False
-    """Whether it compares with the truly salient cells."""
 
     name: str = validation.setting("", validation.check_text)
     rank: Rank = validation.choice("absolute", Rank)

@@ -107,8 +107,6 @@ CELLS = 2**21  # sorted at once, so that memory does not grow with the number of
 class Localisation(Metric, ABC):
     """A metric that needs the truth and no model."""
 
-    needs_truth: ClassVar[bool] = True
-
     @classmethod
     def measure(cls, metrics: Sequence[Self], evaluation: Evaluation) -> dict[str, Tensor]:
         """Score all series by all metrics; each way of ranking and scaling is sorted once."""

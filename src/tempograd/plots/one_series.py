@@ -118,7 +118,8 @@ def _draw_values(axes: "Axes", view: SeriesView, d: int) -> None:
         edge = axes.get_xaxis_transform()  # heights as shares of the row
         for start, stop in runs(view.truth[:, d]):
             axes.plot([start - 0.5, stop - 0.5], [1.05, 1.05], color=palette.TRUTH, transform=edge, **thick)
-    axes.set_ylabel(view.names[d], rotation=0, ha="right", va="center", color=palette.INK)
+    name = labels.with_unit(view.channels[d], view.units[d])
+    axes.set_ylabel(name, rotation=0, ha="right", va="center", color=palette.INK)
 
 
 def _draw_bars(axes: "Axes", view: SeriesView, d: int) -> None:
@@ -203,7 +204,8 @@ def compare(
         every = list(picture.subplots(rows, columns, squeeze=False, sharex=True).flat)
         image = cells(every[0], shaded(view.x, view.observed), view.observed, style.input_colours(), 0)
         scale_bar(picture, image, every[0], {0: "low", 1: "high"})
-        for axes, each, full in zip(every[1:], found, view.limits, strict=False):
+        for axes, each in zip(every[1:], found, strict=False):
+            full = color_limit(each.values, view.observed)  # scores of methods have units of their own
             scale_bar(picture, draw_scores(axes, each, view.observed, full), axes, score_ticks(each, full))
         for number, (axes, head) in enumerate(zip(every, heads, strict=False)):
             axes.set_title(labels.name(head, style.letters(picture) - 8))

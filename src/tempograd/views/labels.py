@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, time
-from typing import Any
 
 import numpy as np
 import torch
@@ -60,13 +59,6 @@ def _numbered(explanations: Sequence[Explanation]) -> dict[str, Explanation]:
             label = f"{explanation.method} {count}"
         named[label] = explanation
     return named
-
-
-def settings(explanation: Explanation) -> dict[str, Any]:
-    """Return the parameters that made a difference: no empty list, and how to stop only where that was set."""
-    stops = explanation.parameters.get("tolerance") is not None
-    idle = () if stops else ("tolerance", "max_samples", "stop_when")
-    return {name: value for name, value in explanation.parameters.items() if value != [] and name not in idle}
 
 
 def name(label: str, longest: int = LONGEST) -> str:

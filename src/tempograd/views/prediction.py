@@ -17,19 +17,12 @@ from tempograd.metrics.asking import Evaluation
 from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, remove_cells
 from tempograd.typing import Array, Channels, Model
 from tempograd.views.groups import chosen_channels
-from tempograd.views.labels import (
-    channel_names,
-    class_name,
-    output_name,
-    output_unit,
-    with_unit,
-)
+from tempograd.views.labels import channel_names, class_name, output_name, output_unit
 from tempograd.views.series import (
     Flags,
     Floats,
     Indices,
     Scores,
-    color_limit,
     observed_cells,
     position,
     scores,
@@ -59,24 +52,15 @@ def true_values(explanation: Explanation, y: Tensor | None) -> Tensor | None:
     return None
 
 
-@dataclass(frozen=True)
-class StepOutputs:
-    """What the model says at each step, (series, time): the output that is followed."""
-
-    title: str
-    values: Floats
-    labels: Flags | None  # where the label is what ``title`` says
-    explained: Flags
-    alarm: bool  # whether values above one half say "class 1", so that steps are right or wrong
-    agrees: Flags | None  # with an alarm: where the explained class is the one that the model says
-
-
 def step_outputs(
     clean: Tensor, explanation: Explanation, y: Tensor | None, positive: str = "class 1"
-) -> StepOutputs | None:
+) -> dict[str, Any] | None:
     """Follow class 1 of two, called ``positive``, the only output of one, and the explained class of more.
 
-    ``clean`` is what the model says, (series, time, class), ``y`` the labels.
+    ``clean`` is what the model says, (series, time, class), ``y`` the labels. Of the followed output these are its
+    ``name``, its ``values``, where the label says the same (``labels``), which steps were ``explained``, whether
+    values above one half are an ``alarm``, so that steps are right or wrong, and with an alarm where the explained
+    class is the one that the model says (``agrees``): (series, time) each.
     """
     if explanation.target is None:
         return None
@@ -92,14 +76,14 @@ def step_outputs(
     steps = explanation.steps
     values = to_numpy(clean.gather(-1, followed[..., None]).squeeze(-1))
     alarm = labels is not None and classes <= 2 and kind == "probability"
-    return StepOutputs(
-        title="the model's output" if classes == 1 else title,
-        values=values,
-        labels=labels,
-        explained=steps.cpu().numpy() if isinstance(steps, Tensor) else np.ones(shape, dtype=np.bool_),
-        alarm=alarm,
-        agrees=(values > 0.5) == (target == followed).numpy() if alarm else None,
-    )
+    return {
+        "name": "the model's output" if classes == 1 else title,
+        "values": values,
+        "labels": labels,
+        "explained": steps.cpu().numpy() if isinstance(steps, Tensor) else np.ones(shape, dtype=np.bool_),
+        "alarm": alarm,
+        "agrees": (values > 0.5) == (target == followed).numpy() if alarm else None,
+    }
 
 
 def compare_labels(
@@ -289,16 +273,6 @@ class SeriesView:
     observed: Flags
     scores: tuple[Scores, ...]
     truth: Flags | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the channels with the units of their values."""
-        return tuple(with_unit(name, unit) for name, unit in zip(self.channels, self.units, strict=True))
-
-    @property
-    def limits(self) -> tuple[float, ...]:
-        """Return the size that gets the full colour, of each method: their scores have units of their own."""
-        return tuple(color_limit(found.values, self.observed) for found in self.scores)
 
 
 def series_view(

@@ -8,7 +8,7 @@ import torch
 from tempograd.core.validation import lengths
 from tempograd.engine.outputs import outputs_of
 from tempograd.explanation import Explanation
-from tempograd.explanation.diagnostics import AGAINST, judge, verdict_text
+from tempograd.explanation.diagnostics import AGAINST, judge, texts_of, verdict_text
 from tempograd.views.series import certain_sizes
 
 BADGES = {  # by the status of the verdict; of any other nothing is known
@@ -19,22 +19,10 @@ BADGES = {  # by the status of the verdict; of any other nothing is known
 }
 
 
-def assumed(explanations: Iterable[Explanation]) -> str:
-    """List what nobody said and was assumed; empty where that is nothing."""
-    return "; ".join(f"{text[:1].lower()}{text[1:]}" for text in _texts(explanations, "assumption", ""))
-
-
 def doubts(explanations: Iterable[Explanation]) -> str:
     """Say what was found out about model and baseline, in whole sentences; the rest is for whoever runs it."""
-    texts = _texts(explanations, "warning", ("model.", "baseline."))
+    texts = texts_of(explanations, "warning", ("model.", "baseline."))
     return " ".join(text if text.endswith("?") else f"{text}." for text in texts)
-
-
-def _texts(explanations: Iterable[Explanation], severity: str, codes: str | tuple[str, ...]) -> dict[str, None]:
-    """Return findings, each once, without what is to be typed."""
-    findings = [finding for explanation in explanations for finding in explanation.findings]
-    kind = [finding for finding in findings if finding.severity == severity and finding.code.startswith(codes)]
-    return dict.fromkeys(finding.say("reader") for finding in kind)
 
 
 class ReaderVerdict(NamedTuple):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, brief, listed, printable
+from tempograd.core.errors import InputError, UnknownNameError, brief, printable
 from tempograd.core.series import shared_times
 from tempograd.data import Series
 from tempograd.explanation.core import Explanation, InputExplanation, require
@@ -149,13 +149,10 @@ def position(explanation: Explanation, i: int | str) -> int:
     if not len(require(explanation)):
         raise InputError("The explanation holds no series, so there is none to show.")
     if isinstance(i, str):
-        labels = explanation.labels if explanation.names is not None else ()
-        if labels.count(printable(i)) != 1:
-            raise InputError(
-                f"There is no one series called {brief(i)}: expected a position in 0 … {len(explanation) - 1}"
-                f"{f', or one of {listed(labels)}' * bool(labels)}."
-            )
-        return labels.index(printable(i))
+        places = [place for place, label in enumerate(explanation.labels) if label == printable(i)]
+        if len(places) != 1:
+            raise UnknownNameError("single series", i, {*explanation.labels} - {printable(i)})
+        return places[0]
     index = validation.check_int(i, "i", 0)
     if index >= len(explanation):
         raise InputError(f"i must be a position in 0 … {len(explanation) - 1}, got {index}.")
