@@ -331,7 +331,7 @@ class TransformerClassifier(Classifier):
         self.readout = nn.Sequential(nn.Linear(size, size), nn.ReLU(), nn.Linear(size, classes))
 
     def features(self, x: Tensor) -> Tensor:
-        code = time_code(x.shape[1], self.positions, x.device if x.is_cuda else None).to(x)
+        code = time_code(x.shape[1], self.positions, x.device if x.is_cuda else "cpu").to(x)
         steps = self.input_dropout(torch.cat([x, code.expand(len(x), -1, -1)], dim=-1))
         later = None
         if self.per_step:
@@ -344,7 +344,7 @@ class TransformerClassifier(Classifier):
         return outputs
 
 
-def time_code(steps: int, positions: int, device: torch.device | None = None) -> Tensor:
+def time_code(steps: int, positions: int, device: torch.device | str = "cpu") -> Tensor:
     r"""Sines and cosines of the time at several scales, (steps, positions) in double precision.
 
     They are computed on the host, or on the GPU that needs them, which would else wait for the host each time.
@@ -354,7 +354,6 @@ def time_code(steps: int, positions: int, device: torch.device | None = None) ->
     with the time :math:`\tau_t` even on [0, 1] and the scales :math:`\lambda_j = T^{e_j}`, :math:`e_j` even
     on [0, 1].
     """
-    device = device or torch.device("cpu")
     scales = torch.pow(float(steps), torch.linspace(0, 1, positions // 2, dtype=torch.float64, device=device))
     angles = torch.linspace(0, 1, steps, dtype=torch.float64, device=device)[:, None] / scales
     return torch.cat([angles.sin(), angles.cos()], dim=-1)

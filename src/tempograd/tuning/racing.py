@@ -36,7 +36,6 @@ from tempograd.engine.predictor import PassCount, PassesError, Predictor, counti
 from tempograd.explainers import EXPLAINERS, Explainer, Timing
 from tempograd.explainers.base import fitted, nouns
 from tempograd.explainers.by_name import explainer_of
-from tempograd.explanation import Explanation
 from tempograd.metrics import Metric, compare, evaluate, summarise
 from tempograd.metrics.evaluation import as_metric, measure
 from tempograd.tuning.outcome import Trial, Tuning, changed_settings, setting_in_words
@@ -93,45 +92,36 @@ class Bench:
         """Return the explainer as it is after it learnt from the background series, if there are some."""
         return fitted(explainer, self.model, self.x, self.question, self.seed)
 
-    def explain(self, explainer: Explainer, rows: Tensor, *, quiet: bool) -> Explanation:
-        """Explain some of the series; ``quiet`` where another explainer has said what there is to say."""
-        question, effort = self.question.take(rows, self.x), self.effort
-        if not validation.is_background(question.baseline):  # other series serve to learn from alone
-            question = replace(question, background=None)
-        if quiet:
-            effort = replace(effort, gradient_check=False)
-        with counted_warnings() if quiet else nullcontext():
-            return explainer(self.model, self.x.take(rows), **vars(question), **vars(effort))
-
     def score(
         self, explainer: Explainer, rows: Tensor, *, quiet: bool, most: float = math.inf, known: bool = False
     ) -> Scored:
         """Explain and score some of the series, and add what that takes to ``spent``.
 
         PassesError before that is more than ``most``; with ``known`` the caller has made sure of it for the maps.
+        ``quiet`` where another explainer has said what there is to say.
         """
         maps, removals = PassCount(math.inf if known else most), PassCount(math.inf)
+        question, series = self.question.take(rows, self.x), self.x.take(rows)
+        effort = replace(self.effort, gradient_check=False) if quiet else self.effort
+        removal: dict[str, Any] = {"baseline": "zero" if question.baseline is None else question.baseline}
+        if not validation.is_background(question.baseline):  # other series serve to learn from alone
+            question = replace(question, background=None)
+        elif question.background is not None:
+            removal |= {"background": Series.of(question.background).x, "draws": self.removals}
+        removal |= {"k": self.k, "truth": series.truth, "batch_size": effort.batch_size, "of": self.of}
         try:
-            with counting(maps):
-                explanation = self.explain(explainer, rows, quiet=quiet)
+            with counting(maps), counted_warnings() if quiet else nullcontext():
+                explanation = explainer(self.model, series, **vars(question), **vars(effort))
             if explanation.n_evals is not None:  # looks at the model that are no part of the method do not count
                 maps.passes = int(explanation.n_evals.sum()) * explanation.draws
             removals.most = most - maps.passes
             with counting(removals):
-                scores = self._scores(explanation, rows, quiet=quiet)
+                found = (measure if quiet else evaluate)(self.model.called, explanation, [self.metric], **removal)
         finally:
             self.spent += maps.passes + removals.passes
+        scores = found[self.metric.name].detach().double().cpu()
         _, time, channels = explanation.values.shape
         return Scored(scores, maps.passes, removals.passes, explanation.n_evals is not None, (time, channels))
-
-    def _scores(self, explanation: Explanation, rows: Tensor, *, quiet: bool) -> Tensor:
-        baseline, background = self.question.take(rows, self.x).baseline, self.question.background
-        options: dict[str, Any] = {"batch_size": self.effort.batch_size, "of": self.of}
-        if validation.is_background(baseline) and background is not None:
-            options |= {"background": Series.of(background).x, "draws": self.removals}
-        arguments: Any = ([self.metric], "zero" if baseline is None else baseline, self.k, self.x.take(rows).truth)
-        found = (measure if quiet else evaluate)(self.model.called, explanation, *arguments, **options)
-        return found[self.metric.name].detach().double().cpu()
 
 
 # The race, as it is asked for
