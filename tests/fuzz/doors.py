@@ -134,7 +134,7 @@ ODD_TRAINING: dict[str, tuple[Any, ...]] = {
     "seed": ("a", 1.5, None, 2**70, [1]),
     "recipe": (Recipe(1, 1e-3, 0.0, 4, shuffle=False, patience=None),),
     "device": ("cpu", "cuda:99", "nowhere", 5, "", "meta"),
-    "options": ({}, {"hidden": 2}, {"hiden": 2}, 5, {"hidden": -1}, {"hidden": "a"}, {"hidden": 10**12}, {1: 2}),
+    "options": ({}, {"hidden": 2}, {"hiden": 2}, {"hidden": -1}, {"hidden": "a"}, {"hidden": 10**12}),
     "epochs": (0, -1, 1.5, "a", None, True, [1]),
     "learning_rate": (-1.0, "a", float("nan"), None),
     "batch_size": (0, "a", -3, 1.5),
