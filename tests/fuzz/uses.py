@@ -344,9 +344,7 @@ def _record(rng: random.Random, _: Path) -> Case:
     sound: dict[str, tuple[Any, ...]] = {
         "i": (0, 2, np.int64(1)),
         "channels": (None, [0], [1, 0], 0),
-        "y": (None, torch.tensor([0, 1, 2]), [0, 1, 2]),
         "truth": (None, explained.x > 0),
-        "model": (None, explained.world.model),
         "k": (0.1, 2, 0.9),
         "baseline": ("zero", "average", 0.5),
         "target": (None, 0),
@@ -365,8 +363,8 @@ def _record(rng: random.Random, _: Path) -> Case:
         np.nan,
     )
     taken = {
-        "series": ("i", "model", "y", "truth", "channels"),
-        "compare": ("i", "model", "y", "channels"),
+        "series": ("i", "truth", "channels"),
+        "compare": ("i", "channels"),
         "channel_importance": ("target", "rows", "channels"),
         "removal": ("k", "baseline"),
     }[name]

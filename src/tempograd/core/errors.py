@@ -85,7 +85,8 @@ SAYS = {
     "fit it to this one.",
     "model.fresh": "{name} seems untrained (created without weights): pass {arg:load.weights=FILE} if it is not.",
     "model.accuracy": "The model is right on {right} of the labels, guessing on {chance}: was it trained on "
-    "scaled values? Check {arg:load.weights}, and the order of {arg:predictor.classes} and {arg:series.channels}.",
+    "scaled values? If so, pass {arg:source.scale=FILE}; else check {arg:load.weights}, and the order of "
+    "{arg:predictor.classes} and {arg:series.channels}.",
     "gradient.wrong": "{problem}.",
     "baseline.far": "0 is far from every value of {count} of {of} channels (channel {channel}: {low:.3g} to "
     "{high:.3g}), and scores compare with 0: pass {arg:question.baseline=average} for a model of natural units, "

@@ -22,6 +22,7 @@ T = TypeVar("T")
 C = TypeVar("C", bound=Columns)
 _Array = NDArray[Any]
 LONGEST_PATH = 90  # characters that a message repeats
+TABLES = {".csv", ".tsv", ".parquet"}  # endings of files with named columns
 ARRAYS = ("x", "mask", "y", "truth", "ids", "channels", "times", "units", "raw")
 ALIASES = {"@targetlabel": "@classlabel", "@dimension": "@dimensions"}  # in the header of a .ts file
 
@@ -90,7 +91,7 @@ def with_channels(files: Sequence[File], source: C, least: int = 2) -> C:
 
 def _channels_of(file: File, source: Columns) -> tuple[str, ...] | None:
     """Return the channels that a file names, of tables from their first lines; None where it names none."""
-    if file.ending in {".csv", ".tsv", ".parquet"}:
+    if file.ending in TABLES:
         roles = in_one_message(source, lambda asked: find_roles(open_table(file), asked))
         return roles.values if roles.format == "long" else None
     return read_part(file, source).channels if file.ending == ".npz" and source.channels is None else None
@@ -175,13 +176,16 @@ def scaled_cells(x: Tensor, mask: Tensor | None, source: Columns, channels: Sequ
 
 def _statistics(x: Tensor, seen: Tensor, source: Columns, channels: Sequence[str] | None) -> tuple[Tensor, Tensor]:
     """Return the mean and the standard deviation of each channel, from a table or over what was observed."""
-    if source.scale in {None, STANDARD}:
+    if source.scale in (None, STANDARD):  # a mapping has no hash
         values = x.double().masked_fill(~seen, 0)
         count = seen.sum((0, 1)).clamp(min=1)
         mean = values.sum((0, 1)) / count
         std = (((values - mean) ** 2).masked_fill(~seen, 0).sum((0, 1)) / count).sqrt()
         return mean, torch.where(std > 0, std, 1.0)
-    table = open_table(File(str(source.scale), str(source.scale)))
+    file = File(str(source.scale), str(source.scale))
+    if file.ending not in TABLES:
+        raise DataError(f"{file.where}: {arg:source.scale} is a CSV or Parquet file of channel, mean and std.")
+    table = open_table(file)
     require_names(table.where, "column", ["mean", "std"], table.columns)
     texts, numbers = table.read({"channel"} & {*table.columns}, ["mean", "std"])
     if "channel" in texts and channels is not None:  # in any order

@@ -87,7 +87,7 @@ def accuracy(model: nn.Module | Predictor, split: Series) -> float:
 
 
 def warn_of_low_accuracy(ask: Ask, y: Tensor) -> None:
-    r"""Warn where predicted classes are the labels less often than guesses, by three errors of a share.
+    r"""Warn where predicted classes are the labels less often than guesses, by two errors of a share.
 
     Such an error is :math:`\sqrt{c (1 - c) / n}`, for chance c and n series.
     """
@@ -99,7 +99,7 @@ def warn_of_low_accuracy(ask: Ask, y: Tensor) -> None:
     if hits.ndim > 1:  # steps of the padding have no label
         hits = hits[torch.arange(hits.shape[1]) < ask.lengths.cpu()[:, None]]
     right = float(hits.double().mean())
-    if right < chance - 3 * math.sqrt(chance * (1 - chance) / len(y)):
+    if right < chance - 2 * math.sqrt(chance * (1 - chance) / len(y)):
         warn("model.accuracy", right=f"{100 * right:.0f} %", chance=f"{100 * chance:.0f} %")
 
 

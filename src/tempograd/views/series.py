@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, UnknownNameError, brief, printable
+from tempograd.core.errors import InputError, UnknownNameError, arg, brief, printable
 from tempograd.core.series import shared_times
 from tempograd.data import Series
 from tempograd.explanation.core import Explanation, InputExplanation, require
@@ -200,7 +200,8 @@ def aligned(explanation: Explanation, split: Series) -> Series:
     found = split.take(slice(len(explanation)))
     if explanation.x is not None and _same(explanation, found):
         return found
-    raise InputError("The data hold other series than were explained: pass those that were, read in the same way.")
+    same = f"pass those that were, with {arg:source.scale} and so on as before"
+    raise InputError(f"The data hold other series than were explained: {same}.")
 
 
 def _same(explanation: Explanation, split: Series) -> bool:
