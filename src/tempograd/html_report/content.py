@@ -25,31 +25,13 @@ from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS
 from tempograd.metrics.aggregate import MetricScores, PaperTable, TableCell
 from tempograd.typing import Model
-from tempograd.views import series
+from tempograd.views import prediction, series
 from tempograd.views.drivers import CONTROL, describe_series, told_channels
 from tempograd.views.groups import blocks_of, channel_sums, value_effects
 from tempograd.views.labels import are_numbers, channel_names, output_name, output_unit, outputs_of, unit_apart
-from tempograd.views.prediction import (
-    POSITIVE,
-    RemovedOutputs,
-    compare_labels,
-    removal_counts,
-    removal_outputs,
-    step_outputs,
-)
+from tempograd.views.prediction import POSITIVE, RemovedOutputs
 from tempograd.views.reader import reader_verdict
-from tempograd.views.series import (
-    Flags,
-    Floats,
-    certain_sizes,
-    color_limit,
-    order,
-    removed_at_most,
-    shown_values,
-    sizes,
-    to_numpy,
-    whole_series,
-)
+from tempograd.views.series import Flags, Floats, to_numpy
 
 STUDENT = 401  # values of a table
 ARROWS = {True: " ↑", False: " ↓", None: ""}
@@ -120,10 +102,12 @@ def collect(
     first = next(iter(shown.values()))
     part = None if split is None else split.take(index)
     seen = series.observed_cells(first)
-    counts, removals = removal_counts(removed_at_most(seen)), dict[str, RemovedOutputs]()
+    counts, removals = prediction.removal_counts(series.removed_at_most(seen)), dict[str, RemovedOutputs]()
     if model is not None:
         for label, explanation in shown.items():
-            removals[label] = removal_outputs(model, explanation, whole_series([explanation]), seen, counts)
+            removals[label] = prediction.removal_outputs(
+                model, explanation, series.whole_series([explanation]), seen, counts
+            )
     removed = removals.get(next(iter(shown)))
     known: dict[str, Any] = {"mask": None if seen.all() else torch.from_numpy(seen)}
     if removed is not None and removed.score is not None and removed.clean_steps is None:
@@ -139,7 +123,7 @@ def collect(
                 "named": [told_channels(one, i) for i in range(len(one))],
                 "effects": [effect.data() for effect in value_effects(found)],
                 "control": found.method == CONTROL,
-                "telling": pack.add(certain_sizes(shown[label])),
+                "telling": pack.add(series.certain_sizes(shown[label])),
                 "scores": {name: _list(part[index]) for name, part in scores.get(label, {}).items()},
                 "removal": removal and {n: pack.add(getattr(removal, n)) for n in ("outputs", "score")},
                 "certainty": _certainty(pack, found, shown[label]),
@@ -148,7 +132,7 @@ def collect(
     header = {
         **_names(first, removed),
         **_predictions(first, removed),
-        **_cells(pack, to_numpy(shown_values([first])), seen),
+        **_cells(pack, to_numpy(series.shown_values([first])), seen),
         "truth": None if part is None or part.truth is None else pack.add(part.truth.cpu().numpy()),
         "counts": counts.tolist(),
         "metrics": metric_words({name for found in scores.values() for name in found}),
@@ -197,7 +181,7 @@ def _classes(first: Explanation, removed: RemovedOutputs | None) -> list[str]:
 def _predictions(first: Explanation, removed: RemovedOutputs | None) -> dict[str, Any]:
     """Return what was explained of each series, what the model says, and what is true."""
     clean, per_step = (None, None) if removed is None else (removed.outputs[:, 0], removed.clean_steps)
-    found = compare_labels(clean, first, first.y, per_step=per_step is not None)
+    found = prediction.compare_labels(clean, first, first.y, per_step=per_step is not None)
     return {
         "output": first.output,
         "target": first.target.tolist() if first.target is not None and first.target.ndim == 1 else None,
@@ -229,9 +213,9 @@ def _list(values: Any) -> list[Any] | None:
 
 def _map(pack: Pack, found: Explanation, seen: Flags, edges: Sequence[int]) -> dict[str, Any]:
     """Pack the scores of a method, their errors, and what is drawn of them, given which cells were observed."""
-    values, sized, strongest = to_numpy(found.values), to_numpy(sizes(found)), order(found, seen)
+    values, sized, strongest = to_numpy(found.values), to_numpy(series.sizes(found)), series.order(found, seen)
     half = None if found.standard_error is None else to_numpy(found.interval(0.95)[1] - found.values)
-    limit = [color_limit(row, cells) for row, cells in zip(sized, seen, strict=True)]
+    limit = [series.color_limit(row, cells) for row, cells in zip(sized, seen, strict=True)]
     pushes = values if found.signed else sized  # exact sums over blocks of steps, (series, channel, block)
     sums = np.add.reduceat(pushes.astype(np.float64), edges[:-1], axis=1).swapaxes(1, 2)
     return {
@@ -292,7 +276,7 @@ def _steps(pack: Pack, first: Explanation, removed: RemovedOutputs | None) -> di
     classes = first.classes
     positive = "class 1" if classes is None else classes[POSITIVE] if len(classes) > POSITIVE else ""
     clean, target = None if removed is None else removed.clean_steps, first.target
-    steps = None if clean is None else step_outputs(clean, first, first.y, positive)
+    steps = None if clean is None else prediction.step_outputs(clean, first, first.y, positive)
     if steps is None or target is None:
         return None
     return {

@@ -16,13 +16,7 @@ from tempograd.explanation.targets import as_explained
 from tempograd.metrics.asking import Evaluation, Seen
 from tempograd.metrics.base import KINDS, METRICS, RANKS, Metric
 from tempograd.metrics.faithfulness import CumulativePredictionDifference
-from tempograd.metrics.removal import (
-    RemovalOutputs,
-    RemovalSchedule,
-    n_removed,
-    remove_cells,
-    what_is_measured,
-)
+from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, n_removed, remove_cells, what_is_measured
 from tempograd.typing import InputBaselines, Inputs, Measured, Model, Picker, Rank
 
 

@@ -20,13 +20,7 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.metrics.asking import Evaluation
 from tempograd.metrics.base import METRICS, Metric
-from tempograd.metrics.removal import (
-    RemovalOutputs,
-    RemovalSchedule,
-    n_removed,
-    remove_cells,
-    what_is_measured,
-)
+from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, n_removed, remove_cells, what_is_measured
 
 
 @dataclass(frozen=True, kw_only=True)

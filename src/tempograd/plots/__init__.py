@@ -19,16 +19,7 @@ from tempograd.plots.choices import methods, removal
 from tempograd.plots.many_series import blocks, channel_importance, dependence
 from tempograd.plots.one_series import compare, horizon, series
 
-__all__ = [
-    "blocks",
-    "channel_importance",
-    "compare",
-    "dependence",
-    "horizon",
-    "methods",
-    "removal",
-    "series",
-]
+__all__ = ["blocks", "channel_importance", "compare", "dependence", "horizon", "methods", "removal", "series"]
 
 
 def __dir__() -> list[str]:

@@ -9,14 +9,7 @@ from tempograd.core.errors import InputError, brief
 from tempograd.metrics import compare, removal_curve, summarise, table
 from tempograd.metrics.aggregate import MetricScores
 from tempograd.plots import style
-from tempograd.plots.parts import (
-    draw_dots,
-    heading,
-    name_rows,
-    note,
-    numbers_beside,
-    value_ticks,
-)
+from tempograd.plots.parts import draw_dots, heading, name_rows, note, numbers_beside, value_ticks
 from tempograd.typing import Array, Baseline, Model
 from tempograd.views import labels, palette
 from tempograd.views.drivers import CONTROL
@@ -31,12 +24,7 @@ if TYPE_CHECKING:
 ROW, MARGINS = 0.2, 1.1  # inches: of one line, and of all above and below
 
 
-def methods(
-    scores: MetricScores,
-    *,
-    reference: str | None = None,
-    **look: Unpack[style.Look],
-) -> "Picture":
+def methods(scores: MetricScores, *, reference: str | None = None, **look: Unpack[style.Look]) -> "Picture":
     """Show how faithful methods are, as differences to one of them on the same series, with 95 % intervals.
 
     Filled dots differ from the reference: their interval leaves 0 out. Pale is the control, random scores, which

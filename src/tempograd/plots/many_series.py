@@ -21,14 +21,7 @@ from tempograd.plots.parts import (
 )
 from tempograd.typing import ArrayLike, BlockSteps, Channels
 from tempograd.views import labels, palette
-from tempograd.views.groups import (
-    ValueEffect,
-    blocks_of,
-    channel_sums,
-    chosen_channels,
-    group_rows,
-    value_effects,
-)
+from tempograd.views.groups import ValueEffect, blocks_of, channel_sums, chosen_channels, group_rows, value_effects
 from tempograd.views.labels import channel_names
 from tempograd.views.series import Flags, Floats, color_limit
 
@@ -90,8 +83,7 @@ def channel_importance(
         if found.signed:
             numbers_beside(axes, size[picked].tolist(), "size")
         note(
-            picture,
-            "attribution summed over time, mean over series, with 95 % intervals; size: whatever the sign",
+            picture, "attribution summed over time, mean over series, with 95 % intervals; size: whatever the sign"
         )
         what = "" if target is None else f"{labels.class_name(target, explanation.classes)}, "
         text = f"What drives predictions  ·  {what}{found.series} series  ·  {labels.method(explanation.method)}"

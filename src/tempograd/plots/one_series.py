@@ -7,26 +7,7 @@ import numpy as np
 from tempograd.explanation import Explanation, Explanations
 from tempograd.explanation.core import require
 from tempograd.explanation.targets import called
-from tempograd.plots import style
-from tempograd.plots.parts import (
-    FINEST,
-    cells,
-    draw_bars,
-    draw_dashes,
-    hatch_missing,
-    heading,
-    left_out_text,
-    map_note,
-    numbers_beside,
-    runs,
-    scale_bar,
-    scale_ticks,
-    score_ticks,
-    step_ticks,
-    strongest_of_groups,
-    time_axis,
-    value_ticks,
-)
+from tempograd.plots import parts, style
 from tempograd.typing import Array, Channels
 from tempograd.views import labels, palette
 from tempograd.views.labels import Compared, as_mapping
@@ -91,9 +72,9 @@ def series(
             row.set_xticks([])
             row.tick_params(axis="y", labelsize="small")
             row.spines["bottom"].set_visible(False)
-        time_axis(rows[-1], view.times)
+        parts.time_axis(rows[-1], view.times)
         text = f"Series {view.id}  ·  {labels.method(view.scores[0].method)}  ·  {view.said.text}"
-        heading(picture, text + left_out_text(depth, view.left_out), look)
+        parts.heading(picture, text + parts.left_out_text(depth, view.left_out), look)
         narrow = style.wide(picture) < style.NARROW
         keys: dict[str, Any] = {"ncols": 2, "fontsize": "small"} if narrow else {"ncols": 5}
         picture.legend(handles=_legend(view), loc="outside lower center", handlelength=1.4, **keys)
@@ -103,20 +84,20 @@ def series(
 def _draw_values(axes: "Axes", view: SeriesView, d: int) -> None:
     seen, values = view.observed[:, d], view.x[:, d]
     where = np.flatnonzero(seen)
-    hatch_missing(axes, seen)
+    parts.hatch_missing(axes, seen)
     axes.plot(where, values[where], color=palette.FRAME, linewidth=0.7)  # joins values across a gap
     axes.plot(np.where(seen, values, np.nan), color=palette.INK, linewidth=0.9)
-    alone = [start for start, stop in runs(seen) if stop - start == 1]
+    alone = [start for start, stop in parts.runs(seen) if stop - start == 1]
     axes.plot(alone, values[alone], ".", color=palette.INK, markersize=3.5)
     if len(where):
-        value_ticks(axes)
+        parts.value_ticks(axes)
     else:
         axes.set_yticks([])
         axes.text(0.5, 0.5, "no value observed", transform=axes.transAxes, ha="center", va="center")
     if view.truth is not None:
         thick: dict[str, Any] = {"linewidth": 2.4, "clip_on": False, "solid_capstyle": "butt"}
         edge = axes.get_xaxis_transform()  # heights as shares of the row
-        for start, stop in runs(view.truth[:, d]):
+        for start, stop in parts.runs(view.truth[:, d]):
             axes.plot([start - 0.5, stop - 0.5], [1.05, 1.05], color=palette.TRUTH, transform=edge, **thick)
     name = labels.with_unit(view.channels[d], view.units[d])
     axes.set_ylabel(name, rotation=0, ha="right", va="center", color=palette.INK)
@@ -124,18 +105,18 @@ def _draw_values(axes: "Axes", view: SeriesView, d: int) -> None:
 
 def _draw_bars(axes: "Axes", view: SeriesView, d: int) -> None:
     shown, seen = view.scores[0], view.observed[:, d]
-    place, width = strongest_of_groups(shown.values[:, d], FINEST)
+    place, width = parts.strongest_of_groups(shown.values[:, d], parts.FINEST)
     values, pale = shown.values[place, d], shown.uncertain[place, d]
     full = [palette.SIZE if not shown.signed else palette.UP if value >= 0 else palette.DOWN for value in values]
     colour = [palette.PALE[each] if faint else each for each, faint in zip(full, pale, strict=True)]
-    hatch_missing(axes, seen)
-    draw_bars(axes, place, values, 0.82 if len(values) <= 120 else width, colour)
+    parts.hatch_missing(axes, seen)
+    parts.draw_bars(axes, place, values, 0.82 if len(values) <= 120 else width, colour)
     if shown.low is not None and shown.high is not None and len(values) <= WHISKERS:
         low, high = shown.low[place, d], shown.high[place, d]
         known = np.isfinite(low) & np.isfinite(high) & seen[place]
         axes.vlines(place[known], low[known], high[known], color=palette.INK, linewidth=0.4)
     axes.axhline(0, color=palette.MUTED, linewidth=0.5)
-    scale_ticks(axes, float(shown.values.min(initial=0)), float(shown.values.max(initial=0)))
+    parts.scale_ticks(axes, float(shown.values.min(initial=0)), float(shown.values.max(initial=0)))
     if not d:
         axes.set_ylabel(palette.WORDS["score"], rotation=0, ha="right", va="center")
 
@@ -167,11 +148,7 @@ MOST = 24  # channels shown where nobody says how many
 
 
 def compare(
-    explanations: Compared,
-    i: int | str = 0,
-    *,
-    channels: Channels | None = None,
-    **look: Unpack[style.Look],
+    explanations: Compared, i: int | str = 0, *, channels: Channels | None = None, **look: Unpack[style.Look]
 ) -> "Picture":
     """Show a series as heat maps: its values, and what one or several methods say about them.
 
@@ -202,11 +179,12 @@ def compare(
     rows = -(-count // columns)
     with style.drawing(room, rows * (0.45 + max(0.115 * depth, 0.8)) + 0.9, look) as picture:
         every = list(picture.subplots(rows, columns, squeeze=False, sharex=True).flat)
-        image = cells(every[0], shaded(view.x, view.observed), view.observed, style.input_colours(), 0)
-        scale_bar(picture, image, every[0], {0: "low", 1: "high"})
+        image = parts.cells(every[0], shaded(view.x, view.observed), view.observed, style.input_colours(), 0)
+        parts.scale_bar(picture, image, every[0], {0: "low", 1: "high"})
         for axes, each in zip(every[1:], found, strict=False):
             full = color_limit(each.values, view.observed)  # scores of methods have units of their own
-            scale_bar(picture, draw_scores(axes, each, view.observed, full), axes, score_ticks(each, full))
+            image = draw_scores(axes, each, view.observed, full)
+            parts.scale_bar(picture, image, axes, parts.score_ticks(each, full))
         for number, (axes, head) in enumerate(zip(every, heads, strict=False)):
             axes.set_title(labels.name(head, style.letters(picture) - 8))
             names = view.channels if number % columns == 0 else ()
@@ -216,19 +194,19 @@ def compare(
             axes.set_visible(False)
         for axes in every[max(count - columns, 0) : count]:
             axes.tick_params(labelbottom=True)
-            time_axis(axes, view.times)
-        map_note(picture, signed=any(each.signed for each in found), missing=not view.observed.all())
+            parts.time_axis(axes, view.times)
+        parts.map_note(picture, signed=any(each.signed for each in found), missing=not view.observed.all())
         text = f"Series {labels.name(str(view.id))}  ·  {view.said.text}"
-        heading(picture, text + left_out_text(depth, view.left_out), look)
+        parts.heading(picture, text + parts.left_out_text(depth, view.left_out), look)
         return picture
 
 
 def draw_scores(axes: "Axes", found: Scores, seen: Flags, full: float) -> Any:
     """Draw the scores of a series as cells in colour."""
     shade = np.clip(found.values / (full or 1.0), -1, 1)
-    image = cells(axes, shade, seen, style.colours(signed=found.signed), -1 if found.signed else 0)
+    image = parts.cells(axes, shade, seen, style.colours(signed=found.signed), -1 if found.signed else 0)
     if found.signed:
-        draw_dashes(axes, shade, seen)
+        parts.draw_dashes(axes, shade, seen)
     return image
 
 
@@ -263,29 +241,30 @@ def horizon(
     -------
     matplotlib.figure.Figure
     """
-    parts = list(explanation.values()) if isinstance(explanation, Explanations) else [require(explanation)]
-    steps = {str(place): part for place, part in enumerate(parts)}
-    view = series_view(steps, i, channels=channels, most=parts[0].values.shape[2])
+    forecast = list(explanation.values()) if isinstance(explanation, Explanations) else [require(explanation)]
+    steps = {str(place): part for place, part in enumerate(forecast)}
+    view = series_view(steps, i, channels=channels, most=forecast[0].values.shape[2])
     past = np.argsort(-np.sum([found.effect for found in view.scores], axis=0), kind="stable")[:PAST]
     pushes: Floats = np.stack([found.values.sum(1) for found in view.scores], 1)
-    count = len(parts)
+    count = len(forecast)
     seen = np.repeat(np.any(view.observed, 1, keepdims=True), count, 1)
-    found, full = Scores(parts[0].method, parts[0].signed, pushes, None, None), color_limit(pushes, seen)
+    found, full = Scores(forecast[0].method, forecast[0].signed, pushes, None, None), color_limit(pushes, seen)
     heights = [0.6] * len(past) + [max(1.0, min(0.17 * count, 3.2))]
     with style.drawing(style.inches(WIDTH, look), AROUND + sum(heights), look) as picture:
         *rows, heat = picture.subplots(len(heights), 1, height_ratios=heights, sharex=True)
         for axes, d in zip(rows, past.tolist(), strict=True):
             _draw_values(axes, view, d)
         image = draw_scores(heat, found, seen, full)
-        time_axis(heat, view.times)
-        ticks = step_ticks(count, ROWS)
-        heat.set_yticks(ticks, [labels.name(str(called(parts[tick])), 14) for tick in ticks])
+        parts.time_axis(heat, view.times)
+        ticks = parts.step_ticks(count, ROWS)
+        heat.set_yticks(ticks, [labels.name(str(called(forecast[tick])), 14) for tick in ticks])
         heat.set_ylabel("step of the forecast")
-        said = [part.prediction[position(part, i)] for part in parts if part.prediction is not None]
+        said = [part.prediction[position(part, i)] for part in forecast if part.prediction is not None]
         if len(said) == count <= ROWS:
-            numbers_beside(heat, [float(number) for number in said], "forecast")
-        scale_bar(picture, image, [*rows, heat], score_ticks(found, full))
-        map_note(picture, signed=found.signed, missing=not seen.all())
+            parts.numbers_beside(heat, [float(number) for number in said], "forecast")
+        parts.scale_bar(picture, image, [*rows, heat], parts.score_ticks(found, full))
+        parts.map_note(picture, signed=found.signed, missing=not seen.all())
         whose = "" if view.left_out == 0 else f", values of {', '.join(view.channels)}"
-        heading(picture, f"Series {view.id}  ·  forecast explained by {labels.method(found.method)}{whose}", look)
+        text = f"Series {view.id}  ·  forecast explained by {labels.method(found.method)}{whose}"
+        parts.heading(picture, text, look)
         return picture

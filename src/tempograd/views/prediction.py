@@ -16,19 +16,10 @@ from tempograd.explanation.core import require
 from tempograd.metrics.asking import Evaluation
 from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, remove_cells
 from tempograd.typing import Array, Channels, Model
+from tempograd.views import series
 from tempograd.views.groups import chosen_channels
 from tempograd.views.labels import channel_names, class_name, output_name, output_unit
-from tempograd.views.series import (
-    Flags,
-    Floats,
-    Indices,
-    Scores,
-    observed_cells,
-    position,
-    scores,
-    shown_values,
-    to_numpy,
-)
+from tempograd.views.series import Flags, Floats, Indices, Scores, to_numpy
 
 POSITIVE = 1  # of two classes: the one that an alarm is about
 
@@ -291,9 +282,9 @@ def series_view(
         explanations = {require(explanations).method: explanations}
     named = explanations
     first = next(iter(named.values()))
-    row, seen = position(first, i), observed_cells(first)
-    values, names = shown_values(list(named.values())), channel_names(first)
-    found = [scores(each, row, label) for label, each in named.items()]
+    row, seen = series.position(first, i), series.observed_cells(first)
+    values, names = series.shown_values(list(named.values())), channel_names(first)
+    found = [series.scores(each, row, label) for label, each in named.items()]
     picked = chosen_channels(channels, names, found[0].effect, most, ordered=False)
     marked = None if truth is None else to_numpy(validation.as_tensor(truth, "truth")) > 0
     if marked is not None and marked.shape != values.shape:
