@@ -105,7 +105,7 @@ def chosen_channels(
         return list(range(len(names))) if len(names) <= most and not ordered else strongest[:most]
     if isinstance(wanted, (np.ndarray, Tensor)) and wanted.ndim == 1:
         wanted = wanted.tolist()
-    if isinstance(wanted, (str, bool)) or not isinstance(wanted, Sequence):
+    if isinstance(wanted, (str, bool)) or not isinstance(wanted, Sequence) or not wanted:
         return strongest[: validation.check_int(wanted, "channels", 1)]
     places = {label: d for d, label in enumerate(names)}
     found = [places.get(label) if isinstance(label, str) else label for label in wanted]
