@@ -5,7 +5,7 @@ import torch
 
 import fit_generators
 from tempograd.data import Series
-from tempograd.models import GRUClassifier
+from tempograd.models.networks import GRUClassifier
 from tempograd_paper.released.fit import PlainGenerator
 from tests.helpers.models import series
 

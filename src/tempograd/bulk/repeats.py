@@ -83,8 +83,7 @@ def _id_of(path: Path, key: int) -> Any:
 
 
 def _read(path: Path, columns: list[str]) -> Any:
-    with arrow().parquet.ParquetFile(str(path)) as file:
-        return file.read(columns=columns, use_threads=False)
+    return arrow().parquet.read_table(str(path), columns=columns, use_threads=False, partitioning=None)
 
 
 def has_numbers(path: Path) -> bool:

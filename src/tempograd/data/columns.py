@@ -39,14 +39,13 @@ class Columns:
     labels: bool = True
 
     def __post_init__(self) -> None:
-        for name, value in [*vars(self).items()]:
-            if isinstance(value, list):
-                object.__setattr__(self, name, tuple(value))
+        lists = {name: tuple(value) for name, value in vars(self).items() if isinstance(value, list)}
+        vars(self).update(lists)
         for name in ("channels", "units", "keep", "classes"):
             names = check_names(getattr(self, name), None, name)
             if names is not None and len(set(names)) < len(names) and name != "units":
                 raise InputError(f"{name} must be distinct names, got {listed(names)}.")
-            object.__setattr__(self, name, names)
+            vars(self)[name] = names
         for each in fields(Columns):
             words = [get_args(kind) for kind in get_args(each.type) if get_origin(kind) is Literal]
             if words and getattr(self, each.name) is not None:

@@ -220,7 +220,7 @@ def read_ts(file: File, source: Columns) -> Part:
     series = [[_values(file, place, part) for part in parts] for place, parts in rows]
     for (place, _), channels in zip(rows, series, strict=True):
         if str(len(channels)) != depth:
-            raise _fault(file, place, f"{len(channels)} dimensions instead of {depth}")
+            raise DataError(f"{file.where}, line {place}: {len(channels)} dimensions instead of {depth}.")
     longest = max(len(values) for channels in series for values in channels)
     x = np.full((len(series), longest, len(series[0])), np.nan, np.float32)
     for row, channel in np.ndindex(len(x), len(series[0])):
@@ -237,9 +237,5 @@ def _values(file: File, line: int, part: str) -> Doubles:
     cells = part.split(",")
     values = None if "" in map(str.strip, cells) else parse_numbers(cells)
     if values is None or (np.abs(values) > LARGEST).any():
-        raise _fault(file, line, "not all values are numbers in single precision")
+        raise DataError(f"{file.where}, line {line}: not all values are numbers in single precision.")
     return values
-
-
-def _fault(file: File, line: int, what: str) -> DataError:
-    return DataError(f"{file.where}, line {line}: {what}.")

@@ -2,23 +2,13 @@
 
 from tempograd.engine.model import find_device
 from tempograd.models.files import load_classifier, load_model, save_model
-from tempograd.models.networks import (
-    MODELS,
-    Classifier,
-    CNNClassifier,
-    GRUClassifier,
-    TransformerClassifier,
-    build,
-)
+from tempograd.models.networks import MODELS, Classifier, build
 from tempograd.models.training import Recipe, accuracy, train
 
 __all__ = [
     "MODELS",
-    "CNNClassifier",
     "Classifier",
-    "GRUClassifier",
     "Recipe",
-    "TransformerClassifier",
     "accuracy",
     "build",
     "find_device",
