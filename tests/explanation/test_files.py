@@ -115,19 +115,6 @@ def test_a_newer_schema_is_not_guessed_at(stored, tmp_path):
         refused(forged(tmp_path, header | {"schema": schema}, tensors))
 
 
-def test_files_without_a_schema_are_those_of_earlier_versions(stored, explanation, tmp_path):
-    header, tensors = parts(stored)
-    older = {name: header[name] for name in ("tempograd", "shapes")}
-    shapes = json.loads(older["shapes"])
-    older["shapes"] = json.dumps({name: shape for name, shape in shapes.items() if "." not in name})
-    save_file(tensors, tmp_path / "older", older)
-    loaded = tg.Explanation.load(tmp_path / "older")
-    assert torch.equal(loaded.values, explanation.values)
-    assert torch.equal(loaded.baseline, explanation.baseline)
-    assert torch.equal(loaded.gradient_check.found, explanation.gradient_check.found)
-    assert loaded.verdict() == explanation.verdict()
-
-
 LIES = {
     "no JSON": lambda plain: "{",
     "NaN text": lambda plain: "nan",

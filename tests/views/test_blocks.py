@@ -144,7 +144,7 @@ def test_false_alarms_against_true_ones_name_their_cause():
     groups = tg.compare_groups(found, range(20), range(20, 40), names=("true alarms", "false alarms"))
     assert {groups.channels[d] for d in groups.order[:2]} == {"pressure", "dust"}
     assert groups.low[1] > 0 > groups.high[2]
-    assert groups.certain[[1, 2]].all()
+    assert groups.certain_together[[1, 2]].all()
     assert groups.verdict().startswith("true alarms (20) and false alarms (20) differ in ")
     back = tg.compare_groups(found, range(20, 40), range(20))
     np.testing.assert_allclose(back.difference, -groups.difference)
@@ -155,13 +155,13 @@ def test_groups_print_themselves_and_have_a_table(said):
     found = tg.compare_groups(waves(series=8), [0, 1, 2], [3, 4, 5, 6, 7], names=("true", "false"))
     said(repr(found))
     np.testing.assert_array_equal(found.difference, found.first - found.second)
-    assert found.certain.tolist() == [False] * 3
+    assert found.certain_together.tolist() == [False] * 3
 
 
 def test_a_group_of_one_series_has_no_interval():
     groups = tg.compare_groups(waves(series=3), [0], [1, 2])
     assert np.isinf(groups.error).all()
-    assert not groups.certain.any()
+    assert not groups.certain_together.any()
 
 
 def test_groups_that_are_none(said):

@@ -3,7 +3,7 @@
 What a file holds is derived from the fields of an explanation: a tensor is a tensor, plain data stand in the
 header's ``tempograd``, and what is neither becomes both. ``shapes`` are the full shapes
 of tensors of which repeated axes are stored once, ``schema`` is the version of this format, and ``checksum`` a CRC
-of all the rest; the first files have neither of the last two. Of further targets there is only what differs from
+of all the rest. Of further targets there is only what differs from
 the first: tensors such as ``targets.1.values``, and ``targets`` in the header; ``keys`` are the targets as asked.
 """
 
@@ -261,11 +261,10 @@ def read_explanations(path: str | Path, kind: type[E]) -> tuple[list[E], Sequenc
     header, tensors = read_tensors(path)
     if "tempograd" not in header or "values" not in tensors:
         raise DataError(f"{path} holds no explanation: write one with Explanation.save or 'tempograd explain'.")
-    schema = header.get("schema", "0")
-    if schema not in map(str, range(SCHEMA + 1)):
+    schema = header.get("schema", "")
+    if schema not in map(str, range(1, SCHEMA + 1)):
         raise DataError(f"{path} is damaged, or of a schema beyond {SCHEMA}: upgrade tempograd to read it.")
-    summed = int(schema) > 0 or "checksum" in header  # either name may be what was damaged
-    if summed and header.get("checksum") != checksum(tensors, header):
+    if header.get("checksum") != checksum(tensors, header):
         raise damaged(path, "its content does not fit its checksum")
     try:
         plain, shapes = (json.loads(header[name]) for name in ("tempograd", "shapes"))

@@ -33,8 +33,7 @@ class Explanations(Mapping[Key, Explanation]):
     """Explanations of several targets of the same series, in the order in which they were asked for.
 
     A key is the target as it was asked for: a number, a name or an address; a function, or one target for each
-    series, is ``"target 2"`` by its place, counted from 0. An output may also be looked up in another of these
-    ways, and a function by itself.
+    series, is ``"target 2"`` by its place, counted from 0.
 
     Parameters
     ----------
@@ -152,21 +151,15 @@ def number(explanation: Explanation) -> int | None:
     return numbers.pop() if len(numbers) == 1 else None
 
 
-def address(explanation: Explanation) -> tuple[int, ...] | None:
-    """Return the same as a place in an output with several axes."""
-    place, shape = number(explanation), explanation.output_shape
-    return None if place is None or not shape else tuple(map(int, np.unravel_index(place, shape)))
-
-
 def called(explanation: Explanation) -> Key:
     """Return what was explained: the name of an output, its number, its address, or words."""
-    place, classes = number(explanation), explanation.classes
+    place, classes, shape = number(explanation), explanation.classes, explanation.output_shape
     if place is None:
         one = "a score of your own" if explanation.target is None else "one output per series"
         return explanation.target_text or one
     if classes is not None and place < len(classes):
         return classes[place]
-    return address(explanation) or place
+    return tuple(map(int, np.unravel_index(place, shape))) if shape else place
 
 
 # Batches that become one

@@ -31,7 +31,7 @@ from tempograd.version import __version__
 from tempograd.views import palette
 from tempograd.views.labels import Compared, as_mapping, explained
 from tempograd.views.reader import doubts
-from tempograd.views.series import aligned, chosen, kept, most
+from tempograd.views.series import aligned, chosen, most
 
 SCRIPTS = (  # one scope, in this order
     *("page", "pictures", "choosing", "tables", "channels", "maps", "removal", "trust", "groups"),
@@ -88,10 +88,10 @@ def report(
         if not isinstance(value, kind):
             raise InputError(f"A report takes split, a Series, scores, a mapping, and title, got {brief(value)}.")
     split = None if split is None else aligned(first, split)
-    x = kept(named.values())
-    if x is None and split is None:
+    kept = (found.x for found in named.values() if found.x is not None)
+    x = next(kept, None if split is None else split.x)
+    if x is None:
         raise InputError("The explanations were saved without their series: pass split=.")
-    x = split.x if x is None else x  # type: ignore[union-attr]  # not both are None
     classes = first.classes or _classes(first, split)
     shown = chosen(first, series, most(named))
     message = None if model is None else warn_of_another_model(model, named)

@@ -178,6 +178,7 @@ class Evaluation:
 
     def ask(self) -> AskAgain:
         """Return the question of the explanation, with what takes the place of removed cells."""
+        baseline = self.baseline.filled if isinstance(self.baseline, Series) else self.baseline
         drawn = _removes_to_others(self.explanation, self.baseline, self.background, self.draws)
         if self.explanation.x is None:
             raise InputError("The explanation was saved without its series: put them back by dataclasses.replace.")
@@ -186,7 +187,7 @@ class Evaluation:
             self.model,
             self.explanation,
             validation.check_series(self.explanation.x, gaps=self.explanation.mask is not None),
-            baseline=None if drawn else _values(self.baseline),
+            baseline=None if drawn else baseline,
             target=self.target,
             background=Series.of(self.background).filled if drawn else None,
             batch_size=self.batch_size,
@@ -198,10 +199,6 @@ class Evaluation:
         if self.background is None:
             return 1
         return validation.check_int(DRAWS if self.draws is None else self.draws, "draws", 1)
-
-
-def _values(cells: Any) -> Any:
-    return cells.filled if isinstance(cells, Series) else cells
 
 
 def _removes_to_others(explanation: Explanation, baseline: Any, background: Any, draws: Any) -> bool:

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 
 from tempograd.core.errors import InputError, brief
-from tempograd.metrics import compare, removal_curve, summarise, table
+from tempograd.metrics import compare, removal_curve, table
 from tempograd.metrics.aggregate import MetricScores
 from tempograd.plots import style
-from tempograd.plots.parts import draw_dots, heading, name_rows, note, numbers_beside, value_ticks
+from tempograd.plots.parts import heading, name_rows, note, numbers_beside, value_ticks
 from tempograd.typing import Array, Baseline, Model
 from tempograd.views import labels, palette
 from tempograd.views.drivers import CONTROL
@@ -57,8 +57,17 @@ def methods(scores: MetricScores, *, reference: str | None = None, **look: Unpac
             gaps = [compare(scores[name][metric], scores[reference][metric]) for name in names]
             middle, low, high = (np.array([getattr(gap, n) for gap in gaps]) for n in ("mean", "low", "high"))
             sure = np.array([name == reference for name in names]) | (low > 0) | (high < 0)
-            hues = {reference: palette.UP, CONTROL: palette.MUTED}
-            draw_dots(axes, middle, low, high, sure, [hues.get(name, palette.INK) for name in names])
+            axes.axvline(0, color=palette.FRAME, linewidth=0.8, zorder=1)
+            axes.grid(axis="x", color=palette.FAINT, linewidth=0.5)
+            axes.set_ylim(len(names) - 0.4, -0.6)
+            for row, name in enumerate(names):
+                colour = palette.UP if name == reference else palette.MUTED if name == CONTROL else palette.INK
+                if np.isfinite(low[row]) and np.isfinite(high[row]):
+                    axes.hlines(row, low[row], high[row], color=colour, linewidth=0.9)
+                face = colour if sure[row] else "white"
+                axes.plot(middle[row], row, "o", markersize=4.5, color=colour, markerfacecolor=face)
+            axes.spines["left"].set_visible(False)
+            value_ticks(axes, along="x", most=4)
             words = {True: ", right is better", False: ", left is better", None: ""}[higher]
             axes.set_title(f"{metric.upper()}{words}")
             axes.set_xlabel(f"minus that of {labels.method(reference)}")
@@ -149,8 +158,6 @@ def removal(
 def _draw_curve(axes: "Axes", label: str, delta: torch.Tensor, index: int) -> None:
     """Draw the mean over series of the total change so far, with its interval."""
     mean, error = mean_and_error(torch.cat([torch.zeros(len(delta), 1), delta], 1).double().cumsum(1))
-    end = summarise(delta.sum(1))  # in the order that evaluate adds up, so that both agree to the last digit
-    mean[-1], error[-1] = end.mean, end.standard_error
     look, removed = style.method_style(index), np.arange(len(mean))
     half = half_interval(error, len(delta) - 1)
     if np.isfinite(half).all():

@@ -122,22 +122,6 @@ def note(picture: "Picture", text: str) -> None:
     picture.supxlabel("\n".join(lines), fontsize="small", color=palette.MUTED)
 
 
-def draw_dots(
-    axes: "Axes", middle: Floats, low: Floats, high: Floats, filled: Flags, colours: Sequence[str]
-) -> None:
-    """Draw a dot with its interval in each row, the first on top; open dots are not ``filled``."""
-    axes.axvline(0, color=palette.FRAME, linewidth=0.8, zorder=1)
-    axes.grid(axis="x", color=palette.FAINT, linewidth=0.5)
-    axes.set_ylim(len(colours) - 0.4, -0.6)
-    for row, (colour, full) in enumerate(zip(colours, filled, strict=True)):
-        if np.isfinite(low[row]) and np.isfinite(high[row]):
-            axes.hlines(row, low[row], high[row], color=colour, linewidth=0.9)
-        axes.plot(middle[row], row, "o", markersize=4.5, color=colour, markerfacecolor=colour if full else "white")
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-    value_ticks(axes, along="x", most=4)
-
-
 def name_rows(axes: "Axes", names: Sequence[str], longest: int = labels.LONGEST) -> None:
     """Name the rows of a picture, downwards."""
     axes.set_yticks(range(len(names)), [labels.name(name, longest) for name in names])

@@ -60,17 +60,12 @@ class BaselineComparison:
         rows += [[name, *map(percent, line)] for name, line in zip(names, shared.tolist(), strict=True)]
         rows.append([f"{self.metric.upper()}, removed to", *names])
         rows += [[name, *means[at * len(names) :][: len(names)]] for at, name in enumerate(names)]
-        return f"BaselineComparison of {len(self.series)} series: {self.verdict()}\n{table(rows)}"
+        return f"BaselineComparison of {len(self.explanations[names[0]])} series: {self.verdict()}\n{table(rows)}"
 
     @property
     def baselines(self) -> tuple[str, ...]:
         """Return the names of the baselines."""
         return tuple(self.explanations)
-
-    @property
-    def series(self) -> Tensor:
-        """Return the ids of the series."""
-        return next(iter(self.explanations.values())).ids
 
     def shared(self) -> Floats:
         """Return the mean shared top tenths of all pairs of maps, (baseline, baseline).

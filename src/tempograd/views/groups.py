@@ -227,11 +227,6 @@ class GroupComparison:
     certain_together: Flags
 
     @property
-    def certain(self) -> Flags:
-        """Tell for which channels the interval leaves 0 out, (channel,)."""
-        return np.asarray((self.low > 0) | (self.high < 0))
-
-    @property
     def order(self) -> list[int]:
         """Return the channels by the size of their difference, the largest first."""
         return [int(d) for d in np.argsort(-np.abs(self.difference), kind="stable")]

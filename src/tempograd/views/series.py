@@ -1,6 +1,7 @@
 """Series and their scores as plain numbers: which are shown, what was observed, what each method says."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,8 @@ from tempograd.core import validation
 from tempograd.core.errors import InputError, UnknownNameError, arg, brief, printable
 from tempograd.core.series import shared_times
 from tempograd.data import Series
-from tempograd.explanation.core import Explanation, InputExplanation, require
+from tempograd.explanation.core import Explanation, require
+from tempograd.explanation.targets import other_series
 from tempograd.metrics.removal import rankings
 
 Floats = NDArray[np.floating[Any]]
@@ -159,14 +161,9 @@ def position(explanation: Explanation, i: int | str) -> int:
     return index
 
 
-def kept(explanations: Iterable[Explanation]) -> Tensor | None:
-    """Return the explained series, if one of the explanations was saved with them."""
-    return next((each.x for each in explanations if each.x is not None), None)
-
-
 def whole_series(explanations: Iterable[Explanation]) -> Tensor:
     """Return the explained series, which one of the explanations must have been saved with."""
-    series = kept(explanations)
+    series = next((each.x for each in explanations if each.x is not None), None)
     if series is None:
         raise InputError(
             "The explanation was saved without its series: explain again, or name their values with "
@@ -205,22 +202,11 @@ def aligned(explanation: Explanation, split: Series) -> Series:
 
 
 def _same(explanation: Explanation, split: Series) -> bool:
-    if isinstance(split.x, dict):
-        inputs = set(split.x) == set(explanation.inputs or ())
-        return inputs and all(_same_values(explanation[name], part) for name, part in split.x.items())
-    return _same_values(explanation, split.x)
-
-
-def _same_values(explanation: Explanation | InputExplanation, there: Tensor) -> bool:
-    if there.shape != explanation.values.shape:
-        return False
-    if explanation.x is None:
-        return True
-    here = explanation.x.to(there)
-    if explanation.mask is None:
-        return torch.equal(here, there)
-    seen = explanation.mask.to(there.device)  # what stands elsewhere, NaN perhaps, was never observed
-    return torch.equal(here.where(seen, 0), there.where(seen, 0))
+    """Tell whether series are those that were explained, as far as that is known."""
+    with suppress(InputError):  # of other inputs
+        x = explanation.call.pooled(split.x, "The data")
+        return x.shape == explanation.values.shape and not other_series(explanation, x)
+    return False
 
 
 def most(explanations: Mapping[str, Explanation]) -> int:
