@@ -196,8 +196,8 @@ def _row_groups(fragment: Fragment, source: Columns, size: int) -> Iterator[tupl
         row = sum(opened.metadata.row_group(group).num_rows for group in range(fragment.start))
         groups, schema = list(range(fragment.start, fragment.stop)), opened.schema_arrow
         lists = {each.name for each in schema if is_list(each.type)}
-        series = source.x or ("x" if "x" in lists else None)
-        unread = lists - {series, source.mask, *source.keep} if series else set()  # other lists than the series
+        series = source.x or "x"
+        unread = lists - {series, source.mask, *source.keep} if series in lists else set()
         wanted = [name for name in schema.names if name not in unread]
         for batch in opened.iter_batches(size, row_groups=groups, columns=wanted, use_threads=False):
             table = arrow().Table.from_batches([batch])
