@@ -1,7 +1,6 @@
 """What is explained by what: two series first, so that mistakes are found before anything starts."""
 
 import hashlib
-import inspect
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -189,7 +188,7 @@ def _plain(value: Any) -> Any:
         return {"score": value.spec()}
     if callable(value):
         name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
-        return {"function": name, "source": _source(value)}
+        return {"function": name, "source": code_mark(value)}
     if isinstance(value, Mapping):
         return {str(name): _plain(each) for name, each in value.items()}
     if hasattr(value, "shape"):
@@ -199,10 +198,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     return value
-
-
-def _source(value: Any) -> str:
-    try:
-        return hashlib.blake2b(inspect.getsource(value).encode(), digest_size=8).hexdigest()
-    except (OSError, TypeError):
-        return ""

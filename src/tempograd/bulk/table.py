@@ -371,11 +371,6 @@ def column_numbers(column: Any) -> NDArray[Any]:
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def plain_totals(totals: Totals) -> dict[str, Any]:
-    """Return plain data, for a footer."""
-    return dict(vars(totals))
-
-
 def totals_from(plain: Mapping[str, Any]) -> Totals:
-    """Return what :func:`plain_totals` was given."""
+    """Return the sums that a footer holds as plain data."""
     return Totals(**{f.name: plain[f.name] for f in fields(Totals) if f.name in plain})

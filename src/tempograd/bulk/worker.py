@@ -304,7 +304,7 @@ class _Writing:
                 "key": job.key,
                 "fragment": self.fragment.plain,
                 "shape": list(job.source.shape or ()),
-                "totals": table.plain_totals(self.totals),
+                "totals": vars(self.totals),
                 "warnings": self.warnings,
                 "device": worker.device,
                 "seconds": time.perf_counter() - self.start,

@@ -12,7 +12,7 @@ from tempograd.core import validation
 from tempograd.core.errors import DataError, arg, brief
 from tempograd.core.series import Series, is_nested, shared_times
 from tempograd.data.columns import Columns, Part
-from tempograd.data.files import is_many, list_files, reading
+from tempograd.data.files import list_files, reading
 from tempograd.data.fragments import TWO_KINDS, Fragment, list_fragments
 from tempograd.data.pivot import read_table
 from tempograd.data.reading import in_file, in_one_message, read_part, scaled_cells, with_channels
@@ -93,7 +93,7 @@ class Source(Columns):
             part = in_one_message(source, lambda asked: read_table(frame_table(self.path), asked))
             return _scaled(series_of(part, source, FRAME), source)
         files, parts = list_files(self.path), []
-        source = with_channels(files, source) if is_many(self.path) else source
+        source = with_channels(files, source)
         for file in files:
             with reading(file.path):
                 part = read_part(file, source)
