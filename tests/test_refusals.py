@@ -143,6 +143,6 @@ def test_letters_that_no_font_has():
 
 def test_names_of_all_kinds_in_sentences():
     found = tg.explain(Flat().eval(), tg.Series(X, channels=["a\nb", "x" * 500]), "random")
-    refused(lambda: tg.plots.compare(found, channels=[9]), "There is no channel 9", "some of a b, x")
+    refused(lambda: tg.plots.compare(found, channels=["c"]), "No channel is called 'c'", "a b, x")
     metric = tg.METRICS["cpd"](name="x" * 90)
     refused(lambda: tg.evaluate(Flat().eval(), found, metrics=[metric, metric]), "Two metrics are called")

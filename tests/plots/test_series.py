@@ -213,9 +213,7 @@ def test_wrong_arguments_are_told_in_one_sentence():
     explanation = made(VALUES)
     with pytest.raises(tg.TempogradError, match=r"i must be a position in 0 … 1, got 2"):
         plots.series(explanation, 2)
-    with pytest.raises(
-        tg.TempogradError, match=r"no channel 'z': expected a count or some of channel 0, channel 1"
-    ):
+    with pytest.raises(tg.TempogradError, match=r"No channel is called 'z'. Known names: channel 0, channel 1."):
         plots.series(explanation, channels=["z"])
     with pytest.raises(tg.TempogradError, match="saved without its series: explain again"):
         plots.series(made(VALUES, x=None))

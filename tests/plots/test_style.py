@@ -160,7 +160,7 @@ def test_colours_of_maps_darken_steadily_to_both_sides_and_are_white_at_0():
 
 
 def test_large_values_of_the_input_are_dark():
-    grey = [lightness(style.input_colours()(share)[:3]) for share in (0.0, 0.5, 1.0)]
+    grey = [lightness(style.colours(signed=None)(share)[:3]) for share in (0.0, 0.5, 1.0)]
     assert grey[0] > grey[1] > grey[2]
 
 

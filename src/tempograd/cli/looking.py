@@ -1,7 +1,7 @@
 """What ``top`` and ``plot`` do, which look at one series; ``parsers.py`` has their arguments."""
 
 import argparse
-from typing import Any, NamedTuple
+from typing import Any
 
 from tempograd.cli.arguments import print_json
 from tempograd.cli.commands import verdict
@@ -18,22 +18,13 @@ from tempograd.views.series import position, scores
 ENDINGS = {".png": "Software", ".svg": "Creator", ".pdf": "Creator"}  # of pictures, and where notes have room
 
 
-class Chosen(NamedTuple):
-    """One series of an explanation, and what is said of it."""
-
-    explanation: Explanation
-    place: int
-    label: str
-    sentence: str  # what was predicted, and why
-
-
-def choose(args: argparse.Namespace) -> Chosen:
-    """Read what a command was given, and find its series."""
+def choose(args: argparse.Namespace) -> tuple[Explanation, int, str]:
+    """Read what a command was given; return it with the place of its series, and what is said of that."""
     explanation = next(iter(load_explanations(args).values()))
     if not len(explanation):
         raise InputError(f"{short_path(args.explanations[0])} holds no series.")
     place = most_telling(explanation) if args.series is None else position(explanation, args.series)
-    return Chosen(explanation, place, str(explanation.label(place)), explanation.describe(place))
+    return explanation, place, explanation.describe(place)
 
 
 # ``tempograd top``: the strongest values of a series.
@@ -41,7 +32,8 @@ def choose(args: argparse.Namespace) -> Chosen:
 
 def run_top(args: argparse.Namespace) -> None:
     count = check_int(args.k, "--k", 1)
-    explanation, place, label, sentence = choose(args)
+    explanation, place, sentence = choose(args)
+    label = str(explanation.label(place))
     rows, sure = strongest(explanation, place, count), verdict(explanation, place)
     if args.json:
         print_json({"series": label, "sentence": sentence, "strongest": rows, "verdict": sure})
@@ -95,13 +87,13 @@ def run_plot(args: argparse.Namespace) -> None:
     if args.out.suffix.lower() not in ENDINGS:
         raise OutputError(f"{short_path(args.out)} is no picture: its name must end in {', '.join(ENDINGS)}.")
     claim(args, PICTURE)
-    chosen = choose(args)
-    if chosen.explanation.shown is None:
+    explanation, place, sentence = choose(args)
+    if explanation.shown is None:
         raise InputError(
             f"{short_path(args.explanations[0])} was saved without its series: there is none to draw."
         )
-    figure = chosen.explanation.plot(chosen.place, channels=args.shown)
+    figure = explanation.plot(place, channels=args.shown)
     note = {ENDINGS[args.out.suffix.lower()]: DRAWN.decode()}
     look: dict[str, Any] = {"metadata": note, "dpi": 160, "format": args.out.suffix[1:].lower()}
     write_atomically(args.out, lambda temporary: figure.savefig(temporary, **look))
-    print(f"Series {chosen.label}: {chosen.sentence}\nWrote {args.out}.")
+    print(f"Series {explanation.label(place)}: {sentence}\nWrote {args.out}.")

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tempograd.core.errors import InputError, brief
+from tempograd.core.errors import InputError
 from tempograd.core.io import REPORT, check_output, write_atomically
 from tempograd.core.series import renumbered
 from tempograd.data import Series
@@ -84,9 +84,6 @@ def report(
     model = None if model is None else as_explained(model, first)
     if not len(first):
         raise InputError("The explanation holds no series, so there is nothing to report.")
-    for value, kind in ((split, Series | None), (scores, Mapping | None), (title, str)):
-        if not isinstance(value, kind):
-            raise InputError(f"A report takes split, a Series, scores, a mapping, and title, got {brief(value)}.")
     split = None if split is None else aligned(first, split)
     kept = (found.x for found in named.values() if found.x is not None)
     x = next(kept, None if split is None else split.x)
@@ -151,7 +148,7 @@ def _table(scores: MetricScores, named: Mapping[str, Explanation]) -> PaperTable
 
 def _classes(first: Explanation, split: Series | None) -> tuple[str, ...] | None:
     """Return the names that a file of series has for the model's outputs, if it has one for each."""
-    named = split.classes if isinstance(split, Series) else None
+    named = None if split is None else split.classes
     return named if named is not None and len(named) == first.n_outputs else None
 
 

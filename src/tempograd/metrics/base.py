@@ -67,7 +67,7 @@ class Metric(ABC):
     @property
     def whole(self) -> bool:
         """Whether all series together get one score."""
-        return False
+        return bool(getattr(self, "pooled", False))
 
     @classmethod
     @abstractmethod

@@ -149,10 +149,6 @@ class Area(Localisation):
 
     pooled: bool = validation.boolean(False)
 
-    @property
-    def whole(self) -> bool:
-        return self.pooled
-
 
 @METRICS.register("aup")
 @dataclass(frozen=True, kw_only=True)

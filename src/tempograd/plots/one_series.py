@@ -179,7 +179,7 @@ def compare(
     rows = -(-count // columns)
     with style.drawing(room, rows * (0.45 + max(0.115 * depth, 0.8)) + 0.9, look) as picture:
         every = list(picture.subplots(rows, columns, squeeze=False, sharex=True).flat)
-        image = parts.cells(every[0], shaded(view.x, view.observed), view.observed, style.input_colours(), 0)
+        image = parts.cells(every[0], shaded(view.x, view.observed), view.observed, style.colours(signed=None), 0)
         parts.scale_bar(picture, image, every[0], {0: "low", 1: "high"})
         for axes, each in zip(every[1:], found, strict=False):
             full = color_limit(each.values, view.observed)  # scores of methods have units of their own

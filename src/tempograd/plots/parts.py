@@ -3,7 +3,7 @@
 import math
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -80,15 +80,11 @@ def time_axis(axes: "Axes", times: Sequence[str], label: str | None = "time") ->
 
 def _room(axes: "Axes", letters: int) -> int:
     """Return how many names of so many letters fit below an axis; those at its ends may stand out."""
-    share = axes.get_position().width if axes.get_subplotspec() is None else _share(axes)
+    share, spec = axes.get_position().width, cast("Any", axes.get_subplotspec())
+    if spec is not None:  # before names take room beside it
+        ratios: list[float] = list(spec.get_gridspec().get_width_ratios())
+        share = 0.85 * sum(ratios[column] for column in spec.colspan) / sum(ratios)
     return max(1, int(share * style.letters(axes.figure) / (letters + 4)))
-
-
-def _share(axes: "Axes") -> float:
-    """Return the share of its picture that the column of an axis has, before names take room beside it."""
-    spec: Any = axes.get_subplotspec()
-    ratios: list[float] = list(spec.get_gridspec().get_width_ratios())
-    return 0.85 * float(sum(ratios[column] for column in spec.colspan)) / sum(ratios)
 
 
 def scale_ticks(axes: "Axes", low: float, high: float) -> None:

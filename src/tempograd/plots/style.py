@@ -87,19 +87,15 @@ def letters(picture: Any, size: float = 1.0) -> int:
     return max(12, int(72 * wide(picture) / (0.53 * size * rcParams["font.size"])))
 
 
-def input_colours() -> "Colormap":
-    """Return the colours of values: light to dark green, a hue that no attribution has."""
+def colours(*, signed: bool | None) -> "Colormap":
+    """Return the colours of attribution: blue, white, orange from -1 to 1, or white to purple from 0 to 1.
+
+    None stands for those of values: light to dark green, a hue that no attribution has.
+    """
     from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415  # an extra
 
-    return LinearSegmentedColormap.from_list("input", INPUT)
-
-
-def colours(*, signed: bool) -> "Colormap":
-    """Return the colours of attribution: blue, white, orange from -1 to 1, or white to purple from 0 to 1."""
-    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415  # an extra
-
-    stops = (*reversed(STOPS["down"]), *STOPS["up"][1:]) if signed else STOPS["size"]
-    return LinearSegmentedColormap.from_list("signed" if signed else "size", stops)
+    stops = {True: (*reversed(STOPS["down"]), *STOPS["up"][1:]), False: STOPS["size"], None: INPUT}
+    return LinearSegmentedColormap.from_list("tempograd", stops[signed])
 
 
 def method_style(index: int) -> dict[str, Any]:

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import stats, validation
-from tempograd.core.errors import InputError, arg, brief, listed
+from tempograd.core.errors import InputError, UnknownNameError, arg, brief
 from tempograd.core.formatting import alike, counted, short_number, table
 from tempograd.explanation.answers import LISTED, Blocks, more_channels
 from tempograd.explanation.core import Explanation, require
@@ -58,9 +58,12 @@ def half_interval(error: Floats, freedom: Any, level: float = 0.95) -> Floats:
     return np.asarray(np.where(np.isfinite(error), np.where(error == 0, 0, factor * error), np.inf))
 
 
-def _rows(explanation: Explanation, target: int | None, rows: ArrayLike | None) -> Tensor:
-    """Return the positions of the series that count."""
-    index = group_rows(explanation, rows, "rows")
+def channel_sums(explanation: Explanation, target: int | None = None, rows: ArrayLike | None = None) -> Blocks:
+    """Return how far each channel moved the predictions of some series, of those explained for a class.
+
+    That is one block of all steps: scores are summed over time, means and intervals are over the series.
+    """
+    index = group_rows(require(explanation), rows, "rows")
     if target is not None:
         if explanation.target is None or explanation.target.ndim != 1:
             raise InputError(
@@ -73,16 +76,7 @@ def _rows(explanation: Explanation, target: int | None, rows: ArrayLike | None) 
             f"No series is left to average over: none of those given was explained for class {target}. To "
             f"see another class explain it with {arg:question.target}, or choose series by rows=."
         )
-    return index
-
-
-def channel_sums(explanation: Explanation, target: int | None = None, rows: ArrayLike | None = None) -> Blocks:
-    """Return how far each channel moved the predictions of some series, of those explained for a class.
-
-    That is one block of all steps: scores are summed over time, means and intervals are over the series.
-    """
-    chosen = _rows(require(explanation), target, rows)
-    return blocks_of(explanation, chosen, steps=[0, explanation.values.shape[1]])
+    return blocks_of(explanation, index, steps=[0, explanation.values.shape[1]])
 
 
 def chosen_channels(
@@ -103,16 +97,15 @@ def chosen_channels(
     strongest = [int(d) for d in np.argsort(-effect, kind="stable")]
     if wanted is None:
         return list(range(len(names))) if len(names) <= most and not ordered else strongest[:most]
-    if isinstance(wanted, (np.ndarray, Tensor)) and wanted.ndim == 1:
-        wanted = wanted.tolist()
-    if isinstance(wanted, (str, bool)) or not isinstance(wanted, Sequence) or not wanted:
+    if isinstance(wanted, str) or not isinstance(wanted, Sequence | np.ndarray | Tensor) or not len(wanted):
         return strongest[: validation.check_int(wanted, "channels", 1)]
-    places = {label: d for d, label in enumerate(names)}
-    found = [places.get(label) if isinstance(label, str) else label for label in wanted]
-    for label, d in zip(wanted, found, strict=True):
-        if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or not 0 <= d < len(names):
-            raise InputError(f"There is no channel {brief(label)}: expected a count or some of {listed(names)}.")
-    return [int(d) for d in found if d is not None]
+    places: dict[Any, int] = {label: d for d, label in enumerate(names)}
+    unknown = [label for label in wanted if isinstance(label, str) and label not in places]
+    if unknown:
+        raise UnknownNameError("channel", unknown[0], names)
+    found = [places[label] if isinstance(label, str) else label for label in wanted]
+    positions: list[int] = validation.check_positions(found, "channels", len(names)).tolist()
+    return positions
 
 
 def blocks_of(
