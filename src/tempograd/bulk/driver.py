@@ -22,23 +22,15 @@ from tempograd.bulk.worker import Worker
 from tempograd.core import validation
 from tempograd.core.errors import LONGEST, DataError, InputError, ModelError, WarningCounts, arg, brief, one_line
 from tempograd.core.progress import Advance, progress_bar
-from tempograd.data import Series, Source
+from tempograd.core.question import asks, divided
+from tempograd.data import Source
 from tempograd.data.files import arrow
 from tempograd.data.fragments import Fragment
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import Explainer
 from tempograd.explainers.by_name import explainer_of, require_alone
 from tempograd.models import load_model
-from tempograd.typing import (
-    InputBaselines,
-    Inputs,
-    Model,
-    Output,
-    Precision,
-    Setting,
-    Steps,
-    Target,
-)
+from tempograd.typing import Model
 
 Attempts = Callable[[Iterable[Fragment]], Iterator[Attempt]]
 FEWEST = 10_000  # series before which a share of faults says nothing, where nobody knows how many will come
@@ -69,6 +61,7 @@ class Progress(NamedTuple):
     left: float | None
 
 
+@asks()
 def explain_dataset(
     model: Model | Predictor | str | Path,
     source: Source | str | Path | Sequence[str],
@@ -83,17 +76,7 @@ def explain_dataset(
     fragment: int = 8_192,
     max_faults: float = 0.01,
     progress: Callable[[Progress], object] | None = None,
-    target: Target | None = None,
-    output: Output | None = None,
-    steps: Steps | None = None,
-    baseline: InputBaselines | None = None,
-    background: Inputs | Series | None = None,
-    seed: int = 0,
-    draws: int = 1,
-    batch_size: int | None = None,
-    precision: Precision = "full",
-    gradient_check: bool = True,
-    **settings: Setting,
+    **options: Any,
 ) -> Run:
     """Explain any number of series, from files to a folder of files; started again, it goes on.
 
@@ -128,12 +111,9 @@ def explain_dataset(
         Share of the series that may have no explanation before the run stops.
     progress : callable, optional
         Called with a :class:`~tempograd.bulk.Progress` after each fragment, instead of the line on a terminal.
-    target, output, steps, baseline, background, seed, draws, precision, gradient_check
-        As in :func:`tempograd.explain`, the same for all series.
-    batch_size : int, optional
-        Series per call; found automatically by default.
-    **settings
-        Hyper-parameters of a method given by name.
+    **options
+        The question as in :func:`tempograd.explain`, the same for all series, and settings of a method given by
+        name.
 
     Returns
     -------
@@ -146,21 +126,12 @@ def explain_dataset(
     """
     arrow()
     source = source if isinstance(source, Source) else Source(source)
-    options = {
-        "target": target,
-        "baseline": baseline,
-        "steps": steps,
-        "output": output,
-        "seed": seed,
-        "missing": source.missing or "error",
-        "draws": draws,
-        "precision": precision,
-        "gradient_check": gradient_check,
-        "background": background,
-        "channels": source.channels,
-        "units": source.units,
-    }
-    _check_question(options)
+    question, effort, settings = divided(options)
+    batch_size = effort.batch_size
+    asked = vars(question) | vars(effort)
+    _check_question(asked)
+    asked = {name: value for name, value in asked.items() if name not in {"targets", "batch_size"}}
+    asked |= {"missing": source.missing or "error", "channels": source.channels, "units": source.units}
     _check_source(source)
     _check_amounts(cells, fragment, batch_size, workers, max_faults, timeout)
     if engine not in {None, "ray"}:
@@ -170,10 +141,10 @@ def explain_dataset(
     folder = RunFolder(out)
     elsewhere = engine is not None or (workers or 1) > 1 or timeout is not None
     predictor = _predictor(model, device, elsewhere=elsewhere)
-    options |= {name: getattr(predictor, name) for name in ("task", "classes", "pick")}
-    options["model_layout"] = predictor.layout
+    asked |= {name: getattr(predictor, name) for name in ("task", "classes", "pick")}
+    asked["model_layout"] = predictor.layout
     with folder.preparing():
-        plan = RunPlan(folder, predictor.called, explainer, options, source, fragment)
+        plan = RunPlan(folder, predictor.called, explainer, asked, source, fragment)
         plan.look(batch_size)
         job = plan.begin(cells=cells, batch=batch_size, device=None if device is None else str(device))
         worker = Worker(job, predictor.called)
@@ -218,6 +189,8 @@ def _predictor(model: Any, device: Any, *, elsewhere: bool) -> Predictor:
 def _check_question(options: Mapping[str, Any]) -> None:
     """Refuse what is of single series, which belongs into the source."""
     target, baseline = options["target"], options["baseline"]
+    if options["targets"] is not None:
+        raise InputError(f"A run explains one target: pass {arg:question.target}.")
     if hasattr(target, "shape") and getattr(target, "ndim", 0) > 0:
         raise InputError(f"{arg:question.target} must be the same for all series: an output, a function, or None.")
     if getattr(baseline, "ndim", 0) == 3 and len(baseline) != 1:
