@@ -55,7 +55,17 @@ def caught(change: dict[str, Any]) -> str:
             name.replace("src/", f"{copy}/", 1) if name.startswith("src/") else name for name in change["caught"]
         ]
         path = os.pathsep.join([str(copy), str(ROOT / "reproduction"), os.environ.get("PYTHONPATH", "")])
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--doctest-modules",
+            *tests,
+        ]
         run = subprocess.run(
             command, cwd=ROOT, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
         )
