@@ -141,10 +141,8 @@ def explain_dataset(
     folder = RunFolder(out)
     elsewhere = engine is not None or (workers or 1) > 1 or timeout is not None
     predictor = _predictor(model, device, elsewhere=elsewhere)
-    asked |= {name: getattr(predictor, name) for name in ("task", "classes", "pick")}
-    asked["model_layout"] = predictor.layout
     with folder.preparing():
-        plan = RunPlan(folder, predictor.called, explainer, asked, source, fragment)
+        plan = RunPlan(folder, predictor, explainer, asked, source, fragment)
         plan.look(batch_size)
         job = plan.begin(cells=cells, batch=batch_size, device=None if device is None else str(device))
         worker = Worker(job, predictor.called)

@@ -26,13 +26,12 @@ from tempograd.explainers import Explainer
 from tempograd.explainers.base import fitted
 from tempograd.explanation import Explanation
 from tempograd.targets import TargetScore
-from tempograd.typing import Model
 from tempograd.version import __version__
 
 FIRST = 2  # series that are explained before anything starts
 LOOKED_AT = 64  # series among which those are
 ANSWERS = 0.01  # the share by which answers of one model may differ from one device to another
-NAMES = ("channels", "classes", "units")  # for people: they change no number
+NAMES = ("channels", "units")  # for people: they change no number
 
 
 class RunPlan:
@@ -41,13 +40,14 @@ class RunPlan:
     def __init__(
         self,
         folder: RunFolder,
-        model: Model,
+        predictor: Predictor,
         explainer: Explainer,
         options: dict[str, Any],
         source: Source,
         fragment: int,
     ) -> None:
-        self.folder, self.model, self.size = folder, model, fragment
+        self.folder, self.model, self.size = folder, predictor.called, fragment
+        self.about = {name: getattr(predictor, name) for name in ("task", "classes", "pick", "layout")}
         self.explainer, self.options = explainer, options
         self.source = source
         self.fragments = list(source.fragments(fragment))
@@ -80,8 +80,8 @@ class RunPlan:
         batch = self._with_company(batch)
         rows = _first_rows(batch)
         background, baseline = self.options["background"], self.options["baseline"]
+        predictor = Predictor(self.model, **self.about)
         if background is not None:
-            predictor = Predictor(self.model, pick=self.options["pick"], layout=self.options["model_layout"])
             series, pool = Series(batch.x[rows]), Series.of(background)
             question = Question(baseline=baseline, background=pool)
             self.explainer = fitted(self.explainer, predictor, series, question, self.options["seed"])
@@ -91,7 +91,7 @@ class RunPlan:
             mask = None if batch.mask is None else torch.from_numpy(batch.mask[rows])
             x, ids = torch.from_numpy(batch.x[rows]), torch.from_numpy(batch.keys[rows])
             together = {} if batch_size is None else {"batch_size": batch_size}
-            self.example = explain_rows(self.explainer, self.model, x, mask, ids, self.options | together)
+            self.example = explain_rows(self.explainer, predictor, x, mask, ids, self.options | together)
 
     def _with_company(self, batch: Part) -> Part:
         """Add series of the second fragment to a single one, which could not show that a model mixes series."""
@@ -105,7 +105,8 @@ class RunPlan:
 
     def begin(self, *, cells: str, batch: int | None, device: str | None = None) -> Job:
         """Begin the run, or go on with it, and return what workers do."""
-        told = {name: value for name, value in self.options.items() if name not in NAMES}
+        about = {"task": self.about["task"], "pick": self.about["pick"], "model_layout": self.about["layout"]}
+        told = about | {name: value for name, value in self.options.items() if name not in NAMES}
         facts = {
             "model": fingerprint(self.model)(),
             "code": code_mark(self.model),
@@ -126,7 +127,7 @@ class RunPlan:
         if not self.folder.begun_here:
             self._refuse_another_model()
         options = {name: value for name, value in self.options.items() if value is not None}
-        what = (self.folder, key, self.source, self.explainer, self.example, options)
+        what = (self.folder, key, self.source, self.explainer, self.example, self.about, options)
         return Job(*what, cells, batch, device)
 
     def _refuse_another_model(self) -> None:

@@ -70,8 +70,10 @@ class Job:
         The method.
     example : Explanation
         Of two series, which tells what all share.
+    about : dict
+        What was said of the model, the fields of :class:`tempograd.Predictor`.
     options : dict
-        Those of :func:`tempograd.explain`.
+        Those of :func:`tempograd.explain`, and what the source says of its series.
     cells : {"all", "top", "none"}
         What is kept of each cell.
     batch : int, optional
@@ -85,6 +87,7 @@ class Job:
     source: Source
     explainer: Explainer
     example: Explanation
+    about: dict[str, Any]
     options: dict[str, Any]
     cells: str
     batch: int | None
@@ -92,23 +95,16 @@ class Job:
 
 
 def explain_rows(
-    explainer: Explainer, model: Model, x: Tensor, mask: Tensor | None, ids: Tensor, options: Mapping[str, Any]
+    explainer: Explainer, model: Predictor, x: Tensor, mask: Tensor | None, ids: Tensor, options: Mapping[str, Any]
 ) -> Explanation:
-    """Explain series by what the options of a run say of the model, of the series and of the question."""
+    """Explain series by what the options of a run say of them and of the question."""
     told = dict(options)
-    predictor = Predictor(
-        model,
-        task=told.pop("task", None),
-        classes=told.pop("classes", None),
-        pick=told.pop("pick", None),
-        layout=told.pop("model_layout", "BTD"),
-    )
     if told.pop("missing", "error") == "mask":
         mask = ~x.isnan() if mask is None else mask.bool() & ~x.isnan()
-    names = {name: told.pop(name, None) for name in ("channels", "times", "units")}
+    names = {name: told.pop(name, None) for name in ("channels", "units")}
     if told.get("background") is not None:
         told["background"] = Series.of(told["background"])
-    return explainer(predictor, Series(x, mask=mask, ids=ids, **names), **told)
+    return explainer(model, Series(x, mask=mask, ids=ids, **names), **told)
 
 
 class Outcome(NamedTuple):
@@ -180,9 +176,11 @@ class Worker:
         """Explain; series that lie on a CUDA device let the columns of the table be computed there too."""
         if self.device == "cuda":  # other accelerators do not add in double precision
             x, mask = x.to(self.place), mask if mask is None else mask.to(self.place)
+        job, example = self.job, self.job.example
         with muted():
-            found = explain_rows(self.job.explainer, self.model, x, mask, ids, self.alone | self.job.options)
-        example = self.job.example  # one series, filled up with copies, does not show that a batch matters
+            model = Predictor(self.model, **job.about)
+            found = explain_rows(job.explainer, model, x, mask, ids, self.alone | job.options)
+        # one series, filled up with copies, does not show that a batch matters
         return replace(found, varies=example.varies, mixes_series=True) if example.mixes_series else found
 
     def explain_each(self, batch: Part, known: set[int]) -> table.ExplainedRows:
