@@ -16,7 +16,6 @@ import tempograd as tg
 from tempograd import plots
 from tempograd.cli import main
 from tempograd.core.errors import InputError
-from tempograd.core.formatting import probability
 from tempograd.data import Series
 from tempograd.html_report import notebook
 from tempograd.views.groups import channel_sums
@@ -85,16 +84,16 @@ def named(*question, **options):
 
 TITLES = {
     None: [
-        "explained: “died”, probability 0.92 (true: “died”)",
-        "explained: “died”, probability 0.08 (true: “survived”)",
+        "92 % probability of “died” (true: “died”)",
+        "8 % probability of “died” (true: “survived”)",
     ],
     1: [
-        "explained: “died”, probability 0.92 (true: “died”)",
-        "explained: “died”, probability 0.08 (true: “survived”)",
+        "92 % probability of “died” (true: “died”)",
+        "8 % probability of “died” (true: “survived”)",
     ],
     0: [
-        "explained: “survived”, probability 0.08 (true: “died”)",
-        "explained: “survived”, probability 0.92 (true: “survived”)",
+        "8 % probability of “survived” (true: “died”)",
+        "92 % probability of “survived” (true: “survived”)",
     ],
 }
 
@@ -111,22 +110,22 @@ def test_the_title_names_the_explained_class(several, target):
 
 def test_the_drawn_title_is_that_sentence():
     texts = [text.get_text() for text in named().plot(0).findobj(lambda a: hasattr(a, "get_text"))]
-    assert any("explained: “died”" in text for text in texts)
+    assert any("“died”" in text for text in texts)
     assert not any("survived" in text for text in texts)
 
 
 def test_each_series_has_its_own_class():
     found = named(torch.tensor([0, 1, 1, 0]))
     texts = [view(found, i).said.text for i in range(4)]
-    chances = [probability(float(each), 2) for each in found.prediction]
-    expected = [f"“{CLASSES[k]}”, probability {chance}" for k, chance in zip((0, 1, 1, 0), chances, strict=True)]
-    assert texts == [f"explained: {each}" for each in expected]
+    chances = [f"{100 * float(each):.0f} %" for each in found.prediction]
+    expected = [f"{chance} probability of “{CLASSES[k]}”" for k, chance in zip((0, 1, 1, 0), chances, strict=True)]
+    assert texts == expected
 
 
 def test_the_logit_itself_is_no_class():
     found = explained(output="raw")
-    assert view(found, 0).said.text == "explained: the model's output, 2.5"
-    assert view(replace(found, prediction=None), 0).said.text == "explained: the model's output"
+    assert view(found, 0).said.text == "the model's output is 2.5"
+    assert view(replace(found, prediction=None), 0).said.text == "the model's output"
     with pytest.raises(InputError, match=r"classes must hold one name per output of the model, 1, got 2"):
         found.with_names(classes=CLASSES)
 
@@ -136,7 +135,7 @@ def test_an_older_file_is_not_guessed(tmp_path):
     now = explained()
     older = replace(now, target=torch.zeros(4, dtype=torch.int64), columns=None, prediction=None)
     older = tg.Explanation.load(older.save(tmp_path / "older.safetensors"))
-    assert view(older, 0).said.text == "explained: output 0"
+    assert view(older, 0).said.text == "output 0"
     alone = Page(tg.report(tmp_path / "r.html", None, older)).content
     assert alone["classes"] == ["output 0"]
     assert torch.equal(tg.evaluate(Risk(), older)["cpd"], tg.evaluate(Risk(), now)["cpd"])
@@ -177,14 +176,14 @@ def test_steps_name_the_class(tmp_path):
     found = tg.explain(model, x, "integrated_gradients")
     record = view(found, 0)
     mean = float(Running()(x)[0, :, 0].sigmoid().mean())
-    assert record.said.text == f"explained: “died” over all 5 steps, mean probability {mean:.2f}"
+    assert record.said.text == f"{100 * mean:.0f} % mean probability of “died” over all 5 steps"
     page = Page(tg.report(tmp_path / "r.html", Running(), found, Series(x, labels))).content
     assert page["steps"]["name"] == "probability of died"
     values = Running()(x)[..., 0].sigmoid().flatten()
     np.testing.assert_allclose(page["steps"]["values"], values, rtol=1e-5)
     assert flags(page["steps"]["labels"], (2, 5)).tolist() == labels.bool().tolist()
     own = tg.explain(model, x, "integrated_gradients", target=0, steps="own")
-    assert view(own, 0).said.text.startswith("explained: “survived” over all 5 steps")
+    assert "“survived” over all 5 steps" in view(own, 0).said.text
     raw = tg.explain(Running(), x, "integrated_gradients", output="raw")
     page = Page(tg.report(tmp_path / "r.html", Running(), raw, force=True)).content
     assert page["steps"]["name"] == "the model's output"

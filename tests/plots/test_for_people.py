@@ -43,7 +43,7 @@ def test_one_series_is_drawn_in_its_units(found):
     assert set(ticks) <= set(short_times(stamps(2)))
     assert ticks
     name = ("survived", "died")[int(found.target[2])]
-    assert f"explained: “{name}”" in said
+    assert f"probability of “{name}”" in said
 
 
 def test_the_model_reads_what_it_was_given_and_not_what_is_shown(found):
@@ -53,7 +53,7 @@ def test_the_model_reads_what_it_was_given_and_not_what_is_shown(found):
     assert said.output == pytest.approx(chance, rel=1e-5)
     assert said.text.endswith("(true: “survived”)")
     other = view(found.with_names(classes=["no", "yes"]), 1)
-    assert other.said.text == f"explained: “{('no', 'yes')[int(found.target[1])]}”, probability {chance:.2f}"
+    assert other.said.text == f"{100 * chance:.0f} % probability of “{('no', 'yes')[int(found.target[1])]}”"
 
 
 def test_a_picture_of_values_needs_no_series_that_the_model_reads(found, tmp_path):

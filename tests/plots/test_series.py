@@ -83,13 +83,13 @@ def test_the_sentence_names_class_probability_and_label():
     chance = model(x[:1]).softmax(-1)[0, 2].item()
     labelled = replace(explanation, y=torch.tensor([0, 1]))
     said = view(labelled).said
-    assert said.text == f"explained: class 2, probability {chance:.2f} (true: class 0)"
+    assert said.text == f"{100 * chance:.0f} % probability of class 2 (true: class 0)"
     assert said.output == pytest.approx(chance, rel=1e-6)
     named = view(labelled.with_names(classes=list("xyz")), 1).said.text
-    assert named == f"explained: “z”, probability {chance:.2f} (true: “y”)"
-    assert view(explanation).said.text == f"explained: class 2, probability {chance:.2f}"
+    assert named == f"{100 * chance:.0f} % probability of “z” (true: “y”)"
+    assert view(explanation).said.text == f"{100 * chance:.0f} % probability of class 2"
     older = replace(explanation, prediction=None)
-    assert view(older).said.text == "explained: class 2"
+    assert view(older).said.text == "class 2"
 
 
 def test_the_sentence_of_a_regression_and_of_a_single_column():
@@ -98,10 +98,10 @@ def test_the_sentence_of_a_regression_and_of_a_single_column():
 
     x = torch.full((1, 3, 1), 0.25)
     value = view(tg.explain(total, tg.Series(x, [2.5]), output="raw", n_samples=20))
-    assert value.said.text == "explained: the model's output, 0.75 (true: 2.5)"
+    assert value.said.text == "the model's output is 0.75 (true: 2.5)"
     binary = tg.Predictor(total, task="classification")
     chance = view(tg.explain(binary, tg.Series(x, [1]), n_samples=20)).said.text
-    assert chance == "explained: class 1, probability 0.68 (true: class 1)"  # sigmoid of 0.75
+    assert chance == "68 % probability of class 1 (true: class 1)"  # sigmoid of 0.75
 
 
 def test_bars_have_the_sign_the_height_and_the_colour_of_the_attribution():

@@ -55,10 +55,7 @@ def test_a_forecast_has_an_address_and_a_true_value_and_no_class():
     column = 3 * VARIABLES + 1
     found = said(addressed(column), forecast, y=Y)
     expected = float(X[1].mean()) + 130
-    assert (
-        found.text
-        == f"explained: output 1 at step 3 of the forecast, {expected:.3g} (true: {float(Y[1, 3, 1]):.3g})"
-    )
+    assert found.text == f"output 1 at step 3 of the forecast is {expected:.3g} (true: {float(Y[1, 3, 1]):.3g})"
     assert found.output == pytest.approx(expected, rel=1e-6)
     assert said(addressed(column), forecast, y=Y.flatten(1)).text == found.text
     assert said(addressed(column), forecast, y=torch.tensor([1, 7, 3])).text.endswith("(true: 7)")
@@ -85,7 +82,7 @@ def test_whole_numbers_are_values_of_a_regression():
     target = torch.zeros(SERIES, dtype=torch.int64)
     known, unknown = (by_hand(VALUES, X, target, output="raw", columns=1, task=t) for t in ("regression", None))
     y = torch.tensor([4, 7, 1])
-    total = f"explained: the model's output, {float(X[1].sum()):.3g}"
+    total = f"the model's output is {float(X[1].sum()):.3g}"
     assert said(known, model, y=y).text == f"{total} (true: 7)"
     assert said(unknown, model, y=y).text == f"{total} (true: class 7)"  # as before, where nobody told the task
 
@@ -94,14 +91,11 @@ def test_a_label_is_there_or_not():
     probability = 1 / (1 + np.exp(-2))
     y = torch.tensor([[0, 0, 1], [0, 1, 0], [1, 1, 1]])
     assert (
-        said(multilabel(), labels, y=y).text
-        == f"explained: label 1, probability {probability:.2f} (true: present)"
+        said(multilabel(), labels, y=y).text == f"{100 * probability:.0f} % probability of label 1 (true: present)"
     )
     assert said(multilabel(2), labels, y=y).text.endswith("(true: absent)")
     assert "true" not in said(multilabel(), labels, y=torch.tensor([0, 1, 2])).text  # which label is not said
-    assert said(replace(multilabel(), classes=("sepsis", "stroke", "shock")), labels).text.startswith(
-        "explained: “stroke”"
-    )
+    assert said(replace(multilabel(), classes=("sepsis", "stroke", "shock")), labels).text.endswith(" of “stroke”")
 
 
 def test_a_picked_score_is_said_in_its_words():
@@ -110,10 +104,10 @@ def test_a_picked_score_is_said_in_its_words():
 
     words = last.__doc__ = "the last step of variable 0"
     found = by_hand(VALUES, X, output="raw", task="forecast", picker=last)
-    expected = f"explained: {words}, {float(X[1].mean()) + 30:.3g}"
+    expected = f"{words} is {float(X[1].mean()) + 30:.3g}"
     assert said(found, forecast).text == expected
     bare = replace(found, question=Question())
-    assert said(bare, forecast).text == "explained: a score of your own"
+    assert said(bare, forecast).text == "a score of your own"
 
     def error(y, z, seen):
         return ((y - z.mean((1, 2))[:, None, None]) ** 2).sum((1, 2))
@@ -155,16 +149,16 @@ def test_a_number_has_the_name_and_the_unit_that_somebody_gave():
     known = {"output": "raw", "columns": 1, "task": "regression", "prediction": torch.tensor([99.6, 1.0, 2.0])}
     known["y"] = y
     found = by_hand(VALUES, X, target, classes=("length of stay [days]",), **known)
-    assert plainly(found) == "explained: length of stay, 99.6 days (true: 101 days)"
+    assert plainly(found) == "length of stay is 99.6 days (true: 101 days)"
     assert found.describe(0).startswith("Length of stay is 99.6 days (true: 101 days), ")
     assert all(effect.endswith(" days") for effect in re.findall(r"\(([+−][^)]*)\)", found.describe(0)))
     assert " days)" in found.describe(0)
     bare = by_hand(VALUES, X, target, classes=("length of stay",), **known)
     assert bare.describe(0).startswith("Length of stay is 99.6 (true: 101), ")
     logits = by_hand(VALUES, X, target, classes=("ward [A]", "ward [B]"), output="raw", columns=2)
-    assert plainly(logits) == "explained: “ward [A]”"
+    assert plainly(logits) == "“ward [A]”"
     scored = replace(logits, prediction=torch.tensor([2.5, 1.0, 2.0]))
-    assert plainly(scored) == "explained: “ward [A]”, 2.5"  # a class has no unit
+    assert plainly(scored) == "“ward [A]” is 2.5"  # a class has no unit
 
 
 def test_a_forecast_has_no_share_of_right_classes():

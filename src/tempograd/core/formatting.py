@@ -54,22 +54,6 @@ def alike(*values: float) -> tuple[str, ...]:
     )
 
 
-def probability(value: float, places: int = 3) -> str:
-    """Write a probability, and never as 0 or 1 where it is neither.
-
-    Examples
-    --------
-    >>> probability(0.24), probability(1.0), probability(0.9997), probability(2e-7), probability(0.934, 2)
-    ('0.240', '1.000', '> 0.999', '< 0.001', '0.93')
-    """
-    unit = 10.0**-places
-    if 0 < value < unit / 2:
-        return f"< {unit:.{places}f}"
-    if 1 - unit / 2 <= value < 1:
-        return f"> {1 - unit:.{places}f}"
-    return f"{value:.{places}f}"
-
-
 def with_error(mean: float, error: float) -> str:
     """Write a mean and its standard error to the same digit: two significant ones of the error.
 

@@ -33,15 +33,12 @@ def score_section(table: PaperTable | None) -> str:
     """Return the table of scores, as :func:`tempograd.table` prints it."""
     if table is None:
         return '<p class="small">No model was given, so nothing could be removed and nothing scored.</p>'
+    scored = max(cell.count for cell in table.cells.values())
     return (
-        f"<h3>Scores of the methods, means over {counted(_counted(table), 'series', 'series')}</h3>"
+        f"<h3>Scores of the methods, means over {counted(scored, 'series', 'series')}</h3>"
         '<div class="wide" tabindex="0" role="region" aria-label="Scores">'
         f'<pre id="scores">{escape(repr(table))}</pre></div>'
     )
-
-
-def _counted(table: PaperTable) -> int:
-    return max(cell.count for cell in table.cells.values())
 
 
 def provenance(explanations: Mapping[str, Explanation]) -> str:

@@ -29,7 +29,7 @@ from tempograd.core import stats, validation
 from tempograd.core.formatting import LARGE, SMALL, alike, short_number
 from tempograd.explanation.core import Explanation, require
 from tempograd.views.labels import channel_names, name, short_times, when_text
-from tempograd.views.prediction import Said, said_of
+from tempograd.views.prediction import said_of
 from tempograd.views.reader import doubt
 from tempograd.views.series import Flags, Floats, observed_cells, position, to_numpy
 
@@ -228,35 +228,10 @@ def describe_series(explanation: Explanation, i: int | str = 0) -> str:
     said = said_of(explanation, row)
     reasons = _reasons(explanation, row, said.unit)
     counted = f"; {said.counted}" if said.counted and "(" in reasons else ""  # numbers stand in brackets
-    text = f"{_prediction(said)}{reasons}{counted}"
+    text = f"{said.text}{reasons}{counted}"
     doubted = doubt(explanation, row)
     text = f"{doubted}; {text}" if doubted else text
     return text[:1].upper() + text[1:]
-
-
-def _prediction(said: Said) -> str:
-    """Write what is predicted, and what is true where that is known."""
-    text, mean = said.what, "mean " * said.mean
-    if said.output is not None:
-        text = (
-            f"{_percent(said.output)} {mean}probability of {said.what}"
-            if said.probable
-            else f"{mean}{said.what} is {said.number}"
-        )
-    return text if said.true is None else f"{text} (true: {said.true})"
-
-
-def _percent(share: float) -> str:
-    """Write a probability in percent, and never as 0 or 100 where it is neither.
-
-    Examples
-    --------
-    >>> _percent(0.884), _percent(0.9997), _percent(0.0004), _percent(1.0)
-    ('88 %', 'over 99 %', 'under 1 %', '100 %')
-    """
-    if 0 < share < 0.005:
-        return "under 1 %"
-    return "over 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
 
 
 def _reasons(explanation: Explanation, row: int, unit: str = "") -> str:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, time
+from itertools import count
 
 import numpy as np
 import torch
@@ -28,14 +29,16 @@ UNIT = re.compile(r"(\S.*?)\s*\[([^\[\]]+)\]")
 
 def as_mapping(explanations: Compared) -> dict[str, Explanation]:
     """Give every explanation a distinct name, by default its method's, and check that they fit together."""
-    if isinstance(explanations, Explanation):
-        explanations = [explanations]
-    if isinstance(explanations, (str, bytes, Explanations)) or not isinstance(explanations, Iterable):
-        require(explanations)
-    parts = explanations if isinstance(explanations, Mapping) else list(explanations)
-    for part in parts.values() if isinstance(parts, Mapping) else parts:
-        require(part)
-    named = {str(k): v for k, v in parts.items()} if isinstance(parts, Mapping) else _numbered(parts)
+    if isinstance(explanations, Explanation | Explanations | str) or not isinstance(explanations, Iterable):
+        explanations = [require(explanations)]
+    if not isinstance(explanations, Mapping):
+        parts = [(require(part).method, part) for part in explanations]
+    else:
+        parts = [(str(label), require(part)) for label, part in explanations.items()]
+    named: dict[str, Explanation] = {}
+    for label, part in parts:
+        names = (f"{label} {number}" if number > 1 else label for number in count(1))
+        named[next(each for each in names if each not in named)] = part
     if not named:
         raise InputError("There is nothing to show: pass at least one explanation.")
     (name, first), *others = named.items()
@@ -47,17 +50,6 @@ def as_mapping(explanations: Compared) -> dict[str, Explanation]:
                 f"{brief(label)} is of other series, of other values or lengths, in another order, or explains "
                 f"another output than {brief(name)}: compare explanations of the same series."
             )
-    return named
-
-
-def _numbered(explanations: Sequence[Explanation]) -> dict[str, Explanation]:
-    named: dict[str, Explanation] = {}
-    for explanation in explanations:
-        label, count = explanation.method, 1
-        while label in named:
-            count += 1
-            label = f"{explanation.method} {count}"
-        named[label] = explanation
     return named
 
 

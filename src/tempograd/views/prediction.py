@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError
-from tempograd.core.formatting import probability, short_number
+from tempograd.core.formatting import short_number
 from tempograd.engine.outputs import outputs_of
 from tempograd.explanation import Explanation
 from tempograd.explanation.core import require
@@ -116,18 +116,27 @@ class Said(NamedTuple):
     counted: str = ""  # how the scores of a model with one output per step go together
 
     @property
-    def number(self) -> str:
-        """The output as it is, with its unit."""
-        return "" if self.output is None else with_unit_of(self.output, self.unit)
-
-    @property
     def text(self) -> str:
-        """The sentence for a title: what was explained, its value and what is true, as far as they are known."""
-        text = f"explained: {self.what}"
-        if self.output is not None:
-            mean = "mean " * self.mean
-            text += f", {mean}{f'probability {probability(self.output, 2)}' if self.probable else self.number}"
+        """What is predicted and what is true, as far as they are known: a title, and the begin of a sentence."""
+        text, mean = self.what, "mean " * self.mean
+        if self.output is not None and self.probable:
+            text = f"{_percent(self.output)} {mean}probability of {text}"
+        elif self.output is not None:
+            text = f"{mean}{text} is {with_unit_of(self.output, self.unit)}"
         return text if self.true is None else f"{text} (true: {self.true})"
+
+
+def _percent(share: float) -> str:
+    """Write a probability in percent, and never as 0 or 100 where it is neither.
+
+    Examples
+    --------
+    >>> _percent(0.884), _percent(0.9997), _percent(0.0004), _percent(1.0)
+    ('88 %', 'over 99 %', 'under 1 %', '100 %')
+    """
+    if 0 < share < 0.005:
+        return "under 1 %"
+    return "over 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
 
 
 def with_unit_of(number: float, unit: str) -> str:
