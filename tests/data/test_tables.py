@@ -266,6 +266,21 @@ def test_values_are_scaled_by_a_file_and_stay_in_natural_units(kind, write, tmp_
         tg.explain_dataset(model, tg.Source(tmp_path / "in", scale="standard"), tmp_path / "b", method="occlusion")
 
 
+@pytest.mark.parametrize("fill", [None, "forward"])
+def test_gaps_of_arrays_are_read_by_a_run_as_from_a_file(fill, tmp_path):
+    x = np.arange(1, 13, dtype=np.float32).reshape(2, 3, 2)
+    x[0, 1, 0] = np.nan
+    (tmp_path / "in").mkdir()
+    np.savez(tmp_path / "in" / "a.npz", x=x, ids=[5, 6])
+    source = tg.Source(tmp_path / "in", missing="mask", fill=fill)
+    model = tg.Predictor(lambda x: x.sum((1, 2))[:, None], task="regression")
+    run = tg.explain_dataset(model, source, tmp_path / "out", method="occlusion").take([5, 6])
+    found = source.read()
+    assert torch.equal(run.x, found.x)
+    assert torch.equal(run.mask, found.mask)
+    assert found.x[0, 1, 0] == (0 if fill is None else 1)
+
+
 def test_standard_scaling_is_that_of_what_was_observed(write):
     found = tg.read_series(write("g.csv", GAPS), scale="standard")
     values = np.array([1, 3, 5, 7.0])

@@ -105,8 +105,9 @@ class RunPlan:
 
     def begin(self, *, cells: str, batch: int | None, device: str | None = None) -> Job:
         """Begin the run, or go on with it, and return what workers do."""
-        about = {"task": self.about["task"], "pick": self.about["pick"], "model_layout": self.about["layout"]}
-        told = about | {name: value for name, value in self.options.items() if name not in NAMES}
+        told = {name: value for name, value in self.options.items() if name not in NAMES}
+        told |= {"task": self.about["task"], "pick": self.about["pick"], "model_layout": self.about["layout"]}
+        told["missing"] = self.source.missing or "error"
         facts = {
             "model": fingerprint(self.model)(),
             "code": code_mark(self.model),

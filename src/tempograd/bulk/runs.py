@@ -331,9 +331,6 @@ class Run:
         except DataError as error:
             warn(f"{error.finding.text.rstrip('.')}: the series themselves are left out.")
             return None, None, None
-        if np.isnan(x).any():  # missing="mask", as the call left them out
-            mask &= ~np.isnan(x)
-            x = np.where(np.isnan(x), 0, x)
         return x, None if mask.all() else mask, raw
 
     def _baseline(self, x: Any, mask: Any, count: int) -> Tensor:

@@ -198,16 +198,14 @@ class Totals:
 
     def add_cells(self, batch: Part, faults: Iterable[int]) -> None:
         """Count the cells of a batch, and those that are missing; ``faults`` are series that do not count."""
-        missing = np.isnan(batch.x)
-        if batch.mask is not None:
-            missing |= ~batch.mask
+        missing = np.zeros(batch.x.shape, bool) if batch.mask is None else ~batch.mask
         missing[list(faults)] = True
         time, depth = missing.shape[1:]
         last = (~missing.all(2) * np.arange(1, time + 1)).max(1, initial=0)  # steps up to the last with a value
         missing &= (np.arange(time) < last[:, None])[..., None]
         self.cells += int(last.sum()) * depth
         self.missing += int(missing.sum())
-        self.filled += int(np.count_nonzero(np.nan_to_num(batch.x[missing])))
+        self.filled += int(np.count_nonzero(batch.x[missing]))
 
     def add(self, found: Explanation, quality: Quality) -> None:
         """Count explained series."""

@@ -99,8 +99,6 @@ def explain_rows(
 ) -> Explanation:
     """Explain series by what the options of a run say of them and of the question."""
     told = dict(options)
-    if told.pop("missing", "error") == "mask":
-        mask = ~x.isnan() if mask is None else mask.bool() & ~x.isnan()
     names = {name: told.pop(name, None) for name in ("channels", "units")}
     if told.get("background") is not None:
         told["background"] = Series.of(told["background"])
@@ -194,7 +192,7 @@ class Worker:
                 faults[row] = f"its id {brief(batch.ids[row].as_py())} occurs more than once in its fragment"
             known.add(key)
         rows = np.array([row for row in range(len(batch)) if row not in faults], dtype=np.int64)
-        bad = self._suspects(batch)[rows]
+        bad = ~np.isfinite(batch.x).all((1, 2))[rows]  # these may be refused: they are asked about one by one
         waiting = [part for part in (rows[~bad], *rows[bad][:, None]) if len(part)]
         done = []
         while waiting:
@@ -209,13 +207,6 @@ class Worker:
                 else:
                     waiting = [rows[: len(rows) // 2], rows[len(rows) // 2 :], *waiting]
         return table.ExplainedRows(done, faults)
-
-    def _suspects(self, batch: Part) -> NDArray[np.bool_]:
-        """Tell which series hold what is no number, and may be refused: they are asked about one by one."""
-        cells = batch.x.reshape(len(batch), -1)
-        gaps = self.job.options.get("missing", "error") == "mask"
-        bad = np.isinf(cells) if gaps else ~np.isfinite(cells)
-        return np.asarray(bad.any(1))
 
 
 def _worker_elsewhere(job: Job, model: nn.Module | Path, mark: str = "") -> Worker:

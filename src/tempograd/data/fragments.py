@@ -173,11 +173,14 @@ def _identified(ids: Any) -> tuple[Any, NDArray[np.int64]]:
 def _prepared(part: Part, source: Columns) -> Part:
     """Return a part padded to the shape of the run, and as the model reads it."""
     x, mask, faults = part.x, part.mask, part.faults
+    if source.missing == "mask":
+        gaps = np.isnan(x)
+        x, mask = np.where(gaps, 0, x), ~gaps if mask is None else mask & ~gaps
     if source.scale is not None or source.fill not in {None, "zero"}:
         seen = None if mask is None else torch.from_numpy(np.ascontiguousarray(mask))
         x = scaled_cells(torch.from_numpy(np.array(x)), seen, source, part.channels).numpy()
     if source.shape is None or x.shape[1:] == source.shape:
-        return replace(part, x=x)
+        return replace(part, x=x, mask=mask)
     time, depth = source.shape
     if x.shape[2] != depth:
         raise DataError(f"The series have {x.shape[2]} channels, those of the run {depth}.")
