@@ -108,7 +108,7 @@ def test_models_that_draw_are_noticed(kind, method, tmp_path):
 def test_evaluate_notices_too():
     with pytest.warns(tg.TempogradWarning, match="The model is stochastic"):
         found = tg.explain(KINDS["dropout that stays on"], X, "occlusion")
-    with pytest.warns(tg.TempogradWarning, match="so these scores contain that noise"):
+    with pytest.warns(tg.TempogradWarning, match="so these scores contain noise"):
         tg.evaluate(KINDS["dropout that stays on"], found)
 
 

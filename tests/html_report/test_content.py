@@ -10,7 +10,6 @@ import tempograd as tg
 from tempograd.core.errors import InputError
 from tempograd.data import Series
 from tempograd.explainers import explain
-from tempograd.html_report.content import packed_bits
 from tempograd.metrics import evaluate
 from tempograd.views import groups as channels
 from tempograd.views import labels, prediction
@@ -210,11 +209,6 @@ def test_summary_holds_means_and_errors_for_every_class(explanations):
             np.testing.assert_allclose(group.error[:, 0], error, rtol=1e-5)
         else:
             assert np.isinf(group.error).all()
-
-
-def test_packed_bits_and_arrays_read_back():
-    flags = np.array([True, False, False, True, True, False, False, False, True])
-    assert packed_bits(flags).tolist() == [0b00011001, 1]
 
 
 def test_split_is_found_by_id_whatever_its_order(explanations, masked_split):

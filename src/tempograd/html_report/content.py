@@ -23,7 +23,7 @@ from tempograd.core.stats import t_quantile
 from tempograd.data import Series
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS
-from tempograd.metrics.aggregate import MetricScores, PaperTable, TableCell
+from tempograd.metrics.aggregate import ARROWS, MetricScores, PaperTable, TableCell
 from tempograd.typing import Model
 from tempograd.views import prediction, series
 from tempograd.views.drivers import CONTROL, describe_series, told_channels
@@ -34,7 +34,6 @@ from tempograd.views.reader import reader_verdict
 from tempograd.views.series import Flags, Floats, to_numpy
 
 STUDENT = 401  # values of a table
-ARROWS = {True: " ↑", False: " ↓", None: ""}
 MEANING = {
     "cpd": "how far the prediction moves in all while the strongest values (k = 10 % of those observed, unless "
     "another k was asked for) are removed one after the other; above 1 where it moves to and fro",
@@ -63,10 +62,11 @@ class Pack:
         """Keep an array, flags as bits, and return where the browser finds it; None stays None."""
         if array is None:
             return None
-        array = array if isinstance(array, np.ndarray) else to_numpy(array)
-        array = packed_bits(array.astype(np.bool_)) if array.dtype == np.bool_ else array
-        raw = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
-        place = {"at": self._size, "length": array.size, "type": str(array.dtype)}
+        cells: NDArray[Any] = array if isinstance(array, np.ndarray) else to_numpy(array)
+        if cells.dtype == np.bool_:  # the first in the lowest bit of the first byte
+            cells = np.packbits(cells.ravel(), bitorder="little")
+        raw = np.ascontiguousarray(cells).astype(cells.dtype.newbyteorder("<")).tobytes()
+        place = {"at": self._size, "length": cells.size, "type": str(cells.dtype)}
         padded = raw + bytes(-len(raw) % 8)
         self._parts.append(padded)
         self._size += len(padded)
@@ -78,11 +78,6 @@ class Pack:
         head += b" " * (-(len(head) + 4) % 8)
         content = struct.pack("<I", len(head)) + head + b"".join(self._parts)
         return base64.b64encode(gzip.compress(content, compresslevel=6, mtime=0)).decode()  # without a date
-
-
-def packed_bits(flags: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """Return flags as bits, the first in the lowest bit of the first byte."""
-    return np.packbits(flags.ravel(), bitorder="little")
 
 
 def collect(

@@ -104,10 +104,7 @@ def evaluate(
     warn_of_another_model(bare, {explanation.method: explanation})
     scores, seen = _scores(chosen, evaluation), evaluation.seen
     if seen.varies == "drawn":
-        noise = (
-            "The model is stochastic: repeated calls on the same series differ, so these scores contain that noise"
-        )
-        warn(f"{noise}. Evaluate a function that averages over its random numbers, or that fixes them.")
+        warn("The model is stochastic, so these scores contain noise: evaluate a function that averages over it.")
     elif seen.varies:
         warn("model.alone" if batch_size is None else "model.mixes")
     if of is None and seen.measured == "output":

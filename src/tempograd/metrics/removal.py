@@ -131,10 +131,6 @@ class RemovalSchedule(NamedTuple):
     limit: Tensor  # (series,), cells removed in the end
     stops: Tensor  # (state,), counts that are looked at, 0 first; a series stays as it is from its limit on
 
-    def counts(self, rows: slice, device: torch.device) -> Tensor:
-        """Cells removed in each state, (series, state); the first is the clean series."""
-        return torch.minimum(self.stops.to(device), self.limit[rows].to(device)[:, None])
-
 
 Reader = Callable[[list[RemovalOutputs]], Sequence[Tensor | None]]
 """Returns numbers of some series, (series, …) each, from their outputs along each schedule."""
@@ -285,7 +281,7 @@ def _states(
     orders, radix = 2 * len(ranks), block.x[0].numel() + 1
     codes = []
     for schedule in schedules:
-        counts = schedule.counts(block.rows, device)
+        counts = torch.minimum(schedule.stops.to(device), schedule.limit[block.rows].to(device)[:, None])
         order = 2 * ranks.index(schedule.rank) + (not schedule.descending)
         # with nothing or everything gone the order makes no difference
         trivial = (counts == 0) | (counts == observed)

@@ -78,11 +78,6 @@ class Driver:
         """The words with the total: "lactate 15–20 mmol/L at 35–46 h (+0.28 ± 0.03)"."""
         return f"{self.words} ({_total(self.total, self.error)})"
 
-    @property
-    def cells(self) -> tuple[slice, int]:
-        """Where it is in (time, channel)."""
-        return slice(self.start, self.stop), self.channel
-
 
 def _total(total: float, error: float | None) -> str:
     """Write a sum as readers take it in: two digits, or one of its error, and no digit that means nothing.
