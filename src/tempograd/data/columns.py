@@ -94,15 +94,3 @@ class Part:
 
     def __len__(self) -> int:
         return len(self.x)
-
-    def rows(self, start: int, stop: int) -> "Part":
-        """Return the series from ``start`` to ``stop``, as a run explains them: without what ``more`` holds."""
-        taken = slice(start, stop)
-        return Part(
-            None if self.ids is None else self.ids[taken],
-            self.x[taken],
-            None if self.mask is None else self.mask[taken],
-            {name: column[taken] for name, column in self.kept.items()},
-            {row - start: why for row, why in self.faults.items() if start <= row < stop},
-            self.channels,
-        )

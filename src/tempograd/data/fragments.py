@@ -212,11 +212,13 @@ def _row_groups(fragment: Fragment, source: Columns, size: int) -> Iterator[tupl
 def _rows(fragment: Fragment, source: Columns, size: int) -> Iterator[tuple[Part, int]]:
     """Read a whole file, once for all that read it after each other, or rows of an array that stays on disk."""
     whole = _whole_file(fragment, source)
-    for start in range(fragment.start, fragment.stop or len(whole.x), size):
-        part = whole.rows(start, min(start + size, fragment.stop or len(whole.x)))
-        x = part.x if part.x.dtype in (np.float32, np.float64) else part.x.astype(np.float32)
-        mask = None if part.mask is None else require_binary(part.mask, fragment.file.where, "mask")
-        yield replace(part, x=x, mask=mask), start
+    stop = fragment.stop or len(whole.x)
+    for start in range(fragment.start, stop, size):
+        rows = slice(start, min(start + size, stop))
+        ids, mask = (None if cells is None else cells[rows] for cells in (whole.ids, whole.mask))
+        x = whole.x[rows].astype(np.float64 if whole.x.dtype == np.float64 else np.float32, copy=False)
+        kept = {name: column[rows] for name, column in whole.kept.items()}
+        yield Part(ids, x, mask, kept, channels=whole.channels), start
 
 
 @lru_cache(maxsize=1)
@@ -228,4 +230,4 @@ def _whole_file(fragment: Fragment, source: Columns) -> Part:
     for cells in (part.ids, part.mask):
         if cells is not None and len(cells) != len(part.x):
             raise DataError(f"{file.where} holds {len(part.x)} series, and {len(cells)} ids or rows of a mask.")
-    return part
+    return part if part.mask is None else replace(part, mask=require_binary(part.mask, file.where, "mask"))
