@@ -73,10 +73,8 @@ class RunPlan:
         batch = next(read_fragment(first, self.source, LOOKED_AT), None)
         if batch is None:
             raise DataError(f"There is no series to explain: {first.origin} is empty.")
-        if len(files) == 1:  # could be read, and others may join it
-            self.source = with_channels(list(files.values()), self.source, 1)
-        if self.options["channels"] is None:
-            self.options["channels"] = batch.channels
+        channels = self.source.channels or batch.channels  # also of files that will join a single one
+        self.source, self.options["channels"] = replace(self.source, channels=channels), channels
         batch = self._with_company(batch)
         rows = _first_rows(batch)
         background, baseline = self.options["background"], self.options["baseline"]

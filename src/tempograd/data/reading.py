@@ -74,9 +74,9 @@ def in_one_message(source: Columns, read: Callable[[Columns], T]) -> T:
 # Many files: the same channels in all of them
 
 
-def with_channels(files: Sequence[File], source: C, least: int = 2) -> C:
-    """Return the source with the channels that ``least`` files or more have: by default those of the first."""
-    if len(files) < least:
+def with_channels(files: Sequence[File], source: C) -> C:
+    """Return the source with the channels that all files have: by default those of the first of several."""
+    if len(files) < 2:
         return source
     first, *others = [_channels_of(file, source) for file in files]
     if source.channels is not None:
