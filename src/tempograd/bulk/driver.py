@@ -131,7 +131,6 @@ def explain_dataset(
     asked = vars(question) | vars(effort)
     _check_question(asked)
     asked = {name: value for name, value in asked.items() if name not in {"targets", "batch_size"}}
-    asked |= {"channels": source.channels, "units": source.units}
     _check_source(source)
     _check_amounts(cells, fragment, batch_size, workers, max_faults, timeout)
     if engine not in {None, "ray"}:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from tempograd.bulk.folder import EXAMPLE, RunFolder
-from tempograd.bulk.worker import Job, explain_rows
+from tempograd.bulk.worker import Job
 from tempograd.core import validation
 from tempograd.core.errors import DataError, TempogradError, WarningCounts, counted_warnings, short_path
 from tempograd.core.question import Question
@@ -31,7 +31,6 @@ from tempograd.version import __version__
 FIRST = 2  # series that are explained before anything starts
 LOOKED_AT = 64  # series among which those are
 ANSWERS = 0.01  # the share by which answers of one model may differ from one device to another
-NAMES = ("channels", "units")  # for people: they change no number
 
 
 class RunPlan:
@@ -74,22 +73,19 @@ class RunPlan:
         if batch is None:
             raise DataError(f"There is no series to explain: {first.origin} is empty.")
         channels = self.source.channels or batch.channels  # also of files that will join a single one
-        self.source, self.options["channels"] = replace(self.source, channels=channels), channels
+        self.source = replace(self.source, channels=channels)
         batch = self._with_company(batch)
         rows = _first_rows(batch)
-        background, baseline = self.options["background"], self.options["baseline"]
+        x, ids = torch.from_numpy(batch.x[rows]), torch.from_numpy(batch.keys[rows])
+        mask = None if batch.mask is None else torch.from_numpy(batch.mask[rows])
+        series = Series(x, mask=mask, ids=ids, channels=channels, units=self.source.units)
         predictor = Predictor(self.model, **self.about)
-        if background is not None:
-            series, pool = Series(batch.x[rows]), Series.of(background)
-            question = Question(baseline=baseline, background=pool)
-            self.explainer = fitted(self.explainer, predictor, series, question, self.options["seed"])
-        if not validation.is_background(baseline):
+        question = Question(baseline=self.options["baseline"], background=self.options["background"])
+        self.explainer = fitted(self.explainer, predictor, series, question, self.options["seed"])
+        if not validation.is_background(question.baseline):
             self.options["background"] = None
         with counted_warnings() as self.warned:
-            mask = None if batch.mask is None else torch.from_numpy(batch.mask[rows])
-            x, ids = torch.from_numpy(batch.x[rows]), torch.from_numpy(batch.keys[rows])
-            together = {} if batch_size is None else {"batch_size": batch_size}
-            self.example = explain_rows(self.explainer, predictor, x, mask, ids, self.options | together)
+            self.example = self.explainer(predictor, series, **(self.options | {"batch_size": batch_size}))
 
     def _with_company(self, batch: Part) -> Part:
         """Add series of the second fragment to a single one, which could not show that a model mixes series."""
@@ -103,9 +99,8 @@ class RunPlan:
 
     def begin(self, *, cells: str, batch: int | None, device: str | None = None) -> Job:
         """Begin the run, or go on with it, and return what workers do."""
-        told = {name: value for name, value in self.options.items() if name not in NAMES}
-        told |= {"task": self.about["task"], "pick": self.about["pick"], "model_layout": self.about["layout"]}
-        told["missing"] = self.source.missing or "error"
+        about = {"task": self.about["task"], "pick": self.about["pick"], "model_layout": self.about["layout"]}
+        told = self.options | about | {"missing": self.source.missing or "error"}
         facts = {
             "model": fingerprint(self.model)(),
             "code": code_mark(self.model),

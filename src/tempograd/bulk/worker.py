@@ -4,7 +4,7 @@ import copy
 import json
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -73,7 +73,7 @@ class Job:
     about : dict
         What was said of the model, the fields of :class:`tempograd.Predictor`.
     options : dict
-        Those of :func:`tempograd.explain`, and what the source says of its series.
+        Those of :func:`tempograd.explain`.
     cells : {"all", "top", "none"}
         What is kept of each cell.
     batch : int, optional
@@ -92,17 +92,6 @@ class Job:
     cells: str
     batch: int | None
     device: str | None
-
-
-def explain_rows(
-    explainer: Explainer, model: Predictor, x: Tensor, mask: Tensor | None, ids: Tensor, options: Mapping[str, Any]
-) -> Explanation:
-    """Explain series by what the options of a run say of them and of the question."""
-    told = dict(options)
-    names = {name: told.pop(name, None) for name in ("channels", "units")}
-    if told.get("background") is not None:
-        told["background"] = Series.of(told["background"])
-    return explainer(model, Series(x, mask=mask, ids=ids, **names), **told)
 
 
 class Outcome(NamedTuple):
@@ -176,8 +165,8 @@ class Worker:
             x, mask = x.to(self.place), mask if mask is None else mask.to(self.place)
         job, example = self.job, self.job.example
         with muted():
-            model = Predictor(self.model, **job.about)
-            found = explain_rows(job.explainer, model, x, mask, ids, self.alone | job.options)
+            series = Series(x, mask=mask, ids=ids, channels=job.source.channels, units=job.source.units)
+            found = job.explainer(Predictor(self.model, **job.about), series, **(self.alone | job.options))
         # one series, filled up with copies, does not show that a batch matters
         return replace(found, varies=example.varies, mixes_series=True) if example.mixes_series else found
 
