@@ -67,7 +67,7 @@ def test_targets_are_saved_and_one_is_evaluated(capsys):
 
     code, told = run(capsys, "evaluate", "E.safetensors", "--model", "ahead_net:Ahead", "--json")
     assert code != 0
-    assert "E.safetensors holds 2 targets, 0, 3: pass one as --target." in told.err
+    assert "E.safetensors has several targets, 0, 3: pass one as --target." in told.err
     code, told = run(capsys, "evaluate", "E.safetensors", "--model", "ahead_net:Ahead", "--target", "3", "--json")
     assert code == 0, told.err
     code, told = run(capsys, "evaluate", "E.safetensors", "--model", "ahead_net:Ahead", "--target", "7")

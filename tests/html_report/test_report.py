@@ -156,7 +156,7 @@ def test_given_scores_are_used(tmp_path, flat, explanations):
 
 
 def test_scores_of_other_methods_are_refused(tmp_path, flat, explanations):
-    with pytest.raises(InputError, match="one entry per explanation, timing; got lime"):
+    with pytest.raises(InputError, match="entries of timing; got lime"):
         report(tmp_path / "r.html", flat, explanations[0], scores={"lime": {"cpd": torch.zeros(5)}})
     assert list(tmp_path.iterdir()) == []
 

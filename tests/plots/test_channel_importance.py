@@ -69,7 +69,7 @@ def test_lines_are_the_intervals_of_the_channels():
 
 
 def test_questions_without_an_answer_are_refused():
-    with pytest.raises(tg.TempogradError, match="none of those given was explained for class 7"):
+    with pytest.raises(tg.TempogradError, match="No series was explained for class 7"):
         plots.channel_importance(explanation(), 7)
-    with pytest.raises(tg.TempogradError, match="needs an explanation of one class per series"):
+    with pytest.raises(tg.TempogradError, match="needs one class per series"):
         plots.channel_importance(made(VALUES, target=torch.zeros(3, 2, dtype=torch.int64)), 1)

@@ -113,7 +113,7 @@ def test_widths_and_places_that_are_none_are_refused():
         plots.series(waves(), width="page")
     with pytest.raises(tg.TempogradError):
         plots.series(waves(), ax=Figure().add_axes((0, 0, 1, 1)))
-    with pytest.raises(tg.TempogradError, match=r"ax is 1.\d inches high, too small for a picture"):
+    with pytest.raises(tg.TempogradError, match=r"ax is 1.\d inches high, and the picture takes"):
         plots.series(waves(), ax=Figure(figsize=(6, 2)).subplots())
     with pytest.raises(TypeError, match=r"A picture has no option 'colour'; all take title, width, ax\."):
         plots.series(waves(), colour="red")

@@ -184,8 +184,8 @@ def test_the_default_has_a_background_where_there_is_one():
         ({"baselines": ["zero", "mean"]}, "each of baselines must be"),
         ({"metric": "auroc"}, "metric must be one that removes cells"),
         ({"baselines": ["zero", "background"]}, "draws from background="),
-        ({"baseline": "zero"}, "and baselines= instead of baseline="),
-        ({"targets": [0, 1]}, "pass target= instead of targets="),
+        ({"baseline": "zero"}, "Pass baselines= instead of baseline="),
+        ({"targets": [0, 1]}, "and one target="),
     ],
 )
 def test_bad_calls_get_one_sentence(options, sentence):

@@ -69,6 +69,11 @@ def steps(text: str) -> str | list[int]:
     return text if text == "own" else list(numbers(text))
 
 
+def output_part(text: str) -> int | str:
+    """Read the name of a part of an output, or its place."""
+    return int(text) if text.lstrip("-").isdecimal() else text
+
+
 def target(text: str) -> int | str | tuple[int, ...]:
     """Read one target: a number, a name, or an address.
 
@@ -136,7 +141,7 @@ TYPES: dict[str, tuple[Parse, str]] = {  # of an annotation, in which the first 
     "Targets": (targets, "A,B,…"),
     "Target": (target, "TARGET"),
     "Steps": (steps, "T,T,…"),
-    "Pick": (target, "NAME"),
+    "Pick": (output_part, "NAME"),
     r"(Sequence|tuple)\[str": (names, "A,B,…"),
     r"tuple\[int": (numbers, "T,D"),
     "int": (int, "N"),

@@ -140,8 +140,7 @@ def _refuse_several_targets(found: ReadArguments) -> None:
     for label, other in others:
         if unlike := other_targets(first, other):
             raise InputError(
-                f"{label} explains other outputs than {base} in {len(unlike)} of {len(first)} series, so neither "
-                "can be better: explain the same --target with both, or evaluate them one by one."
+                f"{label} explains other outputs than {base} in {len(unlike)} series: pass one --target."
             )
 
 

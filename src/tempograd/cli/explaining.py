@@ -77,10 +77,7 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
     if path is not None:
         explainer = Explainer.load(path)
         if args.method not in (None, explainer.name):
-            raise InputError(
-                f"{short_path(path)} has settings of {explainer.name}, and --method is {quote(args.method)}: "
-                "leave --method out, or tune that method."
-            )
+            raise InputError(f"{short_path(path)} has settings of {explainer.name}: leave --method out.")
         args.method, chosen = explainer.name, changed_settings(explainer) | chosen
     args.method = args.method or "timing"
     explainer_of(args.method, chosen, method_settings)  # which has no other options

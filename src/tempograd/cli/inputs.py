@@ -215,9 +215,7 @@ def _of_target(path: Path, target: Any) -> Explanation:
     if target is not None:
         return explanations[target]
     if len(explanations) > 1:
-        raise InputError(
-            f"{short_path(path)} holds {len(explanations)} targets, {explanations.listed}: pass one as --target."
-        )
+        raise InputError(f"{short_path(path)} has several targets, {explanations.listed}: pass one as --target.")
     return explanations.at(0)
 
 

@@ -89,9 +89,7 @@ def run_plot(args: argparse.Namespace) -> None:
     claim(args, PICTURE)
     explanation, place, sentence = choose(args)
     if explanation.shown is None:
-        raise InputError(
-            f"{short_path(args.explanations[0])} was saved without its series: there is none to draw."
-        )
+        raise InputError(f"{short_path(args.explanations[0])} was saved without its series.")
     figure = explanation.plot(place, channels=args.shown)
     note = {ENDINGS[args.out.suffix.lower()]: DRAWN.decode()}
     look: dict[str, Any] = {"metadata": note, "dpi": 160, "format": args.out.suffix[1:].lower()}

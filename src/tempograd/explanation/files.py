@@ -27,7 +27,7 @@ from tempograd.core.estimate import GradientCheck
 from tempograd.core.io import EXPLANATION, read_tensors, write_atomically
 from tempograd.core.question import Question
 from tempograd.core.series import is_nested
-from tempograd.core.validation import unexpanded
+from tempograd.core.validation import check_flag, unexpanded
 from tempograd.engine import Call
 from tempograd.engine.outputs import in_full
 from tempograd.explanation.record import NUMBERS
@@ -237,6 +237,7 @@ def write_explanations(
     path: str | Path, records: Sequence[Any], keys: Sequence[Any] | None, *, series: bool, force: bool
 ) -> Path:
     """Write explanations of several targets, with their keys, or one; a file that is none only with ``force``."""
+    series, force = check_flag(series, "series"), check_flag(force, "force")
     tensors, plain = _packed([file_parts(record, series=series) for record in records])
     plain |= {} if keys is None else {"keys": list(keys)}
     shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}

@@ -139,9 +139,7 @@ def compute_scores(
 def _table(scores: MetricScores, named: Mapping[str, Explanation]) -> PaperTable:
     """Summarise scores: first those of the method that the others are compared with."""
     if set(named) - set(scores):
-        raise InputError(
-            f"scores must hold one entry per explanation, {', '.join(named)}; got {', '.join(scores)}."
-        )
+        raise InputError(f"scores must have entries of {', '.join(named)}; got {', '.join(scores)}.")
     first = next(iter(named))
     return metric_table({first: scores[first], **scores})
 

@@ -89,9 +89,7 @@ def compare(first: ArrayLike, second: ArrayLike, level: float = 0.95) -> Differe
     level = validation.check_share(level, "level")
     one, other = _scores(first, "first"), _scores(second, "second")
     if len(one) != len(other):
-        raise InputError(
-            f"Scores are compared series by series, but there are {len(one)} and {len(other)} of them."
-        )
+        raise InputError(f"Scores are compared series by series, but there are {len(one)} and {len(other)}.")
     gain = summarise(one - other)
     freedom = torch.tensor([gain.count - 1], dtype=torch.float64)
     half = float(stats.t_quantile(level, freedom)) * gain.standard_error

@@ -206,9 +206,7 @@ def _removes_to_others(explanation: Explanation, baseline: Any, background: Any,
     if validation.is_background(baseline) or (baseline is None and explanation.background is not None):
         if background is None:
             others = "Removed cells take the values of other series, which an explanation does not keep"
-            raise InputError(
-                f"{others}: pass them as {arg:question.background}, or another {arg:question.baseline}."
-            )
+            raise InputError(f"{others}: pass {arg:question.background}, or another {arg:question.baseline}.")
         return True
     for name, given in (("background", background), ("draws", draws)):
         if given is not None:

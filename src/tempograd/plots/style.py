@@ -65,9 +65,7 @@ def drawing(width: float, height: float, look: Look | None = None) -> "Iterator[
             return
         figure, tall = place.figure, place.bbox.height / place.figure.dpi
         if tall < height / 2:
-            raise InputError(
-                f"ax is {tall:.1f} inches high, too small for a picture that takes about {height:.1f}."
-            )
+            raise InputError(f"ax is {tall:.1f} inches high, and the picture takes about {height:.1f}.")
         if figure.get_layout_engine() is None:
             figure.set_layout_engine("constrained")
         if not hasattr(place, "get_subplotspec"):

@@ -165,10 +165,7 @@ def compare_baselines(
     (('zero', 'average'), torch.Size([2]))
     """
     if options.get("targets") is not None or "baseline" in options:
-        raise InputError(
-            f"Maps of one target are compared, against several baselines: pass {arg:question.target} instead of "
-            f"{arg:question.targets}, and baselines= instead of {arg:question.baseline}."
-        )
+        raise InputError(f"Pass baselines= instead of {arg:question.baseline}, and one {arg:question.target}.")
     background = options.pop("background", None)
     predictor, series = nouns(model, x)
     named = _named(baselines, background)

@@ -66,16 +66,10 @@ def channel_sums(explanation: Explanation, target: int | None = None, rows: Arra
     index = group_rows(require(explanation), rows, "rows")
     if target is not None:
         if explanation.target is None or explanation.target.ndim != 1:
-            raise InputError(
-                f"{arg:question.target} needs an explanation of one class per series: choose series by rows= "
-                "instead."
-            )
+            raise InputError(f"{arg:question.target} needs one class per series: choose series by rows= instead.")
         index = index[explanation.target.cpu()[index] == validation.check_int(target, "target", 0)]
     if not len(index):
-        raise InputError(
-            f"No series is left to average over: none of those given was explained for class {target}. To "
-            f"see another class explain it with {arg:question.target}, or choose series by rows=."
-        )
+        raise InputError(f"No series was explained for class {target}: explain it, or choose series by rows=.")
     return blocks_of(explanation, index, steps=[0, explanation.values.shape[1]])
 
 
@@ -178,10 +172,7 @@ def block_edges(steps: BlockSteps | None, time: int) -> tuple[int, ...]:
     edges = validation.check_numbers(steps, "steps").cpu()
     rising = edges.ndim == 1 and len(edges) > 1 and bool((edges.diff() > 0).all())
     if not rising or edges.is_floating_point() or edges[0] < 0 or edges[-1] > time:
-        raise InputError(
-            f"steps must be how many steps a block has, or where blocks begin and the last one ends, rising from "
-            f"0 to at most {time}, got {brief(steps)}."
-        )
+        raise InputError(f"steps must be a count, or edges of blocks rising from 0 to {time}, got {brief(steps)}.")
     return tuple(edges.tolist())
 
 

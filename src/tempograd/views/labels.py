@@ -46,10 +46,8 @@ def as_mapping(explanations: Compared) -> dict[str, Explanation]:
         same = same_output(first, other) and other.values.shape == first.values.shape
         same = same and torch.equal(other.ids, first.ids) and same_lengths(first, other)
         if not same or other_series(first, other.x, other.mask):
-            raise InputError(
-                f"{brief(label)} is of other series, of other values or lengths, in another order, or explains "
-                f"another output than {brief(name)}: compare explanations of the same series."
-            )
+            unlike = f"{brief(label)} is of other series or lengths, in another order, or explains another output"
+            raise InputError(f"{unlike} than {brief(name)}: compare explanations of the same series.")
     return named
 
 
