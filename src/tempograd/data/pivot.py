@@ -71,11 +71,6 @@ class Roles(NamedTuple):
     label: str | None
     values: tuple[str, ...]
 
-    @property
-    def texts(self) -> list[str]:
-        """Return the columns that are read as text."""
-        return [name for name in (self.id, self.time, self.label) if name is not None]
-
 
 def find_roles(table: Table, source: Columns) -> Roles:
     """Decide what every column is; where names do not tell, say which columns there are and how to name them."""
@@ -201,8 +196,8 @@ def read_table(table: Table, source: Columns) -> Part:
         raise DataError(
             f"{table.where}: {arg:source.mask} is for whole series in each row: leave cells empty here."
         )
-    wanted = [name for name in roles.texts if source.labels or name != roles.label]
-    texts, values = table.read(wanted, () if lists else roles.values)
+    columns = (roles.id, roles.time, roles.label if source.labels else None)
+    texts, values = table.read(filter(None, columns), () if lists else roles.values)
     kinds = {roles.id: "name of the series", roles.label: "label", roles.time: "time"}
     for name, column in texts.items():
         for code, text in enumerate(column.texts):

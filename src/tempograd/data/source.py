@@ -158,19 +158,18 @@ def series_of(part: Part, source: Columns, where: str) -> Series:
         raise DataError(f"{where}, row {row + 1}: {why}.")
     more = part.more
     with in_file(where):
-        x = validation.check_series(part.x, gaps=source.missing == "mask", marking=f"{arg:source.missing=mask}")
-        mask = None if part.mask is None else validation.check_mask(part.mask, x)
-        values: Any
-        seen: Any
-        values, seen, _ = validation.without_gaps(x, mask, None, "x")
+        gaps, marking = source.missing == "mask", f"{arg:source.missing=mask}"
+        x: Any = validation.check_series(part.x, gaps=gaps, marking=marking)
+        mask: Any = None if part.mask is None else validation.check_mask(part.mask, x)
+        x, mask, _ = validation.without_gaps(x, mask, None, "x")
         ends = [] if part.steps is None else part.steps.tolist()
         if mask is not None and len(set(ends)) > 1:  # shorter ones have a mask
             longest, times = max(ends), more.get("times")
             if times is not None:
                 more = more | {"times": [row[:longest] for row in times] if is_nested(times) else times[:longest]}
-            values, seen = ([row[:end] for row, end in zip(cells, ends, strict=True)] for cells in (x, mask))
-            seen = None if all(bool(cells.all()) for cells in seen) else seen
-        return Series(values, mask=seen, ids=part.ids, channels=part.channels, **more)
+            x, mask = ([row[:end] for row, end in zip(cells, ends, strict=True)] for cells in (x, mask))
+            mask = None if all(bool(cells.all()) for cells in mask) else mask
+        return Series(x, mask=mask, ids=part.ids, channels=part.channels, **more)
 
 
 def _joined(parts: Sequence[Series]) -> Series:
