@@ -41,9 +41,6 @@ class RunFolder:
         self.own, self.data = self.root / OWN, self.root / DATA
         self.begun_here = False
 
-    def __repr__(self) -> str:
-        return f"RunFolder({str(self.root)!r})"
-
     def __reduce__(self) -> tuple[Any, ...]:
         return RunFolder, (str(self.root.resolve()),)  # workers elsewhere stand in other folders
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
@@ -192,12 +192,9 @@ class Totals:
     against: dict[str, int] = field(default_factory=dict)
     channels: dict[str, list[Any]] = field(default_factory=dict)
 
-    def add_fault(self, count: int = 1) -> None:
-        """Count series without an explanation."""
-        self.rows, self.faults = self.rows + count, self.faults + count
-
-    def add_cells(self, batch: Part, faults: Iterable[int]) -> None:
-        """Count the cells of a batch, and those that are missing; ``faults`` are series that do not count."""
+    def add_batch(self, batch: Part, faults: Collection[int]) -> None:
+        """Count the cells of a batch, those that are missing, and the ``faults``: series that have no scores."""
+        self.rows, self.faults = self.rows + len(faults), self.faults + len(faults)
         missing = np.zeros(batch.x.shape, bool) if batch.mask is None else ~batch.mask
         missing[list(faults)] = True
         time, depth = missing.shape[1:]

@@ -320,8 +320,7 @@ class _Writing:
         judged = [table.quality_of(found) for _, found in done.explained]
         for (_, found), quality in zip(done.explained, judged, strict=True):
             self.totals.add(found, quality)
-        self.totals.add_fault(len(done.faults))
-        self.totals.add_cells(batch, done.faults)
+        self.totals.add_batch(batch, done.faults)
         if done.faults and not self.first_fault:
             row = min(done.faults)
             self.first_fault = f"series {batch.ids[row].as_py()}: {done.faults[row]}"
