@@ -157,9 +157,8 @@ def _page(**parts: str) -> str:
         _read(here / "vendor" / f"{LIBRARY}.{kind}") for kind in ("LICENSE.txt", "iife.min.js", "min.css")
     )
     script = "".join(_read(here / "scripts" / f"{name}.js") for name in SCRIPTS)
-    sharp = (
-        "const devicePixelRatio = Math.max(2, window.devicePixelRatio);"  # also on paper, and in saved pictures
-    )
+    # also on paper, and in saved pictures
+    sharp = "const devicePixelRatio = Math.max(2, window.devicePixelRatio);"
     words = f"const WORDS = {json.dumps(palette.WORDS)};"
     script = f'"use strict";\n(() => {{\n{sharp}\n/*\n{licence}*/\n{library}\n{words}\n{script}}})();\n'
     return Template(_read(here / "page.html")).substitute(
@@ -173,10 +172,8 @@ def _page(**parts: str) -> str:
 
 def _colours() -> str:
     """Return the colours of both themes: the screen's own, unless the page's button says otherwise."""
-    light, dark = (
-        "; ".join(f"--{name}: {colour}" for name, colour in named.items())
-        for named in (palette.LIGHT, palette.DARK)
-    )
+    grounds = palette.LIGHT, palette.DARK
+    light, dark = ("; ".join(f"--{name}: {colour}" for name, colour in ground.items()) for ground in grounds)
     dark = f"color-scheme: dark; {dark}"
     return (
         f":root {{ {light} }}\n"

@@ -141,9 +141,7 @@ def _target(explanation: Explanation, target: Any) -> Tensor | Picker:
     if target is None:
         return unknown_score if known is None else known
     if known is not None or not callable(target):
-        lost = (
-            "target= is the function that picked the score of an explanation from a file, which could not keep it"
-        )
+        lost = "target= is the function that picked the score of an explanation from a file, which keeps none"
         raise InputError(f"{lost}: leave target= out, or explain another target with tempograd.explain.")
     return cast("Picker", target)
 

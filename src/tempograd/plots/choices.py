@@ -1,6 +1,6 @@
 """How good methods are: dots with intervals, and curves of removal."""
 
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import torch
@@ -120,25 +120,18 @@ def removal(
     A series with fewer cells than others stays where it is once all it has to lose is gone.
     """
     named = as_mapping(explanations)
-    deltas = {
-        descending: {
-            label: removal_curve(
-                model, each, k, baseline, descending=descending, background=background
-            ).delta.cpu()
-            for label, each in named.items()
-        }
-        for descending in (True, False)
-    }
-    count, room = len(deltas[True][next(iter(named))]), style.inches(7.4, look)
+    removed: dict[str, Any] = {"k": k, "baseline": baseline, "background": background}
+    curves = [
+        [removal_curve(model, each, descending=first, **removed).delta.cpu() for each in named.values()]
+        for first in (True, False)
+    ]
+    count, room = len(curves[0][0]), style.inches(7.4, look)
     across = 1 if room < style.NARROW else 2
     with style.drawing(room, 3.4 if across > 1 else 5.2, look) as picture:
         panels = picture.subplots(2 // across, across).flat
-        heads = (
-            "strongest cells first: high is good (ends at CPD)",
-            "weakest cells first: low is good (ends at CPP)",
-        )
-        for axes, curves, head in zip(panels, deltas.values(), heads, strict=True):
-            for index, (label, delta) in enumerate(curves.items()):
+        heads = "strongest first: high is good (ends at CPD)", "weakest first: low is good (ends at CPP)"
+        for axes, deltas, head in zip(panels, curves, heads, strict=True):
+            for index, (label, delta) in enumerate(zip(named, deltas, strict=True)):
                 _draw_curve(axes, label, delta, index)
             axes.set_title(head)
             axes.set_xlabel("cells removed")
