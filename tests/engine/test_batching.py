@@ -1,3 +1,4 @@
+import gc
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -11,6 +12,13 @@ from tempograd.engine.batching import ROOM, suits_cpu
 from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
 from tests.helpers.methods import explained, fitted, quick, usable
 from tests.helpers.models import linear, series
+
+
+@pytest.fixture(scope="module", autouse=True)
+def little_to_collect():
+    """Spare what other tests left: where memory runs out the engine collects garbage, again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def limited(model, most: int, error: Exception):

@@ -315,7 +315,7 @@ def test_metrics_pictures_and_report_call_the_model_as_it_was_explained(kind, tm
     tg.report(tmp_path / "by_hand.html", plain, [expected])
     pictures = loaded.plot(0), expected.plot(0)
     found, by_hand = ([text.get_text() for text in picture.texts] for picture in pictures)
-    assert "explained: " in " ".join(found)
+    assert "probability of class" in " ".join(found)
     assert found == by_hand
 
 

@@ -146,7 +146,7 @@ def _comparable(state: Any) -> Any:
     if isinstance(state, dict):
         state = tuple(state.values())
     if isinstance(state, tuple):
-        return tuple(map(_comparable, state))
+        return state if set(map(type, state)) == {int} else tuple(map(_comparable, state))
     return np.asarray(state).tobytes() if isinstance(state, Tensor | np.ndarray) else state
 
 
