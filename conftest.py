@@ -97,6 +97,13 @@ def interruptible():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(scope="module")
+def little_to_collect():
+    """Spare what other tests left: where memory runs out the engine collects garbage, again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def write(tmp_path):
     """Write lines to a text file, and return its path."""

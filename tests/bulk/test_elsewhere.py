@@ -91,6 +91,7 @@ def test_processes_have_the_whole_question(x, tmp_path):
     equal_scores(run, model, x, **options)
 
 
+@pytest.mark.slow  # a process; the test above has one too
 def test_a_program_is_read_from_its_file_again(x, in_turn, tmp_path, monkeypatch):
     model, file = KINDS["of one's own"], tmp_path / "net.pt2"
     write_program(model, x, file)

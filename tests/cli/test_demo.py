@@ -63,6 +63,7 @@ def finished(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch, StringIO() as printed, StringIO() as errors:
         patch.setattr(demo, "LEARNT_FROM", FEW)
+        patch.setattr(demo, "HIDDEN", 16)
         patch.setattr(demo.Demo, "join", watched)
         with redirect_stdout(printed), redirect_stderr(errors):
             assert main(command(out)) == 0

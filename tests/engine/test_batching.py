@@ -1,4 +1,3 @@
-import gc
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -13,12 +12,7 @@ from tempograd.explainers import EXPLAINERS, IntegratedGradients, Timing
 from tests.helpers.methods import explained, fitted, quick, usable
 from tests.helpers.models import linear, series
 
-
-@pytest.fixture(scope="module", autouse=True)
-def little_to_collect():
-    """Spare what other tests left: where memory runs out the engine collects garbage, again and again."""
-    gc.collect()
-    gc.freeze()
+pytestmark = pytest.mark.usefixtures("little_to_collect")
 
 
 def limited(model, most: int, error: Exception):

@@ -171,6 +171,6 @@ def test_threads_read_code_at_once():
     gc.set_threshold(200)
     try:
         with ThreadPoolExecutor(4) as threads:
-            assert len(set(threads.map(read, range(40)))) == 1
+            assert len(set(threads.map(read, range(16)))) == 1
     finally:
         gc.set_threshold(*before)

@@ -237,6 +237,7 @@ def test_a_step_without_gradient_for_own_steps_is_an_error_if_all_are():
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # by torch's compiler, about what it reads itself
 @pytest.mark.filterwarnings("ignore:Guards may run slower")  # by the same, in Python 3.13.0
 @pytest.mark.exact_draws  # the hook that rounds would be compiled as well
+@pytest.mark.slow  # the compiler
 def test_compiled_models_are_not_compiled_again():
     net, x, runs = Disturbed().train(), series(3, 9, 3), []
 

@@ -336,6 +336,7 @@ def test_an_error_about_sizes_after_the_first_pass_stays_as_it_is():
         tg.explain(model, X, "random", batch_size=2)
 
 
+@pytest.mark.usefixtures("little_to_collect")
 def test_memory_that_runs_out_in_the_first_pass_halves_the_pass():
     def model(x):
         if len(x) > 8:

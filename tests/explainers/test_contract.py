@@ -18,6 +18,10 @@ from tempograd.testing import EXPLAINER_RULES, check_explainer
 from tests.helpers.methods import UNDECIDED, quick, run, thorough
 from tests.helpers.models import linear, series, smooth
 
+SECONDS = {name: [pytest.mark.slow] * (name in {"fit", "timex", "timexpp"}) for name in sorted(EXPLAINERS)}
+where_time_is = pytest.mark.parametrize(
+    "explainer", [pytest.param(name, marks=marks) for name, marks in SECONDS.items()], indirect=True
+)  # weekly for those that learn for seconds, whom the contract asks for as much
 PATHS = ("timing", "rand_ig", "integrated_gradients", "gradient_shap", "occlusion")  # exact for sums of cells
 
 
@@ -31,6 +35,7 @@ def test_the_contract(explainer, rule):
     check_explainer(explainer, rules=[rule])
 
 
+@where_time_is
 def test_many_series_are_explained_as_one_by_one(explainer):
     """Enough cells for the path that looks ahead and draws block by block."""
     model, x = smooth(30, 4), series(120, 30, 4, dtype=torch.float64)
@@ -40,6 +45,7 @@ def test_many_series_are_explained_as_one_by_one(explainer):
         torch.testing.assert_close(alone, many[i : i + 1], rtol=2e-4, atol=2e-7)
 
 
+@where_time_is
 def test_a_channel_the_model_ignores_scores_less(explainer):
     """Where it need not score exactly 0, which the contract asks for.
 
@@ -56,6 +62,7 @@ def test_a_channel_the_model_ignores_scores_less(explainer):
         assert explainer.name != "fit" or (size[..., :1] >= size[..., 1:] - 1e-6).all()
 
 
+@where_time_is
 def test_beats_random_scores_on_a_model_whose_answer_is_known(explainer):
     """A linear model on which ten cells of each series matter 70 times as much as the others, or more.
 

@@ -119,6 +119,7 @@ def test_groups_are_those_that_lie_apart():
     assert 0.5 < contrast(close) < 1.01
 
 
+@pytest.mark.slow  # a second; what is learnt is compared with its definition above
 def test_finds_the_cells_that_a_linear_model_reads():
     salient = torch.zeros(8, 3)
     salient[2:5, 1], salient[6, 0] = 1, 1

@@ -118,7 +118,7 @@ def test_a_model_that_sees_nothing_leaves_the_size_alone(area):
 
 
 @pytest.mark.parametrize("deletion", [False, True])
-@pytest.mark.parametrize("kind", ["mean", "reference"])
+@pytest.mark.parametrize("kind", ["mean", pytest.param("reference", marks=pytest.mark.slow)])
 def test_finds_the_cells_that_a_sum_of_squares_is_made_of(kind, deletion):
     x = series(4, 10, 4, dtype=DOUBLE).abs() + 1
     salient = torch.zeros(4, 10, 4, dtype=torch.bool)

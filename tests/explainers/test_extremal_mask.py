@@ -61,7 +61,7 @@ def test_without_replacements_it_is_a_mask_on_a_zero_baseline(monkeypatch):
     torch.testing.assert_close(found, mask.detach().clamp(0, 1).float(), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("deletion", [False, True])
+@pytest.mark.parametrize("deletion", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_finds_the_cells_that_a_linear_model_reads(deletion):
     salient = torch.zeros(8, 3)
     salient[2:5, 1], salient[6, 0] = 1, 1

@@ -155,7 +155,7 @@ def all_masks(model, x, held):
     return total.view(x.shape[1:])
 
 
-@pytest.mark.parametrize("held", [0.3, 0.75, 0.9])
+@pytest.mark.parametrize("held", [*(pytest.param(held, marks=pytest.mark.slow) for held in (0.3, 0.9)), 0.75])
 def test_single_cells_are_what_rand_ig_estimates(held):
     model, x = smooth(3, 2, seed=2), 2 * series(1, 3, 2, seed=4, dtype=torch.float64)
     expected = all_masks(model, x, held)

@@ -268,6 +268,7 @@ def test_what_timexpp_minimises_falls_on_series_that_it_does_not_learn_from():
     assert after < 0.95 * before
 
 
+@pytest.mark.slow  # learns for two seconds
 @pytest.mark.parametrize("matters", [2])
 def test_timex_finds_the_channel_a_model_looks_at(matters):
     """In the default embedding of a model with a hidden layer, which reads one of three channels."""

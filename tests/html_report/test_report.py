@@ -205,7 +205,7 @@ def test_unusual_sizes(tmp_path, time, channels, classes):
     np.testing.assert_allclose(outputs[0], expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("count", [25, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [3, pytest.param(300, marks=pytest.mark.slow)])
 def test_three_hundred_series_with_two_methods_fit_into_fifteen_megabytes(tmp_path, count):
     """48 steps, 32 channels, scores and errors that hardly compress, on a model that says nothing."""
     x = random_series(count, 48, 32)

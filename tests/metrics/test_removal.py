@@ -182,6 +182,7 @@ def test_batch_size_bounds_the_sequences_of_one_pass():
     assert max(len(z) for z in recorder.seen) == 4
 
 
+@pytest.mark.usefixtures("little_to_collect")
 def test_work_shrinks_when_memory_runs_out():
     model, explanation = problem()
     sizes = []

@@ -122,7 +122,10 @@ def test_global_generators_are_neither_used_nor_changed(recipe):
     assert torch.equal(*results)
 
 
-@pytest.mark.parametrize(("name", "per_step"), [("gru", True), ("cnn", False), ("transformer", True)])
+@pytest.mark.parametrize(
+    ("name", "per_step"),
+    [("gru", True), ("cnn", False), pytest.param("transformer", True, marks=pytest.mark.slow)],
+)
 def test_learns_a_toy_problem(name, per_step):
     data = toy(series=400, time=4, per_step=per_step)
     unseen = toy(series=200, time=4, per_step=per_step, seed=1).train

@@ -255,6 +255,7 @@ def covered(explanation, converged):
     return float(((low <= converged) & (converged <= high)).float().mean())
 
 
+@pytest.mark.slow  # intervals of one model are in test_timing.py
 def test_intervals_hold_far_more_often_where_the_model_is_steep():
     """On single models they hold in 93 to 98 % of the cells, and the plain mean's in 37 to 65 %; here of three."""
     plain, ours = (

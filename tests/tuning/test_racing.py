@@ -86,7 +86,9 @@ def drawn(monkeypatch, draw):
 
 
 @pytest.mark.parametrize(
-    ("draw", "budget"), [(torch.Tensor.clone, 30), (lambda z: -z.exp(), 200)], ids=["normal", "skewed"]
+    ("draw", "budget"),
+    [pytest.param(torch.Tensor.clone, 30, marks=pytest.mark.slow), (lambda z: -z.exp(), 200)],
+    ids=["normal", "skewed"],
 )
 def test_noise_keeps_the_default_nearly_always(draw, budget, monkeypatch):
     drawn(monkeypatch, draw)
