@@ -181,7 +181,7 @@ def aligned(explanation: Explanation, split: Series) -> Series:
     Series are found by id, or by name. Explanations made without ids number their series from 0; they belong to
     the first series of the split if they hold the same values.
     """
-    split = split.padded()
+    split = Series.of(split).padded()
     numbers: tuple[Iterable[object], Iterable[object]] = (split.keys.tolist(), explanation.ids.tolist())
     names = (printable(split.ids) if isinstance(split.ids, tuple) else (), explanation.names or ())
     for there, wanted in (numbers, names):
