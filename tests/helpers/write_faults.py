@@ -174,6 +174,6 @@ def stops_halfway(write, read, folder):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, most)
     assert "cannot be written: " in said
-    assert os.strerror(errno.EFBIG) in said
+    assert os.strerror(errno.EFBIG) in said or "FileTooLarge" in said  # as older versions of safetensors say it
     assert read(path) == old
     assert [each.name for each in folder.iterdir()] == ["file"]
