@@ -147,3 +147,12 @@ def test_ids_of_a_split_without_a_sign():
     assert tg.Series(x, y, ids=torch.tensor([3, 1], dtype=torch.uint64)).ids.tolist() == [3, 1]
     with pytest.raises(tg.TempogradError, match="ids holds integers beyond"):
         tg.Series(x, y, ids=torch.tensor([2**64 - 1, 1], dtype=torch.uint64))
+
+
+def test_a_column_may_name_series_and_label_them(write):
+    path = write(
+        "a.csv", ["id,time,a", *(f"{series},{step},{series + step}.5" for series in (0, 1) for step in (0, 1))]
+    )
+    found = tg.read_series(path, label="id")
+    assert found.y.tolist() == found.ids.tolist() == [0, 1]
+    assert found.x.flatten().tolist() == [0.5, 1.5, 1.5, 2.5]

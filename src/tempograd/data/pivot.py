@@ -197,7 +197,7 @@ def read_table(table: Table, source: Columns) -> Part:
             f"{table.where}: {arg:source.mask} is for whole series in each row: leave cells empty here."
         )
     columns = (roles.id, roles.time, roles.label if source.labels else None)
-    texts, values = table.read(filter(None, columns), () if lists else roles.values)
+    texts, values = table.read(dict.fromkeys(filter(None, columns)), () if lists else roles.values)
     kinds = {roles.id: "name of the series", roles.label: "label", roles.time: "time"}
     for name, column in texts.items():
         for code, text in enumerate(column.texts):
