@@ -35,11 +35,11 @@ def score_section(table: PaperTable | None) -> str:
     if table is None:
         return '<p class="small">No model was given, so nothing could be removed and nothing scored.</p>'
     scored = max(cell.count for cell in table.cells.values())
-    meanings = "; ".join(f"{name.upper()}: {MEANING[name]}" for name in table.metrics if name in MEANING)
+    meanings = [f"{name.upper()}: {MEANING[name]}." for name in table.metrics if name in MEANING]
     return (
         f"<h3>Scores of the methods, means over {counted(scored, 'series', 'series')}</h3>"
         '<div class="wide" tabindex="0" role="region" aria-label="Scores">'
-        f'<pre id="scores">{escape(repr(table))}</pre></div><p class="small">{escape(meanings)}.</p>'
+        f'<pre id="scores">{escape(repr(table))}</pre></div><p class="small">{escape(" ".join(meanings))}</p>'
     )
 
 
