@@ -31,6 +31,8 @@ def change() -> None:
     class Default:
         """Torch's own generator; no attribute of it can be set."""
 
+        __class__ = Generator  # for isinstance
+
         def manual_seed(self, seed: int) -> torch.Generator:
             return default.manual_seed(seed + OFFSET)
 
