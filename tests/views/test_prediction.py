@@ -10,7 +10,7 @@ import torch
 import tempograd as tg
 from tempograd.core.question import Question
 from tempograd.html_report.content import collect
-from tempograd.metrics.asking import AskAgain
+from tempograd.metrics.asking import Evaluation
 from tempograd.views import prediction
 from tempograd.views.reader import label_accuracy
 from tests.helpers.literal_metrics import by_hand, randn
@@ -44,7 +44,7 @@ def multilabel(label=1):
 
 
 def said(explanation, model, y=None):
-    ask = AskAgain.of(model, explanation, X)
+    ask = Evaluation(model, replace(explanation, x=X)).ask()
     block = ask.block(slice(0, SERIES))
     raw = ask.forward(block.x, block.index)
     known = ask.read(block, raw).clean_score if ask.scored else None

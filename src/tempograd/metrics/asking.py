@@ -10,7 +10,7 @@ from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, arg, warn
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series
-from tempograd.engine import Ask, Model, Predictor, one_logit
+from tempograd.engine import Ask, Call, Model, Predictor, one_logit
 from tempograd.engine.ask import Resolved
 from tempograd.engine.background import Background
 from tempograd.engine.inputs import is_several, pack_inputs
@@ -34,58 +34,6 @@ class AskAgain(Ask):
 
     explanation: Explanation
     bare: Model  # as the caller has it
-
-    @classmethod
-    def of(
-        cls,
-        model: Model | Predictor,
-        explanation: Explanation,
-        x: Tensor,
-        *,
-        baseline: Any = None,
-        target: Any = None,
-        background: Any = None,
-        batch_size: int | None = None,
-    ) -> Self:
-        """Ask about the explained series with the values ``x``; refuse a predictor that says something else.
-
-        ``target`` is the function that picked the score, where the explanation lost it, and ``background`` are
-        other series whose values take the place of the baseline.
-        """
-        bare, (call, x) = as_explained(model, explanation), explanation.call.reading(x)
-        if batch_size is not None:
-            validation.check_int(batch_size, "batch_size", 1)
-        baseline = explanation.baseline.to(x) if baseline is None else baseline
-        if call.packing is not None and (is_several(baseline) or isinstance(baseline, str)):
-            baseline = pack_inputs(call.packing.unpack(x), baseline=baseline).baseline
-        ask = cls.create(
-            call.adapt(bare),
-            x,
-            replace(
-                explanation.question,
-                target=_target(explanation, target),
-                targets=None,
-                output=explanation.output if explanation.output in OUTPUTS else None,  # what the task says
-                steps=explanation.steps,
-                baseline=baseline,
-                background=None,
-            ),
-            mask=explanation.mask,
-            task="classification" if explanation.task == "binary" else explanation.task,  # of one logit, or of two
-            call=call,
-            batch_size=batch_size,
-            explanation=explanation,
-            bare=bare,
-        )
-        ask = replace(ask, ids=explanation.ids.cpu().long())  # the same series may be there twice
-        if background is not None:
-            place = ask.device, ask.dtype
-            pool = Background.of(call.pooled(background, "The background series"), x, 0, place, Stream.REMOVALS)
-            if explanation.background not in {None, pool.fingerprint}:
-                other = f"The explanation compares with other background series ({explanation.background}) than"
-                warn(f"{other} those given here ({pool.fingerprint}): pass the ones that it was made with.")
-            ask = replace(ask, background=pool)
-        return ask.one_by_one_if(explanation.mixes_series)
 
     def one_by_one_if(self, mixed: bool) -> Self:
         """Run each series by itself where batches mix them, unless the caller has chosen their size."""
@@ -149,16 +97,7 @@ def _target(explanation: Explanation, target: Any) -> Tensor | Picker:
 # What is evaluated: an explanation, and what its scores may need beside it
 
 
-@dataclass
-class Seen:
-    """What passes over the model showed beside the scores."""
-
-    clean: Tensor | None = None  # outputs for the first series, (series, …, output)
-    varies: Varying = ""  # whether the model's outputs for the same series differ
-    measured: Measured | None = None  # what cumulative metrics followed
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Evaluation:
     """An explanation to be scored, and the arguments of :func:`tempograd.evaluate`: what a metric may need."""
 
@@ -169,27 +108,79 @@ class Evaluation:
     truth: Any = None
     batch_size: int | None = None
     of: Measured | None = None
-    target: Picker | None = None
+    target: Picker | None = None  # the function that picked the score, where the explanation lost it
     background: Any = None
     draws: int | None = None
-    seen: Seen = field(default_factory=Seen)
+    # what passes over the model show beside the scores
+    clean: Tensor | None = field(default=None, init=False)  # outputs for the first series, (series, …, output)
+    varies: Varying = field(default="", init=False)  # whether the model's outputs for the same series differ
+    measured: Measured | None = field(default=None, init=False)  # what cumulative metrics followed
 
     def ask(self) -> AskAgain:
         """Return the question of the explanation, with what takes the place of removed cells."""
-        baseline = self.baseline.filled if isinstance(self.baseline, Series) else self.baseline
-        drawn = _removes_to_others(self.explanation, self.baseline, self.background, self.draws)
-        if self.explanation.x is None:
+        explanation, drawn = self.explanation, self._removes_to_others()
+        if explanation.x is None:
             raise InputError("The explanation was saved without its series: put them back by dataclasses.replace.")
-        require_ranks(self.explanation)
-        return AskAgain.of(
-            self.model,
-            self.explanation,
-            validation.check_series(self.explanation.x, gaps=self.explanation.mask is not None),
-            baseline=None if drawn else baseline,
-            target=self.target,
-            background=Series.of(self.background).filled if drawn else None,
-            batch_size=self.batch_size,
+        require_ranks(explanation)
+        call, x = explanation.call.reading(
+            validation.check_series(explanation.x, gaps=explanation.mask is not None)
         )
+        bare = as_explained(self.model, explanation)
+        if self.batch_size is not None:
+            validation.check_int(self.batch_size, "batch_size", 1)
+        question = replace(
+            explanation.question,
+            target=_target(explanation, self.target),
+            targets=None,
+            output=explanation.output if explanation.output in OUTPUTS else None,  # what the task says
+            steps=explanation.steps,
+            baseline=explanation.baseline.to(x) if drawn or self.baseline is None else self._filled(x, call),
+            background=None,
+        )
+        ask = AskAgain.create(
+            call.adapt(bare),
+            x,
+            question,
+            mask=explanation.mask,
+            task="classification" if explanation.task == "binary" else explanation.task,  # of one logit, or of two
+            call=call,
+            batch_size=self.batch_size,
+            explanation=explanation,
+            bare=bare,
+        )
+        ask = replace(ask, ids=explanation.ids.cpu().long())  # the same series may be there twice
+        ask = replace(ask, background=self._pool(ask)) if drawn else ask
+        return ask.one_by_one_if(explanation.mixes_series)
+
+    def _removes_to_others(self) -> bool:
+        """Tell whether removed cells take values of other series; refuse where these are missing or no use."""
+        compared = self.baseline is None and self.explanation.background is not None
+        if validation.is_background(self.baseline) or compared:
+            if self.background is None:
+                others = "Removed cells take the values of other series, which an explanation does not keep"
+                raise InputError(f"{others}: pass {arg:question.background}, or another {arg:question.baseline}.")
+            return True
+        for name, given in (("background", self.background), ("draws", self.draws)):
+            if given is not None:
+                raise InputError(f"{name}= makes no difference without baseline='background': pass that too.")
+        return False
+
+    def _filled(self, x: Tensor, call: Call) -> Any:
+        """Return the baseline, put together where there are several inputs."""
+        baseline = self.baseline.filled if isinstance(self.baseline, Series) else self.baseline
+        if call.packing is not None and (is_several(baseline) or isinstance(baseline, str)):
+            return pack_inputs(call.packing.unpack(x), baseline=baseline).baseline
+        return baseline
+
+    def _pool(self, ask: AskAgain) -> Background:
+        """Return the other series whose values take the place of the baseline."""
+        others = ask.call.pooled(Series.of(self.background).filled, "The background series")
+        pool = Background.of(others, ask.x, 0, (ask.device, ask.dtype), Stream.REMOVALS)
+        known = self.explanation.background
+        if known not in {None, pool.fingerprint}:
+            other = f"The explanation compares with other background series ({known}) than"
+            warn(f"{other} those given here ({pool.fingerprint}): pass the ones that it was made with.")
+        return pool
 
     @property
     def removals(self) -> int:
@@ -197,19 +188,6 @@ class Evaluation:
         if self.background is None:
             return 1
         return validation.check_int(DRAWS if self.draws is None else self.draws, "draws", 1)
-
-
-def _removes_to_others(explanation: Explanation, baseline: Any, background: Any, draws: Any) -> bool:
-    """Tell whether removed cells take values of other series, and refuse where these are missing or no use."""
-    if validation.is_background(baseline) or (baseline is None and explanation.background is not None):
-        if background is None:
-            others = "Removed cells take the values of other series, which an explanation does not keep"
-            raise InputError(f"{others}: pass {arg:question.background}, or another {arg:question.baseline}.")
-        return True
-    for name, given in (("background", background), ("draws", draws)):
-        if given is not None:
-            raise InputError(f"{name}= makes no difference without baseline='background': pass that too.")
-    return False
 
 
 def require_ranks(explanation: Explanation) -> None:

@@ -1,7 +1,7 @@
 """One call for all metrics, one score per series out; and removal curves, for plots and for people."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from tempograd.engine.outputs import is_probability
 from tempograd.engine.predictor import Predictor
 from tempograd.explanation.core import Explanation, require, warn_of_another_model
 from tempograd.explanation.targets import as_explained
-from tempograd.metrics.asking import Evaluation, Seen
+from tempograd.metrics.asking import Evaluation
 from tempograd.metrics.base import KINDS, METRICS, RANKS, Metric
 from tempograd.metrics.faithfulness import CumulativePredictionDifference
 from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, n_removed, remove_cells, what_is_measured
@@ -98,27 +98,26 @@ def evaluate(
     """
     chosen, bare = _metrics(metrics), as_explained(model, require(explanation))
     evaluation = Evaluation(bare, explanation, baseline, k, truth, batch_size, of, target, background, draws)
-    if not any(metric.runs_model for metric in chosen):
-        return _scores(chosen, evaluation)
-    validation.check_model(bare)
-    warn_of_another_model(bare, {explanation.method: explanation})
-    scores, seen = _scores(chosen, evaluation), evaluation.seen
-    if seen.varies == "drawn":
+    if any(metric.runs_model for metric in chosen):
+        validation.check_model(bare)
+        warn_of_another_model(bare, {explanation.method: explanation})
+    scores = _scores(chosen, evaluation)
+    if evaluation.varies == "drawn":
         warn("The model is stochastic, so these scores contain noise: evaluate a function that averages over it.")
-    elif seen.varies:
+    elif evaluation.varies:
         warn("model.alone" if batch_size is None else "model.mixes")
-    if of is None and seen.measured == "output":
-        _warn_of_other_outputs(explanation, chosen, seen)
+    if of is None and evaluation.measured == "output":
+        _warn_of_other_outputs(explanation, chosen, evaluation.clean)
     return scores
 
 
-def _warn_of_other_outputs(explanation: Explanation, metrics: Sequence[Metric], seen: Seen) -> None:
+def _warn_of_other_outputs(explanation: Explanation, metrics: Sequence[Metric], clean: Tensor | None) -> None:
     """Warn of metrics that count more outputs than the explained one, where nobody said that they shall."""
     names = [metric.name for metric in metrics if isinstance(metric, CumulativePredictionDifference)]
-    if seen.clean is None or not names:
+    if clean is None or not names:
         return
-    outputs, lost = seen.clean.shape[-1], explanation.target is None
-    if not lost and (explanation.output != "raw" or outputs == 1 or is_probability(seen.clean)):
+    outputs, lost = clean.shape[-1], explanation.target is None
+    if not lost and (explanation.output != "raw" or outputs == 1 or is_probability(clean)):
         return
     which = f"all {outputs} outputs" if outputs > 1 else "the output"
     other = "the score that a function picked" if lost else "the explained one only"
@@ -250,5 +249,4 @@ def removal_curve(
 
     schedule, measured = RemovalSchedule(rank, descending, limit, removed), what_is_measured(ask, evaluation.of)
     found, _ = remove_cells(ask, [schedule], read, "remove cells", of=measured, draws=evaluation.removals)
-    score, delta, predictions = found
-    return RemovalCurve(removed, limit, score, cast("Tensor", delta), predictions)
+    return RemovalCurve(removed, limit, *found)  # type: ignore[arg-type]  # of which delta is never None

@@ -49,15 +49,16 @@ class Faithfulness(Metric, ABC):
     @classmethod
     def measure(cls, metrics: Sequence[Self], evaluation: Evaluation) -> dict[str, Tensor]:
         """Score all series by all metrics, which share the passes of the model."""
-        ask, seen, device = evaluation.ask(), evaluation.seen, evaluation.explanation.values.device
+        ask, device = evaluation.ask(), evaluation.explanation.values.device
         schedules = [metric.schedule(evaluation.k, ask.observed_cells, ask.cells) for metric in metrics]
 
         def read(outputs: list[RemovalOutputs]) -> list[Tensor]:
-            seen.clean = outputs[0].predictions[:, 0] if seen.clean is None else seen.clean
+            evaluation.clean = outputs[0].predictions[:, 0] if evaluation.clean is None else evaluation.clean
             return [metric.read(part).float().to(device) for metric, part in zip(metrics, outputs, strict=True)]
 
-        seen.measured, draws = what_is_measured(ask, evaluation.of), evaluation.removals
-        scores, seen.varies = remove_cells(ask, schedules, read, "evaluate", of=seen.measured, draws=draws)
+        evaluation.measured = of = what_is_measured(ask, evaluation.of)
+        draws = evaluation.removals
+        scores, evaluation.varies = remove_cells(ask, schedules, read, "evaluate", of=of, draws=draws)
         return {metric.name: cast("Tensor", score) for metric, score in zip(metrics, scores, strict=True)}
 
     def schedule(self, k: Any, observed: Tensor, cells: int) -> RemovalSchedule:

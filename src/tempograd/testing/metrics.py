@@ -53,10 +53,6 @@ def _measure(
     return scores[metric.name]
 
 
-def _pools(metric: Metric) -> bool:
-    return metric.whole
-
-
 def _settings(metric: Metric) -> None:
     """Require that settings are fields of a frozen dataclass and plain data, and the direction is said."""
     kind = type(metric)
@@ -87,7 +83,7 @@ def _numbers(metric: Metric) -> None:
         except TempogradError:
             demand(number > 0, "scores of a class are refused")
             continue
-        wanted: tuple[int, ...] = () if _pools(metric) else (5,)
+        wanted: tuple[int, ...] = () if metric.whole else (5,)
         demand(tuple(found.shape) == wanted, f"five series get scores of shape {tuple(found.shape)}, not {wanted}")
         demand(found.dtype == torch.float32, f"the scores are {found.dtype}")
         demand(found.isfinite().all(), f"{int((~found.isfinite()).sum())} of them are not finite")
@@ -100,9 +96,9 @@ def _company(metric: Metric) -> None:
     values[:, 2:6] = 0.5  # ties too
     explanation = _explanation(model, x, values)
     expected = _measure(metric, model, explanation, truth)
-    for rows in ([4, 8, 0, 2, 7, 1, 3, 6, 5], *([] if _pools(metric) else [[6, 1]])):
+    for rows in ([4, 8, 0, 2, 7, 1, 3, 6, 5], *([] if metric.whole else [[6, 1]])):
         found = _measure(metric, model, explanation[torch.tensor(rows)], truth[rows])
-        wanted = expected if _pools(metric) else expected[rows]
+        wanted = expected if metric.whole else expected[rows]
         same_numbers(found, wanted, f"for {len(rows)} series in another order", 1e-5)
     for size in (1, 7, 100000):
         found = _measure(metric, model, explanation, truth, batch_size=size)
@@ -121,7 +117,7 @@ def _position(metric: Metric) -> None:
     weights, truth = first.double() * 0.3, first.view(1, TIME, CHANNELS).expand(batch, -1, -1)
     ends = [_moved(metric, x, weights, torch.ones(x.shape), truth, way).double() for way in (cells, cells.flip(0))]
     gap = float((ends[0].mean() - ends[1].mean()).abs())
-    spread = 0.0 if _pools(metric) else sum(float(end.var()) / batch for end in ends) ** 0.5
+    spread = 0.0 if metric.whole else sum(float(end.var()) / batch for end in ends) ** 0.5
     demand(gap <= 5 * spread + 1e-6, f"where all scores are equal, cells that come first count {gap:.3g} more")
 
 
