@@ -14,7 +14,7 @@ torch.Size([1, 3, 2])
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -44,12 +44,6 @@ Forward = Callable[..., Tensor]
 Attributions = Tensor | tuple[Tensor, ...]
 Baselines = float | Tensor | tuple[float | Tensor, ...] | None
 Paths = Callable[[Block, int], GradientPath]
-
-
-def _as_captum(method: Function) -> Function:
-    """Do what captum does to its methods, and keep their types: NoiseTunnel calls what this wraps."""
-    wrapped: Function = log_usage()(method)
-    return wrapped
 
 
 class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
@@ -114,16 +108,14 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
         )
         self.seed = validation.check_int(seed, "seed")
 
-    @property
-    def multiplies_by_inputs(self) -> bool:
-        """Whether scores are gradients times the change of the input: always."""
-        return True
+    multiplies_by_inputs = True
+    """Whether scores are gradients times the change of the input: always."""
 
     def has_convergence_delta(self) -> bool:
         """Tell that ``return_convergence_delta`` is supported."""
         return True
 
-    @_as_captum
+    @cast("Callable[[Function], Function]", log_usage())  # as captum's own: NoiseTunnel calls what this wraps
     def attribute(
         self,
         inputs: Tensor | tuple[Tensor, ...],

@@ -17,7 +17,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor
@@ -96,8 +96,7 @@ class _Mean(TargetScore):
             chosen = torch.stack([_at(chosen, 1, step, "step") for step in self.steps], 1)
         if chosen.numel() == 0:
             raise InputError(f"The forecast has {outputs.shape[1]} steps, and none is left for {self.text}.")
-        score: Tensor = getattr(chosen.flatten(1), self.reduction)(1)
-        return score
+        return cast("Tensor", getattr(chosen.flatten(1), self.reduction)(1))
 
 
 @dataclass(frozen=True)
@@ -165,8 +164,7 @@ class _Reconstruction(TargetScore):
         if self.channels is not None:
             _at(z, 2, max(self.channels), "channel")
             seen = seen * torch.tensor([float(channel in self.channels) for channel in range(z.shape[2])]).to(seen)
-        apart = (outputs - z).square() * seen
-        return apart.sum((1, 2)) / seen.sum((1, 2)).clamp(min=1)
+        return ((outputs - z).square() * seen).sum((1, 2)) / seen.sum((1, 2)).clamp(min=1)
 
 
 def mean(steps: slice | Sequence[int] | int | None = None, variable: int | None = None) -> TargetScore:

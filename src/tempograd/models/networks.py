@@ -2,7 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -71,8 +71,7 @@ class Classifier(nn.Module, ABC):
 
     def head(self, features: Tensor) -> Tensor:
         """Logits (M, C) of vectors (M, F)."""
-        logits: Tensor = self.readout(features)
-        return logits
+        return cast("Tensor", self.readout(features))
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of the series ``x`` (N, T, D)."""
@@ -124,9 +123,8 @@ def build(
     """
     kind = MODELS[name]
     known = set(inspect.signature(kind).parameters) - {"channels", "classes", "per_step"}
-    for option in options:
-        if option not in known:
-            raise UnknownNameError(f"option of {name}", option, known)
+    if unknown := sorted(options.keys() - known):
+        raise UnknownNameError(f"option of {name}", unknown[0], known)
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed the GPUs
         return kind(channels, classes, per_step=per_step, **options)
@@ -184,8 +182,7 @@ class GRUClassifier(Classifier):
         )
 
     def features(self, x: Tensor) -> Tensor:
-        states: Tensor = self.recurrence(x)[0]
-        return states
+        return cast("Tensor", self.recurrence(x)[0])
 
     @property
     def resumable(self) -> bool:
@@ -340,8 +337,7 @@ class TransformerClassifier(Classifier):
             steps, steps, steps, need_weights=False, attn_mask=later, is_causal=self.per_step
         )
         hidden = self.attention_norm(attended)
-        outputs: Tensor = self.output_norm(hidden + self.feedforward(hidden))
-        return outputs
+        return cast("Tensor", self.output_norm(hidden + self.feedforward(hidden)))
 
 
 def time_code(steps: int, positions: int, device: torch.device | str = "cpu") -> Tensor:

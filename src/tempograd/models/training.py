@@ -309,8 +309,7 @@ def _run_epoch(
     note: str,
 ) -> int:
     """Take one optimiser step per batch and return how many there were."""
-    device, dtype = place(network, split.x)
-    network.train()
+    device, dtype = place(network.train(), split.x)
     total = torch.zeros((), dtype=torch.float64, device=device)
     order = torch.randperm(len(split), generator=generator) if recipe.shuffle else torch.arange(len(split))
     parts = batches(order, recipe.batch_size)

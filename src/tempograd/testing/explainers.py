@@ -172,8 +172,7 @@ def _complete(explainer: Explainer) -> None:
     found = _explain(explainer, model, x)
     with torch.no_grad():
         before, after = (model(z).softmax(-1) for z in (torch.zeros_like(x), x))
-    target = after.argmax(-1, keepdim=True)
-    wanted = (after - before).gather(1, target)[:, 0]
+    wanted = (after - before).gather(1, after.argmax(-1, keepdim=True))[:, 0]
     error = torch.zeros_like(x) if found.standard_error is None else found.standard_error.double()
     allowed = 0.02 * wanted.abs() + 4 * error.square().sum((1, 2)).sqrt() + 1e-5
     gap = (found.values.double().sum((1, 2)) - wanted).abs()
@@ -281,8 +280,7 @@ def _padding(explainer: Explainer) -> None:
         ready = _ready(explainer, model, padded)
         found = ready(model, Series(padded, mask=padding)).values
         if explainer.needs_fit and not explainer.needs_prefixes:  # it may be bound to the length it learnt from
-            zeros = torch.cat([x, torch.zeros(more)], 1)
-            short = ready(model, Series(zeros, mask=padding)).values[:, :TIME]
+            short = ready(model, Series(torch.cat([x, torch.zeros(more)], 1), mask=padding)).values[:, :TIME]
         else:
             short = _ready(explainer, model, x)(model, Series(x, mask=mask)).values
         end = f" for {model.tempograd_task}"

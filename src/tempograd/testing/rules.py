@@ -3,7 +3,7 @@
 import random
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -101,8 +101,7 @@ class Smooth(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = x[:, : self.time, : self.used]
         missing = x.new_zeros(len(x), self.time - x.shape[1], self.used)
-        answer: Tensor = self.head(self.body(torch.cat([x, missing], 1)))
-        return answer
+        return cast("Tensor", self.head(self.body(torch.cat([x, missing], 1))))
 
 
 class PerStep(Smooth):
@@ -115,22 +114,18 @@ class PerStep(Smooth):
         return super().forward((x[:, None] * until[..., None]).flatten(0, 1)).view(*x.shape[:2], -1)
 
 
-class Weighted(nn.Module):
+class Weighted(Smooth):
     """The logit is a weighted sum of the cells plus a constant: what each does is known."""
 
     tempograd_task = "binary"
 
     def __init__(self, weights: Tensor, constant: float = 0.0) -> None:
-        super().__init__()
-        self.body, self.head = nn.Flatten(), nn.Linear(weights.numel(), 1).double()
+        super().__init__(weights.numel() // CHANNELS, classes=1)
+        self.body = nn.Sequential(nn.Flatten())
+        self.head = nn.Linear(weights.numel(), 1).double()
         with torch.no_grad():
             self.head.weight.copy_(weights.flatten()[None])
             self.head.bias.fill_(constant)
-
-    def forward(self, x: Tensor) -> Tensor:
-        missing = x.new_zeros(len(x), self.head.in_features // x.shape[2] - x.shape[1], x.shape[2])
-        answer: Tensor = self.head(self.body(torch.cat([x, missing], 1)))
-        return answer
 
 
 class Recurrent(nn.Module):
@@ -150,8 +145,7 @@ class Recurrent(nn.Module):
         self.calls += 1
         if self.fails_after is not None and self.calls > self.fails_after:
             raise ArithmeticError("the model fails, as the rule wants it to")
-        answer: Tensor = self.head(self.norm(self.gru(x)[0][:, -1]))
-        return answer
+        return cast("Tensor", self.head(self.norm(self.gru(x)[0][:, -1])))
 
 
 def left_as_found(model: Recurrent, x: Tensor, work: Callable[[nn.Module], object]) -> None:
