@@ -53,8 +53,7 @@ def three_methods():
 
 def view(found, i=0, **options):
     """Return what a picture shows of one series, by one method or by several."""
-    named = found if isinstance(found, tg.Explanation) else as_mapping(found)
-    return series_view(named, i, **options)
+    return series_view(as_mapping(found), i, **options)
 
 
 def texts(picture) -> list[str]:

@@ -201,9 +201,8 @@ def _packed(parts: Sequence[TargetParts]) -> TargetParts:
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
-    if one is other or one.dtype != other.dtype or one.shape != other.shape:
-        return one is other
-    return bool(((one == other) | (one.isnan() & other.isnan())).all())
+    alike = one.dtype == other.dtype and one.shape == other.shape
+    return one is other or (alike and bool(((one == other) | (one.isnan() & other.isnan())).all()))
 
 
 def _parted(tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> list[TargetParts]:

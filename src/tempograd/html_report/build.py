@@ -9,7 +9,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
@@ -37,8 +37,6 @@ SCRIPTS = (  # one scope, in this order
     *("page", "pictures", "choosing", "tables", "channels", "maps", "removal", "trust", "groups"),
     *("summary", "controls", "main"),
 )
-REMOVAL = ("cpd", "cpp")
-AGAINST_TRUTH = ("auroc", "auprc")
 LIBRARY = "uPlot"  # in vendor/, which make vendor renews
 
 
@@ -128,7 +126,8 @@ def compute_scores(
 
     It warns of no other model: the caller has done so, once for all methods.
     """
-    metrics = [METRICS[name]() for name in (*REMOVAL, *(AGAINST_TRUTH if truth is not None else ()))]
+    names = ("cpd", "cpp") if truth is None else ("cpd", "cpp", "auroc", "auprc")
+    metrics = [METRICS[name]() for name in names]
     baseline = next(iter(explanations.values())).baseline  # the same removals for all, or differences mean nothing
     return {
         label: measure(model, replace(explanation, x=x), metrics, baseline, truth=truth)
@@ -183,5 +182,4 @@ def _colours() -> str:
 
 
 def _read(file: Any) -> str:
-    content: str = file.read_text(encoding="utf-8")
-    return content
+    return cast("str", file.read_text(encoding="utf-8"))

@@ -257,13 +257,14 @@ def _compared(cells: list[TableCell]) -> list[dict[str, float | None]]:
 def _certainty(pack: Pack, found: Explanation, shown: Explanation) -> dict[str, Any]:
     """Return how sure a method is: of all series, and of each shown one."""
     said = [reader_verdict(found), *(reader_verdict(shown, i) for i in range(len(shown)))]
-    error, delta = shown.relative_error, shown.delta
-    entry: dict[str, Any] = {"complete": found.facts.complete}
-    entry |= {"badges": [verdict.badge for verdict in said], "texts": [verdict.text for verdict in said]}
-    total = None if delta is None else shown.values.sum((1, 2))
-    parts = {"error": error, "total": total, "delta": delta}
-    entry |= {name: pack.add(part) for name, part in parts.items()}
-    return entry
+    return {
+        "complete": found.facts.complete,
+        "badges": [verdict.badge for verdict in said],
+        "texts": [verdict.text for verdict in said],
+        "error": pack.add(shown.relative_error),
+        "total": pack.add(None if shown.delta is None else shown.values.sum((1, 2))),
+        "delta": pack.add(shown.delta),
+    }
 
 
 def _steps(pack: Pack, first: Explanation, removed: RemovedOutputs | None) -> dict[str, Any] | None:

@@ -8,17 +8,7 @@ import numpy as np
 from tempograd.core.formatting import alike, short_number
 from tempograd.explanation.answers import Blocks
 from tempograd.explanation.core import Explanation
-from tempograd.plots import style
-from tempograd.plots.parts import (
-    cells,
-    heading,
-    left_out_text,
-    name_rows,
-    note,
-    numbers_beside,
-    scale_bar,
-    value_ticks,
-)
+from tempograd.plots import parts, style
 from tempograd.typing import ArrayLike, BlockSteps, Channels
 from tempograd.views import labels, palette
 from tempograd.views.groups import ValueEffect, blocks_of, channel_sums, chosen_channels, group_rows, value_effects
@@ -76,18 +66,18 @@ def channel_importance(
             if np.isfinite(low[d]):
                 axes.hlines(row, low[d], high[d], color=palette.INK, linewidth=0.9)
         axes.axvline(0, color=palette.MUTED, linewidth=0.6)
-        value_ticks(axes, along="x", most=5)
+        parts.value_ticks(axes, along="x", most=5)
         axes.spines["left"].set_visible(False)
         axes.set_title("pushes down ← mean attribution → pushes up" if found.signed else "mean importance")
-        name_rows(axes, [labels.name(found.channels[d], 20) for d in picked])
+        parts.name_rows(axes, [labels.name(found.channels[d], 20) for d in picked])
         if found.signed:
-            numbers_beside(axes, size[picked].tolist(), "size")
-        note(
+            parts.numbers_beside(axes, size[picked].tolist(), "size")
+        parts.note(
             picture, "attribution summed over time, mean over series, with 95 % intervals; size: whatever the sign"
         )
         what = "" if target is None else f"{labels.class_name(target, explanation.classes)}, "
         text = f"What drives predictions  ·  {what}{found.series} series  ·  {labels.method(explanation.method)}"
-        heading(picture, text + left_out_text(depth, len(found.channels) - depth), look)
+        parts.heading(picture, text + parts.left_out_text(depth, len(found.channels) - depth), look)
         return picture
 
 
@@ -126,22 +116,22 @@ def blocks(
         axes = picture.subplots()
         limit = color_limit(mean, present)
         shade = np.clip(mean / (limit or 1.0), -1, 1)
-        image = cells(axes, shade.T, present.T, style.colours(signed=found.signed), -found.signed)
+        image = parts.cells(axes, shade.T, present.T, style.colours(signed=found.signed), -found.signed)
         if 0.45 * count < room - 1.2 and count <= WRITTEN:
             uncertain = (found.low[picked] <= 0) & (found.high[picked] >= 0)
             _write(axes, mean, shade, present, uncertain)
         _name_blocks(axes, found, room - 1.2)
-        name_rows(axes, [labels.name(found.channels[d], 20) for d in picked])
+        parts.name_rows(axes, [labels.name(found.channels[d], 20) for d in picked])
         axes.set_ylim(len(picked) - 0.5, -0.5)
         axes.tick_params(axis="x", length=0)
         full = short_number(float(f"{limit:.2g}"))
         more = " and more" if float(np.abs(mean).max()) > 1.01 * limit else ""
         ticks = {-1.0: f"−{full}"} if found.signed else {}
         ticks |= {0.0: "0", 1.0: f"{'+' * found.signed}{full}{more}"}
-        scale_bar(picture, image, axes, ticks, location="bottom", aspect=40, shrink=0.5, pad=0.02)
-        note(picture, "mean over series of a block's scores; pale: its 95 % interval includes 0")
+        parts.scale_bar(picture, image, axes, ticks, location="bottom", aspect=40, shrink=0.5, pad=0.02)
+        parts.note(picture, "mean over series of a block's scores; pale: its 95 % interval includes 0")
         text = f"Which channels, and when  ·  {found.series:,} series  ·  {labels.method(explanation.method)}"
-        heading(picture, text + left_out_text(len(picked), len(found.channels) - len(picked)), look)
+        parts.heading(picture, text + parts.left_out_text(len(picked), len(found.channels) - len(picked)), look)
         return picture
 
 
@@ -213,10 +203,12 @@ def dependence(
         grid[0, 0].set_ylim(min(low for low, _ in sides), max(high for _, high in sides))
         for row in grid:
             row[0].set_ylabel("attribution" if explanation.signed else "importance")
-        note(picture, "dots: observed values; line: means of groups of values, with 95 % intervals over series")
+        parts.note(
+            picture, "dots: observed values; line: means of groups of values, with 95 % intervals over series"
+        )
         what = "Which values push up or down?" if explanation.signed else "Which values matter?"
         text = f"{what}  ·  {len(index):,} series  ·  {labels.method(explanation.method)}"
-        heading(picture, text + left_out_text(len(picked), len(names) - len(picked)), look)
+        parts.heading(picture, text + parts.left_out_text(len(picked), len(names) - len(picked)), look)
         return picture
 
 
@@ -230,8 +222,8 @@ def _draw_effect(axes: "Axes", found: ValueEffect, head: str) -> None:
     axes.vlines(found.centre[known], found.low[known], found.high[known], color=palette.INK, linewidth=1.0)
     axes.plot(found.centre, found.mean, "o-", color=palette.INK, markersize=3, linewidth=1.0)
     axes.set_title(head)
-    value_ticks(axes, along="x", most=4)
-    value_ticks(axes, most=3)
+    parts.value_ticks(axes, along="x", most=4)
+    parts.value_ticks(axes, most=3)
     axes.set_xlim(*_limits(found.values, found.centre))
 
 

@@ -58,7 +58,7 @@ def series(
     matplotlib.figure.Figure
         Fonts and sizes of letters are those of ``matplotlib.rcParams``, where you changed them.
     """
-    view = series_view(require(explanation), i, truth=truth, channels=channels)
+    view = series_view({require(explanation).method: explanation}, i, truth=truth, channels=channels)
     depth = len(view.channels)
     heights = [VALUES, BARS, GAP] * depth  # with empty rows between channels
     with style.drawing(style.inches(WIDTH, look), AROUND + sum(heights), look) as picture:
@@ -126,15 +126,10 @@ def _legend(view: SeriesView) -> list[Any]:
     from matplotlib.patches import Patch  # noqa: PLC0415
 
     shown = view.scores[0]
-    handles: list[Any] = [Patch(color=palette.SIZE, label=palette.WORDS["size"])]
-    if shown.signed:
-        handles = [
-            Patch(color=palette.UP, label=palette.WORDS["up"]),
-            Patch(color=palette.DOWN, label=palette.WORDS["down"]),
-        ]
+    names = ("up", "down") if shown.signed else ("size",)
+    handles: list[Any] = [Patch(color=palette.LIGHT[name], label=palette.WORDS[name]) for name in names]
     if (shown.uncertain & view.observed).any():
-        pale = palette.PALE[palette.UP if shown.signed else palette.SIZE]
-        handles.append(Patch(color=pale, label=palette.WORDS["pale"]))
+        handles.append(Patch(color=palette.LIGHT[f"{names[0]}-pale"], label=palette.WORDS["pale"]))
     if not view.observed.all():
         hatched = Patch(facecolor=style.PAPER, edgecolor=palette.MISSING, hatch=style.HATCH, linewidth=0)
         hatched.set_label(palette.WORDS["missing"])

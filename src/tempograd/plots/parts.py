@@ -118,9 +118,9 @@ def note(picture: "Picture", text: str) -> None:
     picture.supxlabel("\n".join(lines), fontsize="small", color=palette.MUTED)
 
 
-def name_rows(axes: "Axes", names: Sequence[str], longest: int = labels.LONGEST) -> None:
+def name_rows(axes: "Axes", names: Sequence[str]) -> None:
     """Name the rows of a picture, downwards."""
-    axes.set_yticks(range(len(names)), [labels.name(name, longest) for name in names])
+    axes.set_yticks(range(len(names)), [labels.name(name) for name in names])
     axes.tick_params(axis="y", length=0, labelcolor=palette.INK)
     axes.set_ylim(len(names) - 0.4, -0.6)
 

@@ -50,9 +50,8 @@ def drawn_with() -> dict[str, Any]:
     default = matplotlib.rcParamsDefault
     theirs = {name: rcParams[name] for name in default if name.startswith(THEIRS[0]) or name.endswith(THEIRS[1])}
     changed: dict[str, Any] = {str(name): value for name, value in theirs.items() if value != default[name]}
-    if "font.size" in changed:
-        changed = {"figure.titlesize": "large"} | changed
-    return HOUSE | changed
+    larger = {"figure.titlesize": "large"} if "font.size" in changed else {}
+    return HOUSE | larger | changed
 
 
 @contextmanager

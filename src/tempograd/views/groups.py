@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -94,12 +94,10 @@ def chosen_channels(
     if isinstance(wanted, str) or not isinstance(wanted, Sequence | np.ndarray | Tensor) or not len(wanted):
         return strongest[: validation.check_int(wanted, "channels", 1)]
     places: dict[Any, int] = {label: d for d, label in enumerate(names)}
-    unknown = [label for label in wanted if isinstance(label, str) and label not in places]
-    if unknown:
+    if unknown := [label for label in wanted if isinstance(label, str) and label not in places]:
         raise UnknownNameError("channel", unknown[0], names)
     found = [places[label] if isinstance(label, str) else label for label in wanted]
-    positions: list[int] = validation.check_positions(found, "channels", len(names)).tolist()
-    return positions
+    return cast("list[int]", validation.check_positions(found, "channels", len(names)).tolist())
 
 
 def blocks_of(
@@ -274,8 +272,7 @@ def compare_groups(
     (3.0, 1.414)
     """
     rows = [group_rows(require(explanation), part, what) for part, what in ((first, "first"), (second, "second"))]
-    shared = set(rows[0].tolist()) & set(rows[1].tolist())
-    if shared:
+    if shared := {*rows[0].tolist()} & {*rows[1].tolist()}:
         raise InputError(f"A series can be in one group only; in both: {len(shared)}.")
     if isinstance(names, str) or len(names) != 2:
         raise InputError(f"names must be two, one for each group, got {brief(names)}.")

@@ -85,7 +85,7 @@ def channel_names(explanation: Explanation) -> tuple[str, ...]:
     return explanation.channels or tuple(f"channel {d}" for d in range(explanation.values.shape[2]))
 
 
-def with_unit(label: str, unit: str, longest: int = LONGEST) -> str:
+def with_unit(label: str, unit: str) -> str:
     """Put the unit of its values behind the name of a channel; of the two, the name is cut.
 
     Examples
@@ -93,8 +93,8 @@ def with_unit(label: str, unit: str, longest: int = LONGEST) -> str:
     >>> with_unit("heart rate", "bpm"), with_unit("score", ""), with_unit("a" * 40, "mmol/L", 14)
     ('heart rate [bpm]', 'score', 'aaaa… [mmol/L]')
     """
-    unit = name(unit, longest // 2)
-    return f"{name(label, longest - len(unit) - 3)} [{unit}]" if unit else name(label, longest)
+    unit = name(unit, LONGEST // 2)
+    return f"{name(label, LONGEST - len(unit) - 3)} [{unit}]" if unit else name(label)
 
 
 def time_names(explanation: Explanation, rows: Sequence[int]) -> tuple[str, ...]:
@@ -219,9 +219,8 @@ def tells_class(explanation: Explanation) -> bool:
     probability, which is that of class 1.
     """
     classes = explanation.output == "probability" and outputs_of(explanation.task).kind == "classes"
-    if not classes or explanation.target is None:
-        return False
-    return explanation.n_outputs is not None or bool((explanation.target > 0).any())
+    known = explanation.n_outputs is not None
+    return classes and explanation.target is not None and (known or bool((explanation.target > 0).any()))
 
 
 def explained(explanation: Explanation, *, by: bool = False) -> str:

@@ -12,7 +12,6 @@ from tempograd.core.errors import InputError
 from tempograd.core.formatting import short_number
 from tempograd.engine.outputs import outputs_of
 from tempograd.explanation import Explanation
-from tempograd.explanation.core import require
 from tempograd.metrics.asking import Evaluation
 from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, remove_cells
 from tempograd.typing import Array, Channels, Model
@@ -161,8 +160,7 @@ def said_of(explanation: Explanation, i: int) -> Said:
     if one.target is not None:
         column = int(one.target[0])
         what, unit = output_name(one, column), output_unit(one, column)
-    true = None if one.y is None else _truth(one, one.y.cpu(), unit)
-    return Said(what, output, probable, true, unit=unit)
+    return Said(what, output, probable, None if one.y is None else _truth(one, one.y.cpu(), unit), unit)
 
 
 def _truth(one: Explanation, label: Tensor, unit: str) -> str | None:
@@ -238,8 +236,7 @@ def removal_outputs(
 
     schedule = RemovalSchedule("absolute", True, ask.observed_cells, torch.from_numpy(counts))
     (outputs, score, clean), _ = remove_cells(ask, [schedule], read, "remove")
-    told = to_numpy(cast("Tensor", outputs))
-    return RemovedOutputs(told, None if score is None else to_numpy(score), clean)
+    return RemovedOutputs(to_numpy(cast("Tensor", outputs)), None if score is None else to_numpy(score), clean)
 
 
 @dataclass(frozen=True)
@@ -276,7 +273,7 @@ class SeriesView:
 
 
 def series_view(
-    explanations: dict[str, Explanation] | Explanation,
+    named: dict[str, Explanation],
     i: int | str,
     *,
     truth: Array | None = None,
@@ -287,9 +284,6 @@ def series_view(
 
     ``most`` channels are shown where nobody says how many, the strongest by the first method where there are more.
     """
-    if not isinstance(explanations, dict):
-        explanations = {require(explanations).method: explanations}
-    named = explanations
     first = next(iter(named.values()))
     row, seen = series.position(first, i), series.observed_cells(first)
     values, names = series.shown_values(list(named.values())), channel_names(first)
