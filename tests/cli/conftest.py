@@ -4,15 +4,19 @@ import re
 
 import pytest
 
+BEFORE = re.compile(r"tempograd: warning: |\d{4}-\d\d-\d\dT[\d:]{8}Z ")
 PYTHON = re.compile(r"(?<![\w-])[a-z_]+=('|[ ,.:;)]|True|None)|tempograd\.[a-z]|\btg\.")
 
 
 @pytest.fixture
 def said():
-    """Return a check of what a command that failed wrote to standard error; warnings may come before the error."""
+    """Return a check of what a command that failed wrote to standard error.
+
+    Warnings and the lines of a run, which have a time stamp, may come before the error.
+    """
 
     def check(text):
-        (line,) = (line for line in text.splitlines() if not line.startswith("tempograd: warning: "))
+        (line,) = (line for line in text.splitlines() if not BEFORE.match(line))
         assert line.startswith("tempograd: ")
         assert len(line) <= 320
         assert not PYTHON.search(line)

@@ -70,7 +70,7 @@ def states(folder="out"):
 def test_the_command_gives_the_numbers_of_one_call_bit_for_bit(x, capsys):
     assert main([*EXPLAIN, "--keep", "day,site"]) == 0
     shown = capsys.readouterr()
-    assert shown.err == ""  # bars are for terminals
+    assert re.fullmatch(r"(\S+Z \d+ of 24 series.*\n){2}", shown.err)  # bars are for terminals
     assert "Explained 24 series with timing." in shown.out
     model = tg.load_model("m.safetensors")
     one = tg.explain(model, tg.Series(x, ids=IDS), n_samples=6, seed=3)
@@ -110,7 +110,7 @@ def test_rare_options_arrive_too(monkeypatch):
     monkeypatch.setattr("tempograd.cli.explaining.explain_dataset", note)
     more = "--steps 3,4 --task per_step --pick 1 --model-layout BDT --missing mask --units mV,C --classes no,yes"
     elsewhere = "--engine ray --workers 3 --timeout 60 --device cpu --fragment 9 --batch-size 2 --max-faults 0.5"
-    elsewhere += " --cells none --time t"
+    elsewhere += " --cells none --time t --limit 7 --log json --price 4.5"
     words = f"{more} {elsewhere} --align order --target yes --x a --id who --mask seen --shape 4,1 --keep day"
     assert main([*EXPLAIN, *words.split(), "--draws", "2"]) == 5
     model = given["model"]
@@ -118,6 +118,7 @@ def test_rare_options_arrive_too(monkeypatch):
     expected = {"steps": [3, 4], "missing": "mask"}
     expected |= {"units": ("mV", "C"), "engine": "ray", "workers": 3, "timeout": 60.0, "device": "cpu"}
     expected |= {"fragment": 9, "batch_size": 2, "max_faults": 0.5, "cells": "none", "time": "t", "target": "yes"}
+    expected |= {"limit": 7, "log": "json", "price": 4.5}
     expected |= {
         "x": "a",
         "align": "order",
@@ -217,10 +218,11 @@ def test_a_terminal_shows_how_fast_it_goes_and_all_of_what_is_left(monkeypatch):
 
 @pytest.mark.usefixtures("x")
 def test_programs_hear_how_far_it_is(capsys, monkeypatch):
-    """One line of JSON on standard error for each file of results, the summary on standard output."""
+    """One line of JSON on standard error for each event, the summary on standard output."""
     assert main([*EXPLAIN, "--json"]) == 0
     shown = capsys.readouterr()
-    lines = [json.loads(line) for line in shown.err.splitlines()]
+    begin, *lines, end = [json.loads(line) for line in shown.err.splitlines()]
+    assert (begin["event"], end["event"], end["done"]) == ("begin", "end", FILES * EACH)
     assert [(line["done"], line["total"], line["faults"]) for line in lines] == [
         (EACH * (number + 1), FILES * EACH, 0) for number in range(FILES)
     ]
@@ -233,7 +235,7 @@ def test_programs_hear_how_far_it_is(capsys, monkeypatch):
     with redirect_stderr(Terminal()) as terminal:
         next(Path("out/data").iterdir()).unlink()
         assert main([*EXPLAIN, "--json", "--batch-size", "2"]) == 0
-    (line,) = (line for line in terminal.getvalue().splitlines() if line.startswith("{"))
+    (line,) = (line for line in terminal.getvalue().splitlines() if '"fragment"' in line)
     assert json.loads(line)["done"] == FILES * EACH
     assert "series/s" not in terminal.getvalue()  # and no bar beside them
 
@@ -375,7 +377,9 @@ FAULTS = (
     "--data in --out out/ --shape 3,2",
     "--data in --out out/ --max-faults 2",
     "--data in --out out/ --workers 0",
-    "--data in --out out/ --limit 3",
+    "--data in --out out/ --limit 0",
+    "--data in --out out/ --price -1",
+    "--data x.npy --price 3",
     "--data in --out out/ --targets 0,1",
     "--data in --out out/ --method contralsp",
     "--data in --out out/ --method fit",

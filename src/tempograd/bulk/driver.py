@@ -1,11 +1,11 @@
 """From a source to a folder of results: two series first, then all fragments, with a limit on faults."""
 
 import copy
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -18,10 +18,21 @@ from tempograd.bulk.repeats import keys_of, refusal, refuse_repeats, refuse_two_
 from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
 from tempograd.bulk.table import RESULTS
+from tempograd.bulk.telling import EVENTS, Log, Progress, Telling, appending, beside
 from tempograd.bulk.worker import Worker
 from tempograd.core import validation
-from tempograd.core.errors import LONGEST, DataError, InputError, ModelError, WarningCounts, arg, brief, one_line
-from tempograd.core.progress import Advance, progress_bar
+from tempograd.core.errors import (
+    LONGEST,
+    DataError,
+    InputError,
+    ModelError,
+    WarningCounts,
+    arg,
+    brief,
+    one_line,
+    warn,
+)
+from tempograd.core.io import write_atomically
 from tempograd.core.question import asks, divided
 from tempograd.data import Source
 from tempograd.data.files import arrow
@@ -38,29 +49,6 @@ KeptCells = Literal["all", "top", "none"]
 Engine = Literal["ray"]
 
 
-class Progress(NamedTuple):
-    """How far a run is.
-
-    Attributes
-    ----------
-    done, total : int
-        Series, with those that were done before; ``total`` is None where nobody knows it.
-    faults : int
-        Series that could not be explained since the start.
-    seconds, per_second : float
-        Since the start, and series per second since then.
-    left : float, optional
-        Seconds that the rest will take.
-    """
-
-    done: int
-    total: int | None
-    faults: int
-    seconds: float
-    per_second: float
-    left: float | None
-
-
 @asks()
 def explain_dataset(
     model: Model | Predictor | str | Path,
@@ -75,6 +63,9 @@ def explain_dataset(
     timeout: float | None = None,
     fragment: int = 8_192,
     max_faults: float = 0.01,
+    limit: int | None = None,
+    log: Log | None = None,
+    price: float | None = None,
     progress: Callable[[Progress], object] | None = None,
     **options: Any,
 ) -> Run:
@@ -109,8 +100,15 @@ def explain_dataset(
         About how many series go into one file of results.
     max_faults : float
         Share of the series that may have no explanation before the run stops.
+    limit : int, optional
+        End after about so many series more, whole fragments of them; the same call without it goes on.
+    log : {"text", "json"}, optional
+        Lines with a time stamp on standard error: text, one a minute, or all events as JSON; by default text where
+        that is no terminal.
+    price : float, optional
+        Money per hour, for the forecast of what the rest will take.
     progress : callable, optional
-        Called with a :class:`~tempograd.bulk.Progress` after each fragment, instead of the line on a terminal.
+        Called with a :class:`~tempograd.bulk.Progress` after each fragment, instead of what is shown by default.
     **options
         The question as in :func:`tempograd.explain`, the same for all series, and settings of a method given by
         name.
@@ -133,6 +131,7 @@ def explain_dataset(
     asked = {name: value for name, value in asked.items() if name not in {"targets", "batch_size"}}
     _check_source(source)
     _check_amounts(cells, fragment, batch_size, workers, max_faults, timeout)
+    _check_telling(limit, log, price)
     if engine not in {None, "ray"}:
         raise InputError(f"engine must be None or 'ray', got {brief(engine)}.")
     explainer = explainer_of(method, settings, explain_dataset)
@@ -145,13 +144,15 @@ def explain_dataset(
         plan.look(batch_size)
         job = plan.begin(cells=cells, batch=batch_size, device=None if device is None else str(device))
         worker = Worker(job, predictor.called)
-        driving = Driving(plan, max_faults, progress)
-        attempts = _attempts(worker, engine, workers, timeout, driving.tell)
+        for name, text in (beside.get() or {}).items():
+            write_atomically(folder.own / name, partial(Path.write_text, data=text, encoding="utf-8"))
+        driving = Driving(plan, job.key, max_faults, limit, log=log, progress=progress, price=price)
+        attempts = _attempts(worker, engine, workers, timeout, driving.telling)
     return driving.drive(attempts)
 
 
 def _attempts(
-    worker: Worker, engine: Any, workers: int | None, timeout: float | None, tell: Callable[[int], None]
+    worker: Worker, engine: Any, workers: int | None, timeout: float | None, telling: Telling
 ) -> Attempts:
     """Return who runs the fragments; workers elsewhere have been started."""
     pool: Pool
@@ -162,7 +163,8 @@ def _attempts(
     elif worker.device == "cuda":
         pool = Threads(worker)
     else:
-        pool, worker.tell = Here(worker), tell
+        pool, worker.tell = Here(worker), telling.tell
+    telling.workers = pool.capacity
     return lambda fragments: run_by(pool, fragments, timeout)
 
 
@@ -212,6 +214,16 @@ def _check_amounts(
         raise InputError(f"timeout must be more than 0 seconds, got {brief(timeout)}.")
 
 
+def _check_telling(limit: Any, log: Any, price: Any) -> None:
+    """Refuse what cannot be told."""
+    if limit is not None:
+        validation.check_int(limit, "limit", 1)
+    if log is not None:
+        validation.check_choice(log, "log", get_args(Log))
+    if price is not None and validation.check_float(price, "price") < 0:
+        raise InputError(f"price must not be negative, got {brief(price)}.")
+
+
 def _check_source(source: Source) -> None:
     """Refuse columns that would take the place of results."""
     for name in source.keep:
@@ -226,62 +238,63 @@ def _check_source(source: Source) -> None:
 
 
 class Driving:
-    """Goes through the fragments that are left, counts faults, and shows how far it is."""
+    """Goes through the fragments that are left, counts faults, and tells how far it is."""
 
-    def __init__(self, plan: RunPlan, max_faults: float, progress: Callable[[Progress], object] | None) -> None:
-        self.plan, self.folder, self.max_faults, self.progress = plan, plan.folder, max_faults, progress
-        self.fragments: dict[str, int | None] = {}
-        self.before = self.done = self.faults = self.shown = 0
+    def __init__(self, plan: RunPlan, key: str, max_faults: float, limit: int | None, **told: Any) -> None:
+        self.plan, self.folder, self.max_faults, self.limit = plan, plan.folder, max_faults, limit
+        self.there = self.folder.done()
+        self.fragments = {fragment.name: fragment.rows for fragment in plan.fragments}
+        before = sum(rows or 0 for name, rows in self.fragments.items() if name in self.there)
+        append = appending(self.folder.own / EVENTS)
+        self.telling = Telling(plan.total, before, run=key, append=append, **told)
         self.first_fault, self.failed = "", list[Attempt]()
         self.warnings = WarningCounts()
-        self.advance: Advance
         self.compared: tuple[Path, NDArray[np.int64]] | None = None  # a file of results, and its keys
 
     def drive(self, attempts: Attempts) -> Run:
-        plan, there = self.plan, self.folder.done()
         self.folder.forget_failures()
-        self.fragments = {fragment.name: fragment.rows for fragment in plan.fragments}
-        self.before = sum(rows or 0 for name, rows in self.fragments.items() if name in there)
         self.folder.write("fragments.json", self.fragments)
-        self.folder.retire(plan.fragments)
-        self.start = time.monotonic()
-        with progress_bar(None if plan.total is None else plan.total - self.before, "explain") as self.advance:
-            for attempt in attempts(each for each in plan.fragments if each.name not in there):
-                self._note(attempt)
-        return self._finish()
+        self.folder.retire(self.plan.fragments)
+        with self.telling:
+            with self.telling.showing():
+                for attempt in attempts(self._coming()):
+                    self._note(attempt)
+            if self.limit is not None:
+                self.telling.forecast()
+            return self._finish()
 
-    def tell(self, rows: int) -> None:
-        """Show that some series of a fragment are explained, before all of them are."""
-        if self.progress is not None:  # who hears of whole fragments
-            return
-        self.shown += rows
-        self.advance(rows, self._rate(self.done + self.shown))
-
-    def _rate(self, done: int) -> str:
-        faults = f", {self.faults:,} without an explanation" if self.faults else ""
-        return f"{done / max(time.monotonic() - self.start, 1e-9):,.0f} series/s{faults}"
+    def _coming(self) -> Iterator[Fragment]:
+        """Yield what is to be done, as long as the limit is not reached."""
+        begun = 0
+        for fragment in self.plan.fragments:
+            if fragment.name in self.there:
+                continue
+            if self.limit is not None and max(begun, self.telling.done) >= self.limit:
+                return
+            if self.limit is not None and not begun and (fragment.rows or 0) > self.limit:
+                warn(
+                    f"The next fragment has {fragment.rows:,} series, more than {arg:run.limit={self.limit}}: all "
+                    "of them are explained."
+                )
+            begun += fragment.rows or 0
+            yield fragment
 
     def _note(self, attempt: Attempt) -> None:
-        outcome = attempt.outcome
+        outcome, telling, name = attempt.outcome, self.telling, attempt.fragment.name
         if outcome is None:
             self.failed.append(attempt)
             self.folder.note_failure(attempt.fragment, attempt.error)
+            telling.failed(name, kept_reason(attempt.error))
             return
-        self.done, self.faults = self.done + outcome.rows, self.faults + outcome.faults
         self.first_fault = self.first_fault or outcome.first_fault
         for text, times in outcome.warnings:
             self.warnings.add(text, times)
-        total, seconds = self.plan.total, time.monotonic() - self.start
-        if self.progress is None:
-            self.advance(outcome.rows - self.shown, self._rate(self.done))
-        else:
-            done, rate = self.before + self.done, self.done / seconds if seconds else 0.0
-            left = None if total is None or not rate else max(0.0, (total - done) / rate)
-            self.progress(Progress(done, total, self.faults, seconds, rate, left))
-        self.shown = 0
-        self._compare(self.folder.path(attempt.fragment.name))
-        if self.faults > self.max_faults * (max(self.done, FEWEST) if total is None else total):
-            self._stop(self.done, self.faults)
+        path = self.folder.path(name)
+        telling.note(name, outcome.rows, outcome.faults, outcome.seconds, path.stat().st_size)
+        self._compare(path)
+        total, done, faults = self.plan.total, telling.done, telling.faults
+        if faults > self.max_faults * (max(done, FEWEST) if total is None else total):
+            self._stop(done, faults)
 
     def _compare(self, path: Path) -> None:
         """Refuse a file whose ids are of another kind than those of the first one, or are the same ones.

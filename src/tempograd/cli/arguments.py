@@ -136,7 +136,7 @@ NOUNS = {  # where the fields of each group stand
     "run": ("bulk/driver.py", "explain_dataset"),
 }
 PYTHON = {"predictor.model", "predictor.modules", "predictor.reset"}  # no options
-RUN = ("cells", "engine", "workers", "timeout", "fragment", "max_faults")  # a run's alone
+RUN = ("cells", "engine", "workers", "timeout", "fragment", "max_faults", "limit", "log", "price")
 TYPES: dict[str, tuple[Parse, str]] = {  # of an annotation, in which the first of these words counts
     "Targets": (targets, "A,B,…"),
     "Target": (target, "TARGET"),

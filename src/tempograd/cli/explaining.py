@@ -1,15 +1,13 @@
 """What ``explain``, ``runs``, ``tune`` and ``rank`` do; ``parsers.py`` has their arguments."""
 
 import argparse
-import json
 import os
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tempograd.bulk import Progress, Run, explain_dataset, open_run
+from tempograd.bulk import Run, explain_dataset, open_run
 from tempograd.bulk.folder import RunFolder, kept_reason
 from tempograd.cli import SOME_FAILED, inputs
 from tempograd.cli.arguments import RUN, command, given, options_of, place_of, print_json
@@ -33,7 +31,7 @@ from tempograd.views.reader import label_accuracy, most_telling
 
 NOUNS = ("predictor", "question", "effort")
 ASKED = [place_of(noun, name) for noun in NOUNS for name in options_of(noun) if name != "seed"]
-NO_RUN = ("limit", "lengths", "targets", "force")
+NO_RUN = ("lengths", "targets", "force")
 STAYS = "what is done stays: the same command goes on from there."
 REASONS, NAMED = 5, 3  # why series have no explanation, and how many of them are named
 
@@ -43,7 +41,7 @@ def run_explain(args: argparse.Namespace) -> int:
     settings = method_settings(args)  # a mistake there is told before anything is read
     if (args.data not in DATASETS and is_many(args.data)) or _names_folder(args.out):
         return _explain_many(args, settings)
-    _refuse(args, RUN, "is for results in a folder: pass --out FOLDER/")
+    _refuse(args, [name for name in RUN if name != "limit"], "is for results in a folder: pass --out FOLDER/")
     args.out = Path(args.out)
     inputs.claim(args, io.EXPLANATION)
     found = inputs.read(args, [args.method])
@@ -60,7 +58,7 @@ def run_explain(args: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse(args: argparse.Namespace, names: Sequence[str], why: str) -> None:
+def _refuse(args: argparse.Namespace, names: Iterable[str], why: str) -> None:
     for name in names:
         if getattr(args, name) not in (None, False):
             raise InputError(f"--{name.replace('_', '-')} {why}.")
@@ -155,7 +153,7 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     options = given(args, "run") | question | {"method": args.method}
     source = inputs.source_of(args.data, args)
     if args.json:
-        options["progress"] = _print_progress
+        options.setdefault("log", "json")
     if args.engine is not None or (args.workers or 1) > 1 or args.timeout is not None:  # in other processes
         options["device"] = args.device
     try:
@@ -174,10 +172,6 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
         print(f"{run.folder / 'data'} has {facts['fragments']:,} files of results.")
         print(f"Next: {following}")
     return SOME_FAILED if facts["faults"] else 0
-
-
-def _print_progress(progress: Progress) -> None:
-    print(json.dumps(progress._asdict()), file=sys.stderr, flush=True)
 
 
 # ``tempograd runs``: how far a run is.

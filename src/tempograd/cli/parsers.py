@@ -143,6 +143,7 @@ COMMANDS = {
         {
             **NEEDED,
             "--data": kind("a data set, or a file, folder or pattern of series", required=True),
+            "--limit": kind("the first N series only; into a folder, about N more"),
             "--out": kind("or FOLDER/ for any number of series", default="explanation.safetensors", parse=str),
         },
         FORMS,

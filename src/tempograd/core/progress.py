@@ -55,14 +55,15 @@ def part(advance: Advance, amount: float, note: str = "") -> Iterator[None]:
         advance(amount, note)
 
 
-def say(text: str) -> None:
-    """Print a line on standard output, above the line that shows the progress."""
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Print a line, on standard output unless told otherwise, above the line that shows the progress."""
+    stream = sys.stdout if stream is None else stream
     line = _drawn.get()
     shown = "" if line is None else line.text
     if line is not None:
         line.draw("")
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    stream.write(text + "\n")
+    stream.flush()
     if line is not None:
         line.draw(shown)
 

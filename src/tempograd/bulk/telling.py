@@ -1,0 +1,258 @@
+"""What a run tells while it goes on: a bar on a terminal, elsewhere lines with a time stamp, and its events."""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+from tempograd.core.errors import LONGEST, OutputError, one_line, short_path
+from tempograd.core.formatting import counted, short_number
+from tempograd.core.io import reason
+from tempograd.core.progress import Advance, progress_bar, say
+
+Log = Literal["text", "json"]
+Event = dict[str, Any]
+EVENTS = "events.jsonl"
+EVERY = 60.0  # seconds from line to line
+ENOUGH, SHARE = 30.0, 0.02  # seconds, or the share of what is left, after which a forecast makes sense
+WORTH = 60.0  # seconds that a rest takes at least that is forecast unasked
+MINUTE, HOUR = 60, 3600
+
+# texts that whoever starts a run wants to find beside what the run is of, by the names of their files
+beside: ContextVar[Mapping[str, str] | None] = ContextVar("beside", default=None)
+
+
+class Progress(NamedTuple):
+    """How far a run is.
+
+    Attributes
+    ----------
+    done, total : int
+        Series, with those that were done before; ``total`` is None where nobody knows it.
+    faults : int
+        Series that could not be explained since the start.
+    seconds, per_second : float
+        Since the start, and series per second since then.
+    left : float, optional
+        Seconds that the rest will take.
+    """
+
+    done: int
+    total: int | None
+    faults: int
+    seconds: float
+    per_second: float
+    left: float | None
+
+    def __str__(self) -> str:
+        """Write all of it in one line."""
+        parts = [f"{self.done:,} series" if self.total is None else f"{self.done:,} of {self.total:,} series"]
+        if self.per_second:
+            parts.append(self.pace)
+        if self.left:
+            parts.append(f"{_in_words(self.left)} left")
+        return ", ".join(parts)
+
+    @property
+    def pace(self) -> str:
+        """Return how fast it goes, and how many series have no explanation."""
+        rate = f"{self.per_second:,.0f}" if self.per_second >= 10 else short_number(self.per_second)
+        return f"{rate} series/s" + (f", {self.faults:,} without an explanation" if self.faults else "")
+
+
+class Telling:
+    """What a run tells, from its start to its end.
+
+    Parameters
+    ----------
+    total, before : int
+        Series in all, None where nobody knows it, and those that were done before.
+    run : str
+        The key of the run.
+    log : {"text", "json"}, optional
+        Lines on standard error; by default text, unless that is a terminal or ``progress`` hears of it.
+    progress : callable, optional
+        Is called with a :class:`Progress` after each fragment.
+    price : float, optional
+        Of an hour.
+    append : callable
+        Keeps an event.
+    """
+
+    def __init__(
+        self,
+        total: int | None,
+        before: int,
+        *,
+        run: str,
+        log: Log | None,
+        progress: Callable[[Progress], object] | None,
+        price: float | None,
+        append: Callable[[Event], None],
+    ) -> None:
+        self.total, self.before, self.run, self.progress, self.price = total, before, run, progress, price
+        self.hidden = log is None and progress is not None
+        self.log = log or (None if self.hidden or sys.stderr.isatty() else "text")
+        self.append, self.workers, self.fragments = append, 1, 0
+        self.done = self.shown = self.faults = self.bytes = 0
+        self.forecast_told = False
+        self.start = time.monotonic()
+        self.advance: Advance
+
+    def __enter__(self) -> Self:
+        self.start = time.monotonic()
+        self._tell("begin", str(self.now))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self._tell("end", str(self.now))
+            return
+        why = one_line(str(error), LONGEST) or type(error).__name__
+        with suppress(OutputError):  # a full disk is told already
+            self._tell("end", f"{self.now}, stopped", reason=why)
+
+    @contextmanager
+    def showing(self) -> Iterator[None]:
+        """Show how far it is while the block runs: by a bar, or a line each minute."""
+        over, todo = threading.Event(), None if self.total is None else self.total - self.before
+        if self.log == "text":
+            threading.Thread(target=self.beat, args=(over.wait,), daemon=True).start()
+        try:
+            with progress_bar(todo, "explain") as self.advance:
+                yield
+        finally:
+            over.set()
+
+    def beat(self, wait: Callable[[float], bool]) -> None:
+        """Write a line each time that a wait is not the last."""
+        while not wait(EVERY):
+            self._say(f"{_stamp()} {self.now}")
+
+    @property
+    def now(self) -> Progress:
+        """Return how far it is."""
+        done, seconds = self.done + self.shown, time.monotonic() - self.start
+        rate, whole = done / seconds if seconds else 0.0, self.before + done
+        left = None if self.total is None or not rate else max(0.0, (self.total - whole) / rate)
+        return Progress(whole, self.total, self.faults, seconds, rate, left)
+
+    def tell(self, rows: int) -> None:
+        """Hear that some series of a fragment are explained, before all of them are."""
+        self.shown += rows
+        self._move(rows)
+
+    def note(self, name: str, rows: int, faults: int, seconds: float, bytes: int) -> None:  # noqa: A002
+        """Hear that a fragment is finished, which took a worker so many seconds."""
+        more, self.shown = rows - self.shown, 0
+        self.done, self.faults, self.bytes = self.done + rows, self.faults + faults, self.bytes + bytes
+        self.fragments += 1
+        self._move(more)
+        self._tell("fragment", fragment=name, rows=rows, bytes=bytes, took=seconds)
+        now = self.now
+        if self.progress is not None:
+            self.progress(now)
+        enough = now.seconds >= ENOUGH or self.done >= SHARE * ((self.total or 0) - self.before)
+        worth = (now.left or 0) >= WORTH or self.price is not None
+        if not self.forecast_told and self.fragments >= self.workers and enough and worth:
+            self.forecast()
+
+    def failed(self, name: str, why: str) -> None:
+        """Hear that a fragment failed for good."""
+        self.shown = 0
+        self._tell("failed", f"failed three times: {name}, {one_line(why, LONGEST)}", fragment=name, reason=why)
+
+    def forecast(self) -> None:
+        """Tell what the rest will take, if that is known and there is one."""
+        left = self.now.left
+        if not left or not self.done or self.total is None:
+            return
+        self.forecast_told = True
+        size, money = round(self.bytes / self.done * self.total), None
+        line = f"about {_roughly(left)} more, {_as_bytes(size)} of results"
+        if self.price is not None:
+            money = self.price * left / HOUR
+            line += f", about {money:,.2f} at {self.price:,.2f} per hour"
+        self._tell("forecast", line, always=True, bytes=size, price=self.price, money=money)
+
+    def _move(self, rows: int) -> None:
+        if self.log is None and not self.hidden:
+            self.advance(rows, self.now.pace)
+
+    def _tell(self, event: str, line: str = "", *, always: bool = False, **more: Any) -> None:
+        """Keep an event, and write its line, or itself."""
+        told = {"time": _stamp(), "event": event, "run": self.run, **self.now._asdict(), **more}
+        self.append(told)
+        if self.log == "json":
+            self._say(json.dumps(told))
+        elif line and (self.log == "text" or (always and not self.hidden)):
+            self._say(f"{told['time']} {line}")
+
+    def _say(self, line: str) -> None:
+        say(line, sys.stderr)
+
+
+def appending(path: Path) -> Callable[[Event], None]:
+    """Return what appends events to a file, one on each line."""
+
+    def append(event: Event) -> None:
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(event) + "\n")
+        except OSError as error:
+            raise OutputError(f"{short_path(path)} cannot be written: {reason(error)}.") from error
+
+    return append
+
+
+def _stamp() -> str:
+    return datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _in_words(seconds: float) -> str:
+    """Write a time to the minute, or to the second where it is less than one.
+
+    Examples
+    --------
+    >>> _in_words(6180), _in_words(720), _in_words(41.2)
+    ('1 h 43 min', '12 min', '41 s')
+    """
+    if seconds < MINUTE:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / MINUTE), MINUTE)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def _roughly(seconds: float) -> str:
+    """Write a time as a forecast tells it.
+
+    Examples
+    --------
+    >>> _roughly(5040), _roughly(1500), _roughly(20)
+    ('1.4 hours', '25 minutes', '20 seconds')
+    """
+    if seconds >= HOUR:
+        return f"{seconds / HOUR:,.1f} hours"
+    if seconds >= MINUTE:
+        return counted(round(seconds / MINUTE), "minute")
+    return counted(max(1, round(seconds)), "second")
+
+
+def _as_bytes(size: int) -> str:
+    """Write a number of bytes.
+
+    Examples
+    --------
+    >>> _as_bytes(2_310_000_000), _as_bytes(45_600), _as_bytes(12)
+    ('2.3 GB', '46 kB', '12 B')
+    """
+    for power, unit in ((12, "TB"), (9, "GB"), (6, "MB"), (3, "kB")):
+        if (value := size / 10**power) >= 1:
+            return f"{value:.{int(value < 10)}f} {unit}"
+    return f"{size} B"
