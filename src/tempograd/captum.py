@@ -210,10 +210,8 @@ class _Scored:
             return outputs.flatten()
         sizes = torch.tensor(outputs.shape[1:])
         if target is None or target.shape[1] != len(sizes) or ((target < -sizes) | (target >= sizes)).any():
-            raise InputError(
-                f"The model returns {tuple(sizes.tolist())} numbers for each row: pass target= with one index per "
-                "axis."
-            )
+            returned = f"The model returns {tuple(sizes.tolist())} numbers for each row"
+            raise InputError(f"{returned}: pass target= with one index per axis.")
         places = torch.arange(len(outputs), device=outputs.device)
         return outputs[(places, *target.to(outputs.device)[rows].unbind(1))]
 
@@ -292,10 +290,8 @@ def _baselines_of(baselines: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, .
     every = len(inputs) if baselines is None else 1
     given = baselines if isinstance(baselines, tuple) else (baselines,) * every
     if len(given) != len(inputs) or any(isinstance(each, str) for each in given):
-        raise InputError(
-            f"baselines must be None or one number or tensor for each input, {len(inputs)} in all (several in a "
-            f"tuple), got {', '.join(type(each).__name__ for each in given)}."
-        )
+        wanted = f"None or one number or tensor for each input, {len(inputs)} in all (several in a tuple)"
+        raise InputError(f"baselines must be {wanted}, got {', '.join(type(each).__name__ for each in given)}.")
     return tuple(validation.fill(each, x, None, "baselines") for each, x in zip(given, inputs, strict=True))
 
 
@@ -309,8 +305,6 @@ def _target_of(target: Any, batch: int) -> Tensor | None:
     elif found.ndim == 1:
         found = found[:, None]
     if found.is_floating_point() or found.dtype == torch.bool or found.ndim != 2 or len(found) not in {1, batch}:
-        raise InputError(
-            f"target must be an integer, a tuple of them, or one of these for each of the {batch} rows, got "
-            f"{brief(target)}."
-        )
+        wanted = f"an integer, a tuple of them, or one of these for each of the {batch} rows"
+        raise InputError(f"target must be {wanted}, got {brief(target)}.")
     return found.long().expand(batch, -1)

@@ -99,9 +99,7 @@ def save_model(
     {'seed': 7}
     """
     if not isinstance(model, Classifier):
-        raise InputError(
-            f"Only models made by name can be saved, not {type(model).__name__}; keep its state_dict instead."
-        )
+        raise InputError(f"Only models made by name are saved, not {type(model).__name__}: keep its state_dict.")
     history = json.dumps({**model.facts, **(facts or {})})
     header = {"format": FORMAT, "config": json.dumps(model.config), "facts": history}
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
@@ -166,19 +164,13 @@ def load_program(path: Path, device: torch.device, *, trust: bool) -> nn.Module:
     writer, *ends = EXPORT if exported else SCRIPT
     parts = archived(path, f"{named(path)} is no file of {writer}.")
     if not any(part.endswith(tuple(ends)) for part in parts):
-        raise DataError(
-            f"{named(path)} holds no program of {writer}. If it holds weights, name the code they belong to as "
-            f"well: {arg:load.weights={path.name}}."
-        )
+        of_code = f"name the code they belong to as well: {arg:load.weights={path.name}}"
+        raise DataError(f"{named(path)} holds no program of {writer}. If it holds weights, {of_code}.")
     if any(mark in part for part in parts for mark in OBJECTS):
-        raise DataError(
-            f"{named(path)} holds pickled Python objects, which are never opened: export a model without them."
-        )
+        raise DataError(f"{named(path)} holds pickled Python objects, which are never opened: export it without.")
     if not trust:
-        raise DataError(
-            f"{named(path)} is a program of {writer}, which can run code as soon as it is opened, so it was not "
-            f"loaded: pass {arg:source.trust=True} if you trust whoever made it."
-        )
+        runs = f"is a program of {writer}, which can run code as soon as it is opened, so it was not loaded"
+        raise DataError(f"{named(path)} {runs}: pass {arg:source.trust=True} if you trust whoever made it.")
     unreadable = (
         f"{named(path)} cannot be read by torch {torch.__version__}: it is damaged, of another version, or holds "
         f"more than tensors; write the model again with {writer}."
@@ -325,9 +317,7 @@ def _from_code(source: str, weights: str | Path | None) -> nn.Module:
         model = _made(source)
     except (SystemExit, TypeError) as error:
         why = f"{type(error).__name__}: {one_line(str(error), SAID)}"
-        raise ModelError(
-            f"{named(source)} gives no nn.Module when it is called without arguments: {why}."
-        ) from error
+        raise ModelError(f"{named(source)} gives no nn.Module if called without arguments: {why}.") from error
     if weights is not None:
         _give_weights(model, weights, source)
     elif source.endswith(f":{type(model).__qualname__}") and any(True for _ in model.parameters()):
@@ -350,24 +340,19 @@ def _made(source: str) -> nn.Module:
     """Import what ``module:callable`` names, and call it if it is no module yet."""
     module, _, attribute = source.partition(":")
     if module.endswith(".py") or not IMPORT.fullmatch(source):
-        raise InputError(
-            f"{named(source)} is no file, and no model in code: write module:callable as in an import, my_net:Net."
-        )
+        raise InputError(f"{named(source)} is no file: write module:callable as in an import, such as my_net:Net.")
     importlib.invalidate_caches()  # so that a file written a moment ago is found
     try:
         imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if not f"{module}.".startswith(f"{error.name}."):
             raise  # something that the user's own code imports
-        raise InputError(
-            f"There is no module {named(str(error.name))!r} for {named(source)}: run where it is, or install it."
-        ) from error
+        missing = f"There is no module {named(str(error.name))!r} for {named(source)}"
+        raise InputError(f"{missing}: run where it is, or install it.") from error
     try:
         found = attrgetter(attribute)(imported)
     except AttributeError as error:
-        raise InputError(
-            f"{named(module)} has no {named(attribute)}: name an nn.Module, or what returns one if called."
-        ) from error
+        raise InputError(f"{named(module)} has no {named(attribute)}: name an nn.Module or its maker.") from error
     made = found() if callable(found) and not isinstance(found, nn.Module) else found
     if not isinstance(made, nn.Module):
         raise ModelError(
