@@ -266,9 +266,8 @@ class Explanation(Record):
 
         Without the series an average is not recognised.
         """
-        if self.background is not None:
-            return "background"
-        return validation.filled_with(self.baseline, self.x, self.mask)
+        drawn = self.background is not None
+        return "background" if drawn else validation.filled_with(self.baseline, self.x, self.mask)
 
     @property
     def n_outputs(self) -> int | None:

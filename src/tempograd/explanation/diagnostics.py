@@ -191,9 +191,7 @@ def _by_top(explanation: Record) -> bool:
 
 def errors(explanation: Record) -> Errors:
     """Return how far each series of a random method is from its converged map."""
-    relative, error = explanation.relative_error, explanation.standard_error
-    if relative is None or error is None:
-        raise InputError(f"{explanation.method} has no Monte-Carlo error.")
+    relative, error = cast("Tensor", explanation.relative_error), cast("Tensor", explanation.standard_error)
     count, check, delta = len(explanation), explanation.gradient_check, explanation.delta
     unit, settings = explanation.facts.unit, explanation.parameters
     points = [settings[unit]] * count if isinstance(settings.get(unit), int) else []
@@ -367,6 +365,5 @@ def about_error(error: float) -> str:
     >>> about_error(0.1), about_error(0.0002), about_error(math.inf)
     ('error about 10 %', 'error under 0.1 %', 'error not known')
     """
-    if not math.isfinite(error):
-        return "error not known"
-    return f"error {'' if error > 1 or error < 0.001 else 'about '}{percent(error)}"
+    about = "" if error > 1 or error < 0.001 else "about "
+    return f"error {about}{percent(error)}" if math.isfinite(error) else "error not known"

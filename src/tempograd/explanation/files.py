@@ -282,8 +282,7 @@ def read_explanations(path: str | Path, kind: type[E]) -> tuple[list[E], Sequenc
         return explanations, keys
     except BROKEN as error:
         said = isinstance(error, TempogradError)
-        why = str(error).rstrip(".") if said else "its header is not as it was written"
-        raise damaged(path, why) from error
+        raise damaged(path, str(error).rstrip(".") if said else "its header is not as it was written") from error
 
 
 # Files of earlier schemas
@@ -293,8 +292,7 @@ def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) ->
     """Return what a file of an earlier schema holds of one target as one of this schema would."""
     if schema > 1 and "facts" not in plain:
         raise InputError("its header lacks 'facts'")
-    if schema < 3:
-        plain = _in_new_words(plain)
+    plain = _in_new_words(plain) if schema < 3 else plain
     plain = plain | {"task": in_full(plain.get("task"), plain.get("columns"))}
     if "facts" not in plain:
         plain = plain | {"facts": _facts(plain["method"], plain["parameters"])}
@@ -330,8 +328,7 @@ def _in_new_words(plain: dict[str, Any]) -> dict[str, Any]:
     settings = {words.get(name, name): value for name, value in plain["parameters"].items()}
     if settings.get("tolerance") is None:
         settings |= dict.fromkeys({"max_samples", "stop_when"} & settings.keys())
-    facts = plain.get("facts")
-    if facts is not None:
+    if (facts := plain.get("facts")) is not None:
         plain = plain | {"facts": facts | {"unit": words.get(facts["unit"], facts["unit"])}}
     return plain | {"parameters": settings}
 

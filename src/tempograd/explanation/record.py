@@ -361,10 +361,8 @@ class Record:
     def top(self, k: int = 10) -> Top:
         """Return the ``k`` observed cells of each series that matter most, strongest first."""
         k = validation.check_int(k, "k", 1, self.values.shape[1:].numel())
-        size = self.importance.flatten(1)
-        if self.mask is not None:
-            size = size.masked_fill(~self.mask.flatten(1), -torch.inf)
-        best = size.topk(k, dim=1)
+        size = self.importance
+        best = (size if self.mask is None else size.masked_fill(~self.mask, -torch.inf)).flatten(1).topk(k, dim=1)
         missing = best.values.isinf()
         time, channel = best.indices // self.values.shape[2], best.indices % self.values.shape[2]
         values = self.values.flatten(1).gather(1, best.indices)

@@ -63,8 +63,8 @@ class Pack:
         if array is None:
             return None
         cells: NDArray[Any] = array if isinstance(array, np.ndarray) else to_numpy(array)
-        if cells.dtype == np.bool_:  # the first in the lowest bit of the first byte
-            cells = np.packbits(cells.ravel(), bitorder="little")
+        # the first flag in the lowest bit of the first byte
+        cells = np.packbits(cells.ravel(), bitorder="little") if cells.dtype == np.bool_ else cells
         raw = np.ascontiguousarray(cells).astype(cells.dtype.newbyteorder("<")).tobytes()
         place = {"at": self._size, "length": cells.size, "type": str(cells.dtype)}
         padded = raw + bytes(-len(raw) % 8)
@@ -227,8 +227,7 @@ def _map(pack: Pack, found: Explanation, seen: Flags, edges: Sequence[int]) -> d
 
 def _student(level: float) -> Floats:
     """Return the logarithms of Student's t for intervals of a level, evenly spaced in 1/freedom from 0 to 1."""
-    freedom = 1 / torch.linspace(1e-9, 1, STUDENT, dtype=torch.float64)
-    return to_numpy(t_quantile(level, freedom).log().float())
+    return to_numpy(t_quantile(level, 1 / torch.linspace(1e-9, 1, STUDENT, dtype=torch.float64)).log().float())
 
 
 def _table(table: PaperTable, explanations: Mapping[str, Explanation]) -> dict[str, Any]:

@@ -56,8 +56,7 @@ class Metric(ABC):
     def __post_init__(self) -> None:
         validation.check_settings(self)
         if not self.name:
-            known = METRICS.name_of(type(self)) or type(self).__name__
-            object.__setattr__(self, "name", known)
+            object.__setattr__(self, "name", METRICS.name_of(type(self)) or type(self).__name__)
 
     @property
     def parameters(self) -> dict[str, Any]:

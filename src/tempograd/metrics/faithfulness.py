@@ -50,15 +50,14 @@ class Faithfulness(Metric, ABC):
     def measure(cls, metrics: Sequence[Self], evaluation: Evaluation) -> dict[str, Tensor]:
         """Score all series by all metrics, which share the passes of the model."""
         ask, device = evaluation.ask(), evaluation.explanation.values.device
-        schedules = [metric.schedule(evaluation.k, ask.observed_cells, ask.cells) for metric in metrics]
+        plans = [metric.schedule(evaluation.k, ask.observed_cells, ask.cells) for metric in metrics]
 
         def read(outputs: list[RemovalOutputs]) -> list[Tensor]:
             evaluation.clean = outputs[0].predictions[:, 0] if evaluation.clean is None else evaluation.clean
             return [metric.read(part).float().to(device) for metric, part in zip(metrics, outputs, strict=True)]
 
         evaluation.measured = of = what_is_measured(ask, evaluation.of)
-        draws = evaluation.removals
-        scores, evaluation.varies = remove_cells(ask, schedules, read, "evaluate", of=of, draws=draws)
+        scores, evaluation.varies = remove_cells(ask, plans, read, "evaluate", of=of, draws=evaluation.removals)
         return {metric.name: cast("Tensor", score) for metric, score in zip(metrics, scores, strict=True)}
 
     def schedule(self, k: Any, observed: Tensor, cells: int) -> RemovalSchedule:

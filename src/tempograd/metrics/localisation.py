@@ -94,8 +94,7 @@ def scaled(score: Tensor, observed: Tensor, *, pooled: bool = False) -> Tensor:
     """
     score = score.double()
     low = score.masked_fill(~observed, torch.inf).amin(1, keepdim=True)
-    high = score.masked_fill(~observed, -torch.inf).amax(1, keepdim=True)
-    span = high - low
+    span = score.masked_fill(~observed, -torch.inf).amax(1, keepdim=True) - low
     unit = span + MARGIN if pooled else span * (1 + MARGIN)
     return torch.where(observed & (span > 0), (score - low) / unit, 0)
 

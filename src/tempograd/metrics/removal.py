@@ -74,9 +74,8 @@ class RemovalOutputs:
     @property
     def delta(self) -> Tensor:
         """Distance between consecutive states, (series, state - 1): of the score, or L1 of all outputs."""
-        if self.of == "score":
-            return self.over_steps(self.score.diff(dim=1).abs())
-        return self.over_steps(self.predictions.diff(dim=1).abs().sum(-1))
+        followed = self.score[..., None] if self.of == "score" else self.predictions
+        return self.over_steps(followed.diff(dim=1).abs().sum(-1))
 
     def over_steps(self, value: Tensor) -> Tensor:
         """Average over the explained steps, if there are several; NaN where no step is explained."""
@@ -162,9 +161,8 @@ def rankings(scores: Tensor, observed: Tensor, ids: Tensor) -> Tensor:
     >>> rankings(scores, torch.tensor([[True, True, True, False]]), torch.tensor([7]))
     tensor([[1, 0, 2, 3]])
     """
-    stream = keys(0, ids, Stream.TIES)
     cell = torch.arange(scores.shape[1], device=scores.device)
-    shuffled = bits(stream[..., None], cell).argsort(1)
+    shuffled = bits(keys(0, ids, Stream.TIES)[..., None], cell).argsort(1)
     scores = scores.masked_fill(~observed, -torch.inf).gather(1, shuffled)
     order = shuffled.gather(1, scores.argsort(dim=1, descending=True, stable=True))
     return torch.empty_like(order).scatter_(1, order, cell.expand_as(order))

@@ -33,10 +33,10 @@ from tempograd.testing.rules import (
 ERRORS = ("standard_error", "n_draws", "ess")  # what an explanation may say of its scores
 
 
-def _background(explainer: Explainer, x: Tensor, batch: int = 16) -> Tensor:
+def _background(explainer: Explainer, x: Tensor) -> Tensor:
     """Return other series to learn from, as long as x; for prefixes any length of two or more will do."""
     time = 12 if explainer.needs_prefixes else x.shape[1]
-    return small_series(batch, 64, x.shape[2], seed=99)[:, :time].to(x.dtype)
+    return small_series(16, 64, x.shape[2], seed=99)[:, :time].to(x.dtype)
 
 
 def _ready(explainer: Explainer, model: nn.Module, x: Tensor) -> Explainer:
@@ -228,8 +228,7 @@ def _models(explainer: Explainer) -> None:
     explainer = _ready(explainer, model, x)
     plain = lambda z: model(z)  # noqa: E731, PLW0108  # a function
     if not explainer.needs_module:
-        expected = explainer(model, x).values
-        same_numbers(explainer(plain, x).values, expected, "for the same model as a function")
+        same_numbers(explainer(plain, x).values, explainer(model, x).values, "for the same model as a function")
     elif not explainer.needs_fit:
         _refused(lambda: explainer(plain, x), "a function")
     if explainer.needs_probabilities:

@@ -26,11 +26,10 @@ from tempograd.testing.rules import (
 )
 
 
-def _maps(batch: int, seed: int = 3) -> Tensor:
+def _maps(batch: int) -> Tensor:
     """Return scores, no two of which are equal in size."""
-    order = torch.rand(batch, TIME * CHANNELS, generator=torch.Generator().manual_seed(seed)).argsort(1)
-    sign = torch.where(order % 2 == 0, 1.0, -1.0)
-    return ((order + 1) * sign / 10).view(batch, TIME, CHANNELS)
+    order = torch.rand(batch, TIME * CHANNELS, generator=torch.Generator().manual_seed(3)).argsort(1)
+    return ((order + 1) * torch.where(order % 2 == 0, 1.0, -1.0) / 10).view(batch, TIME, CHANNELS)
 
 
 def _explanation(model: nn.Module, x: Tensor, values: Tensor, mask: Tensor | None = None) -> Explanation:
@@ -60,9 +59,8 @@ def _settings(metric: Metric) -> None:
     demand(type(getattr(metric, "higher_is_better", None)) is bool, "higher_is_better is not True or False")
     json.dumps(metric.parameters)  # or it fails: settings are plain data
     demand(kind(**metric.parameters, name=metric.name) == metric, "the same settings make another metric")
-    renamed = replace(metric, name="another name")
     model, x = Smooth(), small_series(3)
-    _measure(renamed, model, _explanation(model, x, _maps(3)), _truth(3))
+    _measure(replace(metric, name="another name"), model, _explanation(model, x, _maps(3)), _truth(3))
 
 
 def _numbers(metric: Metric) -> None:

@@ -200,8 +200,7 @@ def compare_baselines(
 def _named(baselines: Any, background: Any) -> dict[str, Any]:
     """Return what is compared with, by name."""
     known = ("zero", "average", "background")
-    if baselines is None:
-        baselines = known[: 2 + (background is not None)]
+    baselines = known[: 2 + (background is not None)] if baselines is None else baselines
     if not isinstance(baselines, Mapping):
         baselines = {validation.check_choice(name, "each of baselines", known): name for name in baselines}
     if len(baselines) < 2:
@@ -224,7 +223,7 @@ def _shared(one: Floats, other: Floats) -> float:
     >>> _shared(np.arange(10.0), np.arange(10.0) ** 2), _shared(np.array([1.0, 1.0]), np.array([1.0, 2.0]))
     (1.0, 0.0)
     """
-    if len(one) == 0:
+    if not len(one):
         return math.nan
     count = max(1, round(TOP * len(one)))
     first, second = (set(np.argsort(-each, kind="stable")[:count].tolist()) for each in (one, other))

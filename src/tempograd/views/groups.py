@@ -140,8 +140,7 @@ def blocks_of(
 
 def _summed(cells: Tensor, edges: Sequence[int]) -> Tensor:
     """Sum (series, time, channel) up over blocks, to (series, channel, block)."""
-    sums = [cells[:, first:last].double().sum(1) for first, last in pairwise(edges)]
-    return torch.stack(sums, -1)
+    return torch.stack([cells[:, first:last].double().sum(1) for first, last in pairwise(edges)], -1)
 
 
 def group_rows(explanation: Explanation, rows: ArrayLike | None, what: str) -> Tensor:
@@ -163,8 +162,7 @@ def block_edges(steps: BlockSteps | None, time: int) -> tuple[int, ...]:
     >>> block_edges(20, 48), block_edges([0, 24, 48], 48), block_edges(None, 48)
     ((0, 20, 40, 48), (0, 24, 48), (0, 6, 12, 18, 24, 30, 36, 42, 48))
     """
-    if steps is None:
-        steps = max(1, math.ceil(time / BLOCKS))
+    steps = max(1, math.ceil(time / BLOCKS)) if steps is None else steps
     if isinstance(steps, (str, bool)) or not isinstance(steps, Sequence | np.ndarray | Tensor):
         return (*range(0, time, validation.check_int(steps, "steps", 1)), time)
     edges = validation.check_numbers(steps, "steps").cpu()

@@ -221,9 +221,8 @@ def removal_outputs(
     model: Model, explanation: Explanation, x: Tensor, observed: Flags, counts: Indices
 ) -> RemovedOutputs:
     """Run the model on every series with each number of its strongest cells at the baseline."""
-    if not observed.all():
-        explanation = replace(explanation, mask=torch.from_numpy(observed))
-    ask = Evaluation(model, replace(explanation, x=x), explanation.baseline).ask()
+    mask = explanation.mask if observed.all() else torch.from_numpy(observed)
+    ask = Evaluation(model, replace(explanation, x=x, mask=mask), explanation.baseline).ask()
 
     def read(every: list[RemovalOutputs]) -> tuple[Tensor | None, ...]:
         (removed,) = every
@@ -319,8 +318,7 @@ def shaded(x: Floats, seen: Flags) -> Floats:
            [0.5, 0.5, 0.5]])
     """
     low = np.min(x, axis=0, where=seen, initial=np.inf)
-    high = np.max(x, axis=0, where=seen, initial=-np.inf)
-    spread = high - low
+    spread = np.max(x, axis=0, where=seen, initial=-np.inf) - low
     usable = spread > 0
     shade = (x - np.where(usable, low, 0)) / np.where(usable, spread, 1)
     return np.asarray(np.where(seen & usable, shade, 0.5))

@@ -46,9 +46,7 @@ def color_limit(values: Floats, observed: Flags) -> float:
     2.0
     """
     size = np.abs(values[observed])
-    if not len(size):
-        return 0.0
-    return max(float(np.quantile(size, FULL, method="higher")), float(size.max()) / 4)
+    return max(float(np.quantile(size, FULL, method="higher")), float(size.max()) / 4) if len(size) else 0.0
 
 
 def sizes(explanation: Explanation) -> Tensor:
