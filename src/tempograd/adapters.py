@@ -45,9 +45,8 @@ def estimator(est: object, method: str | None = None) -> Model:
     if method is not None:
         check_choice(method, "method", PREDICTS)
         if not callable(getattr(est, method, None)):
-            raise InputError(
-                f"{type(est).__name__} has no method {method}: leave {arg:call.method} out for one that it has."
-            )
+            advice = f"leave {arg:call.method} out for one that it has"
+            raise InputError(f"{type(est).__name__} has no method {method}: {advice}.")
     return as_model(est, method or next((name for name in PREDICTS if hasattr(est, name)), None))
 
 

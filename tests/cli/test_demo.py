@@ -131,7 +131,6 @@ def test_every_method_is_there_and_others_are_refused(capsys):
 def test_seven_quick_methods_run_unless_others_are_named(asked, expected, tmp_path, monkeypatch):
     asks = []
     monkeypatch.setattr(demo.Demo, "run", lambda self, advance: asks.append(self.methods))
-    monkeypatch.setattr(demo.Demo, "table", "")
     assert main(["demo", "--out", str(tmp_path), *asked]) == 0
     assert asks == [expected]
     assert set(demo.SHOWN) <= set(demo.QUICK)  # every map of the report is there without being asked for

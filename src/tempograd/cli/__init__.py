@@ -160,17 +160,13 @@ def make_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """
     parser, parts = start_parser("tempograd", ABOUT, PATH)
     wanted = next((word for word in words or () if not word.startswith("-")), None)
-    for name, line in OWN.items():
+    own = words is not None and (wanted in OWN or words[:1] == ["--version"])  # which need no other package
+    for name in OWN if own else COMMANDS:
         if words is None or name == wanted:
             COMMANDS[name](parts)
         else:
-            parts.add_parser(name, help=line)
-    if words is None or (wanted not in OWN and words[:1] != ["--version"]):  # which need no other package
-        for name, point in COMMANDS.offers.items():
-            if words is None or name == wanted:
-                COMMANDS[name](parts)
-            else:
-                parts.add_parser(name, help=about(point).replace("%", "%%"))
+            line = OWN.get(name) or about(COMMANDS.offers[name])
+            parts.add_parser(name, help=line.replace("%", "%%"))
     return parser
 
 

@@ -19,17 +19,12 @@ from typing import Any, NamedTuple
 from tempograd.core.errors import OPTIONS, brief
 
 Commands = Any  # argparse gives the type of its sub-parsers no public name
-Container = Any  # nor its groups of arguments
-Parse = Callable[[str], Any]
 
 
-def add_command(
-    commands: Commands, name: str, about: str, examples: Sequence[str], notes: str = ""
-) -> argparse.ArgumentParser:
+def add_command(commands: Commands, name: str, about: str, examples: Sequence[str], notes: str = "") -> Any:
     """Add a command whose help ends with examples."""
-    program = commands._prog_prefix
-    shown = "\n".join(f"  {program} {name} {example}".rstrip() for example in examples)
-    parser: argparse.ArgumentParser = commands.add_parser(
+    shown = "\n".join(f"  {commands._prog_prefix} {name} {example}".rstrip() for example in examples)
+    parser = commands.add_parser(
         name,
         help=about,
         description=f"{about[0].upper()}{about[1:]}.",
@@ -136,8 +131,10 @@ NOUNS = {  # where the fields of each group stand
     "run": ("bulk/driver.py", "explain_dataset"),
 }
 PYTHON = {"predictor.model", "predictor.modules", "predictor.reset"}  # no options
+DOCUMENTED = re.compile(r"^(\w[\w, ]*?)(?: : (.+))?\n((?:    .+\n?)+)", re.MULTILINE)  # fields in a docstring
 RUN = ("cells", "engine", "workers", "timeout", "fragment", "max_faults", "limit", "log", "price")
-TYPES: dict[str, tuple[Parse, str]] = {  # of an annotation, in which the first of these words counts
+# of an annotation, in which the first of these words counts
+TYPES: dict[str, tuple[Callable[[str], Any], str]] = {
     "Targets": (targets, "A,B,…"),
     "Target": (target, "TARGET"),
     "Steps": (steps, "T,T,…"),
@@ -167,12 +164,12 @@ class Field(NamedTuple):
 
 
 @cache
-def fields_of(noun: str) -> dict[str, Field]:
-    """Return the fields of a class, or the arguments of a function.
+def options_of(noun: str) -> dict[str, Field]:
+    """Return the fields of a class, or the arguments of a function, that are options of commands.
 
     Examples
     --------
-    >>> fields_of("effort")["seed"]
+    >>> options_of("effort")["seed"]
     Field(name='seed', kind='int', default=0, about='Of the random draws.')
     """
     path, name = NOUNS[noun]
@@ -185,18 +182,17 @@ def fields_of(noun: str) -> dict[str, Field]:
         options = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
         parts = [(option.arg, option.annotation, default) for option, default in options]
     documented: dict[str, tuple[str, str]] = {}
-    for heads, kind, words in re.findall(
-        r"^(\w[\w, ]*?)(?: : (.+))?\n((?:    .+\n?)+)", ast.get_docstring(node) or "", re.MULTILINE
-    ):
+    for heads, kind, words in DOCUMENTED.findall(ast.get_docstring(node) or ""):
         documented |= dict.fromkeys(heads.split(", "), (kind, " ".join(words.split())))
     found = {}
     for name, annotation, made in parts:
+        if f"{noun}.{name}" in PYTHON or name == "_" or (noun == "run" and name not in RUN):
+            continue
         kind, about = documented.get(name, ("", ""))
         # a call makes a field from its help and its default
         words, default = (*made.args, None)[:2] if isinstance(made, ast.Call) else (None, made)
         kind = kind if "{" in kind else ast.unparse(annotation)
         found[name] = Field(name, kind, _value(default), _value(words) or about)
-    found.pop("_", None)
     return found
 
 
@@ -207,15 +203,6 @@ def _value(node: ast.expr | None) -> Any:
         return None
 
 
-def options_of(noun: str) -> dict[str, Field]:
-    """Return the fields that are options of commands."""
-    return {
-        name: field
-        for name, field in fields_of(noun).items()
-        if f"{noun}.{name}" not in PYTHON and (noun != "run" or name in RUN)
-    }
-
-
 def flag_of(noun: str, name: str) -> str:
     """Return the option of a field.
 
@@ -224,11 +211,11 @@ def flag_of(noun: str, name: str) -> str:
     >>> flag_of("predictor", "layout"), flag_of("effort", "gradient_check")
     ('--model-layout', '--no-gradient-check')
     """
-    no = "no-" if fields_of(noun)[name].default is True else ""
+    no = "no-" if options_of(noun)[name].default is True else ""
     return OPTIONS.get(f"{noun}.{name}", f"--{no}{name.replace('_', '-')}")
 
 
-def add_fields(group: Container, noun: str, only: str = "", without: tuple[str, ...] = ()) -> None:
+def add_fields(group: Any, noun: str, only: str = "", without: tuple[str, ...] = ()) -> None:
     """Add the options of a noun, or only one of them, that the command has not got yet."""
     for name, (_, kind, default, words) in options_of(noun).items():
         flag = flag_of(noun, name)

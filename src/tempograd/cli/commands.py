@@ -59,8 +59,7 @@ def first_sentence(documentation: str) -> str:
     >>> first_sentence("Change of the output, :math:`|F|`,\nat the end.\n\nMore.")
     'Change of the output, at the end.'
     """
-    line = " ".join(documentation.split("\n\n", maxsplit=1)[0].split())
-    return re.sub(r",? :math:`[^`]*`", "", line)
+    return re.sub(r",? :math:`[^`]*`", "", " ".join(documentation.split("\n\n", maxsplit=1)[0].split()))
 
 
 def _extra(entry: dict[str, Any]) -> str:
@@ -83,8 +82,7 @@ def run_train(args: argparse.Namespace) -> None:
         facts["validation_accuracy"] = accuracy(model, data.validation)
     save_model(model, args.out, facts=facts, force=args.force)
     if args.json:
-        about = {"out": args.out, "dataset": args.dataset, "model": args.model, "seed": args.seed}
-        print_json(about | facts)
+        print_json({name: getattr(args, name) for name in ("out", "dataset", "model", "seed")} | facts)
     else:
         print(f"Test accuracy {reached:.4f}. Wrote {args.out}.")
 
@@ -96,9 +94,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     for metric in args.metrics:
         METRICS[metric]  # a mistake there is told before anything is read
     found = read(args)
-    _refuse_several_targets(found)
-    if args.baseline is None:
-        _warn_of_several_baselines(found)
+    _check_alike(found, baselines=args.baseline is None)
     truth = None if found.series is None else found.series.truth
     drawn = [label for label, one in found.explanations.items() if one.background is not None]
     scores = {}
@@ -112,14 +108,10 @@ def run_evaluate(args: argparse.Namespace) -> None:
     results = metric_table(scores)
     verdicts = {label: verdict(one) for label, one in found.explanations.items()}
     if args.json:
-        entries = [
-            {"name": label, "file": path, "verdict": verdicts[label], "metrics": {}}
-            for label, path in zip(scores, args.explanations, strict=True)
-        ]
-        for entry in entries:
-            for metric, part in scores[entry["name"]].items():
-                cell = vars(results.cells[entry["name"], metric])
-                entry["metrics"][metric] = cell | {"scores": part.tolist()}
+        entries = []
+        for (label, parts), path in zip(scores.items(), args.explanations, strict=True):
+            cells = {name: vars(results.cells[label, name]) | {"scores": parts[name].tolist()} for name in parts}
+            entries.append({"name": label, "file": path, "verdict": verdicts[label], "metrics": cells})
         print_json({"ids": found.first.ids.tolist(), "names": found.first.names, "explanations": entries})
         return
     taken = sample_note(args, found.first)
@@ -134,24 +126,16 @@ def verdict(explanation: Explanation, i: int | None = None) -> str:
     return sentence(explanation, i, dialect="shell").replace("pass --", "explain again with --")
 
 
-def _refuse_several_targets(found: ReadArguments) -> None:
-    """Refuse to say which explanation is better where they explain different outputs."""
-    (base, first), *others = found.explanations.items()
-    for label, other in others:
+def _check_alike(found: ReadArguments, *, baselines: bool) -> None:
+    """Refuse to compare explanations of different outputs; warn where they have different baselines."""
+    first, others = found.first, found.explanations
+    for label, other in others.items():
         if unlike := other_targets(first, other):
-            raise InputError(
-                f"{label} explains other outputs than {base} in {len(unlike)} series: pass one --target."
-            )
-
-
-def _warn_of_several_baselines(found: ReadArguments) -> None:
-    """Warn where explanations compare with different baselines, which then replace removed values."""
-    first = found.first
-    if not all(
-        torch.equal(first.baseline, other.baseline) and first.background == other.background
-        for other in found.explanations.values()
-    ):
-        kinds = ", ".join(f"{label}: {other.baseline_kind}" for label, other in found.explanations.items())
+            start = f"{label} explains other outputs than {next(iter(others))}"
+            raise InputError(f"{start} in {len(unlike)} series: pass one --target.")
+    same = [torch.equal(first.baseline, each.baseline) for each in others.values()]
+    if baselines and not (all(same) and all(first.background == each.background for each in others.values())):
+        kinds = ", ".join(f"{label}: {other.baseline_kind}" for label, other in others.items())
         warn(
             f"Removed values become what each explanation compares with, and these differ ({kinds}), so their "
             "scores are not about the same removals: pass --baseline zero or --baseline average."

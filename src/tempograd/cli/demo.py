@@ -51,14 +51,7 @@ class Demo:
         self.series = data.test.take(slice(args.series))
         self.shown: dict[str, Explanation] = {}  # as maps
         self.scores: dict[str, dict[str, Tensor]] = {}
-
-    @property
-    def link(self) -> str:
-        return str((self.out / "report.html").resolve().as_uri())
-
-    @property
-    def table(self) -> str:
-        return str(metric_table(self.scores))
+        self.link, self.table = str((args.out / "report.html").resolve().as_uri()), ""
 
     def train(self) -> None:
         _, steps, channels = self.data.train.x.shape
@@ -90,10 +83,10 @@ class Demo:
             explanation.save(self.out / f"{method}.safetensors", force=self.args.force)
         self.scores[method] = scores
         self.shown |= {method: explanation} if method in SHOWN else {}
+        self.table = str(metric_table(self.scores))
         options: dict[str, Any] = {"scores": self.scores, "force": self.args.force}
         report(self.out / "report.html", self.model, self.shown, self.series, **options)
-        text = self.table + "\n"
-        write_atomically(self.out / "table.md", lambda path: path.write_text(text, encoding="utf-8"))
+        write_atomically(self.out / "table.md", lambda path: path.write_text(f"{self.table}\n", encoding="utf-8"))
 
     def run(self, advance: Advance) -> None:
         """Train, and explain with one method after the other; what is done stays when somebody interrupts."""

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 T = TypeVar("T")
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 WIDTH = 60  # characters of a message that a value may take
 LONGEST = 300  # characters of a message, which people read in a terminal
 FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
@@ -184,9 +185,7 @@ class Finding:
     data: Mapping[str, Any]
     text: str
 
-    def __init__(
-        self, code: str, severity: Severity, data: Mapping[str, Any] = MappingProxyType({}), text: str = ""
-    ) -> None:
+    def __init__(self, code: str, severity: Severity, data: Mapping[str, Any] = NOTHING, text: str = "") -> None:
         self.code, self.severity, self.data, self.text = code, severity, dict(data), text
 
     def __eq__(self, other: object) -> bool:
@@ -287,9 +286,7 @@ class UnknownNameError(TempogradError, KeyError):
 
     default_code = "name"
 
-    def __init__(
-        self, kind: str, name: object, known: Iterable[str], short: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
+    def __init__(self, kind: str, name: object, known: Iterable[str], short: Mapping[str, str] = NOTHING) -> None:
         known = sorted(known)
         plain = name[:LONGEST].lower().replace("-", "_").replace(" ", "_") if isinstance(name, str) else ""
         lowered = {entry.lower(): entry for entry in known}
@@ -536,9 +533,8 @@ def brief(value: Any) -> str:
 def _array(value: Any) -> str:
     """Describe what has a shape and axes; nothing for anything else."""
     shape = getattr(value, "shape", None)
-    if isinstance(value, type) or not isinstance(shape, tuple):
-        return ""
-    if not shape and not hasattr(value, "requires_grad"):  # a number, unless it is a tensor
+    number = shape == () and not hasattr(value, "requires_grad")  # which only a tensor has
+    if isinstance(value, type) or not isinstance(shape, tuple) or number:
         return ""
     kind, dtype = type(value).__name__, str(getattr(value, "dtype", "")).removeprefix("torch.")
     article = "an" if kind[:1].lower() in "aeiou" or kind == "ndarray" else "a"

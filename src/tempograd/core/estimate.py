@@ -71,9 +71,8 @@ class GradientCheck:
 
     def verify(self) -> None:
         """Refuse parts, read from a file, that are not of the kind and size that they must have."""
-        count = len(self)
         for name, part in vars(self).items():
-            shape = (count, 2) if name == "nearby" else (count,)
+            shape = (len(self), 2) if name == "nearby" else (len(self),)
             if part.shape != shape or part.is_floating_point() != (name != "found"):
                 raise InputError(f"gradient_check.{name} must have shape {shape}, got {brief(part)}.")
         if bool(((self.found < 0) | (self.found >= len(WORDS))).any()):
@@ -106,7 +105,7 @@ class GradientCheck:
         known = self.found != Found.UNKNOWN
         shares = (self.gap, self.beyond) if int(known.sum()) >= SEVERAL else ()
         typical = any(float(share[known].median()) > TYPICAL for share in shares)
-        return typical or int((self.found >= Found.JUMPS).sum()) > MANY * len(known)
+        return typical or int(self.failed.sum()) > MANY * len(known)
 
 
 class Estimate(NamedTuple):

@@ -117,8 +117,6 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     """
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     rule = [":" + "-" * (widths[0] - 1), *("-" * (width - 1) + ":" for width in widths[1:])]
-    lines = [
-        [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        for row in rows
-    ]
+    place = [str.ljust, *[str.rjust] * (len(widths) - 1)]
+    lines = [[put(cell, width) for put, cell, width in zip(place, row, widths, strict=True)] for row in rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]])

@@ -160,16 +160,14 @@ def _one_sentence(path: str | Path, problem: str = "cannot be written") -> Itera
 
 def _refuse(path: Path, kind: Kind | None, force: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Say in one sentence why a file must not be written, if so."""
-    name, advice = short_path(path), "name another file"
+    name, folder, advice = short_path(path), short_path(path.parent), "name another file"
     if kind in (EXPLANATION, MODEL, EXPLAINER):
         str(path).encode()  # safetensors writes files with other names, but cannot read them
     try:
         status = path.stat()
     except FileNotFoundError:
         if not path.parent.exists():
-            raise OutputError(
-                f"The folder {short_path(path.parent)} does not exist: make it, or {advice}."
-            ) from None
+            raise OutputError(f"The folder {folder} does not exist: make it, or {advice}.") from None
         return
     if stat.S_ISDIR(status.st_mode):
         raise OutputError(f"{name} is a folder: name a file in it.")

@@ -58,14 +58,12 @@ def part(advance: Advance, amount: float, note: str = "") -> Iterator[None]:
 def say(text: str, stream: TextIO | None = None) -> None:
     """Print a line, on standard output unless told otherwise, above the line that shows the progress."""
     stream = sys.stdout if stream is None else stream
-    line = _drawn.get()
-    shown = "" if line is None else line.text
-    if line is not None:
-        line.draw("")
+    line = _drawn.get() or _Line(None, "", sys.stderr)  # which has no text yet, so that nothing is drawn
+    shown = line.text
+    line.draw("")
     stream.write(text + "\n")
     stream.flush()
-    if line is not None:
-        line.draw(shown)
+    line.draw(shown)
 
 
 def muted() -> AbstractContextManager[None]:

@@ -127,12 +127,10 @@ class Asked(TypedDict, total=False):
 
 def divided(options: Mapping[str, Any]) -> tuple[Question, Effort, dict[str, Any]]:
     """Return the question, the effort, and the other options."""
-    question, effort = ({f.name for f in fields(kind)} & set(options) for kind in (Question, Effort))
-    return (
-        Question(**{name: options[name] for name in question}),
-        Effort(**{name: options[name] for name in effort}),
-        {name: value for name, value in options.items() if name not in question | effort},
-    )
+    others = dict(options)
+    question = Question(**{f.name: others.pop(f.name) for f in fields(Question) if f.name in others})
+    effort = Effort(**{f.name: others.pop(f.name) for f in fields(Effort) if f.name in others})
+    return question, effort, others
 
 
 def asks(*, without: Collection[str] = ("targets",), settings: bool = True) -> Callable[[Function], Function]:
@@ -140,12 +138,9 @@ def asks(*, without: Collection[str] = ("targets",), settings: bool = True) -> C
 
     Those that it refuses are left out; with ``settings`` it takes further options.
     """
-    parameter = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
-    shown = [
-        parameter(f.name, default=f.default, annotation=Asked.__annotations__[f.name])
-        for f in (*fields(Question), *fields(Effort))
-        if f.name not in without
-    ]
+    known = [f for f in (*fields(Question), *fields(Effort)) if f.name not in without]
+    parameter, types = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY), Asked.__annotations__
+    shown = [parameter(f.name, default=f.default, annotation=types[f.name]) for f in known]
 
     def decorate(function: Function) -> Function:
         signature = inspect.signature(function)

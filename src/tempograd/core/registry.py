@@ -39,10 +39,9 @@ class Registry(Mapping[str, T]):
     """
 
     def __init__(
-        self, kind: str, group: str | None = None, accepts: Callable[[Any], bool] | None = None, wanted: str = ""
+        self, kind: str, group: str = "", accepts: Callable[[Any], bool] = lambda _: True, wanted: str = ""
     ) -> None:
-        self.kind, self._group = kind, group
-        self._accepts, self._wanted = accepts, wanted
+        self.kind, self._group, self._accepts, self._wanted = kind, group, accepts, wanted
         self._entries: dict[str, T] = {}
         self.short: dict[str, str] = {}  # what people call a name, for hints only
         self._offers: dict[str, EntryPoint] | None = None if group else {}
@@ -58,7 +57,7 @@ class Registry(Mapping[str, T]):
             other = self._entries.get(name) or (point and not _brings(point, entry) and point.value)
             if other:
                 raise ValueError(f"Two {self.kind}s called {name!r}: {other} and {entry}.")
-            if self._accepts is not None and not self._accepts(entry):
+            if not self._accepts(entry):
                 given = getattr(entry, "__name__", quote(entry))
                 raise InputError(f"{given} cannot be the {self.kind} {quote(name)}: it is not {self._wanted}.")
             self._entries[name] = entry
@@ -74,7 +73,7 @@ class Registry(Mapping[str, T]):
             from importlib.metadata import entry_points  # noqa: PLC0415  # slow, and few need it
 
             self._offers = {}
-            for point in sorted(entry_points(group=str(self._group)), key=lambda point: point.value):
+            for point in sorted(entry_points(group=self._group), key=lambda point: point.value):
                 known = self._entries.get(point.name)
                 if point.name in self._offers or (known is not None and not _brings(point, known)):
                     warn(
@@ -87,11 +86,9 @@ class Registry(Mapping[str, T]):
 
     def name_of(self, thing: T) -> str | None:
         """Return the name of a thing, if it has one; nothing is loaded for it."""
-        known = next((name for name, entry in self._entries.items() if entry is thing), None)
-        if known is not None:
-            return known
         value = f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"
-        return next((name for name, point in self.offers.items() if point.value == value), None)
+        known = [name for name, entry in self._entries.items() if entry is thing]
+        return next(iter(known or [name for name, point in self.offers.items() if point.value == value]), None)
 
     def origin(self, name: str) -> str:
         """Return which package brings a name, with the version of an installed one; empty for this library."""
@@ -123,7 +120,7 @@ class Registry(Mapping[str, T]):
         except (Exception, SystemExit) as error:  # whatever happens while another package is imported
             raise TempogradError(f"{start} loaded: {type(error).__name__}: {one_line(str(error), 120)}") from error
         thing = self._entries.get(name, thing)  # which loading may have registered
-        if self._accepts is not None and not self._accepts(thing):
+        if not self._accepts(thing):
             raise TempogradError(f"{start} used: {quote(point.value, 60)} is not {self._wanted}.")
         return self._entries.setdefault(name, thing)
 

@@ -20,8 +20,8 @@ from tempograd.typing import Array, ArrayLike, Fixed, Inputs, Layout, Times
 LABELS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32})  # kinds of labels that int64 holds
 CONSTANTS = (str, bytes, bool, int, float, complex, type(None), torch.dtype, torch.device)
 CELLS = ("mask", "truth", "raw")  # fields shaped like x
-NAMES = ("channels", "units", "times")
-NAN = "nan"
+
+
 MIDNIGHT = "00:00:00.000000000"
 
 
@@ -126,21 +126,20 @@ class Series:
             checked["y"], checked["classes"] = _labels(self.y, self.classes, self.shape)
         if self.classes is not None:
             checked["classes"] = tuple(map(str, self.classes))
-        if not isinstance(self.x, (dict, tuple)) and any(getattr(self, name) is not None for name in NAMES):
-            self._check_names()  # those of several inputs are checked where inputs are laid out
+        if not isinstance(self.x, (dict, tuple)):
+            checked |= self._names()  # those of several inputs are checked where inputs are laid out
         if self.fixed is not None:
             checked["fixed"] = _companions(self.fixed, count)
 
-    def _check_names(self) -> None:
-        """Bring what people call channels and steps into form."""
+    def _names(self) -> dict[str, Any]:
+        """Return what people call channels and steps, in form."""
         (count, steps, channels), times = self.shape, self.times
         if isinstance(self.x, list) and is_nested(times) and len(times) == count:
             times = [[*row, *[None] * (steps - len(row))] for row in times]
-        vars(self).update(
-            channels=validation.check_names(self.channels, channels, "channels"),
-            units=validation.check_names(self.units, channels, "units"),
-            times=check_times(times, count, steps),
-        )
+        names = {
+            name: validation.check_names(getattr(self, name), channels, name) for name in ("channels", "units")
+        }
+        return names | {"times": check_times(times, count, steps)}
 
     @classmethod
     def of(cls, x: Any) -> "Series":
@@ -213,16 +212,13 @@ class Series:
         >>> scaled.x.flatten().tolist(), scaled.raw.flatten().tolist(), scaled.ids, scaled.units
         ([-2.0, 2.0], [36.0, 38.0], ('ward 3',), ('°C',))
         """
-        z = _each(self.x, z) if callable(z) and not isinstance(z, Tensor) else _arrays(z, "z", "BTD")
-        if type(z) is not type(self.x) or [part.shape for part in _parts(z)] != [
-            part.shape for part in _parts(self.x)
-        ]:
+        z = _each(z, self.x) if callable(z) and not isinstance(z, Tensor) else _arrays(z, "z", "BTD")
+        shapes, wanted = ([part.shape for part in _parts(parts)] for parts in (z, self.x))
+        if type(z) is not type(self.x) or shapes != wanted:
             raise InputError(f"z must have the shape of x, got {brief(z)}.")
         raw = self.x if self.raw is None else self.raw
         if self.raw is None and self.mask is not None:
-            hidden = [(part, seen) for part, seen in zip(_parts(raw), _parts(self.mask), strict=True)]
-            shown = iter([part if seen is None else part.masked_fill(~seen, torch.nan) for part, seen in hidden])
-            raw = _each(raw, lambda _: next(shown))
+            raw = _each(_only_seen, raw, self.mask)
         return replace(self, x=z, raw=raw)
 
     @property
@@ -231,9 +227,7 @@ class Series:
         whole = self.padded()
         if whole.mask is None:
             return whole.x
-        return _each(
-            whole.x, lambda part: part.nan_to_num(nan=self.fill or 0.0, posinf=torch.inf, neginf=-torch.inf)
-        )
+        return _each(lambda part: part.nan_to_num(self.fill or 0.0, torch.inf, -torch.inf), whole.x)
 
     def padded(self) -> Self:
         """Return series of unequal length as one tensor, with 0 and a mask behind the end of shorter ones."""
@@ -257,11 +251,16 @@ def _parts(parts: Any) -> list[Any]:
     return [parts] if isinstance(parts, Tensor) else [part for _, part in _items(parts)]
 
 
-def _each(parts: Any, change: Callable[[Any], Any]) -> Any:
-    """Change every part of a tensor, of a list of series or of several inputs; None stays."""
+def _only_seen(raw: Tensor, seen: Tensor | None) -> Tensor:
+    return raw if seen is None else raw.masked_fill(~seen, torch.nan)
+
+
+def _each(change: Callable[..., Any], parts: Any, *others: Any) -> Any:
+    """Change every part of a tensor, a list of series or several inputs, with those of others; None stays."""
     if isinstance(parts, Tensor):
-        return change(parts)
-    changed = [None if part is None else change(part) for part in _parts(parts)]
+        return change(parts, *others)
+    rows = zip(*map(_parts, (parts, *others)), strict=True)
+    changed = [None if part is None else change(part, *rest) for part, *rest in rows]
     return dict(zip(parts, changed, strict=True)) if isinstance(parts, dict) else type(parts)(changed)
 
 
@@ -284,7 +283,7 @@ def _arrays(given: Any, name: str, layout: str) -> Any:
                 validation.check_form(parts[key], f"x[{key!r}]", several=True)
         arrays = parts if isinstance(given, Mapping) else tuple(parts.values())
     turned = layout == "BDT"
-    return _each(arrays, lambda part: part.transpose(1, 2) if part.ndim == 3 else part) if turned else arrays
+    return _each(lambda part: part.transpose(1, 2) if part.ndim == 3 else part, arrays) if turned else arrays
 
 
 def _listed(given: list[Any], name: str, layout: str) -> Any:
@@ -307,9 +306,9 @@ def _listed(given: list[Any], name: str, layout: str) -> Any:
 
 def _observed(x: Any, mask: str) -> Any:
     """Return where the values are no NaN; None where that is everywhere."""
-    if mask != NAN:
+    if mask != "nan":
         raise InputError(f"mask must be an array like x, or 'nan' where NaN means missing, got {brief(mask)}.")
-    observed = _each(x, lambda part: ~part.isnan())
+    observed = _each(lambda part: ~part.isnan(), x)
     return None if all(bool(part.all()) for part in _parts(observed)) else observed
 
 
@@ -329,13 +328,8 @@ def _cells(given: Any, x: Any, name: str, layout: str) -> Any:
     if not isinstance(x, Tensor) and len(cells) != len(x):
         raise InputError(f"{name} must have as many parts as x, {len(x)}, got {len(cells)}.")
     check = validation.check_like if name == "raw" else validation.check_mask
-    if isinstance(x, Tensor):
-        return check(cells, x, name)
-    values, checked = dict(_items(x)), {}
-    for key, part in _items(cells):
-        place = f"[{key!r}]"
-        checked[key] = None if part is None else check(part, values[key], f"{name}{place}", f"x{place}")
-    return checked if isinstance(x, dict) else type(x)(checked.values())
+    places = "" if isinstance(x, Tensor) else [f"[{key!r}]" for key, _ in _items(cells)]
+    return _each(lambda part, values, place: check(part, values, f"{name}{place}", f"x{place}"), cells, x, places)
 
 
 def _companions(given: Any, count: int) -> Any:
@@ -353,7 +347,7 @@ def has_rows(value: Any) -> bool:
 
 def companions_at(fixed: Any, index: Tensor) -> Any:
     """Return what goes along with some of the series."""
-    return None if fixed is None else _each(fixed, lambda part: rows_at(part, index) if has_rows(part) else part)
+    return None if fixed is None else _each(lambda part: rows_at(part, index) if has_rows(part) else part, fixed)
 
 
 def _companion(value: Any, name: str, count: int) -> Any:
@@ -379,7 +373,7 @@ def rows_at(part: Any, index: Tensor) -> Any:
     if isinstance(part, Tensor):
         return part[index.to(part.device)]
     if isinstance(part, dict) or (isinstance(part, tuple) and any(isinstance(value, Tensor) for value in part)):
-        return _each(part, lambda value: rows_at(value, index))
+        return _each(lambda value: rows_at(value, index), part)
     return None if part is None else type(part)(part[row] for row in index.tolist())
 
 
@@ -438,9 +432,8 @@ def check_times(times: Any, series: int, steps: int) -> Times | None:
     times = _as_numpy(times)
     rows = [_as_numpy(row) for row in times] if is_nested(times) else [times]
     if is_nested(times) and len(rows) != series:
-        raise InputError(
-            f"times must hold {steps} texts, or {steps} for each of the {series} series, got {len(rows)} rows."
-        )
+        wanted = f"{steps} texts, or {steps} for each of the {series} series"
+        raise InputError(f"times must hold {wanted}, got {len(rows)} rows.")
     texts = tuple(validation.check_names(row, steps, "times") or () for row in _texts(rows))
     return texts if is_nested(times) else texts[0]
 
@@ -449,9 +442,8 @@ def is_nested(times: Any) -> TypeGuard[tuple[tuple[str, ...], ...]]:
     """Tell whether there is a list of steps for each series."""
     if hasattr(times, "ndim"):
         return bool(times.ndim == 2)
-    return isinstance(times, (list, tuple)) and any(
-        isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) == 1 for row in times
-    )
+    rows = times if isinstance(times, (list, tuple)) else ()
+    return any(isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) == 1 for row in rows)
 
 
 def shared_times(times: Times | None) -> tuple[str, ...] | None:
@@ -483,13 +475,10 @@ def _texts(rows: Sequence[Any]) -> list[Any]:
             return list(rows)  # which is refused
     labels = [[None if _missing(label) else label for label in row] for row in rows]
     known = [label for row in labels for label in row if label is not None]
-    dates = [
-        moment
-        for moment in known
-        if isinstance(moment, (np.datetime64, date)) and not getattr(moment, "tzinfo", None)
-    ]
-    if dates and len(dates) == len(known):
-        known = _written([getattr(moment, "isoformat", moment.__str__)() for moment in dates])
+    if known and all(
+        isinstance(each, (np.datetime64, date)) and not getattr(each, "tzinfo", None) for each in known
+    ):
+        known = _written([getattr(moment, "isoformat", moment.__str__)() for moment in known])
     written = iter(known)
     return [["" if label is None else next(written) for label in row] for row in labels]
 

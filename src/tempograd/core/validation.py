@@ -23,6 +23,7 @@ from torch import Tensor
 
 from tempograd.core.errors import InputError, SettingError, TempogradError, arg, brief
 
+MARKING = f"{arg:series.mask=nan}"
 ROWS = 4096  # series looked at at once, so that a memory-mapped array is never read whole
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 LARGEST = 10_000_000  # of counts: beyond, memory ends long before the work does
@@ -126,9 +127,7 @@ def _listed(value: Any, name: str) -> Any:
     return value
 
 
-def check_series(
-    x: Any, name: str = "x", *, gaps: bool = False, marking: str = f"{arg:series.mask=nan}"
-) -> Tensor:
+def check_series(x: Any, name: str = "x", *, gaps: bool = False, marking: str = MARKING) -> Tensor:
     """Return ``x`` as a finite float tensor (batch, time, channel), without copying it.
 
     With ``gaps``, which ``marking`` would allow, it may hold NaN.
@@ -414,9 +413,8 @@ def check_names(labels: Iterable[Any] | None, count: int | None, what: str) -> t
         labels = as_tensor(labels, what).tolist()
     flat = getattr(labels, "ndim", 1) == 1
     if not flat or isinstance(labels, (str, bytes, dict, set, frozenset)) or not isinstance(labels, Iterable):
-        raise InputError(
-            f"{what} must be a list of {'' if count is None else f'{count} '}names, got {brief(labels)}."
-        )
+        many = "" if count is None else f"{count} "
+        raise InputError(f"{what} must be a list of {many}names, got {brief(labels)}.")
     names = []
     for label in labels:
         if isinstance(label, Iterable) and not isinstance(label, (str, bytes)):
@@ -429,7 +427,7 @@ def check_names(labels: Iterable[Any] | None, count: int | None, what: str) -> t
 
 def check_classes(classes: Any, outputs: int | None) -> tuple[str, ...] | None:
     """Return one text per output of the model; where nobody knows how many it has, as many as were given."""
-    names = None if classes is None else check_names(classes, None, "classes")
+    names = check_names(classes, None, "classes")
     if names is not None and outputs is not None and len(names) != outputs:
         raise InputError(f"classes must hold one name per output of the model, {outputs}, got {len(names)}.")
     return names
@@ -461,13 +459,10 @@ def integer(default: int | None, *, least: int = 1, most: int = LARGEST, optiona
 
 
 def real(
-    default: float | None,
-    *,
-    high: float = math.inf,
-    closed: tuple[bool, bool] = (True, True),
-    optional: bool = False,
+    default: Any, *, high: float = math.inf, closed: Sequence[bool] = (True, True), optional: bool = False
 ) -> Any:
     """Declare a setting that is a finite number from 0 to ``high``, both allowed where ``closed``."""
+    edges = [edge for edge, allowed in zip((0, high), closed, strict=True) if allowed]
     least, most = "at least" if closed[0] else "above", "at most" if closed[1] else "below"
     bounds = f"lie between 0 and {high:g}" if all(closed) else f"be {least} 0 and {most} {high:g}"
     if math.isinf(high):
@@ -475,9 +470,7 @@ def real(
 
     def within(value: Any, name: str) -> Any:
         number = check_float(value, name)
-        inside = number >= 0 if closed[0] else number > 0
-        inside &= number <= high if closed[1] else number < high
-        if not (inside and math.isfinite(number)):
+        if not (math.isfinite(number) and (0 < number < high or number in edges)):
             raise SettingError(f"{name} must {bounds}, got {brief(value)}.")
         return value.item() if isinstance(value, np.generic) else value
 

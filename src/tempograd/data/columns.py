@@ -39,17 +39,16 @@ class Columns:
     labels: bool = True
 
     def __post_init__(self) -> None:
-        lists = {name: tuple(value) for name, value in vars(self).items() if isinstance(value, list)}
-        vars(self).update(lists)
+        vars(self).update({name: tuple(value) for name, value in vars(self).items() if isinstance(value, list)})
         for name in ("channels", "units", "keep", "classes"):
             names = check_names(getattr(self, name), None, name)
             if names is not None and len(set(names)) < len(names) and name != "units":
                 raise InputError(f"{name} must be distinct names, got {listed(names)}.")
             vars(self)[name] = names
         for each in fields(Columns):
-            words = [get_args(kind) for kind in get_args(each.type) if get_origin(kind) is Literal]
-            if words and getattr(self, each.name) is not None:
-                check_choice(getattr(self, each.name), each.name, words[0])
+            for kind in get_args(each.type):
+                if get_origin(kind) is Literal and getattr(self, each.name) is not None:
+                    check_choice(getattr(self, each.name), each.name, get_args(kind))
         shape = self.shape
         if shape is not None and not (isinstance(shape, tuple) and len(shape) == 2 and min(shape) > 0):
             raise InputError(f"shape must be (time, channel), got {brief(self.shape)}.")

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import update_wrapper
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tempograd.core.series import Series
 PARTS = ("train", "validation", "test")
 FOLDS = 5
 SEED = 42  # of the shuffle before the cut
+Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,7 +69,7 @@ class Dataset:
 
     def __post_init__(self) -> None:
         for part in PARTS:
-            series = getattr(self, part)
+            series = vars(self)[part]
             if series is None:
                 continue
             y = series.y
@@ -112,9 +114,7 @@ class Dataset:
         return replace(self, train=self.train.take(train), validation=self.train.take(validation))
 
 
-def fold_indices(
-    series: int, fold: int, *, folds: int = FOLDS, seed: int = SEED
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def fold_indices(series: int, fold: int, *, folds: int = FOLDS, seed: int = SEED) -> tuple[Positions, Positions]:
     r"""Positions of the training and of the validation series of one fold.
 
     Shuffle :math:`0, \dots, n-1` with the legacy Mersenne generator and cut the result into contiguous blocks of
@@ -160,7 +160,7 @@ ROOT_VARIABLE = "TEMPOGRAD_DATA"
 MORE = "The paper's data sets come with tempograd-paper: pip install ./reproduction in a clone of tempograd."
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Loader:
     """A data set that can be loaded by name.
 
@@ -183,19 +183,14 @@ class Loader:
     needs_files: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("__doc__", "__module__", "__qualname__"):  # those of the function, as a decorator has them
-            object.__setattr__(self, name, getattr(self.read, name, None))
+        update_wrapper(self, self.read)
 
     def __call__(self, **choices: Any) -> Dataset:
         return self.read(**choices)
 
 
-DATASETS: Registry[Loader] = Registry(
-    "dataset",
-    "tempograd.datasets",
-    lambda thing: isinstance(thing, Loader),
-    "a function under @tempograd.data.dataset, nor a Loader",
-)
+_WANTED = "a function under @tempograd.data.dataset, nor a Loader"
+DATASETS = Registry[Loader]("dataset", "tempograd.datasets", lambda thing: isinstance(thing, Loader), _WANTED)
 
 
 def dataset(
@@ -248,8 +243,7 @@ def load_dataset(
 
 def choose_variant(dataset: str, variant: str | None, known: Collection[str]) -> str:
     """Return ``variant``, or the first of ``known`` when None; other names are refused."""
-    if variant is None:
-        return next(iter(known))
-    if variant not in known:
-        raise UnknownNameError(f"variant of {dataset}", variant, known)
-    return variant
+    chosen = next(iter(known)) if variant is None else variant
+    if chosen not in known:
+        raise UnknownNameError(f"variant of {dataset}", chosen, known)
+    return chosen

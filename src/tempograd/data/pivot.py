@@ -1,7 +1,7 @@
 """Tables as series: what every column is, and how rows find their series, step, channel and label."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,19 +12,7 @@ from numpy.typing import NDArray
 
 from tempograd.core.errors import DataError, UnknownNameError, arg, listed, one_line, quote, warn
 from tempograd.data.columns import Columns, Part
-from tempograd.data.table import (
-    BEYOND,
-    ArrowTable,
-    Codes,
-    CsvTable,
-    Doubles,
-    Table,
-    Text,
-    list_cells,
-    missing,
-    parse_number,
-    parse_whole,
-)
+from tempograd.data.table import ArrowTable, Codes, Doubles, Table, Text, missing, parse_number, parse_whole
 from tempograd.typing import Times
 
 OBVIOUS = {
@@ -43,7 +31,6 @@ LIKELY = {  # names that are proposed, not taken
 STEP = re.compile(r"(.*[^0-9])?([0-9]{1,18})", re.DOTALL)
 MEANING = {"id": "the series' names", "time": "the time", "label": "the labels"}
 WHOLE = re.compile("0|-?[1-9][0-9]{0,18}")  # as Python would write it back
-Fault = Callable[[int, str], DataError]  # says what is wrong with a row, and where it stands
 
 
 # What every column is
@@ -193,9 +180,8 @@ def read_table(table: Table, source: Columns) -> Part:
     roles = find_roles(table, source)
     lists = roles.format == "lists"
     if source.mask is not None and not lists:
-        raise DataError(
-            f"{table.where}: {arg:source.mask} is for whole series in each row: leave cells empty here."
-        )
+        where = f"{table.where}: {arg:source.mask}"
+        raise DataError(f"{where} is for whole series in each row: leave cells empty here.")
     columns = (roles.id, roles.time, roles.label if source.labels else None)
     texts, values = table.read(dict.fromkeys(filter(None, columns)), () if lists else roles.values)
     kinds = {roles.id: "name of the series", roles.label: "label", roles.time: "time"}
@@ -215,9 +201,9 @@ def read_table(table: Table, source: Columns) -> Part:
         else:
             cells = values[:, :, None].astype(np.float32)
             part = observed(table.where, cells, ids, source.channels, {"times": roles.values})
-        part, firsts = replace(part, more={"y": y} | part.more), np.arange(len(part.x))
-    part = replace(part, more={"classes": classes} | part.more)
-    return replace(part, kept=table.kept(source.keep, firsts)) if source.keep else part
+        firsts = np.arange(len(part))
+    kept = table.kept(source.keep, firsts) if source.keep else {}
+    return replace(part, kept=kept, more={"y": y, "classes": classes} | part.more)
 
 
 def _of_steps(
@@ -246,10 +232,10 @@ def _of_steps(
 
 def _of_lists(table: ArrowTable, name: str, source: Columns, ids: Any) -> Part:
     """Read a table whose rows are whole series."""
-    x, steps, faults = list_cells(table.cells(name), source.shape, table.where)
+    x, steps, faults = table.series(name, source.shape)
     mask = np.broadcast_to(np.arange(x.shape[1])[None, :, None] < steps[:, None, None], x.shape)
     if source.mask is not None:
-        seen, _ends, more = list_cells(table.cells(source.mask), (x.shape[1], x.shape[2]), table.where)
+        seen, _ends, more = table.series(source.mask, (x.shape[1], x.shape[2]))
         mask = mask & require_binary(seen, table.where, source.mask)[:, : x.shape[1]]
         faults = more | faults
     return Part(ids, x, None if mask.all() else np.array(mask), {}, faults, source.channels, np.maximum(steps, 1))
@@ -269,8 +255,8 @@ def observed(
 
 def identify(names: list[str], table: Table, column: str) -> NDArray[np.int64] | list[str]:
     """Return whole numbers of 64 bits as numbers, and any other names as texts; a column of text stays text."""
-    numbered = column not in table.words or isinstance(table, CsvTable)
-    if numbered and all(map(WHOLE.fullmatch, names)) and all(-BEYOND <= int(name) < BEYOND for name in names):
+    numbered = not (isinstance(table, ArrowTable) and column in table.words)
+    if numbered and all(WHOLE.fullmatch(name) and parse_whole(name) is not None for name in names):
         return np.array(list(map(int, names)), np.int64)
     return names
 
@@ -291,7 +277,7 @@ def time_index(
     names: list[str] = []
     places = np.arange(len(series.codes))
     if time is not None:
-        moments, labels = parse_times(time, table.fault)
+        moments, labels = parse_times(time, table)
         _, first, ranked = np.unique(moments, return_index=True, return_inverse=True)
         names, places = [labels[code] for code in first], ranked[time.codes]
     grid = len(names) or len(places)
@@ -318,7 +304,7 @@ def time_index(
     )
 
 
-def parse_times(time: Text, fault: Fault) -> tuple[Doubles | Codes, list[str]]:
+def parse_times(time: Text, table: Table) -> tuple[Doubles | Codes, list[str]]:
     """Return the distinct times as numbers, and as the texts that people will read."""
     integers = [parse_whole(text) for text in time.texts]
     if None not in integers:  # to the last digit: nanoseconds since 1970 are more than 2^53
@@ -329,7 +315,7 @@ def parse_times(time: Text, fault: Fault) -> tuple[Doubles | Codes, list[str]]:
         number = numbers[code] if None not in numbers else _date(time.texts[code].strip())
         if number is None or not np.isfinite(number):
             rule = "all must be numbers, or all dates such as 2026-01-31 or 2026-01-31T12:00"
-            raise fault(time.row(code), f"the time is {quote(time.texts[code])}: {rule}")
+            raise table.fault(time.row(code), f"the time is {quote(time.texts[code])}: {rule}")
         moments[code] = number
     return moments, time.texts
 
@@ -382,8 +368,7 @@ def as_numbers(
         return np.array(whole, np.int64)[labels.codes], tuple(rank)
     if len(whole) < len(texts):
         real = np.array(values, np.float64)
-        large = (np.floor(real) == real).all() and (np.abs(real) >= BEYOND).any()
-        if large or not np.isfinite(real).all():
+        if (np.floor(real) == real).all() or not np.isfinite(real).all():  # whole, but not of 64 bits
             raise DataError(f"{where}: labels must be finite and of 64 bits: write classes as texts, such as c1.")
         return real[labels.codes], None
     if min(whole) > 0 and len(whole) > 1:

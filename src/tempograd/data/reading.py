@@ -82,19 +82,19 @@ def with_channels(files: Sequence[File], source: C) -> C:
     if source.channels is not None:
         return source
     for file, names in zip(files[1:], others, strict=True):
-        for name in sorted({*(names or ())} ^ {*(first or ())}):
-            has = "has a" if name in (names or ()) else "has no"
+        for name in sorted({*names} ^ {*first}):
+            has = "has a" if name in names else "has no"
             rule = f"all files must name the same channels, unless {arg:source.channels} chooses some"
             raise DataError(f"{file.where} {has} column {quote(name)}, unlike the first file: {rule}.")
-    return replace(source, channels=first)
+    return replace(source, channels=first or None)
 
 
-def _channels_of(file: File, source: Columns) -> tuple[str, ...] | None:
-    """Return the channels that a file names, of tables from their first lines; None where it names none."""
+def _channels_of(file: File, source: Columns) -> tuple[str, ...]:
+    """Return the channels that a file names, of tables from their first lines."""
     if file.ending in TABLES:
         roles = in_one_message(source, lambda asked: find_roles(open_table(file), asked))
-        return roles.values if roles.format == "long" else None
-    return read_part(file, source).channels if file.ending == ".npz" and source.channels is None else None
+        return roles.values if roles.format == "long" else ()
+    return (file.ending == ".npz" and source.channels is None and read_part(file, source).channels) or ()
 
 
 # Arrays
@@ -170,7 +170,7 @@ def scaled_cells(x: Tensor, mask: Tensor | None, source: Columns, channels: Sequ
     elif source.fill == "mean":
         x, known = torch.where(seen, x, mean.to(x)), torch.ones_like(seen)
     if source.scale is not None:
-        x = ((x.double() - mean) / std).to(x.dtype)
+        x = ((x.double() - mean) / torch.where(std > 0, std, 1.0)).to(x.dtype)
     return x.masked_fill(~known, 0)
 
 
@@ -180,8 +180,7 @@ def _statistics(x: Tensor, seen: Tensor, source: Columns, channels: Sequence[str
         values = x.double().masked_fill(~seen, 0)
         count = seen.sum((0, 1)).clamp(min=1)
         mean = values.sum((0, 1)) / count
-        std = (((values - mean) ** 2).masked_fill(~seen, 0).sum((0, 1)) / count).sqrt()
-        return mean, torch.where(std > 0, std, 1.0)
+        return mean, (((values - mean) ** 2).masked_fill(~seen, 0).sum((0, 1)) / count).sqrt()
     file = File(str(source.scale), str(source.scale))
     if file.ending not in TABLES:
         raise DataError(f"{file.where}: {arg:source.scale} is a CSV or Parquet file of channel, mean and std.")
@@ -196,7 +195,7 @@ def _statistics(x: Tensor, seen: Tensor, source: Columns, channels: Sequence[str
         got = ", ".join(f"{mean:g} and {std:g}" for mean, std in numbers)
         raise DataError(f"{table.where} must have one finite mean and std per channel, {x.shape[2]}, got {got}.")
     mean, std = torch.from_numpy(numbers).T
-    return mean, torch.where(std > 0, std, 1.0)
+    return mean, std
 
 
 # .ts, the text format of the UEA and UCR archives: dimension:dimension:label, one series per line

@@ -1,9 +1,9 @@
 """The two data sets of hidden states, whose truly salient cells are known: Switch-Feature and State."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from tempograd.core.series import Series
@@ -15,9 +15,7 @@ TRAIN, TEST = 800, 200  # series
 
 
 # Switch-Feature
-SWITCH_STEPS = 100
-SWITCH_SEED = 234
-VARIANCE = 0.1
+
 SWITCH_MEANS = np.array([[0.8, -0.5, -0.2], [0.0, -1.0, 0.0], [-0.2, -0.2, 0.8]])
 TRANSITIONS = np.array([[0.95, 0.02, 0.03], [0.02, 0.95, 0.03], [0.03, 0.02, 0.95]])
 
@@ -83,16 +81,14 @@ def load_switch_feature(
     """
     variant = choose_variant("switch_feature", variant, SWITCH_VARIANTS)
     initial, slope = SWITCH_VARIANTS[variant]
-    rng = np.random.RandomState(SWITCH_SEED)  # numpy promises never to change this stream
-    states = switching_states(rng, TRAIN + TEST, SWITCH_STEPS, initial)
-    x = SWITCH_MEANS[states] + np.sqrt(VARIANCE) * rng.standard_normal((*states.shape, 3))
+    rng = np.random.RandomState(234)  # numpy promises never to change this stream
+    states = switching_states(rng, TRAIN + TEST, 100, initial)
+    x = SWITCH_MEANS[states] + np.sqrt(0.1) * rng.standard_normal((*states.shape, 3))
     labels = draw_labels(rng, x, states, slope)
     return splits("switch_feature", variant, x, labels, states).fold(fold)
 
 
-def switching_states(
-    rng: np.random.RandomState, series: int, steps: int, initial: tuple[float, float, float]
-) -> Integers:
+def switching_states(rng: np.random.RandomState, series: int, steps: int, initial: Sequence[float]) -> Integers:
     """States (series, steps) of the Markov chain, by inverting the distribution function of each row."""
     uniform = rng.random_sample((series, steps))
     states = np.empty((series, steps), dtype=np.int64)
@@ -106,7 +102,7 @@ def switching_states(
 
 # State
 STATE_STEPS = 200
-STATE_SEED = 42
+
 STATE_MEANS = np.array([[0.1, 1.6, 0.5], [-0.1, -0.4, -1.5]])
 
 
@@ -167,7 +163,7 @@ def load_state(*, root: Path | None = None, variant: str | None = None, fold: in
     (torch.Size([800, 200, 3]), torch.Size([800, 200]), True)
     """
     variant = choose_variant("state", variant, DATASETS["state"].variants)
-    rng = np.random.RandomState(STATE_SEED)  # numpy promises never to change this stream
+    rng = np.random.RandomState(42)  # numpy promises never to change this stream
     if variant == "released":
         x, states, labels = released_draws(rng, TRAIN + TEST, STATE_STEPS)
     else:
@@ -233,17 +229,11 @@ def draw_labels(rng: np.random.RandomState, x: _Floats, decider: Integers, slope
     The channel :math:`c_t` of ``decider`` (N, T) decides each step of the series ``x`` (N, T, D).
     """
     score = np.take_along_axis(x, decider[..., None], axis=2)[..., 0]
-    drawn = rng.random_sample(score.shape) < 1 / (1 + np.exp(-slope * score))
-    return drawn.astype(np.int64)
+    return np.asarray(rng.random_sample(score.shape) < 1 / (1 + np.exp(-slope * score)), np.int64)
 
 
 def splits(name: str, variant: str, x: _Floats, labels: Integers, decider: Integers) -> Dataset:
     """Put series, labels and deciding cells together: the first 800 train, the others test."""
-    channels = range(x.shape[2])
-    whole = Series(
-        x=torch.from_numpy(x).float(),
-        y=torch.from_numpy(labels).long(),
-        truth=torch.from_numpy(decider[..., None] == np.array(channels)),
-    )
+    whole = Series(x.astype(np.float32), labels, truth=decider[..., None] == np.arange(3))
     train, test = whole.take(slice(None, TRAIN)), whole.take(slice(TRAIN, None))
-    return Dataset(name, train, None, test, 2, tuple(f"feature {channel}" for channel in channels), variant)
+    return Dataset(name, train, None, test, 2, ("feature 0", "feature 1", "feature 2"), variant)

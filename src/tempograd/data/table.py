@@ -3,7 +3,6 @@
 import csv
 import re
 import sys
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,6 +20,7 @@ from tempograd.data.files import BUFFER, File, arrow
 
 Doubles = NDArray[np.float64]
 Codes = NDArray[np.int64]
+Lists = tuple[NDArray[Any], Codes, dict[int, str]]  # series, the steps of each, and rows that hold none
 FRAME = "The data frame"  # what messages call it
 INDEX = "__index_level_"  # as pandas calls one in Arrow
 UNNAMED = "Unnamed: 0"  # as pandas calls one in a table
@@ -164,7 +164,7 @@ class CsvTable(Table):
     """A file with a line of column names; commas, semicolons or tabs stand between cells."""
 
     def __init__(self, file: File) -> None:
-        self._file, self._lines = file, array("q")
+        self._file = file
         with file.text() as text:
             outside_quotes = "".join(text.readline().split('"')[::2])
         self._separator = max(SEPARATORS, key=outside_quotes.count)
@@ -178,40 +178,34 @@ class CsvTable(Table):
         if len(values) == len(names) and any(later <= earlier for earlier, later in pairwise(values)):
             raise DataError(f"{file.where} begins with values: {heads}.")
         super().__init__(file.where, names)
-        columns = zip(self.columns, zip(*first[1:], strict=False), strict=False)
+        columns = zip(self.columns, zip(*first[1:], strict=True), strict=False)
         self.words = frozenset(name for name, cells in columns if _is_text(cells))
 
     def _read(self, texts: list[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Doubles]:
         places = {name: place for place, name in enumerate(self.columns)}
         cells: dict[str, list[str]] = {name: [] for name in texts}
-        blocks, rows, self._lines = [np.empty((0, len(numbers)))], self._rows(), array("q")
+        blocks, rows, start = [np.empty((0, len(numbers)))], self._rows(), 0
         next(rows)
         with progress_bar(None, f"read {self.where}") as advance:
             while block := list(islice(rows, max(1, CELLS // len(self.columns)))):
-                start = len(self._lines)
-                for line, row in block:
-                    self._lines.append(line)
-                    if len(row) != len(self.columns):
-                        raise self.fault(-1, f"{len(row)} cells instead of {len(self.columns)}")
                 columns = [*zip(*(row for _, row in block), strict=True)]
                 for name in texts:  # equal texts are kept once
                     cells[name] += map(sys.intern, columns[places[name]])
-                blocks.append(self._numbers([columns[places[name]] for name in numbers], numbers, start))
+                found = [self._numbers(columns[places[name]], name, start) for name in numbers]
+                blocks.append(np.reshape(found, (len(numbers), len(block))).T)
+                start += len(block)
                 advance(blocks[-1].size)
         return {name: Text.of(column) for name, column in cells.items()}, np.concatenate(blocks)
 
-    def _numbers(self, columns: Sequence[Sequence[str]], names: Sequence[str], start: int) -> Doubles:
-        """Return the numbers of the rows from ``start`` on."""
-        values = np.empty((len(self._lines) - start, len(names)))
-        for place, cells in enumerate(columns):
-            parsed = parse_numbers(cells)
-            if parsed is None:
-                row = next(row for row, cell in enumerate(cells) if parse_numbers([cell]) is None)
-                what = f"{one_line(names[place])} is {quote(cells[row], 24)}, which is no number"
-                choose = f"leave it empty if it is missing, or choose others with {arg:source.channels}"
-                raise self.fault(start + row, f"{what}: {COMMA if WITH_COMMA.fullmatch(cells[row]) else choose}")
-            values[:, place] = parsed
-        return values
+    def _numbers(self, cells: Sequence[str], name: str, start: int) -> Doubles:
+        """Return the numbers of a column, in the rows from ``start`` on."""
+        parsed = parse_numbers(cells)
+        if parsed is None:
+            row = next(row for row, cell in enumerate(cells) if parse_numbers([cell]) is None)
+            what = f"{one_line(name)} is {quote(cells[row], 24)}, which is no number"
+            choose = f"leave it empty if it is missing, or choose others with {arg:source.channels}"
+            raise self.fault(start + row, f"{what}: {COMMA if WITH_COMMA.fullmatch(cells[row]) else choose}")
+        return parsed
 
     def kept(self, names: Sequence[str], rows: Codes) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -223,15 +217,20 @@ class CsvTable(Table):
         return found
 
     def fault(self, row: int, what: str) -> DataError:
-        return DataError(f"{self.where}, line {self._lines[row]}: {what}.")
+        line, _ = next(islice(self._rows(), row + 1, None))
+        return DataError(f"{self.where}, line {line}: {what}.")
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows that hold anything, column names first, and in which line each begins."""
-        begin = 1
+        begin, width = 1, 0
         with self._file.text() as text:
             reader = csv.reader(text, delimiter=self._separator, skipinitialspace=True, strict=True)
             try:
                 for cells in reader:
+                    width = width or len(cells)
+                    if len(cells) not in (0, width):
+                        what = f"{len(cells)} cells instead of {width}"
+                        raise DataError(f"{self._file.where}, line {begin}: {what}.")
                     if cells:
                         yield begin, cells
                     begin = reader.line_num + 1
@@ -272,9 +271,9 @@ class ArrowTable(Table):
             values[:, place] = plain_values(table.column(name)).cast("float64").to_numpy(zero_copy_only=False)
         return {name: _text(table.column(name)) for name in texts}, values
 
-    def cells(self, name: str) -> Any:
-        """Return a column of lists."""
-        return self._select([name]).column(name).combine_chunks()
+    def series(self, name: str, shape: tuple[int, int] | None) -> Lists:
+        """Return a column of lists as :func:`list_cells` does."""
+        return list_cells(self._select([name]).column(name).combine_chunks(), shape, self.where)
 
     def kept(self, names: Sequence[str], rows: Codes) -> dict[str, Any]:
         table = self._select(list(names)).take(rows)
@@ -303,9 +302,8 @@ def frame_table(frame: Any) -> ArrowTable:
         table = pa.table(frame)
     except (pa.ArrowException, ValueError, TypeError) as error:
         reason = one_line(str(error).splitlines()[0], 160)
-        raise DataError(
-            f"{FRAME} cannot be read, perhaps a column holds both numbers and text: {reason}."
-        ) from error
+        what = "cannot be read, perhaps a column holds both numbers and text"
+        raise DataError(f"{FRAME} {what}: {reason}.") from error
     return ArrowTable(FRAME, table.schema, table.select, first=0)
 
 
@@ -367,9 +365,7 @@ def is_list(kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def list_cells(
-    column: Any, shape: tuple[int, int] | None, where: str
-) -> tuple[NDArray[Any], Codes, dict[int, str]]:
+def list_cells(column: Any, shape: tuple[int, int] | None, where: str) -> Lists:
     """Turn lists of T lists of D numbers, or flat lists where the shape is known, into (series, T, D).
 
     Return the steps of each series too: behind them are zeros. Rows that are no such series are zeros, with the

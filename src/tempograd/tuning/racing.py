@@ -21,7 +21,7 @@ passes, the default stays.
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import InitVar, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -204,8 +204,8 @@ def tune(
     if not (budget > 0 and 0 <= level <= 1):
         raise SettingError(f"budget must be above 0, and level between 0 and 1: got {budget:g} and {level:g}.")
     bench = Bench(*nouns(model, x), as_metric(metric), question, effort, k, of, REMOVALS)
-    race = _Race(bench, default, budget)
-    race.enter(_candidates(default, given, method, grid, race.look()), strict=grid is not None)
+    race = _Race(bench, default, budget, strict=grid is not None)
+    race.enter(_candidates(default, given, method, grid, race.look()))
     race.run()
     return race.outcome(default, level)
 
@@ -214,7 +214,7 @@ def _candidates(
     default: Explainer, given: dict[str, Any], method: Any, grid: Any, shape: tuple[int, int]
 ) -> list[dict[str, Setting]]:
     """Return the settings to try, each once and none of them the default; what was given stays as it is."""
-    fixed = set(given) if isinstance(method, str) else set(changed_settings(default))
+    fixed = given if isinstance(method, str) else changed_settings(default)
     if grid is None:
         declared = type(default).grid(shape)
         if not declared:
@@ -288,18 +288,12 @@ def total_cost(rounds: Sequence[Round], one: float) -> float:
 # The race itself
 
 
-@dataclass
 class _Runner:
     """One setting in the race, and what it scored so far."""
 
-    setting: dict[str, Setting]
-    explainer: Explainer
-    count: InitVar[int]  # of series
-    passes: int = 0
-    learnt: bool = False  # whether it has learnt from the background series
-    out: bool = False
-
-    def __post_init__(self, count: int) -> None:
+    def __init__(self, setting: dict[str, Setting], explainer: Explainer, count: int) -> None:
+        self.setting, self.explainer, self.passes = setting, explainer, 0
+        self.learnt = self.out = False  # whether it has learnt from the background series, and left the race
         self.scores = torch.full((count,), math.nan, dtype=torch.float64)  # NaN where it did not run
         self.ran = torch.zeros(count, dtype=torch.bool)  # where it did
 
@@ -310,36 +304,28 @@ class _Runner:
 
 
 class _Race:
-    def __init__(self, bench: Bench, default: Explainer, budget: float) -> None:
-        if (
-            isinstance(default, Timing) and default.tolerance is not None
-        ):  # by which each takes as many as it likes
+    def __init__(self, bench: Bench, default: Explainer, budget: float, *, strict: bool) -> None:
+        if isinstance(default, Timing) and default.tolerance is not None:
+            # by which each takes as many samples as it likes
             default = replace(default, tolerance=None, max_samples=None, stop_when=None)
-        self.bench, self.default, self.budget, self.strict = bench, default, budget, False
+        self.bench, self.default, self.budget, self.strict = bench, default, budget, strict
         random = torch.Generator().manual_seed(bench.seed % 2**63)
         self.order = torch.randperm(bench.count, generator=random)  # since files are often sorted by class
         self.base, self.runners = _Runner({}, self.default, bench.count), list[_Runner]()
         self.explained = self.scored = 0.0  # passes of the default on one series
-        self.most = math.inf  # passes that all may take
         self.known = False  # whether maps take as many passes as planned
 
     def look(self) -> tuple[int, int]:
         """Run the default on a few series, which tells what it costs, and return the shape of the series."""
         few = self.order[:FEWEST]
         found = self._scored(self.base, few, quiet=self.bench.count > FEWEST)
-        self.known = found.known
-        self._learn_cost(found.explained / FEWEST, found.scored / FEWEST)
+        self.known, self.explained, self.scored = found.known, found.explained / FEWEST, found.scored / FEWEST
         if self.default.shared:  # whose scores are other ones in other company
             self.base.ran[:] = False
         return found.shape
 
-    def _learn_cost(self, explained: float, scored: float) -> None:
-        self.explained, self.scored = explained, scored
-        self.most = self.budget * explained * self.bench.count
-
-    def enter(self, settings: Sequence[dict[str, Setting]], *, strict: bool) -> None:
+    def enter(self, settings: Sequence[dict[str, Setting]]) -> None:
         """Let settings start; those that the method does not take are an error where ``strict``."""
-        self.strict = strict
         known = {f.name for f in fields(self.default) if not f.metadata.get("fitted")}
         for setting in settings:
             for name in sorted(set(setting) - known):
@@ -347,7 +333,7 @@ class _Race:
             try:
                 explainer = replace(self.default, **setting)
             except SettingError:
-                if strict:
+                if self.strict:
                     raise
                 continue
             if explainer != self.default:
@@ -358,33 +344,24 @@ class _Race:
 
     def run(self) -> None:
         """Run the default on as many series as can be paid for, then the rounds."""
-        rounds = self._planned(self.bench.count)
-        self._cut(rounds[-1].series)
+        rounds = self._planned()
         rest, one = self._missing(self.base, len(self.order)), self.explained + self.scored
         whole = len(rest) * one + total_cost(rounds, self._dearest)
         with progress_bar(whole, f"tune {self.default.name}") as advance:
             if len(rest):
                 with part(advance, len(rest) * one, "the default"):
                     found, share = self._scored(self.base, rest, quiet=False), len(rest) / len(self.order)
-                self._learn_cost(  # of all series, some of which were looked at before
-                    share * found.explained / len(rest) + (1 - share) * self.explained,
-                    share * found.scored / len(rest) + (1 - share) * self.scored,
-                )
-            rounds = self._planned(len(self.order))
-            self._cut(rounds[-1].series)
+                # of all series, some of which were looked at before
+                self.explained = share * found.explained / len(rest) + (1 - share) * self.explained
+                self.scored = share * found.scored / len(rest) + (1 - share) * self.scored
+            rounds = self._planned()
             for number, each in enumerate(rounds, 1):
-                racing = [runner for runner in self.runners if not runner.out]
-                racing.sort(key=lambda runner: -self._gain(runner))
+                racing = sorted((each for each in self.runners if not each.out), key=self._gain, reverse=True)
                 for runner in racing[each.settings :]:
                     runner.out = True
                 for runner in [each for each in self.runners if not each.out]:
                     note = f"round {number} of {len(rounds)}: {setting_in_words(runner.setting)}"
                     self._run(runner, each.series, advance, note)
-
-    def _cut(self, series: int) -> None:
-        """Let the race end on so many series, and forget what is known of others."""
-        self.base.ran[self.order[series:]] = False
-        self.order = self.order[:series]
 
     def _gain(self, runner: _Runner) -> float:
         """Return by how much a setting is better than the default on the same series; 0 before it ran."""
@@ -431,10 +408,19 @@ class _Race:
 
     # What it costs
 
-    def _planned(self, series: int) -> list[Round]:
-        settings, one, left = len(self.runners), self._dearest, (self.most - self.bench.spent) * SLACK
+    @property
+    def most(self) -> float:
+        """Passes that all may take; no limit before it is known what the default takes."""
+        return self.budget * self.explained * self.bench.count or math.inf
+
+    def _planned(self) -> list[Round]:
+        """Plan the rounds, end the race on as many series as these have, and forget what is known of others."""
+        series, settings, one = len(self.order), len(self.runners), self._dearest
+        left = (self.most - self.bench.spent) * SLACK
         rounds = plan(settings, series, one, left, series if self.base.series == series else 0)
         if rounds is not None:
+            self.base.ran[self.order[rounds[-1].series :]] = False
+            self.order = self.order[: rounds[-1].series]
             return rounds
         finalists, first = WAYS[-1]
         fewest = _rounds(settings, min(series, 4 * first), finalists, first)
@@ -459,10 +445,9 @@ class _Race:
         higher = self.bench.metric.higher_is_better
         sign = 1 if higher else -1
         gains = [torch.where(each.ran, sign * (each.scores - self.base.scores), math.nan) for each in started]
-        chances = zip(started, by_luck(torch.stack(gains)) if gains else (), strict=True)
-        better = [
-            each for each, luck in chances if self._finished(each) and luck <= level and self._gain(each) > 0
-        ]
+        lucks = by_luck(torch.stack(gains)) if gains else []
+        told = [each for each, luck in zip(started, lucks, strict=True) if self._finished(each) and luck <= level]
+        better = [each for each in told if self._gain(each) > 0]
         winner = max(better, key=self._gain, default=self.base)
         order = sorted(started, key=lambda runner: (-runner.series, -self._gain(runner)))
         return Tuning(

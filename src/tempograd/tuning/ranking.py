@@ -31,7 +31,7 @@ from tempograd.explainers.by_name import explainer_of, keywords
 from tempograd.explanation.answers import as_table
 from tempograd.metrics import Metric, compare, summarise
 from tempograd.metrics.evaluation import as_metric
-from tempograd.tuning.racing import Bench
+from tempograd.tuning.racing import Bench, Scored
 from tempograd.typing import Inputs, Measured, Model
 
 if TYPE_CHECKING:
@@ -198,15 +198,13 @@ def rank(
     for name in others:
         raise UnknownNameError("option of rank", name, keywords(rank))
     bench = Bench(*nouns(model, x), as_metric(metric), asked, effort, k, of)
-    rows, higher = torch.arange(bench.count), bench.metric.higher_is_better
-    scores: dict[str, Tensor] = {}
-    passes: dict[str, int] = {}
+    higher, found = bench.metric.higher_is_better, dict[str, Scored]()
     with progress_bar(len(named), "rank") as advance:
         for name, explainer in named.items():
             with part(advance, 1, name):
-                found = bench.score(bench.ready(explainer), rows, quiet=False)
-            scores[name], passes[name] = found.scores, found.explained + found.scored
-    table = ranked(scores, passes, higher_is_better=higher)
+                found[name] = bench.score(bench.ready(explainer), torch.arange(bench.count), quiet=False)
+    passes = {name: each.explained + each.scored for name, each in found.items()}
+    table = ranked({name: each.scores for name, each in found.items()}, passes, higher_is_better=higher)
     return Ranking(table, bench.metric.name, higher, bench.count)
 
 
