@@ -42,7 +42,7 @@ def same(first, second):
 
 def test_the_strongest_cells_are_written_one_line_per_series():
     time, channel = torch.tensor([[3, 0], [5, -1], [-1, -1]]), torch.tensor([[1, 0], [2, -1], [-1, -1]])
-    top = Top(time, channel, torch.tensor([[-1.23456, 0.5], [2e-5, 0], [0, 0]]))
+    top = Top(time, channel, torch.tensor([[-1.23456, 0.5], [2e-5, 0], [0, 0]]), range(3))
     assert repr(top).splitlines() == [
         "Top 2 cells of 3 series, as time/channel value:",
         "  0: 3/1 -1.23, 0/0 +0.5",

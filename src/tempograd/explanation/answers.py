@@ -47,7 +47,7 @@ class Top:
     time: Tensor
     channel: Tensor
     values: Tensor
-    series: Sequence[object] = ()
+    series: Sequence[object]
     times: Times | None = None
     channels: Sequence[str] | None = None
 
@@ -65,8 +65,7 @@ class Top:
                 for t, d, value in cells
                 if t >= 0
             ]
-            label = self.series[row] if self.series else row
-            lines.append(f"  {label}: {', '.join(texts) or 'no cell observed'}")
+            lines.append(f"  {self.series[row]}: {', '.join(texts) or 'no cell observed'}")
         more = [f"  … and {len(self.time) - SHOWN} more series"] if len(self.time) > SHOWN else []
         return "\n".join([*lines, *more])
 

@@ -56,7 +56,6 @@ class Pack:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
-        self._size = 0
 
     def add(self, array: NDArray[Any] | Tensor | None) -> dict[str, Any] | None:
         """Keep an array, flags as bits, and return where the browser finds it; None stays None."""
@@ -66,10 +65,8 @@ class Pack:
         # the first flag in the lowest bit of the first byte
         cells = np.packbits(cells.ravel(), bitorder="little") if cells.dtype == np.bool_ else cells
         raw = np.ascontiguousarray(cells).astype(cells.dtype.newbyteorder("<")).tobytes()
-        place = {"at": self._size, "length": cells.size, "type": str(cells.dtype)}
-        padded = raw + bytes(-len(raw) % 8)
-        self._parts.append(padded)
-        self._size += len(padded)
+        place = {"at": sum(map(len, self._parts)), "length": cells.size, "type": str(cells.dtype)}
+        self._parts.append(raw + bytes(-len(raw) % 8))
         return place
 
     def text(self, header: dict[str, Any]) -> str:

@@ -59,9 +59,8 @@ def facts(found: Explanation) -> str:
     """Return what an explanation was made with, as terms of a list."""
     known = {name: value for name, value in found.parameters.items() if value not in (None, [])}
     used = [f"{name} = {json.dumps(value, default=str)}" for name, value in known.items()]
-    steps = "added up over steps" if found.steps is not None else "one per series"
-    if isinstance(found.steps, str):
-        steps = "each step for itself"
+    summed = "one per series" if found.steps is None else "added up over steps"
+    steps = "each step for itself" if isinstance(found.steps, str) else summed
     terms = {
         "method": found.method,
         "parameters": ", ".join(used) or "the default ones",

@@ -69,23 +69,19 @@ class Classifier(nn.Module, ABC):
         """One vector per series, (N, F): by default the mean over the steps."""
         return features.mean(dim=1)
 
-    def head(self, features: Tensor) -> Tensor:
-        """Logits (M, C) of vectors (M, F)."""
-        return cast("Tensor", self.readout(features))
-
     def forward(self, x: Tensor) -> Tensor:
         """Logits of the series ``x`` (N, T, D)."""
         return self._read(self.features(self._checked(x)))
 
     def _read(self, features: Tensor) -> Tensor:
         if not self.per_step:
-            return self.head(self.pool(features))
+            return cast("Tensor", self.readout(self.pool(features)))
         # the steps join the batch, so that batch normalisation sees features on its channel axis
-        return self.head(features.flatten(0, 1)).view(*features.shape[:2], -1)
+        return cast("Tensor", self.readout(features.flatten(0, 1)).view(*features.shape[:2], -1))
 
     def last(self, x: Tensor) -> Tensor:
         """Logits (N, C) of the last step alone; batch normalisation then sees no other step."""
-        return self.head(self.features(self._checked(x))[:, -1])
+        return cast("Tensor", self.readout(self.features(self._checked(x))[:, -1]))
 
     def _checked(self, x: Tensor) -> Tensor:
         if x.ndim != 3 or x.shape[-1] != self.channels or x.shape[1] == 0:

@@ -222,10 +222,8 @@ def describe_series(explanation: Explanation, i: int | str = 0) -> str:
     row = position(require(explanation), i)
     said = said_of(explanation, row)
     reasons = _reasons(explanation, row, said.unit)
-    counted = f"; {said.counted}" if said.counted and "(" in reasons else ""  # numbers stand in brackets
-    text = f"{said.text}{reasons}{counted}"
-    doubted = doubt(explanation, row)
-    text = f"{doubted}; {text}" if doubted else text
+    counted = said.counted if "(" in reasons else ""  # numbers stand in brackets
+    text = "; ".join(filter(None, (doubt(explanation, row), f"{said.text}{reasons}", counted)))
     return text[:1].upper() + text[1:]
 
 

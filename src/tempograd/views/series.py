@@ -140,8 +140,7 @@ def removed_at_most(seen: Flags) -> int:
     >>> removed_at_most(np.ones((2, 48, 3), dtype=bool)), removed_at_most(np.ones((1, 10_000, 1), dtype=bool))
     (144, 1000)
     """
-    most = int(seen.reshape(len(seen), -1).sum(1).max())
-    return min(most, max(MOST_REMOVED, int(seen[0].size) // 10))
+    return min(int(seen.reshape(len(seen), -1).sum(1).max()), max(MOST_REMOVED, int(seen[0].size) // 10))
 
 
 def position(explanation: Explanation, i: int | str) -> int:
