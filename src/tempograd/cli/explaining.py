@@ -9,13 +9,15 @@ from typing import Any
 
 from tempograd.bulk import Run, explain_dataset, open_run
 from tempograd.bulk.folder import RunFolder, kept_reason
+from tempograd.bulk.telling import beside
 from tempograd.cli import SOME_FAILED, inputs
 from tempograd.cli.arguments import RUN, command, given, options_of, place_of, print_json
+from tempograd.cli.config import FILE, as_toml
 from tempograd.core import io
-from tempograd.core.errors import SETTINGS, InputError, brief, listed, one_line, quote, short_path
+from tempograd.core.errors import SETTINGS, InputError, brief, held, listed, one_line, quote, short_path
 from tempograd.core.formatting import percent
 from tempograd.data import DATASETS
-from tempograd.data.files import is_many
+from tempograd.data.files import OWN, is_many
 from tempograd.explainers import EXPLAINERS, Explainer, explain
 from tempograd.explainers.by_name import explainer_of
 from tempograd.explanation import Explanations
@@ -157,13 +159,16 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     if args.engine is not None or (args.workers or 1) > 1 or args.timeout is not None:  # in other processes
         options["device"] = args.device
     try:
-        run = explain_dataset(predictor, source, args.out, **(options | settings))
+        with held(beside, {FILE: as_toml(args)}):
+            run = explain_dataset(predictor, source, args.out, **(options | settings))
     except KeyboardInterrupt as stop:
         raise type(stop)(STAYS) from None
     facts = _facts(run)
     following = command("runs", args.out)
     if facts["cells"] == "all":  # which a report needs
         following = command("report", args.out, model=args.model, weights=args.weights, trust=args.trust or None)
+    if facts["left"]:
+        following = command("explain", config=run.folder / OWN / FILE)
     if args.json:
         print_json(facts | {"next": following})
     else:

@@ -42,6 +42,7 @@ TABLE: dict[str, ArgumentKind] = {  # what is no field of a noun
     "explanations": kind("by 'tempograd explain', or the folder of a run", "E.safetensors", Path, nargs="+"),
     "folder": kind("by 'tempograd explain --out FOLDER/'", "FOLDER", Path),
     "kind": kind("what to list (default: everything)", nargs="?", choices=KINDS),
+    "--config": kind("options, as a run writes them: FOLDER/_tempograd/run.toml; those typed win", "FILE", Path),
     "--model": kind("a file, or module:callable", "MODEL"),
     "--weights": kind(".safetensors or .pt, for module:callable", "FILE", Path),
     "--trust": kind("open a .pt2 or TorchScript file (can run code)", action="store_true"),
@@ -139,7 +140,12 @@ COMMANDS = {
         "--model model.safetensors --data state --limit 50 --out E.safetensors\n"
         "--model my_net:Net --weights weights.pt --data patients.csv --id patient --time hour\n"
         "--model my.pt2 --trust --data 'lake/*.parquet' --keep day,site --workers 4 --out explained/",
-        {**ASKED, "the method": f"{METHOD} --settings effort", "the output": "--out --force --json run"},
+        {
+            "": "--config",
+            **ASKED,
+            "the method": f"{METHOD} --settings effort",
+            "the output": "--out --force --json run",
+        },
         {
             **NEEDED,
             "--data": kind("a data set, or a file, folder or pattern of series", required=True),
