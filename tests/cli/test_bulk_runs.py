@@ -208,7 +208,7 @@ def test_a_terminal_shows_how_fast_it_goes_and_all_of_what_is_left(monkeypatch):
         with redirect_stderr(Terminal()) as shown:
             assert main([*EXPLAIN, "--batch-size", "2"]) == 0
         lines = re.findall(
-            r"explain \[[#.]{24}\] +(\d+) %  \d+:\d\d elapsed, \d+:\d\d left  \d+ series/s", shown.getvalue()
+            r"explain \[[#.]{24}\] +(\d+) %  \d+:\d\d elapsed, \d+:\d\d left  [\d.]+ series/s", shown.getvalue()
         )
         assert len(lines) >= expected // 2  # within files too
         assert list(map(int, lines)) == sorted(map(int, lines))
