@@ -90,8 +90,8 @@ def with_unit(label: str, unit: str) -> str:
 
     Examples
     --------
-    >>> with_unit("heart rate", "bpm"), with_unit("score", ""), with_unit("a" * 40, "mmol/L", 14)
-    ('heart rate [bpm]', 'score', 'aaaa… [mmol/L]')
+    >>> with_unit("heart rate", "bpm"), with_unit("score", ""), with_unit("a" * 40, "mmol/L")
+    ('heart rate [bpm]', 'score', 'aaaaaaaaaaaaaaaaaa… [mmol/L]')
     """
     unit = name(unit, LONGEST // 2)
     return f"{name(label, LONGEST - len(unit) - 3)} [{unit}]" if unit else name(label)
