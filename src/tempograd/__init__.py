@@ -50,21 +50,16 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
 
 __all__ = ["__version__", "adapters", "plots", "targets"]
 __all__ += ["Run", "explain_dataset", "open_run"]
-__all__ += ["Question"]
 __all__ += ["DATASETS", "Dataset", "Series", "Source", "load_dataset", "read_series"]
-__all__ += ["TempogradError", "TempogradWarning"]
-__all__ += ["GradientCheck"]
-__all__ += ["Predictor"]
+__all__ += ["GradientCheck", "Predictor", "Question", "TempogradError", "TempogradWarning"]
 __all__ += ["EXPLAINERS", "AugmentedOcclusion", "ContraLSP", "DeepLift", "Dynamask", "Explainer", "ExtremalMask"]
 __all__ += ["Fit", "GradientShap", "IntegratedGradients", "Lime", "MaskingIG", "Occlusion", "RandIG", "Random"]
 __all__ += ["TimeX", "TimeXPP", "Timing", "WinIT", "explain"]
 __all__ += ["Blocks", "Explanation", "Explanations", "InputExplanation", "concat"]
-__all__ += ["report"]
-__all__ += ["METRICS", "Metric", "compare", "evaluate", "removal_curve", "summarise", "table"]
+__all__ += ["METRICS", "Metric", "compare", "evaluate", "removal_curve", "report", "summarise", "table"]
 __all__ += ["MODELS", "accuracy", "load_model", "save_model", "train"]
 __all__ += ["Ranking", "Tuning", "rank", "tune"]
-__all__ += ["BaselineComparison", "compare_baselines"]
-__all__ += ["GroupComparison", "compare_groups"]
+__all__ += ["BaselineComparison", "GroupComparison", "compare_baselines", "compare_groups"]
 
 # Where each public name lives; what type checkers read above says the same.
 _HOMES = {

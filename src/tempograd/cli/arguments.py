@@ -157,7 +157,6 @@ ABOUT = {  # what the documentation says otherwise, to those who write Python
 class Field(NamedTuple):
     """What a field or an argument tells of itself."""
 
-    name: str
     kind: str
     default: Any
     about: str
@@ -170,7 +169,7 @@ def options_of(noun: str) -> dict[str, Field]:
     Examples
     --------
     >>> options_of("effort")["seed"]
-    Field(name='seed', kind='int', default=0, about='Of the random draws.')
+    Field(kind='int', default=0, about='Of the random draws.')
     """
     path, name = NOUNS[noun]
     body = ast.parse((HOME / path).read_text(encoding="utf-8")).body
@@ -192,7 +191,7 @@ def options_of(noun: str) -> dict[str, Field]:
         # a call makes a field from its help and its default
         words, default = (*made.args, None)[:2] if isinstance(made, ast.Call) else (None, made)
         kind = kind if "{" in kind else ast.unparse(annotation)
-        found[name] = Field(name, kind, _value(default), _value(words) or about)
+        found[name] = Field(kind, _value(default), _value(words) or about)
     return found
 
 
@@ -217,7 +216,7 @@ def flag_of(noun: str, name: str) -> str:
 
 def add_fields(group: Any, noun: str, only: str = "", without: tuple[str, ...] = ()) -> None:
     """Add the options of a noun, or only one of them, that the command has not got yet."""
-    for name, (_, kind, default, words) in options_of(noun).items():
+    for name, (kind, default, words) in options_of(noun).items():
         flag = flag_of(noun, name)
         if only not in ("", name) or name in without or flag in group._option_string_actions:
             continue

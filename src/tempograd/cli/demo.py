@@ -114,10 +114,9 @@ def run_demo(args: argparse.Namespace) -> None:
 
 def claim_folder(folder: Path, *, force: bool) -> None:
     """Make the folder, and make sure that nobody else's files lie where the demo's will."""
-    heads = [name.upper() for name in METRICS]
-    own_table = Kind("table", lambda path: all(head in start(path).partition("\n")[0] for head in heads))
+    table = Kind("table", lambda path: all(name.upper() in start(path).partition("\n")[0] for name in METRICS))
     kinds = {"model.safetensors": MODEL, "timing.safetensors": EXPLANATION, "report.html": REPORT}
-    for name, kind in (*kinds.items(), ("table.md", own_table)):
+    for name, kind in (kinds | {"table.md": table}).items():
         check_output(made(folder) / name, kind, force=force)
 
 

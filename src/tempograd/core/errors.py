@@ -16,7 +16,8 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 T = TypeVar("T")
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+_Facts = Mapping[str, Any]
+NOTHING: _Facts = MappingProxyType({})
 WIDTH = 60  # characters of a message that a value may take
 LONGEST = 300  # characters of a message, which people read in a terminal
 FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
@@ -282,11 +283,13 @@ class MissingExtraError(TempogradError, ImportError):
 
 
 class UnknownNameError(TempogradError, KeyError):
-    """A name is in no registry; ``short`` tells what people call known names for short, for the hint."""
+    """A name is in no registry; ``short`` holds what people call known names, ``more`` what else to do."""
 
     default_code = "name"
 
-    def __init__(self, kind: str, name: object, known: Iterable[str], short: Mapping[str, str] = NOTHING) -> None:
+    def __init__(
+        self, kind: str, name: object, known: Iterable[str], short: _Facts = NOTHING, more: str = ""
+    ) -> None:
         known = sorted(known)
         plain = name[:LONGEST].lower().replace("-", "_").replace(" ", "_") if isinstance(name, str) else ""
         lowered = {entry.lower(): entry for entry in known}
@@ -294,7 +297,7 @@ class UnknownNameError(TempogradError, KeyError):
         hint = "" if meant is None else f" Did you mean {quote(meant)}?"
         start = f"No {kind} is called {quote(name) if isinstance(name, str) else brief(name)}.{hint}"
         names = f"Known names: {listed(known, LONGEST - len(start) - 30)}." if known else "There is none."
-        super().__init__(f"{start} {names}")
+        super().__init__(f"{start} {names} {more}".rstrip())
 
     def __str__(self) -> str:  # KeyError would print the repr of the message
         return str(self.args[0])

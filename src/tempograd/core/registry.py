@@ -27,6 +27,7 @@ class Registry(Mapping[str, T]):
     wanted : str
         What it must be, in words.
 
+
     Examples
     --------
     >>> tools: Registry[type] = Registry("tool")
@@ -42,6 +43,7 @@ class Registry(Mapping[str, T]):
         self, kind: str, group: str = "", accepts: Callable[[Any], bool] = lambda _: True, wanted: str = ""
     ) -> None:
         self.kind, self._group, self._accepts, self._wanted = kind, group, accepts, wanted
+        self.more = ""  # how to get more of them, where no package brings any
         self._entries: dict[str, T] = {}
         self.short: dict[str, str] = {}  # what people call a name, for hints only
         self._offers: dict[str, EntryPoint] | None = None if group else {}
@@ -112,7 +114,7 @@ class Registry(Mapping[str, T]):
         if name in self._entries:
             return self._entries[name]
         if name not in self:
-            raise UnknownNameError(self.kind, name, self, short=self.short)
+            raise UnknownNameError(self.kind, name, self, self.short, "" if self.offers else self.more)
         point = self.offers[name]
         start = f"The {self.kind} {quote(name)} of the package {package(point)} cannot be"
         try:

@@ -218,7 +218,7 @@ class Series:
             raise InputError(f"z must have the shape of x, got {brief(z)}.")
         raw = self.x if self.raw is None else self.raw
         if self.raw is None and self.mask is not None:
-            raw = _each(_only_seen, raw, self.mask)
+            raw = _each(lambda part, seen: part if seen is None else part.where(seen, torch.nan), raw, self.mask)
         return replace(self, x=z, raw=raw)
 
     @property
@@ -249,10 +249,6 @@ def _items(parts: Any) -> list[tuple[Any, Any]]:
 
 def _parts(parts: Any) -> list[Any]:
     return [parts] if isinstance(parts, Tensor) else [part for _, part in _items(parts)]
-
-
-def _only_seen(raw: Tensor, seen: Tensor | None) -> Tensor:
-    return raw if seen is None else raw.masked_fill(~seen, torch.nan)
 
 
 def _each(change: Callable[..., Any], parts: Any, *others: Any) -> Any:

@@ -156,8 +156,6 @@ def check_fold(fold: int, folds: int = FOLDS) -> None:
 # Data sets that are loaded by name
 
 ReadsDataset = Callable[..., Dataset]  # reads or makes a data set for root=, variant= and fold=, or None for each
-ROOT_VARIABLE = "TEMPOGRAD_DATA"
-MORE = "The paper's data sets come with tempograd-paper: pip install ./reproduction in a clone of tempograd."
 
 
 @dataclass(eq=False)
@@ -191,6 +189,9 @@ class Loader:
 
 _WANTED = "a function under @tempograd.data.dataset, nor a Loader"
 DATASETS = Registry[Loader]("dataset", "tempograd.datasets", lambda thing: isinstance(thing, Loader), _WANTED)
+DATASETS.more = (
+    "The paper's data sets come with tempograd-paper: pip install ./reproduction in a clone of tempograd."
+)
 
 
 def dataset(
@@ -230,14 +231,7 @@ def load_dataset(
     >>> len(data.train), len(data.validation), len(data.test), data.channels
     (640, 160, 200, ('feature 0', 'feature 1', 'feature 2'))
     """
-    folder = root if root is not None else os.environ.get(ROOT_VARIABLE) or None
-    try:
-        loader = DATASETS[name]
-    except UnknownNameError as error:
-        if not DATASETS.offers:  # no other package brings any
-            error.args = (f"{error} {MORE}",)
-            error.finding.text += f" {MORE}"
-        raise
+    loader, folder = DATASETS[name], root if root is not None else os.environ.get("TEMPOGRAD_DATA") or None
     return loader(root=None if folder is None else as_path(folder, "root"), variant=variant, fold=fold)
 
 
