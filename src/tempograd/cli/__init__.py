@@ -14,7 +14,6 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from tempograd.cli.config import with_config
 from tempograd.core.errors import TempogradError, TempogradWarning, one_line
 from tempograd.core.progress import last_words, stoppable
 from tempograd.core.registry import Registry, about
@@ -71,7 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _warnings_of_the_shell():
             parser = make_parser(words)
-            words = with_config(parser, words)
+            if any(word.startswith("--config") for word in words):
+                words = import_module("tempograd.cli.config").with_config(parser, words)
     except TempogradError as error:  # a command of another package
         return _failed(error)
     return run_command(parser, words)
