@@ -12,12 +12,12 @@ from torch import nn
 import tempograd as tg
 from tempograd.core.errors import InputError, ModelError, SettingError, TempogradWarning
 from tempograd.explainers.timex import (
-    Conditioner,
     MaskGenerator,
     Training,
     copied,
     find_embedding,
     gate,
+    small_network,
     step_code,
 )
 from tests.helpers.models import Recurrent, check_left_as_found, linear, series, smooth
@@ -100,12 +100,12 @@ def test_the_conditioner_can_copy_what_is_kept_and_fill_in_the_rest():
     """With nothing but the reference to follow: the value where the gate is open, 0.7 where it is not."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        net = Conditioner()
+        net = small_network(2, nn.ELU(), 1)
     x, gates = series(64, 6, 3), (series(64, 6, 3, seed=1) > 0).float()
     reference = gates * x + (1 - gates) * 0.7
     optimiser = torch.optim.Adam(net.parameters(), lr=0.02)
     for _ in range(400):
-        loss = (net(x, gates) - reference).square().mean()
+        loss = (net(torch.stack([x, gates], -1)).squeeze(-1) - reference).square().mean()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

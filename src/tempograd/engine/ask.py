@@ -4,7 +4,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -152,9 +152,7 @@ class Ask:
     @property
     def resolved(self) -> Resolved:
         """Return what the first pass told."""
-        if self.progress.resolved is None:
-            raise RuntimeError("Nothing was read yet: call Ask.with_target first.")
-        return self.progress.resolved
+        return cast("Resolved", self.progress.resolved)
 
     @property
     def observed_cells(self) -> Tensor:
@@ -206,10 +204,9 @@ class Ask:
         raw, target, steps = raw.detach(), resolved.target, resolved.steps
         progress.findings.add(raw, block.rows.start, None if known is None else known.findings)
         if isinstance(target, Tensor) and self.question.target is None:
-            columns = raw.flatten(resolved.axis)
-            chosen = outputs.default_class(columns, self.output) if known is None else known.target
-            progress.host_writer.write(target, block.rows, chosen)
-            target = chosen
+            whole, columns = target, raw.flatten(resolved.axis)
+            target = outputs.default_class(columns, self.output) if known is None else known.target
+            progress.host_writer.write(whole, block.rows, target)
         elif isinstance(target, Tensor):
             target = target[block.rows].to(self.device)
         if isinstance(steps, Tensor):
@@ -282,9 +279,7 @@ class Ask:
 
         ``z`` are the points, (series · points, time, channel), for scores that depend on them too.
         """
-        target, observed = block.target, None
-        if target is None:
-            raise RuntimeError("The target is not known yet: call Ask.with_target first.")
+        target, observed = cast("Tensor | Picker", block.target), None  # known once the block was read
         if isinstance(target, Tensor):
             target = target.repeat_interleave(points, 0)
         elif z is not None and getattr(target, "takes_input", False):
@@ -341,12 +336,12 @@ class Ask:
         axes = () if callable(target) or per_step or len(whole) == 1 else whole
         axis = -max(1, len(axes))
         shape = (len(self.x), *([] if axes else whole[:-1]))
-        chosen = outputs.resolve_target(target, shape, columns, output, axes)
-        steps = None
-        if not callable(target):
-            steps = outputs.resolve_steps(asked.steps, self.lengths, raw.flatten(axis), shown=self.call.lengths)
-        if chosen is None:
-            chosen = torch.zeros(shape, dtype=torch.int64, device=self.x.device)
+        if callable(target):
+            return Resolved(task, axes, axis, columns, per_step, target, None, averaged)
+        chosen = torch.zeros(shape, dtype=torch.int64, device=self.x.device)  # of the predicted class
+        if target is not None:
+            chosen = outputs.resolve_target(target, shape, columns, output, axes)
+        steps = outputs.resolve_steps(asked.steps, self.lengths, raw.flatten(axis), shown=self.call.lengths)
         return Resolved(task, axes, axis, columns, per_step, chosen, steps, averaged)
 
 
@@ -382,10 +377,8 @@ def score_delta(ask: Ask) -> Tensor | None:
             starts = block.baseline[:, None]
             if block.background is not None:
                 starts = block.background.starts(block, LOOKS, LOOKED)(slice(0, LOOKS))
-            first = ask.scores(starts, block).mean(1)
-            ask.progress.host_writer.write(found, rows, block.clean_score - first)
+            ask.progress.host_writer.write(found, rows, block.clean_score - ask.scores(starts, block).mean(1))
 
-    looks = 1 if ask.background is None else LOOKS
-    ask.batching.run(len(found), looks, work, "read the change of the prediction")
+    ask.batching.run(len(found), 1 if ask.background is None else LOOKS, work, "read the change of the prediction")
     ask.progress.host_writer.flush()
     return None if isinstance(ask.resolved.steps, str) else found

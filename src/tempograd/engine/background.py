@@ -28,8 +28,7 @@ from tempograd.typing import Picker
 
 FINE = 22  # bits of a place within a part: with the part and the row, no product leaves 64 bits
 HASHED = 2**22  # cells that are hashed at once
-WORDS = {torch.float64: torch.int32, torch.float32: torch.int32, torch.float16: torch.int16}
-WORDS[torch.bfloat16] = torch.int16
+WORDS = {torch.float64: torch.int32, torch.float32: torch.int32}  # others are half as wide
 LOOKS, LOOKED = 16, 1 << 10  # series whose mean score stands for that of the pool, and the stage that draws them
 
 Starts = Callable[[slice], Tensor]
@@ -53,10 +52,7 @@ class Block(NamedTuple):
 
     def take(self, kept: Tensor) -> "Block":
         """Go on with some of the series; ``rows`` stays that of all."""
-        parts: dict[str, Any] = {
-            name: part[kept] for name, part in self._asdict().items() if isinstance(part, Tensor)
-        }
-        return self._replace(**parts)
+        return Block(*(part[kept] if isinstance(part, Tensor) else part for part in self))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -97,8 +93,7 @@ class Background:
     @property
     def fingerprint(self) -> str:
         """Name the pool by a hash of its values, whatever their order."""
-        digest = hashlib.sha256(self.marks.cpu().numpy().tobytes())
-        return f"{len(self.pool)} series:{digest.hexdigest()[:16]}"
+        return f"{len(self.pool)} series:{hashlib.sha256(self.marks.cpu().numpy().tobytes()).hexdigest()[:16]}"
 
     def starts(self, block: Block, samples: int, stage: int = 0, *, group: int | None = None) -> Starts:
         """Draw for each sample of the series of a block what it is compared with.
@@ -106,12 +101,9 @@ class Background:
         Cells that were not observed stay what they are. Each ``stage`` has draws of its own. Draws are spread
         evenly over the samples of a stage, or over those of each ``group``, whatever number of samples there are.
         """
-        if group is None:
-            rows = self.rows(block.x, block.ids, samples, stage)
-        else:
-            stages = range(-(-samples // group))
-            rows = torch.cat([self.rows(block.x, block.ids, group, each) for each in stages], 1)
-        rows = rows.to(self.pool.device)
+        stages = [stage] if group is None else range(-(-samples // group))
+        parts = [self.rows(block.x, block.ids, group or samples, each) for each in stages]
+        rows = torch.cat(parts, 1).to(self.pool.device)
 
         def look_up(batch: slice) -> Tensor:
             drawn = self.pool[rows[:, batch]].to(block.x.device)
@@ -133,15 +125,13 @@ class Background:
 
     def displacement(self, block: Block) -> Tensor:
         """Return how far the cells of some series are from the pool: root mean squares, 0 where not observed."""
-        square = self.spread + (block.x.double() - self.mean).square()
-        return square.sqrt().to(block.x).where(block.observed, 0)
+        return (self.spread + (block.x.double() - self.mean).square()).sqrt().to(block.x).where(block.observed, 0)
 
     def mean_step(self, block: Block) -> Tensor:
         """Return how far they are from the mean of what can be drawn for them, 0 where not observed."""
         first, stop = self._own(block.x)
         share = len(self.pool) / (len(self.pool) - (stop - first)).double()  # of the pool, the rest
-        mean = (block.x.double() - self.mean) * share[..., None]
-        return mean.to(block.x).where(block.observed, 0)
+        return ((block.x.double() - self.mean) * share[..., None]).to(block.x).where(block.observed, 0)
 
     def _own(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return from and up to which row the pool holds each series itself, (series, 1)."""
@@ -160,7 +150,7 @@ def marks_of(x: Tensor) -> Tensor:
     >>> bool(one == same), bool(one == other)
     (True, False)
     """
-    cells = (x.flatten(1) + 0.0).contiguous().view(WORDS[x.dtype])  # no bit may tell -0 from 0
+    cells = (x.flatten(1) + 0.0).contiguous().view(WORDS.get(x.dtype, torch.int16))  # no bit may tell -0 from 0
     stream = keys(0, torch.arange(cells.shape[1], device=x.device), Stream.MARKS)
     other = split(stream, 1)
     parts = []
@@ -169,17 +159,3 @@ def marks_of(x: Tensor) -> Tensor:
         high, low = (bits(each[:, None], word).sum(1) for each in (stream, other))
         parts.append(((high & 0x7FFFFFFF) << 32) | (low & 0xFFFFFFFF))
     return torch.cat(parts)
-
-
-def baseline_in_time_order(baseline: Any, layout: str) -> Any:
-    """Return a baseline in the order (batch, time, channel); words stay.
-
-    Examples
-    --------
-    >>> baseline_in_time_order(torch.zeros(3, 24), "BDT").shape, baseline_in_time_order("zero", "BDT")
-    (torch.Size([24, 3]), 'zero')
-    """
-    if layout != "BDT" or baseline is None or isinstance(baseline, str):
-        return baseline
-    tensor = validation.check_numbers(baseline, "baseline")
-    return tensor.transpose(-1, -2) if tensor.ndim in {2, 3} else tensor

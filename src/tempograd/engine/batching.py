@@ -142,6 +142,5 @@ def slices(total: int, size: int, *, even: bool = False) -> Iterator[slice]:
 
 def out_of_memory(error: Exception) -> bool:
     """Tell whether a pass failed because the device is full."""
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    return "can't allocate memory" in str(error) or "ALLOC_FAILED" in str(error)
+    known = isinstance(error, (torch.OutOfMemoryError, MemoryError))
+    return known or "can't allocate memory" in str(error) or "ALLOC_FAILED" in str(error)

@@ -40,9 +40,8 @@ def picked(raw: Any, pick: str | int | None, rows: int, *, time_first: bool = Fa
         elif isinstance(pick, int) and pick < 0 and not isinstance(raw, Mapping):
             keys = [pick + len(held)]
         for key in keys:
-            inside = _parts(part)
             attribute = getattr(part, key, None) if isinstance(key, str) and not _is_array(part) else None
-            part = inside.get(key, attribute)
+            part = _parts(part).get(key, attribute)
     if not _is_array(part):
         problem = "nothing tells which part is its output" if pick is None else f"{pick!r} is no tensor of it"
         raise ModelError(

@@ -152,12 +152,11 @@ def _trial(module: nn.Module, state: Hashable, work: Callable[[], Tensors]) -> T
                 result = work()
         finally:
             torch.cuda.set_sync_debug_mode(mode)
-    waited = any(SYNC in str(warning.message) for warning in heard)
     random = not torch.equal(before[1], torch.get_rng_state())
     random |= not torch.equal(before[2], torch.cuda.get_rng_state())
     changed = before[0] != [tensor._version for tensor in tensors]
     changed |= state is not None and plain_state(module) != state
-    if waited or watch.beside or random or changed:
+    if watch.beside or random or changed or any(SYNC in str(warning.message) for warning in heard):
         raise NotCapturableError
     return result
 

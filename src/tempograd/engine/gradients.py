@@ -65,8 +65,7 @@ def compute_gradients(
         if isinstance(known.steps, str):
             gradient = own_steps(score, flat)
         else:
-            again = place < len(asks)
-            gradient = torch.autograd.grad(score.sum(), flat, retain_graph=again, allow_unused=True)[0]
+            gradient = torch.autograd.grad(score.sum(), flat, retain_graph=place < len(asks), allow_unused=True)[0]
         if gradient is None:  # it reached the weights of the model, and not the series
             raise ModelError(NO_GRAPH)
         # recurrent layers give it step by step: laid out once, where all that reads it is not fast in any order

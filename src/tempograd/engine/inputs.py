@@ -155,19 +155,15 @@ class Packing:
 
     def occupied(self) -> Tensor:
         """Tell which cells belong to an input, (time, channel)."""
-        cells = [torch.ones(1, part.time, part.depth, dtype=torch.bool) for part in self.parts]
-        return self.pack(cells)[0]
+        return self.pack([torch.ones(1, part.time, part.depth, dtype=torch.bool) for part in self.parts])[0]
 
     def regions(self) -> list["Region"]:
         """Group the inputs whose masks are drawn together: series of the same steps, and all static values."""
         found: dict[tuple[int, int, bool], list[int]] = {}
         for part in self.parts:
-            key = part.start, part.time, part.is_static
+            key = part.steps.start, part.steps.stop, part.is_static
             found.setdefault(key, []).extend(range(part.channels.start, part.channels.stop))
-        return [
-            Region(slice(start, start + time), tuple(channels), is_static)
-            for (start, time, is_static), channels in found.items()
-        ]
+        return [Region(slice(*steps), tuple(channels), static) for (*steps, static), channels in found.items()]
 
 
 class Region(NamedTuple):
@@ -257,8 +253,8 @@ def pack_inputs(
     if raw is not None:
         parts = [values[name] if known[name] is None else known[name] for name in names]
         parts = [part.to(torch.promote_types(part.dtype, torch.float32)) for part in parts]
-        shapes = [value.shape for value in values.values()]
-        shown = packing.pack(list(map(Tensor.reshape, parts, shapes)), torch.nan)
+        laid = (part.reshape(values[name].shape) for part, name in zip(parts, names, strict=True))
+        shown = packing.pack([*laid], torch.nan)
     whole = mask is None and bool(observed.all())
     absent_cells = packing.pack([cells.to(dtype) for cells in baselines])
     return Packed(packing, packed, absent_cells, None if whole else observed, shown)

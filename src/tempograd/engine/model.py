@@ -29,10 +29,6 @@ from tempograd.typing import Model as Model  # noqa: PLC0414  # also for those w
 from tempograd.typing import Precision
 
 MANY = 100  # parts of a list that are looked at, so that a function that holds a data set costs nothing
-NO_NUMBERS = (
-    "The model has weights that hold no numbers yet, on the device meta or in lazy layers: load them with "
-    "model.load_state_dict(state, assign=True), or call the model once."
-)
 NO_GRAPH = (
     "The model's output does not depend on its input in a way autograd can see: it may run under no_grad, detach "
     "its input, turn it into tokens or leave PyTorch; use a method that needs no gradient, such as occlusion."
@@ -53,12 +49,9 @@ GROUP = 2**24  # words that are compared or summed at once
 WIDTHS = {1: torch.uint8, 2: torch.int16}  # all others are whole numbers of 32-bit words
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 AnyGenerator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
-GENERATORS = get_args(AnyGenerator)
 KINDS = (bool, int, float, complex, str, bytes, torch.dtype, torch.device, type(None), type)
-FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 CONTAINERS = (dict, OrderedDict, tuple, list, set, frozenset)
 PLAIN = {*KINDS, *CONTAINERS}  # types of values that are neither tensors nor generators: nearly all of a module's
-LAZY = (nn.UninitializedParameter, nn.UninitializedBuffer)
 MOST = 10**5  # plain parts of a module that are compared
 USUAL = set(nn.Module().__dict__) - {"training", "_parameters", "_buffers"}  # hooks and the like
 COMPILED = {"_torchdynamo_orig_callable", "_compiled_call_impl"}  # which would compile a hook too, each time anew
@@ -181,8 +174,7 @@ class _Call:
         """Freeze a module, with everything in it."""
         modules, weights, buffers = parts_of(module)
         self.touched.update(map(id, modules))
-        few = sum(weight.numel() for weight in weights) <= LARGE
-        copies = list(bits_of(weights)) if few else []
+        copies = list(bits_of(weights)) if sum(weight.numel() for weight in weights) <= LARGE else []
         plain = [weight.detach() for weight in weights]  # where they lie, whatever a forward makes of them
         self.weights.append((module, weights, plain, copies, [weight._version for weight in weights]))
         held = [value for value in unusual(modules) if isinstance(value, Tensor)]
@@ -214,11 +206,10 @@ class _Call:
                 continue
             changed = [name for name, value in (before | now).items() if before.get(name) is not value]
             for name in [*changed, *(before.keys() - now.keys())]:  # few: types are asked of these alone
-                if not isinstance(before.get(name), Tensor) and not isinstance(now.get(name), Tensor):
-                    continue
-                if name in before:
+                held = isinstance(before.get(name), Tensor) or isinstance(now.get(name), Tensor)
+                if held and name in before:
                     now[name] = before[name]
-                else:
+                elif held:
                     del now[name]
 
     def leave(self, _: object, error: BaseException | None, __: object) -> None:
@@ -230,9 +221,7 @@ class _Call:
         self.restore_buffers()
         names, lost = [], False
         for module, weights, plain, copies, versions in self.weights:
-            if any(
-                (one.dtype, one.device) != (now.dtype, now.device) for one, now in zip(plain, weights, strict=True)
-            ):
+            if [(one.dtype, one.device) for one in plain] != [(now.dtype, now.device) for now in weights]:
                 changed, lost = True, lost or not copies
             elif copies or not weights:
                 changed = not all(map(torch.equal, bits_of(weights), copies))
@@ -320,8 +309,7 @@ def fingerprint(model: Model) -> Callable[[], str]:
         found, function = [*model.held], model._function
     for module in found:
         parts_of(module)  # refuses weights without numbers
-        held = module.state_dict(keep_vars=True).items()
-        state = sorted(item for item in held if isinstance(item[1], Tensor))
+        state = sorted(item for item in module.state_dict(keep_vars=True).items() if isinstance(item[1], Tensor))
         heads = "".join(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n" for key, tensor in state)
         sums = []  # of the bits, plainly and weighted by position, so that a swap is seen too
         for words in bits_of(tensor for _, tensor in state):
@@ -332,11 +320,10 @@ def fingerprint(model: Model) -> Callable[[], str]:
     own = [] if len(marks) == 1 else [str(getattr(function, "__qualname__", type(function).__name__))]
 
     def name() -> str:
-        names = own
-        for kind, heads, sums in marks:
-            text = heads + "".join([str(pair.tolist()) for pair in sums])
-            names = [*names, f"{kind}:{hashlib.sha256(text.encode()).hexdigest()[:16]}"]
-        return "+".join(names)
+        texts = [(kind, heads + "".join([str(pair.tolist()) for pair in sums])) for kind, heads, sums in marks]
+        return "+".join(
+            [*own, *(f"{kind}:{hashlib.sha256(text.encode()).hexdigest()[:16]}" for kind, text in texts)]
+        )
 
     return name
 
@@ -350,7 +337,7 @@ def generators(held: Iterable[Any] | None = None) -> list[tuple[AnyGenerator, Ca
         gpus = torch.cuda.default_generators if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
         held = torch.default_generator, np.random.mtrand._rand, random._inst, *gpus
     states: dict[int, tuple[AnyGenerator, Callable[..., Any], Any]] = {}
-    for thing in (thing for thing in held if isinstance(thing, GENERATORS)):
+    for thing in (thing for thing in held if isinstance(thing, AnyGenerator)):
         if isinstance(thing, np.random.Generator):
             bits = thing.bit_generator
             states[id(thing)] = thing, partial(setattr, bits, "state"), bits.state
@@ -473,8 +460,11 @@ def parts_of(module: nn.Module) -> tuple[list[nn.Module], list[nn.Parameter], li
     modules = list(module.modules())  # one walk, where torch's own lists take one each
     weights = [weight for part in modules for weight in part._parameters.values() if weight is not None]
     buffers = [buffer for part in modules for buffer in part._buffers.values() if buffer is not None]
-    if any(isinstance(tensor, LAZY) or tensor.is_meta for tensor in (*weights, *buffers)):
-        raise ModelError(NO_NUMBERS)
+    if any(nn.parameter.is_lazy(tensor) or tensor.is_meta for tensor in (*weights, *buffers)):
+        raise ModelError(
+            "The model has weights that hold no numbers yet, on the device meta or in lazy layers: load them with "
+            "model.load_state_dict(state, assign=True), or call the model once."
+        )
     return modules, list(dict.fromkeys(weights)), list(dict.fromkeys(buffers))
 
 
@@ -515,16 +505,14 @@ def computing(precision: Precision | Literal["exact"], device: torch.device) -> 
     the numbers, for the library's own sums, whose differences would be lost in bits that are enough for a model.
     """
     places, value = SETTINGS.get(precision, ((), None))
-    before, half = [(place, getattr(place, SETTING)) for place in places], precision == "bf16"
-    try:
+    with ExitStack() as undo:
         for place in places:
+            undo.callback(setattr, place, SETTING, getattr(place, SETTING))
             setattr(place, SETTING, value)
-        kind = torch.bfloat16 if half else None
-        with torch.autocast(device.type, kind, enabled=half) if half or precision == "exact" else nullcontext():
-            yield
-    finally:
-        for place, earlier in before:
-            setattr(place, SETTING, earlier)
+        if precision in ("bf16", "exact"):
+            half = precision == "bf16"
+            undo.enter_context(torch.autocast(device.type, torch.bfloat16 if half else None, enabled=half))
+        yield
 
 
 def rounding() -> tuple[Any, ...]:
@@ -589,7 +577,9 @@ def plain_state(module: nn.Module) -> Hashable:
             elif isinstance(value, CONTAINERS) and len(parts) < MOST:  # one may hold itself
                 parts.append(len(value))
                 waiting += (*value, *value.values()) if isinstance(value, dict) else value
-            elif isinstance(value, FUNCTIONS) and not getattr(value, "__closure__", 0):
+            elif isinstance(value, types.FunctionType | types.BuiltinFunctionType) and not getattr(
+                value, "__closure__", 0
+            ):
                 parts.append(value)
             elif isinstance(value, ref):
                 parts.append(id(value()))

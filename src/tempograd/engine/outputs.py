@@ -246,7 +246,7 @@ def by_class(raw: Tensor, output: str) -> Tensor:
     >>> by_class(torch.tensor([[3.0]]), "raw")
     tensor([[3.]])
     """
-    linked = LINKS[output].apply(raw)
+    linked = apply_link(raw, output)
     return torch.cat([1 - linked, linked], -1) if one_logit(raw.shape[-1], output) else linked
 
 
@@ -321,13 +321,11 @@ def select_target(
 
 def resolve_target(
     target: Any, shape: tuple[int, ...], columns: int, output: str, axes: tuple[int, ...] = ()
-) -> Tensor | Picker | None:
-    """Complete a target to ``shape``, (series,) or (series, time); None means the predicted class.
+) -> Tensor:
+    """Complete a target, which is no function, to ``shape``, (series,) or (series, time).
 
     ``axes`` is the shape of one output where it has several axes, whose cells are then the columns.
     """
-    if target is None or callable(target):
-        return target  # type: ignore[no-any-return]  # callable() does not narrow Any
     classes = class_count(columns, output)
     if axes or (len(shape) == 1 and isinstance(target, tuple)):
         target = _flat_column(target, axes or (classes,))
@@ -424,8 +422,7 @@ class Findings:
         self._found.append(findings(raw) if found is None else found)
         if len(self._found) == 1:
             self._first = host_copy(self._found[0])
-        most = max(1, KEPT // max(1, raw[0].numel()))
-        count = min(len(raw), most - first)
+        count = min(len(raw), max(1, KEPT // max(1, raw[0].numel())) - first)
         if count > self._kept.get(first, (0, None))[0]:
             self._kept[first] = count, host_copy(raw[:count].clone())
 

@@ -194,8 +194,7 @@ class Call:
 
         Where rows matter, :meth:`Adapted.at` says which they are.
         """
-        plain = not self.by_row and self == Call()
-        return as_model(model) if plain else Adapted(as_model(model), self)
+        return as_model(model) if not self.by_row and self == Call() else Adapted(as_model(model), self)
 
     def reading(self, x: Tensor) -> tuple[Self, Tensor]:
         """Return the call of a model that reads NaN where ``x`` holds it, and ``x`` with 0 there."""
@@ -534,7 +533,6 @@ def _explain_failure(error: Exception, z: Tensor, inputs: str | Sequence[int] | 
     line = (message.strip().splitlines() or [""])[0].rstrip(".")
     line = line if len(line) <= LONG else f"{line[: LONG - 1]}…"
     *_, (deepest, _) = traceback.walk_tb(error.__traceback__)
-    refused = isinstance(error, TypeError) and deepest.f_code.co_filename in CALLING and ARITY.search(message)
     if isinstance(error, TempogradError) or out_of_memory(error):
         return
     if "numpy() on Tensor that requires grad" in message:
@@ -544,7 +542,7 @@ def _explain_failure(error: Exception, z: Tensor, inputs: str | Sequence[int] | 
             f"The model got series in {z.dtype} on {z.device} and computes elsewhere or in another precision "
             f"({line}): if a function hides its module, pass {arg:predictor.modules=[module]}."
         ) from error
-    if refused:
+    if isinstance(error, TypeError) and deepest.f_code.co_filename in CALLING and ARITY.search(message):
         raise ModelError(
             f"The model cannot be called with {inputs if isinstance(inputs, str) else 'series alone'} ({line}): "
             f"pass what else it takes as {arg:series.fixed}, and call inputs what its arguments are called."

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
-from torch.utils.hooks import RemovableHandle
 
 from tempograd.core.errors import ModelError, TempogradError
 from tempograd.engine.ask import Ask
@@ -82,8 +81,7 @@ class Prefixes:
             raw = self._prefix_by_prefix(starts, windows)
         raw = self.ask.apply_link(raw.reshape(*shape, *self._shape))
         reached = torch.arange(starts.start, starts.stop)[:, None] + torch.arange(shape[3])
-        inside = (reached < self.block.x.shape[1]).to(raw.device)
-        return raw * inside[:, None, :, None]
+        return raw * (reached < self.block.x.shape[1]).to(raw.device)[:, None, :, None]
 
     def require_past(self, method: str) -> None:
         """Refuse a model whose prediction at a step depends on later steps."""
@@ -108,8 +106,8 @@ class Prefixes:
             for layer in self._states
         ]
         for step in range(length):
-            shared = candidates if step == 0 else 1  # afterwards each candidate has its own past
-            raw, memories = stepper.step(rows[:, step], state, shared)
+            # afterwards each candidate has its own past
+            raw, memories = stepper.step(rows[:, step], state, candidates if step == 0 else 1)
             state = [memory.after for memory in memories]
             outputs.append(raw)
         return torch.stack(outputs, 1)
@@ -197,7 +195,7 @@ class Stepper:
         memories = [_Memory(layer, parts, candidates) for layer, parts in zip(self.layers, starts, strict=True)]
         with ExitStack() as stack:
             for memory in memories:
-                stack.enter_context(memory)
+                memory.watch(stack)
             raw = forward(self.model, z[:, None])
         return (raw[:, -1] if raw.ndim == 3 else raw), memories
 
@@ -219,34 +217,29 @@ class Stepper:
 
 
 class _Memory:
-    """Lets a layer start from given states while the block runs, and notes what it started from and ended with."""
+    """Lets a layer start from given states, and notes what it started from and ended with."""
 
     def __init__(self, layer: nn.RNNBase, before: Parts | None = None, candidates: int = 1) -> None:
         self.layer, self.before, self.candidates = layer, before, candidates
         self.after: Parts = ()
-        self.handles: tuple[RemovableHandle, ...] = ()
 
-    def __enter__(self) -> None:
+    def watch(self, stack: ExitStack) -> None:
+        """Do so until the stack is left."""
         plain = isinstance(self.layer, nn.GRU) and self.layer.num_layers == 1 and not self.layer.bidirectional
         if plain and self.before is not None and self.candidates > 1:
-            self.layer.forward = self._forward  # taken back below
-            return
-        start = self.layer.register_forward_pre_hook(self._start, with_kwargs=True)
-        self.handles = (start, self.layer.register_forward_hook(self._end))
-
-    def __exit__(self, *_: object) -> None:
-        for handle in self.handles:
-            handle.remove()
-        self.layer.__dict__.pop("forward", None)
+            stack.callback(self.layer.__dict__.pop, "forward", None)
+            self.layer.forward = self._forward
+        else:
+            stack.enter_context(self.layer.register_forward_pre_hook(self._start, with_kwargs=True))
+            stack.enter_context(self.layer.register_forward_hook(self._end))
 
     def _start(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        values = args[0] if args else kwargs["input"]
         if self.before is None:
             given = args[1] if len(args) > 1 else kwargs.get("hx")
             self.before = None if given is None else _parts(given)
             return args, kwargs
         state = tuple(part.repeat_interleave(self.candidates, 1) for part in self.before)
-        return (values, state if len(state) > 1 else state[0]), {}
+        return (args[0] if args else kwargs["input"], state if len(state) > 1 else state[0]), {}
 
     def _end(self, _: nn.Module, __: Any, result: tuple[Tensor, Any]) -> None:
         self.after = _parts(result[1])

@@ -61,8 +61,7 @@ class SecondLook(NamedTuple):
         if max(gaps) > rounding:
             with torch.no_grad(), suppress(Exception):  # no look is no harm
                 asked = self.at(torch.arange(len(self.x), device=self.x.device))
-                repeated = _gap(forward(asked, self.x), forward(asked, self.x)) <= rounding
-                if self.drew or not repeated:
+                if self.drew or not _gap(forward(asked, self.x), forward(asked, self.x)) <= rounding:
                     varies = "drawn"
                 elif max(gaps) > self._explained_by_rounding() * size:
                     varies = "batch"
@@ -216,9 +215,8 @@ class Realisation:
     def _agrees(self, *few: Tensor) -> bool:
         """Compare both on a few series; calls one by one must give the same again, in any order."""
         long = self._one_by_one(*few)
-        again = self._one_by_one(*(part.flip(0) for part in few)).flip(0)
         most = 1e-4 * float(long.double().abs().amax())
-        if not _gap(long, again) <= most:
+        if not _gap(long, self._one_by_one(*(part.flip(0) for part in few)).flip(0)) <= most:
             raise InputError(
                 f"{arg:question.draws} cannot repeat the random numbers of this model: they come from a generator "
                 "out of reach, or the model remembers earlier calls; let it draw from torch's generator."

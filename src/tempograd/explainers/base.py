@@ -22,7 +22,7 @@ from tempograd.core.registry import Registry
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series, renumbered
 from tempograd.data.table import is_frame
-from tempograd.engine import Ask, Block, Call, fingerprint, frozen, inputs, outputs
+from tempograd.engine import Ask, Call, fingerprint, frozen, inputs, outputs
 from tempograd.engine.ask import score_delta
 from tempograd.engine.background import Background
 from tempograd.engine.model import PRECISIONS, computing, owner, place, trusted
@@ -95,9 +95,6 @@ class Explainer(ABC):
     takes_inputs : bool
         Whether the model may take several inputs, or fixed ones beside the series: for methods that treat cells
         alike wherever they lie, and leave those alone that were not observed.
-    amortised : bool
-        Whether a network learnt over training series gives the scores: for series as long as those, and only as
-        finely as it could learn from them.
     caveat : str
         How the warning begins that this method may give with its scores; empty if there is none.
 
@@ -150,7 +147,6 @@ class Explainer(ABC):
     zero_if_ignored: ClassVar[bool] = False
     blends_steps: ClassVar[bool] = False
     takes_inputs: ClassVar[bool] = False
-    amortised: ClassVar[bool] = False
     caveat: ClassVar[str] = ""
     _examined: ClassVar[bool] = True  # settings and results: rarely seen cells, gradients, scores that are all 0
 
@@ -232,8 +228,7 @@ class Explainer(ABC):
     def _with_learnt(self, parts: LearntParts) -> Self:
         """Return a new explainer that has learnt what the parts hold, the inverse of ``_learnt_parts``."""
         name = next(f.name for f in fields(self) if f.metadata.get("fitted"))
-        network = "sizes" in parts.facts
-        learnt = files.network_of(parts, self._network()) if network else files.inputs_of(parts)
+        learnt = files.network_of(parts, self._network()) if "sizes" in parts.facts else files.inputs_of(parts)
         return replace(self, **{name: learnt})
 
     def _network(self) -> Callable[..., LearntNetwork]:
@@ -254,13 +249,12 @@ class Explainer(ABC):
     @property
     def facts(self) -> Facts:
         """Return what an explanation keeps of its method, which a variant that promises less may override."""
-        counts = (name for name in ("n_samples", "n_steps") if type(getattr(self, name, None)) is int)
         return Facts(
             complete=self.complete and self._examined,
             deterministic=self.deterministic,
             needs_gradient=self.needs_gradient,
             adaptive=getattr(self, "controlled", False) and self._examined,
-            unit=next(counts, ""),
+            unit=next((name for name in ("n_samples", "n_steps") if type(getattr(self, name, None)) is int), ""),
         )
 
     def __call__(
@@ -339,12 +333,7 @@ class Explainer(ABC):
             return explainer._answer(predictor, series, question, effort, findings)
 
     def _answer(
-        self,
-        predictor: Predictor,
-        series: Series,
-        question: Question,
-        effort: Effort,
-        findings: list[Finding],
+        self, predictor: Predictor, series: Series, question: Question, effort: Effort, findings: list[Finding]
     ) -> Explanation:
         """Ask about every target, look at the model once more, and refuse or warn of what is wrong."""
         bare, draws = predictor.called, validation.check_int(effort.draws, "draws", 1, validation.LARGEST)
@@ -355,12 +344,13 @@ class Explainer(ABC):
                 count = min(FEW, first.batch_size or FEW, len(first.x))
                 count -= count > 1 and count == first.x.shape[1]  # which would hide which axis is which
                 few = first.block(slice(0, count))
-                if draws > 1 and self._draws(first, few, draws):
+                beside = None if first.batch_size == 1 else few.baseline  # where each series runs by itself
+                if draws > 1 and self._draws(first, few.x, beside, draws):
                     estimates, asks = over_draws(asks, self._attributions, draws)
                 else:
                     estimates, draws = self._attributions(asks), 1
                 if not trusted(first.model, few.x, self.name):
-                    varies, alone = self._look_again(first.model, asks[0], few)
+                    varies, alone = self._look_again(first.model, asks[0], few.x, beside)
                 if alone:  # since series cannot be run together
                     asks = [ask.replace(batch_size=1) for ask in asks]
                     with errors.counted_warnings():  # what there is to say was said
@@ -469,12 +459,11 @@ class Explainer(ABC):
         if isinstance(steps, str):
             raise InputError(f"{arg:question.steps=own} is for {what}: pass the steps to explain.")
 
-    def _draws(self, ask: Ask, few: Block, draws: int) -> bool:
+    def _draws(self, ask: Ask, few: Tensor, baseline: Tensor | None, draws: int) -> bool:
         """Tell whether a model draws random numbers, so that realisations of it can be averaged."""
         if self.needs_module:
             raise InputError(f"{self.name} reads the model's layers, which {arg:question.draws} cannot repeat.")
-        baseline = None if ask.batch_size == 1 else few.baseline  # where each series runs by itself
-        if any(run_twice(ask.model, ask.at, few.x, baseline) == "drawn" for _ in range(TRIES)):
+        if any(run_twice(ask.model, ask.at, few, baseline) == "drawn" for _ in range(TRIES)):
             return True
         warn("draws.unused", draws=draws)
         return False
@@ -504,10 +493,9 @@ class Explainer(ABC):
                 estimates[number] = estimate._replace(delta=score_delta(one))
         return estimates
 
-    def _look_again(self, model: Model, ask: Ask, few: Block) -> tuple[Varying, bool]:
+    def _look_again(self, model: Model, ask: Ask, few: Tensor, baseline: Tensor | None) -> tuple[Varying, bool]:
         """Run a few series once more: do outputs for the same series differ, and can each be run by itself."""
-        baseline = None if ask.batch_size == 1 else few.baseline  # where each series runs by itself
-        look = look_again(model, ask.at, few.x, baseline)
+        look = look_again(model, ask.at, few, baseline)
         if look is None:
             return "", False
         if look.sigmoid and ask.question.output is None and ask.output != "raw":
@@ -561,7 +549,6 @@ class Explainer(ABC):
         """Put an estimate together with the ask, and with what else is shown."""
         resolved, prediction = ask.resolved, ask.progress.prediction
         question, facts = shown["question"], self.facts
-        output = ask.question.output or outputs.output_of(resolved.task)
         variant = ask.output != outputs.link_for(ask.question.output, ask.task)
         if variant or (prediction is not None and not bool(prediction.isfinite().all())):
             prediction = None
@@ -579,7 +566,7 @@ class Explainer(ABC):
             **shown | results,
             target=resolved.target if isinstance(resolved.target, Tensor) else None,
             prediction=prediction,
-            output=output,
+            output=ask.question.output or outputs.output_of(resolved.task),
             x=ask.x if ask.call.gaps is None else ask.x.masked_fill(ask.call.gaps, torch.nan),
             method=self.name,
             parameters=self.parameters,

@@ -169,14 +169,12 @@ def explainer_of(
     name = method if isinstance(method, str) else method.name
     known = {f.name for f in fields(kind) if not f.metadata.get("fitted")}
     for setting in settings:
-        taken = keywords(caller)
-        if setting in known and isinstance(method, str):
-            continue
-        if setting in known:
+        if setting not in known:
+            choices = keywords(caller) | (known if isinstance(method, str) else set())
+            short = {"n_samples": "n_steps", "n_steps": "n_samples"}  # whichever of the two a method has
+            raise UnknownNameError(f"option of {name}", setting, choices, short=short)
+        if not isinstance(method, str):
             raise InputError(f"{setting}= is a setting of {name}: pass it when the explainer is made.")
-        choices = known | taken if isinstance(method, str) else taken
-        short = {"n_samples": "n_steps", "n_steps": "n_samples"}  # whichever of the two a method has
-        raise UnknownNameError(f"option of {name}", setting, choices, short=short)
     return kind(**settings) if isinstance(method, str) else method
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.core.errors import Check, InputError
 from tempograd.engine import Ask
-from tempograd.engine.outputs import STEPS, is_probability
+from tempograd.engine.outputs import is_probability
 
 
 def _are_targets(targets: Any) -> bool:
@@ -70,8 +70,6 @@ METHOD = (
         {"method": "fit", "fitted": False},
     ),
 )
-
-QUESTION = (*METHOD, *STEPS)
 
 
 def require_probabilities(method: str, ask: Ask, outputs: Callable[[], Tensor]) -> None:

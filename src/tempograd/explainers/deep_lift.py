@@ -124,9 +124,9 @@ class DeepLift(Explainer):
 
         The mean gradient on the straight line is the one slope that sums to the change for any smooth score.
         """
-        target = cast("Tensor | Picker", block.target)  # known, since the block was read
 
         def score(output: Tensor) -> Tensor:
+            target = cast("Tensor | Picker", block.target)  # known, since the block was read
             picked = select_target(ask.apply_link(output), target)
             picked = picked * block.steps if isinstance(block.steps, Tensor) else picked
             return picked.flatten(1).sum(1) if picked.ndim > 1 else picked

@@ -87,9 +87,8 @@ def lasso(z: Tensor, y: Tensor, weight: Tensor, alpha: float, *, relative: bool)
     covariance = columns @ scores
     largest = covariance.abs().amax(1, keepdim=True)
     samples, cells = z.shape[1:]
-    square = columns @ columns.mT if cells < samples else None
     level = alpha * (largest if relative else torch.ones_like(largest))
-    fit = LassoProblem(columns, scores, covariance, level, square)
+    fit = LassoProblem(columns, scores, covariance, level, columns @ columns.mT if cells < samples else None)
     beta = _corners(fit) if samples <= min(FEW, cells) else torch.zeros_like(covariance)
     tolerance = TIGHT * largest
     left = (violation(fit, beta) > tolerance).flatten(1).any(1)
@@ -156,8 +155,7 @@ def _errors(fit: LassoProblem, beta: Tensor, p: Tensor, penalty: Tensor) -> tupl
     # for normal residuals, and less where few samples carry them. The fit takes its share.
     equal, total = p.square().sum(1, keepdim=True), residual.square().sum(1, keepdim=True)
     uneven = residual.pow(4).sum(1, keepdim=True) / total.square() - equal
-    freedom = (1 - fitted / count) * torch.fmin(2 / uneven.clamp(min=0), 1 / equal)
-    return error, freedom.expand_as(beta)
+    return error, ((1 - fitted / count) * torch.fmin(2 / uneven.clamp(min=0), 1 / equal)).expand_as(beta)
 
 
 def _leverage(p: Tensor, fitted: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
@@ -378,14 +376,12 @@ class Lime(Explainer):
     @classmethod
     def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:
         """Return penalties and widths of the kernel."""
-        pairs = ((alpha, width) for alpha in (0.001, 0.01, 0.1) for width in (0.1, 0.25, 1.0))
-        return [{"alpha": alpha, "width": width} for alpha, width in pairs]
+        return [{"alpha": alpha, "width": width} for alpha in (0.001, 0.01, 0.1) for width in (0.1, 0.25, 1.0)]
 
     def attribute(self, ask: Ask) -> list[Estimate]:
         samples = (2 * ask.observed_cells).clamp(LEAST, MOST)  # of each series
         samples = samples if self.n_samples is None else torch.full_like(samples, self.n_samples)
-        scores = self._masked_scores(ask.each(), int(samples.max()))
-        return [self._fitted(ask, samples, each) for each in scores]
+        return [self._fitted(ask, samples, each) for each in self._masked_scores(ask.each(), int(samples.max()))]
 
     def _fitted(self, ask: Ask, samples: Tensor, scores: Tensor) -> Estimate:
         """Return the scores of one target; fitted together, the steps of one would change digits of another."""

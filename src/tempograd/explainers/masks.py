@@ -81,8 +81,7 @@ class LearntMask(Explainer):
         def apart(raw: Tensor) -> Tensor:
             raw = both_logits(raw, output)
             if output != "probability":
-                far = apply_link(raw, output) - apply_link(clean, output)
-                return over_steps(far.square().mean(-1), steps)
+                return over_steps((apply_link(raw, output) - apply_link(clean, output)).square().mean(-1), steps)
             return over_steps((chance * (log_clean - raw.log_softmax(-1))).sum(-1), steps)
 
         return apart
@@ -107,9 +106,8 @@ class LearntMask(Explainer):
                     torch.autograd.backward(term.loss(epoch), inputs=term.leaves)
                 optimiser.step()
                 optimiser.zero_grad()
-                if bounded:
-                    for mask in leaves:
-                        mask.detach().clamp_(0, 1)
+                for mask in leaves if bounded else ():
+                    mask.detach().clamp_(0, 1)
             done()
 
     def _read(self, ask: Ask, rows: slice, *, empty: bool = False) -> MaskBatch:
@@ -173,8 +171,7 @@ def blur(x: Tensor, observed: Tensor, widest: float) -> TensorFunction:
     fixed = ~observed[:, None]
 
     def perturb(mask: Tensor) -> Tensor:
-        spread = widest * (1 + _SHARPEST - mask)
-        weight = (spread.square().mul(-2).reciprocal()[..., None] * squares).exp()
+        weight = ((widest * (1 + _SHARPEST - mask)).square().mul(-2).reciprocal()[..., None] * squares).exp()
         blurred = (weight * values).sum(-1) / (weight * count).sum(-1).clamp(min=_SHARPEST)
         return torch.where(fixed, x[:, None], blurred)
 
@@ -222,8 +219,7 @@ def area_term(observed: Tensor, areas: Sequence[float]) -> TensorFunction:
             above, equal = seen > least + _EQUAL, (seen - least).abs() <= _EQUAL
             room = (ones[..., None] - above.sum(-1, keepdim=True)) / equal.sum(-1, keepdim=True)
             nearest = torch.where(equal, room.to(flat), above.to(flat))
-        squares = (flat - nearest).square().masked_fill(hidden, 0)
-        return (squares.sum(-1) / cells.clamp(min=1)[:, None]).sum()
+        return ((flat - nearest).square().masked_fill(hidden, 0).sum(-1) / cells.clamp(min=1)[:, None]).sum()
 
     return term
 
@@ -234,8 +230,7 @@ def time_term(observed: Tensor) -> TensorFunction:
     count = pairs.flatten(1).sum(1).clamp(min=1)
 
     def term(mask: Tensor) -> Tensor:
-        changes = (mask.diff(dim=2).abs() * pairs).flatten(2).sum(-1)
-        return (changes / count[:, None]).sum()
+        return ((mask.diff(dim=2).abs() * pairs).flatten(2).sum(-1) / count[:, None]).sum()
 
     return term
 

@@ -24,7 +24,6 @@ FITTED, TINY = 2, 1e-30  # draws that a line always goes through
 MISSED = 10.0  # times by which draws that missed far values widen an error at most
 SERIES = 10  # that values come from where nobody says how many
 EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
-_Replace = Callable[[Block], Tensor]  # new values, (series, time, channel, draws)
 # from the falls of a target, (series, time, channel, draws, outputs), and the new values: scores, and their errors
 _Reduce = Callable[[Block, Tensor, Tensor], tuple[Tensor, ...]]
 
@@ -37,12 +36,13 @@ class CellReplacement(Explainer):
     needs_gradient: ClassVar[bool] = False
 
     def _replace_cells(
-        self, ask: Ask, draws: int, replacement: _Replace, reduce: _Reduce, *, every: bool = False
+        self, ask: Ask, draws: int, replacement: Callable[[Block], Tensor], reduce: _Reduce, *, every: bool = False
     ) -> list[Tensor]:
         """Replace each observed cell alone, ``draws`` times; return scores and errors of each target, (2, …).
 
-        ``reduce`` takes what the prediction of the clean series is above that of the changed one, 0 where nothing
-        was observed: that of the target of each ask or, with ``every``, each output.
+        ``replacement`` gives the new values of a block, (series, time, channel, draws). ``reduce`` takes what the
+        prediction of the clean series is above that of the changed one, 0 where nothing was observed: that of the
+        target of each ask or, with ``every``, each output.
         """
         asks = ask.each()
         ask = asks[0]
@@ -252,8 +252,7 @@ class Occlusion(CellReplacement):
         samples = self.n_samples or SERIES
 
         def drawn(block: Block) -> Tensor:
-            background = cast("Background", block.background)
-            return background.starts(block, samples)(slice(0, samples)).movedim(1, -1)
+            return cast("Background", block.background).starts(block, samples)(slice(0, samples)).movedim(1, -1)
 
         maps = self._replace_cells(ask, samples, drawn, regressed)
         evals = torch.full(ask.x.shape[:1], samples, dtype=torch.int32, device=ask.x.device)
@@ -339,8 +338,7 @@ def pool_distances(table: Tensor) -> _Distances:
 
     It gives mean and variance of the distance from the same column of ``table``, (rows, columns), each like x.
     """
-    stride = -(-table.numel() // POOL)
-    values = table[::stride].double().mT
+    values = table[:: -(-table.numel() // POOL)].double().mT
     centre = values.mean(-1, keepdim=True)
     ordered = (values - centre).sort(-1)[0].contiguous()
     below = torch.nn.functional.pad(ordered.cumsum(-1), (1, 0))
@@ -446,8 +444,7 @@ class AugmentedOcclusion(CellReplacement):
         mean, known = (part.mT.reshape(shape).to(moves.device) for part in distances(points))
         distance = (drawn - block.x[..., None]).abs().double()
         missed = (known - distance.var(-1)).clamp(min=0)
-        per_distance = moves.double().sum(-1) / distance.sum(-1)
-        spread = (moves.double().var(-1) + per_distance.square() * missed).sqrt()
+        spread = (moves.double().var(-1) + (moves.double().sum(-1) / distance.sum(-1)).square() * missed).sqrt()
         spread = torch.where(distance.any(-1), spread, torch.where(mean > 0, torch.inf, 0))
         return moves.mean(-1), spread.where(block.observed, 0) / self.n_samples**0.5
 

@@ -211,8 +211,8 @@ class RandIG(PathMethod):
             active, enough = f"{self.moves * self.n_samples:.2g}", int(2 / self.moves) + 1
             rare = {"setting": f"p={self.p:g}", "cell": "a cell", "active": active, "instead": "a larger p"}
             warn("cells.rare", **rare, samples=self.n_samples, enough=enough)
-        schedule, label = Schedule((self.n_samples,)), f"explain with {self.name}"
-        return integrate(ask, schedule, partial(self._path, ask.seed), label=label)
+        path, label = partial(self._path, ask.seed), f"explain with {self.name}"
+        return integrate(ask, Schedule((self.n_samples,)), path, label=label)
 
     def _positions(self, points: int, like: Tensor) -> Tensor:
         """Return where points lie on the path, (points,), from 0 at the baseline to 1 at the series."""
@@ -301,8 +301,8 @@ class GradientShap(PathMethod):
     def attribute(self, ask: Ask) -> list[Estimate]:
         if not self.noise and self._examined and ask.background is None and self._pool(ask) is None:
             warn("pool.missing" if self.pool is None else "pool.unused", caveat=self.caveat)
-        schedule, label = Schedule((self.n_samples,)), f"explain with {self.name}"
-        return integrate(ask, schedule, partial(self._path, ask), label=label)
+        path, label = partial(self._path, ask), f"explain with {self.name}"
+        return integrate(ask, Schedule((self.n_samples,)), path, label=label)
 
     def question(self, ask: Ask) -> Ask:
         """Put the mean of the pool in the place of a baseline that nobody named."""

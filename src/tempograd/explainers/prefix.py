@@ -135,8 +135,7 @@ def learn(
             torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed every GPU
             network = make()
             network.to(device, dtype)
-        data = [x[rows.to(x.device)] for rows in (order[held:], order[:held])]
-        _train(network, data, schedule, rng, label)
+        _train(network, [x[rows.to(x.device)] for rows in (order[held:], order[:held])], schedule, rng, label)
     network.eval().requires_grad_(requires_grad=False)
     return network
 
@@ -256,8 +255,7 @@ class Generator(LearntNetwork):
         """Return the mean density at several log-spaced steps."""
         at = log_spaced(x.shape[1], CHECKED)
         values, past = x[:, at].flatten(0, 1), self.past(x)[:, at].flatten(0, 1)
-        noise = torch.randn(len(past), self.latents, generator=rng).to(x)
-        return self.surprise(values, past, noise)[None]
+        return self.surprise(values, past, torch.randn(len(past), self.latents, generator=rng).to(x))[None]
 
     def candidates(self, x: Tensor, past: Tensor, at: slice, ids: Tensor, seed: int, samples: int) -> Tensor:
         r"""Draw each step of ``at`` given its past and a value of its own, (series, steps, kept, sample, channel).
@@ -267,9 +265,8 @@ class Generator(LearntNetwork):
         """
         steps = torch.arange(at.start, at.stop, device=x.device)
         series, count, channels = len(x), len(steps), self.channels
-        hidden = past[:, at, None].expand(-1, -1, samples, -1).flatten(0, 2)
         latent = normal(*_streams(seed, ids, Stream.LATENTS, samples, steps, self.latents)).to(x).flatten(0, 2)
-        mean, factor = self.moments(hidden, latent)
+        mean, factor = self.moments(past[:, at, None].expand(-1, -1, samples, -1).flatten(0, 2), latent)
         noise = normal(*_streams(seed, ids, Stream.REPLACEMENTS, samples, steps, 2 * channels)).to(x)
         u, v = noise.flatten(0, 2).chunk(2, -1)
         drawn = mean + torch.einsum("rij,rj->ri", factor, u) + self.noise**0.5 * v
@@ -291,8 +288,7 @@ def log_spaced(time: int, count: int) -> list[int]:
     ([10, 21, 47], [3, 4, 6], [1])
     """
     first, last = max(1, min(10, (time - 1) // 2)), time - 1
-    points = [int(first * (last / first) ** (i / (count - 1)) + 1e-9) for i in range(count)]
-    return sorted(set(points))
+    return sorted({int(first * (last / first) ** (i / (count - 1)) + 1e-9) for i in range(count)})
 
 
 def _tanh(width: int) -> nn.Sequential:
@@ -408,8 +404,7 @@ class Fit(PrefixExplainer):
             delta = shift - self._left(prefixes, p, generator)[:, 1:] if channels > 1 else shift
             return torch.nn.functional.pad(2 * torch.sigmoid(5 * delta) - 1, (0, 0, 1, 0))
 
-        candidates = channels * self.n_samples if channels > 1 else 1
-        return self._over_prefixes(ask, candidates, scores)
+        return self._over_prefixes(ask, channels * self.n_samples if channels > 1 else 1, scores)
 
     def _left(self, prefixes: Prefixes, p: Tensor, generator: Generator) -> Tensor:
         """Return the shift that is left when one value is known, (series, time, channel)."""
@@ -502,8 +497,7 @@ def windows_of(x: Tensor, window: int) -> Tensor:
     >>> windows_of(torch.tensor([[1, 2, 3]]), 2).tolist()
     [[[1, 2], [2, 3], [3, 0]]]
     """
-    beyond = x.new_zeros(len(x), window - 1, *x.shape[2:])
-    return torch.cat([x, beyond], 1).unfold(1, window, 1)
+    return torch.cat([x, x.new_zeros(len(x), window - 1, *x.shape[2:])], 1).unfold(1, window, 1)
 
 
 _Sampler = Callable[[slice], Tensor]  # steps to values from each on, (series, steps, sample, channel, window)
@@ -621,8 +615,8 @@ class WinIT(PrefixExplainer):
         one = torch.eye(channels, dtype=torch.bool, device=x.device)[..., None]
         changes = torch.zeros(series, time, channels, self.window, dtype=clean.dtype, device=x.device)
         for at in prefixes.starts(samples * channels, self.window):
-            moved = one & observed[:, at, None, None]  # the channel that is replaced, where it was observed
-            windows = torch.where(moved, draw(at)[..., None, :], x[:, at, None, None])
+            # the channel that is replaced, where it was observed
+            windows = torch.where(one & observed[:, at, None, None], draw(at)[..., None, :], x[:, at, None, None])
             outputs = compared(replaced(prefixes, at, windows.flatten(2, 3).mT))
             apart = self._distance(clean[:, at, None], outputs)
             changes[:, at] = apart.view(*apart.shape[:2], samples, channels, -1).mean(2)
@@ -638,20 +632,18 @@ class WinIT(PrefixExplainer):
 
     def _aggregated(self, changes: Tensor, lengths: Tensor) -> Tensor:
         """Take differences between windows that end together, then join those that begin together."""
-        later = torch.nn.functional.pad(changes[:, 1:, :, :-1], (1, 0, 0, 0, 0, 1))  # begins one step later
-        part = changes - later
-        time = changes.shape[1]
-        reached = torch.arange(time)[:, None] + torch.arange(self.window)
+        part = changes - torch.nn.functional.pad(changes[:, 1:, :, :-1], (1, 0, 0, 0, 0, 1))
+        step = torch.arange(changes.shape[1])
+        reached = step[:, None] + torch.arange(self.window)
         inside = (reached.to(lengths.device) < lengths[:, None, None])[:, :, None]
         if self.aggregation == "mean":
             result = part.where(inside, 0).sum(-1) / inside.sum(-1).clamp(min=1)
         elif self.aggregation == "max":
             result = part.where(inside, -torch.inf).amax(-1)
         else:
-            largest = part.where(inside, 0).abs().argmax(-1, keepdim=True)
-            result = part.gather(-1, largest).squeeze(-1)
-        started = torch.arange(time, device=lengths.device) > 0  # the first step is never replaced
-        return result.where(inside.any(-1) & started[:, None], 0)
+            result = part.gather(-1, part.where(inside, 0).abs().argmax(-1, keepdim=True)).squeeze(-1)
+        # the first step is never replaced
+        return result.where(inside.any(-1) & (step > 0).to(lengths.device)[:, None], 0)
 
     def _drawn(self, ask: Ask) -> Callable[[Block], _Sampler]:
         """Return what makes the replacements of a block."""

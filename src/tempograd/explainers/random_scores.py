@@ -31,8 +31,6 @@ class Random(Explainer):
 
     @one_by_one
     def attribute(self, ask: Ask) -> Estimate:
-        stream = keys(ask.seed, ask.ids, Stream.SCORES)
-        cell = torch.arange(ask.x[0].numel())
-        scores = uniform(stream[..., None], cell)
+        scores = uniform(keys(ask.seed, ask.ids, Stream.SCORES)[..., None], torch.arange(ask.x[0].numel()))
         values = scores.view(ask.x.shape).to(ask.x.device)
         return Estimate(values if ask.mask is None else values * ask.mask)

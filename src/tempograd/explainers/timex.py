@@ -53,8 +53,7 @@ def gate(p: Tensor, uniform: Tensor) -> Tensor:
     The difference of two Gumbel numbers is logistic, so the soft draw of a Gumbel softmax at temperature 1 is
     :math:`\sigma(\mathrm{logit}\, p + \mathrm{logit}\, u)` with u uniform; the hard one rounds it.
     """
-    odds = (p + NEVER).log() - (1 - p + NEVER).log()
-    soft = (odds + uniform.logit()).sigmoid()
+    soft = ((p + NEVER).log() - (1 - p + NEVER).log() + uniform.logit()).sigmoid()
     return (soft > 0.5).to(soft) + (soft - soft.detach())
 
 
@@ -73,8 +72,7 @@ class MaskGenerator(LearntNetwork):
         width = channels + CODE
         self.register_buffer("code", step_code(time))
         self.encoder = nn.TransformerEncoderLayer(width, 1, 72, 0.25, batch_first=True)
-        layer = nn.TransformerDecoderLayer(width, 1, 32, 0.1, batch_first=True)
-        self.decoder = nn.TransformerDecoder(layer, 2)
+        self.decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(width, 1, 32, 0.1, batch_first=True), 2)
         self.head = nn.Linear(width, channels if channels > 1 else 2)
         nn.init.xavier_uniform_(self.head.weight)
         nn.init.constant_(self.head.bias, 0.01)
@@ -96,30 +94,9 @@ class MaskGenerator(LearntNetwork):
         return raw.sigmoid() if self.channels > 1 else raw.softmax(-1)[..., 1:]
 
 
-class Conditioner(nn.Module):
-    """Makes a value from each cell's value and its gate, cell by cell: 2 → 32 → 1 with an ELU."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(2, 32), nn.ELU(), nn.Linear(32, 1))
-
-    def forward(self, x: Tensor, gates: Tensor) -> Tensor:
-        value: Tensor = self.layers(torch.stack([x, gates], -1))
-        return value.squeeze(-1)
-
-
-class Gaussian(nn.Module):
-    """Mean and logarithm of the variance of every cell, each from the whole series: TD → 32 → TD with an ELU."""
-
-    def __init__(self, cells: int) -> None:
-        super().__init__()
-        self.mean, self.log_var = (
-            nn.Sequential(nn.Flatten(), nn.Linear(cells, 32), nn.ELU(), nn.Linear(32, cells)) for _ in range(2)
-        )
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return both, (N, T·D)."""
-        return self.mean(x), self.log_var(x)
+def small_network(inputs: int, activation: nn.Module, outputs: int, width: int = 32) -> nn.Sequential:
+    """Return a network with one hidden layer."""
+    return nn.Sequential(nn.Linear(inputs, width), activation, nn.Linear(width, outputs))
 
 
 # What TimeX and TimeX++ minimise, each term a small function.
@@ -242,8 +219,7 @@ class EmbeddingReader:
         def catch(_: nn.Module, args: tuple[Tensor, ...], named: dict[str, Tensor]) -> None:
             caught.append((*args, *named.values())[0])
 
-        layer = module_of(self.model).get_submodule(self.layer)
-        with layer.register_forward_pre_hook(catch, with_kwargs=True):
+        with module_of(self.model).get_submodule(self.layer).register_forward_pre_hook(catch, with_kwargs=True):
             raw = forward(self.model, z)
         embedding, (batch, time) = caught[-1], z.shape[:2]
         if len(embedding) == batch * time and time > 1:  # the steps joined the batch
@@ -450,7 +426,6 @@ class MaskNetwork(Explainer):
     deterministic: ClassVar[bool] = True
     needs_fit: ClassVar[bool] = True
     uses_baseline: ClassVar[bool] = False
-    amortised: ClassVar[bool] = True
     needs_probabilities: ClassVar[bool] = True
 
     epochs: int = validation.integer(50)
@@ -493,8 +468,7 @@ class MaskNetwork(Explainer):
         """Learn from the outputs of a model that is frozen, which keeps the generators of random numbers, too."""
         device, dtype = place(model, x)
         seed_generators(seed, device)
-        read = self._reader(model, x[:1].to(device, dtype))
-        data = self._training_set(x, read, device, dtype)
+        data = self._training_set(x, self._reader(model, x[:1].to(device, dtype)), device, dtype)
         objective = self._objective(MaskGenerator(*x.shape[1:]).to(device, data.dtype), data)
         training = self._training(model, objective, data, torch.Generator().manual_seed(seed))
         return replace(self, network=training.run(f"fit {self.name}"))
@@ -547,8 +521,7 @@ class MaskNetwork(Explainer):
     def _masks(self, generator: MaskGenerator, block: Block) -> Tensor:
         """Return the soft masks of some series."""
         padding = torch.arange(block.x.shape[1], device=block.x.device) >= block.lengths[:, None]
-        known = padding if bool(padding.any()) else None
-        masks: Tensor = generator(block.x.to(generator.code.dtype), known)
+        masks: Tensor = generator(block.x.to(generator.code.dtype), padding if bool(padding.any()) else None)
         return masks
 
 
@@ -623,12 +596,14 @@ class TimeX(MaskNetwork):
             weight.requires_grad_(weight.is_floating_point())
         with torch.no_grad():
             one = surrogate(data.x[:1].to(data.device, data.dtype))[1]
-        head = _Head(one, data.output_shape).to(generator.code)
+        size, shape = one.shape[-1], data.output_shape  # step by step where there is one vector per step
+        outputs = shape[-1] if one.ndim == 3 else math.prod(shape)
+        head = small_network(size, nn.ReLU(), outputs, min(size, WIDEST)).to(generator.code)
 
         def fidelity(batch: Batch, _: Tensor, masked: Tensor) -> Tensor:
             found = surrogate(masked)[1]
             loss = geometry(cast("Tensor", batch.embedding), one_vector(found))
-            predicted = probabilities(head(found))
+            predicted = probabilities(head(found).view(len(found), *shape))
             return loss + self.label_weight * self._label_loss(batch.prediction, predicted)
 
         return Objective(generator, nn.ModuleList([generator, module, head]), fidelity)
@@ -636,21 +611,6 @@ class TimeX(MaskNetwork):
     def _label_loss(self, p: Tensor, q: Tensor) -> Tensor:
         """Return how far predictions q are from the distances between predictions p, Lab."""
         return label_geometry(p, q)
-
-
-class _Head(nn.Module):
-    """Predicts from an embedding, with one hidden layer; step by step where there is one vector per step."""
-
-    def __init__(self, embedding: Tensor, shape: tuple[int, ...]) -> None:
-        super().__init__()
-        self.shape = shape
-        size, hidden = embedding.shape[-1], min(embedding.shape[-1], WIDEST)
-        outputs = shape[-1] if embedding.ndim == 3 else math.prod(shape)
-        self.layers = nn.Sequential(nn.Linear(size, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
-
-    def forward(self, embedding: Tensor) -> Tensor:
-        predicted: Tensor = self.layers(embedding)
-        return predicted.view(len(embedding), *self.shape)
 
 
 @EXPLAINERS.register("timexpp", "timex++")
@@ -718,19 +678,23 @@ class TimeXPP(MaskNetwork):
         return lambda z: (forward(model, z), None)
 
     def _objective(self, generator: MaskGenerator, data: TrainingSet) -> Objective:
-        conditioner = Conditioner().to(generator.code)
-        original, conditioned = (Gaussian(data.mean.numel()).to(generator.code) for _ in range(2))
+        cells = data.mean.numel()
+        conditioner = small_network(2, nn.ELU(), 1).to(
+            generator.code
+        )  # makes a value from that of a cell and its gate
+        # mean and logarithm of the variance of every cell, given the series, and given what was made of it
+        networks = [small_network(cells, nn.ELU(), cells).to(generator.code) for _ in range(4)]
 
         def fidelity(batch: Batch, gates: Tensor, masked: Tensor) -> Tensor:
-            value = conditioner(batch.x, gates)
+            value = conditioner(torch.stack([batch.x, gates], -1)).squeeze(-1)
             label = self._divergence(batch.prediction, data.probabilities(data.run_model(value)[0])).mean()
-            mean, log_var = original(batch.x)
-            mean_value, log_var_value = conditioned(value)
-            tie = gaussian_kl(mean_value, log_var_value, mean.mean(0), log_var.mean(0))
+            series = (part.flatten(1) for part in (batch.x, batch.x, value, value))
+            mean, log_var, *changed = (network(part) for network, part in zip(networks, series, strict=True))
+            tie = gaussian_kl(changed[0], changed[1], mean.mean(0), log_var.mean(0))
             reference = functional.mse_loss(value, masked)
             return self.label_weight * label + self.gaussian_weight * tie + self.reference_weight * reference
 
-        return Objective(generator, nn.ModuleList([generator, conditioner, original, conditioned]), fidelity)
+        return Objective(generator, nn.ModuleList([generator, conditioner, *networks]), fidelity)
 
     def _divergence(self, p: Tensor, q: Tensor) -> Tensor:
         """Return how far two predictions are from each other, JS."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -33,7 +33,6 @@ SHARES = (0.25, 0.5, 0.75, 0.9, 0.97)  # of cells that masks hold, which are wor
 SPANS = ((40, 20), (20, 10), (10, 3), (3, 2))  # and lengths of segments, as parts of the series
 SHARE, ENOUGH = 0.8, 5  # anchored masks, where cells are active in fewer of the first points than that
 MANY = 10  # the same where the held share is given: there 3 to 9 % of the error
-_Place = tuple[torch.device, torch.dtype]
 
 
 @EXPLAINERS.register("timing")
@@ -337,8 +336,8 @@ class _RegionDraw(NamedTuple):
         for length in sorted(set(lengths.tolist())):
             watched = None
             if mask is not None:  # what was never observed need not be estimated
-                here = mask[lengths.to(mask.device) == length]
-                watched = here.any(-1).any(0)[: max(length, 1)].cpu().numpy()
+                here = mask[lengths.to(mask.device) == length].any(-1).any(0)
+                watched = here[: max(length, 1)].cpu().numpy()
             by_length[length] = explainer.segment_settings(length, x.shape[2], x.shape[1], watched)
         table = drawing.SegmentSampler.table(by_length, x, ask.device, ask.dtype)
         return cls(explainer, ask.seed, number, region, by_length, table)
@@ -362,8 +361,7 @@ def _joined(block: Block, draws: list[_RegionDraw], parts: list[drawing.MaskSamp
     """Put the masks of all regions together; cells between them are as good as active."""
     if draws[0].region is None:
         return parts[0]
-    shape = *parts[0].masks.shape[:2], *block.x.shape[1:]
-    masks = torch.ones(shape, dtype=torch.bool, device=block.x.device)
+    masks = torch.ones(*parts[0].masks.shape[:2], *block.x.shape[1:], dtype=torch.bool, device=block.x.device)
     weights: Tensor | None = None
     for draw, part in zip(draws, parts, strict=True):
         cast("Region", draw.region).put(masks, part.masks)
@@ -374,14 +372,13 @@ def _joined(block: Block, draws: list[_RegionDraw], parts: list[drawing.MaskSamp
 
 @lru_cache(maxsize=8)
 def _small_draw(
-    explainer: Timing, setting: drawing.SegmentSettings, ids: tuple[int, ...], seed: int, where: _Place
+    explainer: Timing, setting: drawing.SegmentSettings, ids: tuple[int, ...], seed: int, where: tuple[Any, Any]
 ) -> drawing.MaskSample:
     """Draw the masks of a few series and keep them.
 
     Draws depend on the ids and not on the values, and most who explain one series at a time use the same id.
     """
-    device, dtype = where
-    return draw_whole(explainer, setting, torch.tensor(ids, device=device), seed, dtype)
+    return draw_whole(explainer, setting, torch.tensor(ids, device=where[0]), seed, where[1])
 
 
 def draw_whole(

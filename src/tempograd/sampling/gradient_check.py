@@ -132,12 +132,7 @@ class Evidence:
         return (block.x - z) * _signs(self._ask.seed, z[0].numel(), z.device, z.dtype).view(z.shape[1:])
 
     def add(
-        self,
-        found: Gradients,
-        batch: slice,
-        z: Tensor,
-        position: Tensor | None,
-        beside: list[Tensor],
+        self, found: Gradients, batch: slice, z: Tensor, position: Tensor | None, beside: list[Tensor]
     ) -> None:
         """Take the gradients and scores of path points, and the scores of what was read beside them.
 
@@ -202,8 +197,7 @@ class Evidence:
     def take(self, rows: Tensor) -> None:
         """Go on with some of the series."""
         self._parts = [part[rows] for part in self._parts]
-        self.delta = None if self.delta is None else self.delta[rows]
-        self.unmet = None if self.unmet is None else self.unmet[rows]
+        self.delta, self.unmet = (None if part is None else part[rows] for part in (self.delta, self.unmet))
 
     def totals(self) -> Tensor:
         """Return all numbers, (series, :data:`NAMES`)."""
@@ -319,8 +313,7 @@ def _outside(value: Tensor, one: Tensor, other: Tensor) -> Tensor:
 @lru_cache(maxsize=8)
 def _signs(seed: int, cells: int, device: torch.device, dtype: torch.dtype) -> Tensor:
     """Draw 2 or -2 for each cell: the same for all series, so that it is drawn once."""
-    stream = keys(seed, torch.zeros(1, dtype=torch.int64), Stream.SIGNS)
-    drawn = bits(stream, torch.arange(cells)) >> 31
+    drawn = bits(keys(seed, torch.zeros(1, dtype=torch.int64), Stream.SIGNS), torch.arange(cells)) >> 31
     return (drawn * 4 - 2).to(device, dtype)
 
 

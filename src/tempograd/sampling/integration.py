@@ -5,7 +5,7 @@ Experimental: authors of methods may build on it, and its names may still change
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -193,19 +193,17 @@ class TargetIntegral:
         if at.step is not None and mean_step is None:
             gradient, step = gradient * at.step, None
         if isinstance(mean, ControlVariateMean):
-            if at.active is None or at.position is None or clean is None:
-                raise RuntimeError("A controlled mean needs masks and positions.")
-            gap = None if score.ndim > 2 else (clean[:, None] - score).to(precision)
-            mean.add(gradient, at.weight, at.active, at.position, gap, step, mean_step)
+            gap = None if score.ndim > 2 or clean is None else (clean[:, None] - score).to(precision)
+            active, position = cast("Tensor", at.active), cast("Tensor", at.position)  # such points have both
+            mean.add(gradient, at.weight, active, position, gap, step, mean_step)
             return
         if mean is None:
-            plain = at.active is None and not self._schedule.random
-            self.mean = mean = WeightedSum() if plain else WeightedMean()
+            self.mean = mean = WeightedSum() if at.active is None and not self._schedule.random else WeightedMean()
         if isinstance(mean, WeightedSum):
             mean.add(gradient, at.weight)
         else:
-            active = None if at.active is None else at.active.to(precision)
-            mean.add(gradient, at.weight, active, step, mean_step)
+            moving = None if at.active is None else at.active.to(precision)
+            mean.add(gradient, at.weight, moving, step, mean_step)
 
     def look(
         self, rows: slice | Tensor, block: Block, paths: GradientPath, stage: int, n_evals: int

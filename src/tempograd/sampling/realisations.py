@@ -65,8 +65,7 @@ def _predicted(ask: Ask, models: list[Model]) -> Tensor | None:
 
     ask.batching.run(len(ask.x), 1, work, "read the predictions")
     mean = torch.cat([parts[start] for start in sorted(parts)])
-    task = found_task(ask.task, ask.question, tuple(mean.shape[1:]), ask.time)
-    row = outputs_of(task)
+    row = outputs_of(found_task(ask.task, ask.question, tuple(mean.shape[1:]), ask.time))
     mean = mean.flatten(1) if row.kind == "labels" else mean
     return mean.argmax(-1) if row.target == "predicted" and mean.shape[-1] > 1 else None
 
@@ -85,9 +84,7 @@ def _mean(parts: list[Estimate], mask: Tensor | None) -> Estimate:
         freedom = whole.square() / spread.clamp(min=torch.finfo(whole.dtype).tiny)
         freedom = torch.where(own.isinf(), 0.0, freedom)
     ess, error = freedom + 1, torch.hypot(between, own)
-    draws = first.n_draws
-    if draws is None:
-        draws = torch.full_like(first.values, count, dtype=torch.int32)
+    draws = torch.full_like(first.values, count, dtype=torch.int32) if first.n_draws is None else first.n_draws
     if mask is not None:
         error, ess, draws = (part.where(mask, 0) for part in (error, ess, draws))
     delta = None if first.delta is None else _stacked([part.delta for part in parts]).mean(0)

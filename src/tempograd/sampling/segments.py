@@ -279,8 +279,7 @@ def sample_segments(base: Tensor, sampler: SegmentSampler, stream: Tensor, ancho
         if anchor is not None:
             given = sampler.more_if_active.gather(1, anchor.clamp(min=0) // sampler.channels)
             limit = torch.where(anchor < 0, limit, given)
-        word = bits(stream, torch.arange(MORE, MORE + 1, device=stream.device))
-        count = count + (word < limit)[..., None]
+        count = count + (bits(stream, torch.arange(MORE, MORE + 1, device=stream.device)) < limit)[..., None]
     return drawn._replace(length=torch.where(index < count, drawn.length, 0))
 
 
@@ -335,8 +334,7 @@ def _misses(
     inside, everywhere = cumulative[..., -1:], (high - low + 1) << BITS
 
     # The anchor's channel has total weight `inside`, each other one `everywhere`.
-    total = inside + (sampler.channels - 1) * everywhere
-    ticket = ((first << 31) | (second >> 1)) % total.clamp(min=1)
+    ticket = ((first << 31) | (second >> 1)) % (inside + (sampler.channels - 1) * everywhere).clamp(min=1)
     same = ticket < inside
     rest = (ticket - inside).clamp(min=0)
     other = rest // everywhere
@@ -358,8 +356,7 @@ def _missing_weights(when: Tensor, bounds: Sequence[Tensor], span: int) -> Tenso
     length = low + torch.arange(span, device=when.device)
     starts = (time - length + 1).clamp(min=1)
     covering = torch.minimum(torch.minimum(length, starts), torch.minimum(when + 1, time - when))
-    weight = ((starts - covering) << BITS) // starts
-    return torch.where(length <= high, weight, 0).cumsum(-1)
+    return torch.where(length <= high, ((starts - covering) << BITS) // starts, 0).cumsum(-1)
 
 
 # Single cells, each held by itself
@@ -461,8 +458,7 @@ def cover_all_cells(drawn: MaskSample, sampler: SegmentSampler, observed: Tensor
 
 def _unseen(observed: Tensor, masks: Tensor) -> Tensor:
     """Tell for each series whether an observed cell never moves."""
-    never = masks.view(torch.uint8).amax(1) == 0  # any(1) is 30 times slower on a CPU
-    return (observed & never).flatten(1).any(1)
+    return (observed & (masks.view(torch.uint8).amax(1) == 0)).flatten(1).any(1)  # any(1) is 30 times slower
 
 
 def _spread(word: Tensor, observed: Tensor, order: Tensor, sampler: SegmentSampler) -> Tensor:
