@@ -203,10 +203,10 @@ class Ask:
         resolved = progress.resolved = progress.resolved or self.resolve(raw)
         raw, target, steps = raw.detach(), resolved.target, resolved.steps
         progress.findings.add(raw, block.rows.start, None if known is None else known.findings)
-        if isinstance(target, Tensor) and self.question.target is None:
-            whole, columns = target, raw.flatten(resolved.axis)
+        if isinstance(resolved.target, Tensor) and self.question.target is None:
+            columns = raw.flatten(resolved.axis)
             target = outputs.default_class(columns, self.output) if known is None else known.target
-            progress.host_writer.write(whole, block.rows, target)
+            progress.host_writer.write(resolved.target, block.rows, target)
         elif isinstance(target, Tensor):
             target = target[block.rows].to(self.device)
         if isinstance(steps, Tensor):

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ SHARES = (0.25, 0.5, 0.75, 0.9, 0.97)  # of cells that masks hold, which are wor
 SPANS = ((40, 20), (20, 10), (10, 3), (3, 2))  # and lengths of segments, as parts of the series
 SHARE, ENOUGH = 0.8, 5  # anchored masks, where cells are active in fewer of the first points than that
 MANY = 10  # the same where the held share is given: there 3 to 9 % of the error
+_Place = tuple[torch.device, torch.dtype]
 
 
 @EXPLAINERS.register("timing")
@@ -372,7 +373,7 @@ def _joined(block: Block, draws: list[_RegionDraw], parts: list[drawing.MaskSamp
 
 @lru_cache(maxsize=8)
 def _small_draw(
-    explainer: Timing, setting: drawing.SegmentSettings, ids: tuple[int, ...], seed: int, where: tuple[Any, Any]
+    explainer: Timing, setting: drawing.SegmentSettings, ids: tuple[int, ...], seed: int, where: _Place
 ) -> drawing.MaskSample:
     """Draw the masks of a few series and keep them.
 
