@@ -50,6 +50,7 @@ WIDTHS = {1: torch.uint8, 2: torch.int16}  # all others are whole numbers of 32-
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 AnyGenerator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
 KINDS = (bool, int, float, complex, str, bytes, torch.dtype, torch.device, type(None), type)
+FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 CONTAINERS = (dict, OrderedDict, tuple, list, set, frozenset)
 PLAIN = {*KINDS, *CONTAINERS}  # types of values that are neither tensors nor generators: nearly all of a module's
 MOST = 10**5  # plain parts of a module that are compared
@@ -577,9 +578,7 @@ def plain_state(module: nn.Module) -> Hashable:
             elif isinstance(value, CONTAINERS) and len(parts) < MOST:  # one may hold itself
                 parts.append(len(value))
                 waiting += (*value, *value.values()) if isinstance(value, dict) else value
-            elif isinstance(value, types.FunctionType | types.BuiltinFunctionType) and not getattr(
-                value, "__closure__", 0
-            ):
+            elif isinstance(value, FUNCTIONS) and not getattr(value, "__closure__", 0):
                 parts.append(value)
             elif isinstance(value, ref):
                 parts.append(id(value()))

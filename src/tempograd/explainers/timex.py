@@ -679,9 +679,8 @@ class TimeXPP(MaskNetwork):
 
     def _objective(self, generator: MaskGenerator, data: TrainingSet) -> Objective:
         cells = data.mean.numel()
-        conditioner = small_network(2, nn.ELU(), 1).to(
-            generator.code
-        )  # makes a value from that of a cell and its gate
+        # makes a value from that of a cell and its gate
+        conditioner = small_network(2, nn.ELU(), 1).to(generator.code)
         # mean and logarithm of the variance of every cell, given the series, and given what was made of it
         networks = [small_network(cells, nn.ELU(), cells).to(generator.code) for _ in range(4)]
 

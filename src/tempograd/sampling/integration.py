@@ -193,7 +193,7 @@ class TargetIntegral:
         if at.step is not None and mean_step is None:
             gradient, step = gradient * at.step, None
         if isinstance(mean, ControlVariateMean):
-            gap = None if score.ndim > 2 or clean is None else (clean[:, None] - score).to(precision)
+            gap = None if score.ndim > 2 else (cast("Tensor", clean)[:, None] - score).to(precision)
             active, position = cast("Tensor", at.active), cast("Tensor", at.position)  # such points have both
             mean.add(gradient, at.weight, active, position, gap, step, mean_step)
             return
