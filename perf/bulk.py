@@ -37,13 +37,9 @@ LIMITS = {"none": 1.10, "ray": 1.25}  # CPU seconds of a worker, as multiples of
 FULL = (Setting("gru", series=2048, channels=8, hidden=16), Setting("gru", series=512))
 QUICK = (Setting("gru", series=64, steps=12, channels=3, points=5, hidden=4),)
 QUERY = """
-    SELECT channel, avg(effect) AS effect, avg(importance) AS importance, count(*) AS series
-    FROM (
-        SELECT unnest(channel_effect) AS effect, unnest(channel_importance) AS importance,
-            unnest(range(len(channel_effect))) AS channel
-        FROM '{folder}/data/*.parquet' WHERE target = 1 AND day >= {day}
-    )
-    GROUP BY channel ORDER BY importance DESC
+    SELECT channel, avg(effect) AS effect, count(*) AS series
+    FROM '{folder}/drivers/*.parquet' WHERE certain AND rank = 1 AND day >= {day}
+    GROUP BY channel ORDER BY series DESC
 """
 
 
@@ -181,7 +177,7 @@ def overhead(setting: Setting, folder: Path, rounds: int) -> Figures:
 
 
 def query(series: int, rounds: int) -> Figures:
-    """Ask which channels drove class 1 in the last of four weeks, over that many series."""
+    """Ask which channels drove most in the last of four weeks, over that many series."""
     import duckdb  # which a machine with a GPU may lack
 
     note(f"query: {series} series")
@@ -192,7 +188,7 @@ def query(series: int, rounds: int) -> Figures:
         write_series(source, series, setting.steps, setting.channels)
         shape = (setting.steps, setting.channels)
         run = tg.explain_dataset(model, tg.Source(source, shape=shape, keep=("day",)), out, n_samples=10)
-        size = sum(path.stat().st_size for path in run.files)
+        size = run.summary()["bytes"]
         taken = []
         for _ in range(rounds + 1):
             start = time.perf_counter()
@@ -200,7 +196,7 @@ def query(series: int, rounds: int) -> Figures:
             taken.append(time.perf_counter() - start)
     return {
         "series": series,
-        "asked": rows[0][3],
+        "asked": sum(count for *_, count in rows),
         "bytes_a_series": size / series,
         "seconds": spread(taken[1:]),
         "first": taken[0],
@@ -250,14 +246,14 @@ class Stages:
     @contextmanager
     def measured(self) -> Iterator[None]:
         writing = bulk_worker._Writing
-        before = bulk_worker.read_batches, Worker._call, writing._keep
-        bulk_worker.read_batches = self.batches(before[0])
+        before = bulk_worker.read_fragment, Worker._call, writing._keep
+        bulk_worker.read_fragment = self.batches(before[0])
         Worker._call = self.timed("explain", before[1])  # type: ignore[method-assign]
         writing._keep = self.timed("write", before[2])  # type: ignore[method-assign]
         try:
             yield
         finally:
-            bulk_worker.read_batches, Worker._call, writing._keep = before  # type: ignore[method-assign]
+            bulk_worker.read_fragment, Worker._call, writing._keep = before  # type: ignore[method-assign]
 
 
 def whole(setting: Setting, part: int, fragment: int, cells: str) -> Figures:
@@ -287,7 +283,7 @@ def whole(setting: Setting, part: int, fragment: int, cells: str) -> Figures:
                 progress=lambda done: note(f"{done.done:,} series, {done.per_second:,.0f} a second"),
             )
         seconds = time.perf_counter() - start
-        size = sum(path.stat().st_size for path in run.files)
+        size = run.summary()["bytes"]
     return {
         **setting._asdict(),
         "device": torch.cuda.get_device_name() if device == "cuda" else "CPU",

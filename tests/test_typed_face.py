@@ -16,6 +16,8 @@ import torch
 import tempograd as tg
 import tempograd.typing as words
 from tempograd.bulk.driver import Engine, KeptCells
+from tempograd.bulk.run_plan import Removed
+from tempograd.bulk.telling import Log
 from tempograd.cli import make_parser
 from tempograd.core.question import Asked, Effort, Question
 from tests.typing import right_uses, wrong_uses
@@ -120,10 +122,12 @@ def test_the_command_line_has_the_same_words():
         "engine": Engine,
         "fill": typing.Literal["forward", "mean", "zero"],
         "format": typing.Literal["long", "wide"],
+        "log": Log,
         "missing": typing.Literal["error", "mask"],
         "model_layout": words.ModelLayout,
         "output": words.Output,
         "precision": words.Precision,
+        "removed": Removed,
         "of": words.Measured,
         "task": words.Task,
     }

@@ -9,7 +9,7 @@ ABOUT = {
     "series_done": "Series that have results, with those of earlier starts.",
     "series": "Series in all, where that is known.",
     "series_without_explanation": "Series that could not be explained since the last start.",
-    "fragments_failed": "Fragments that failed three times since the last start.",
+    "fragments_failed": "Files that failed since the last start.",
     "series_per_second": "Pace since the last start.",
     "seconds_left": "Seconds that the rest will take, where that is known.",
     "bytes_written": "Bytes of results since the last start.",

@@ -112,7 +112,7 @@ def test_a_disk_that_takes_nothing_is_found_before_the_work(capsys, monkeypatch,
 
 
 def test_a_full_disk_stops_a_run_with_one_sentence_and_it_goes_on_later(capsys, monkeypatch):
-    bring = io._sync
+    bring = io.sync
 
     def full(path):
         if path.parent.parent.name in {"explanations", "failures"}:
@@ -120,7 +120,7 @@ def test_a_full_disk_stops_a_run_with_one_sentence_and_it_goes_on_later(capsys, 
         bring(path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(io, "_sync", full)
+        patch.setattr(io, "sync", full)
         assert "cannot be written: No space left on device." in fails(capsys, *RUN, "--out", "run")
     assert main([*RUN, "--out", "run"]) == 0
     assert "1 cell: 0 there before, 1 done, 0 failed." in capsys.readouterr().out

@@ -1,14 +1,23 @@
 """What tests of runs share."""
 
+import json
 from dataclasses import fields
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 import torch
 
 import tempograd as tg
+from tempograd.data import inspection
 from tempograd.data.columns import Columns
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Every file is a fragment of its own, as large ones are."""
+    monkeypatch.setattr(inspection, "MOST_FILES", 1)
 
 
 def explain_files(model, source, out, **options):
@@ -34,3 +43,36 @@ def written(series, path):
         "channels": whole.channels,
         "shape": whole.shape[1:],
     }
+
+
+def table_of(run, table="summary"):
+    """Return all rows of a table of a run."""
+    parts = [pq.read_table(path, partitioning=None) for path in run.files(table)]
+    return pa.concat_tables(parts, promote_options="permissive")
+
+
+def rows_of(run):
+    """Return what is told of every series, summary and cells together, in the order of the files."""
+    whole, cells = table_of(run), table_of(run, "cells")
+    assert whole["key"].to_pylist() == cells["key"].to_pylist()
+    for name in set(cells.column_names) - set(whole.column_names):
+        whole = whole.append_column(name, cells[name])
+    return whole.to_pylist()
+
+
+def finished(out):
+    """Return the names of the files that a worker has finished, committed or not: these are never made again."""
+    staged = [_plain(path) for path in Path(out).glob("_tempograd/staged/*.json")]  # first, or one could be missed
+    names = {name for entry in staged if entry for name in entry["files"]}
+    try:
+        entries = tg.open_run(out)._entries
+    except tg.TempogradError:  # it has not begun
+        return names
+    return names.union(*(entry.files for entry in entries))
+
+
+def _plain(path):
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:  # committed meanwhile
+        return None

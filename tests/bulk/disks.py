@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 import tempograd as tg
-from tests.bulk.killed import assert_as_one_call, explain, is_whole, leftovers, states
+from tests.bulk.killed import assert_as_one_call, explain, is_whole, leftovers, results, states
 
 LARGE = "size=64m"
 PAGE = 4096  # bytes, of which a file takes whole ones
@@ -82,7 +82,7 @@ def one_turn(kind, draw, folder, disk):
     found = {
         "said": said,
         "files": len(before),
-        "torn": [name for name in before if not is_whole(out / "data" / name)],
+        "torn": [path.name for path in results(out) if not is_whole(path)],
         "said_again": attempt(folder, out),
         "left": [] if kind == "read-only" else leftovers(out),  # nothing can be swept there
     }

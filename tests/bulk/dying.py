@@ -14,7 +14,7 @@ class Done(NamedTuple):
     seconds: float = 0.0
 
 
-class Piece(NamedTuple):
+class Fragment(NamedTuple):
     """What a process does of a fragment: a folder for notes, how often it dies, and how long it takes."""
 
     name: str
@@ -22,8 +22,12 @@ class Piece(NamedTuple):
     start: int = 0
     stop: int = 0
 
+    def apart(self):
+        """It is of one file."""
+        return [self]
 
-def enter(_sent):
+
+def enter(_sent, _number):
     """Start, without a model."""
 
 

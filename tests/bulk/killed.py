@@ -25,6 +25,9 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.bulk import engines
+from tempograd.bulk.table import TABLES
+from tempograd.views.drivers import drivers_of
+from tests.bulk.conftest import finished, table_of
 
 ROOT = Path(__file__).parents[2]
 SERIES, TIME, CHANNELS, ROWS = 240, 6, 2, 10
@@ -96,9 +99,19 @@ def explain(folder, out=None, model=Net, **options):
 def states(out):
     """Return what tells a finished file from another of its name: its place, its times, its bytes."""
     return {
-        path.name: (*_stamp(path), hashlib.sha256(path.read_bytes()).hexdigest())
-        for path in sorted((out / "data").glob("*.parquet"))
+        name: (*_stamp(out / name), hashlib.sha256((out / name).read_bytes()).hexdigest())
+        for name in sorted(finished(out))
     }
+
+
+def count_of(out):
+    """Return how many fragments are finished."""
+    return sum(name.startswith("summary/") for name in finished(out))
+
+
+def results(out):
+    """Return all files of results, finished or not: each has its name once it is whole."""
+    return [path for table in TABLES for path in (out / table).glob("*.parquet")]
 
 
 def _stamp(path):
@@ -107,10 +120,11 @@ def _stamp(path):
 
 
 def is_whole(path):
-    """Tell whether a file is one of results, with all its rows and its footer."""
+    """Tell whether a file is one of results, with all its rows, or a driver at least of each."""
     try:
-        with pq.ParquetFile(path) as file:
-            return len(file.read()) == ROWS and b"tempograd" in file.metadata.metadata
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            keys = file.read(["key"])["key"].to_pylist()
+            return len(set(keys)) == ROWS and (len(keys) == ROWS or path.parent.name == "drivers")
     except (OSError, pa.ArrowInvalid):
         return False
 
@@ -122,10 +136,10 @@ def watched(out):
 
     def watch():
         while not end.is_set():
-            for path in (out / "data").glob("*.parquet"):
+            for path in results(out):
                 stamp = _stamp(path)
-                if seen.get(path.name) != stamp:
-                    seen[path.name] = stamp
+                if seen.get(path) != stamp:
+                    seen[path] = stamp
                     if not is_whole(path):
                         torn.append(path.name)
             time.sleep(0.001)
@@ -148,14 +162,21 @@ def leftovers(out):
 def assert_as_one_call(out, count=SERIES):
     """Complete, distinct, and every number that of one call of :func:`tempograd.explain`."""
     run = tg.open_run(out)
-    rows = pa.concat_tables([pq.read_table(path) for path in run.files]).sort_by("id")
-    assert rows.column("id").to_pylist() == list(range(count))
+    rows, cells = (table_of(run, table).sort_by("id") for table in ("summary", "cells"))
     whole = tg.explain(Net(), series(count), **SETTINGS)
+    for table in (rows, cells):
+        assert table.column("id").to_pylist() == list(range(count))
     for name in ("values", "standard_error", "ess"):
-        found = np.array(rows.column(name).to_pylist(), dtype=np.float32)
+        found = np.array(cells.column(name).to_pylist(), dtype=np.float32)
         np.testing.assert_array_equal(found, getattr(whole, name).flatten(1).numpy())
     assert rows.column("target").to_pylist() == whole.target.tolist()
-    assert len(run.files) == count // ROWS
+    drivers = table_of(run, "drivers").to_pylist()
+    assert sorted((row["id"], row["rank"]) for row in drivers) == [
+        (row, rank + 1) for row in range(count) for rank in range(len(drivers_of(whole, row)))
+    ]
+    assert [len(run.files(table)) for table in TABLES] == [count // ROWS] * 3
+    assert {str(path) for path in results(out)} == {path for table in TABLES for path in run.files(table)}
+    assert list(out.glob("_tempograd/staged/*")) == []
     assert (run.summary()["left"], run.summary()["failed"], run.summary()["faults"]) == (0, 0, 0)
     assert leftovers(out) == []
 
@@ -294,7 +315,7 @@ def wait_until(ready, seconds, what, child=None):
 
 
 def wait_for_files(out, count, child):
-    there = lambda: len(list((out / "data").glob("*.parquet"))) >= count  # noqa: E731
+    there = lambda: len(list(out.glob("summary/*.parquet"))) >= count  # noqa: E731
     wait_until(there, LONGEST, f"{count} files are there", child)
 
 
@@ -324,7 +345,7 @@ WORK = {"process": engines._run_here, "actor": engines._run_on_ray}
 def tell_worker(kind, fragment):
     """Write the number of a worker into a file beside the series, as soon as it works."""
     if fragment is not None:
-        with (Path(fragment.path).parent / WORKERS).open("a") as file:
+        with (Path(fragment.paths[0]).parent / WORKERS).open("a") as file:
             file.write(f"{kind} {os.getpid()}\n")
 
 

@@ -1,5 +1,6 @@
 """CSV files of a run: channels are chosen and matched by name, as in one file, or a file is refused."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.core.errors import TempogradWarning
-from tests.bulk.conftest import explain_files
+from tests.bulk.conftest import explain_files, rows_of, table_of
 
 
 class Weighted(nn.Module):
@@ -41,8 +42,7 @@ def explain(source="lake", **options):
 
 def scores(run):
     """Return the scores of each series, (time, channel), from the files alone: x times the weights."""
-    rows = [row for path in run.files for row in pq.read_table(path).to_pylist()]
-    return {row["id"]: np.array(row["values"]).reshape(-1, 2).round(3).tolist() for row in rows}
+    return {row["id"]: np.array(row["values"]).reshape(-1, 2).round(3).tolist() for row in rows_of(run)}
 
 
 A = "id,time,a,b u,0,1,10 u,1,2,20"
@@ -61,7 +61,7 @@ def test_channels_choose_columns_in_their_order(options, lake):
 
 def test_what_the_model_reads_after_shorter_series_is_said(lake):
     lake(long=A, short="id,time,a,b u2,0,1,10 v2,0,1,10 v2,1,2,20")
-    with pytest.warns(TempogradWarning, match="1 of 2 series end before the last step: the model reads 0 there"):
+    with pytest.warns(TempogradWarning, match="1 of 3 series end before the last step: the model reads 0 there"):
         run = explain()
     assert scores(run)["u2"] == [[1, 1000], [0, 0]]
 
@@ -96,19 +96,28 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_another_file_is_refused_before_anything_starts(case, lake, tmp_path):
+def test_another_file_is_refused(case, lake, tmp_path):
+    """Before anything starts, or where there is a sound one beside it, with its name."""
     files, options = REFUSED[case]
     lake(**files)
-    with pytest.raises(tg.TempogradError):
+    with pytest.raises(tg.TempogradError) as raised:
         explain(**options)
-    assert not (tmp_path / "out").exists()
+    if "q" in files:
+        assert "1 file or fragment could not be read" in str(raised.value)
+        run = tg.open_run("out")
+        assert list(scores(run)) == ["u"]
+        assert [Path(where).name for where in run.failures()] == ["q.csv"]
+    else:
+        assert not (tmp_path / "out").exists()
 
 
 def test_columns_go_along(lake):
     lake(p="id,time,a,b,ward,day u,0,1,10,ICU,3 u,1,2,20,ICU,3")
     run = explain(channels=["a", "b"], keep=["ward", "day"])
-    (row,) = pq.read_table(run.files[0]).to_pylist()
-    assert (row["ward"], row["day"]) == ("ICU", 3)
+    for table in ("summary", "cells"):
+        (row,) = table_of(run, table).to_pylist()
+        assert (row["ward"], row["day"]) == ("ICU", 3)
+    assert {(row["ward"], row["day"]) for row in table_of(run, "drivers").to_pylist()} == {("ICU", 3)}
 
 
 def test_files_with_names_and_without_agree_on_channels_that_somebody_chose(lake, tmp_path):
@@ -116,6 +125,7 @@ def test_files_with_names_and_without_agree_on_channels_that_somebody_chose(lake
     (tmp_path / "lake" / "q.ts").write_text("@data\n10,20:1,2\n")
     with pytest.raises(tg.TempogradError, match=r"q\.ts has no column 'a', unlike the first file"):
         explain()
+    shutil.rmtree("out")
     assert scores(explain(channels=["b", "a"])) == TURNED | {"q.ts:0": TURNED["u"]}
 
 

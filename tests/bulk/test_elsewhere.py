@@ -46,7 +46,7 @@ def write_program(model, x, file):
 class InTurn(Here):
     """One process after the other: fragments are run by a copy of the worker, as in another process."""
 
-    def __init__(self, worker, _workers):
+    def __init__(self, worker, _workers, _timeout):
         super().__init__(pickle.loads(pickle.dumps(worker)))  # noqa: S301  # its own
 
 
@@ -99,9 +99,9 @@ def test_a_program_is_read_from_its_file_again(x, in_turn, tmp_path, monkeypatch
     run = tg.explain_dataset(program, tmp_path / "x.npy", tmp_path / "out", workers=in_turn, **OPTIONS)
     equal_scores(run, program, x)
 
-    def changed(worker, workers):
+    def changed(worker, workers, timeout):
         write_program(Sized(3).eval(), x, file)
-        return InTurn(worker, workers)
+        return InTurn(worker, workers, timeout)
 
     monkeypatch.setattr("tempograd.bulk.driver.Processes", changed)
     with pytest.raises(ModelError, match="is not the file that the run began with"):

@@ -23,11 +23,11 @@ def through(tmp_path, monkeypatch):
 
     def run(workers, deaths):
         fragments = [
-            dying.Piece(f"f{place:02}", str(tmp_path), number, place) for place, number in enumerate(deaths)
+            dying.Fragment(f"f{place:02}", str(tmp_path), number, place) for place, number in enumerate(deaths)
         ]
-        found = list(engines.run_by(engines.Processes(None, workers), fragments))
-        done = [attempt.fragment.name for attempt in found if attempt.outcome is not None]
-        lost = {attempt.fragment.name: attempt.error for attempt in found if attempt.outcome is None}
+        found = list(engines.run_by(engines.Processes(None, workers, None), fragments))
+        done = [attempt.fragment.name for attempt in found if attempt.entry is not None]
+        lost = {attempt.fragment.name: attempt.error for attempt in found if attempt.entry is None}
         assert sorted([*done, *lost]) == [fragment.name for fragment in fragments]
         assert not list(tmp_path.glob("*.running"))
         return lost
@@ -91,7 +91,7 @@ class Silent(engines.Pool):
 
 def test_workers_that_are_silent_are_ended(tmp_path):
     pool = Silent()
-    found = engines.run_by(pool, [dying.Piece(f"f{place}", str(tmp_path)) for place in range(9)], 0.1)
+    found = engines.run_by(pool, [dying.Fragment(f"f{place}", str(tmp_path)) for place in range(9)], 0.1)
     assert next(found).fragment.name == "f0"
     with pytest.raises(tg.TempogradError, match=r"No fragment was finished within timeout=0\.1 seconds"):
         next(found)

@@ -4,6 +4,7 @@ import errno
 import os
 import tempfile
 import threading
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -16,9 +17,10 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.bulk.folder import RunFolder
+from tempograd.bulk.table import TABLES
 from tempograd.bulk.worker import Worker
 from tempograd.views.groups import channel_sums
-from tests.bulk.conftest import explain_files
+from tests.bulk.conftest import explain_files, rows_of
 
 SERIES, TIME, CHANNELS = 60, 6, 2
 SETTINGS = {"n_samples": 10, "seed": 3}
@@ -57,14 +59,18 @@ def explain(folder, model=None, **options):
 
 
 def frame(run):
-    return pd.concat([pd.read_parquet(path) for path in run.files]).sort_values("id", ignore_index=True)
+    return pd.DataFrame(rows_of(run)).sort_values("id", ignore_index=True)
 
 
-def states(folder):
+def states(run):
     """Return what tells a finished file from another of its name."""
-    return {
-        path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in (folder / "data").glob("*.parquet")
-    }
+    paths = [path for table in TABLES for path in map(Path, run.files(table))]
+    return {str(path): (path.stat().st_ino, path.stat().st_mtime_ns) for path in paths}
+
+
+def known_as(path):
+    """Return the name of the fragment of a file."""
+    return Path(path).stem
 
 
 def values(run):
@@ -94,7 +100,7 @@ def test_sums_come_from_footers_and_equal_the_rows(x, tmp_path):
     assert [row[0] for row in rows["top_step"]] == (best // CHANNELS).tolist()
     assert [row[0] for row in rows["top_channel"]] == (best % CHANNELS).tolist()
     np.testing.assert_array_equal(rows["score"].to_numpy(), whole.prediction.numpy())
-    assert run.summary()["good"] == int(rows["good"].sum())
+    assert run.summary()["good"] == int((rows["verdict"] == "good").sum())
 
 
 def test_one_query_gives_what_the_footers_tell(x, tmp_path):
@@ -106,7 +112,7 @@ def test_one_query_gives_what_the_footers_tell(x, tmp_path):
         FROM (
             SELECT unnest(channel_effect) AS effect, unnest(channel_importance) AS importance,
                 unnest(range(len(channel_effect))) AS channel
-            FROM '{run.folder}/data/*.parquet' WHERE target = 1
+            FROM '{run.folder}/summary/*.parquet' JOIN '{run.folder}/cells/*.parquet' USING (key) WHERE target = 1
         )
         GROUP BY channel ORDER BY channel
     """).fetchall()
@@ -129,25 +135,25 @@ def test_less_can_be_kept(cells, x, tmp_path):
 def test_what_is_done_is_not_done_again(x, tmp_path, monkeypatch):
     write(tmp_path / "in", x)
     run = explain(tmp_path)
-    before = states(run.folder)
-    first = run.files[1]
-    first.unlink()
-    (run.folder / "data" / ".tempograd-abcdefgh").mkdir()  # of a process that was killed
+    before = states(run)
+    first = known_as(run.files()[1])
+    Path(run.files()[1]).unlink()
+    (tmp_path / "out" / ".tempograd-abcdefgh").mkdir()  # of a process that was killed
     ran = []
     real = Worker.run
     monkeypatch.setattr(Worker, "run", lambda self, fragment: ran.append(fragment.name) or real(self, fragment))
-    explain(tmp_path)
-    assert ran == [first.stem]
-    after = states(run.folder)
-    assert {name: after[name] for name in before if name != first.name} == {
-        name: state for name, state in before.items() if name != first.name
+    after = states(explain(tmp_path))
+    assert ran == [first]
+    assert before.keys() == after.keys()
+    assert {name for name in before if after[name] != before[name]} == {
+        name for name in before if known_as(name) == first
     }
-    assert sorted(each.suffix for each in (run.folder / "data").iterdir()) == [".parquet"] * 3
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["_tempograd", *TABLES]
 
 
 def test_another_run_is_refused_with_what_differs(x, tmp_path):
     write(tmp_path / "in", x)
-    before = states(explain(tmp_path).folder)
+    before = states(explain(tmp_path))
     with pytest.raises(
         tg.TempogradError, match=r"differs in n_samples \(10 there, 11 here\), seed \(3 there, 7 here\)"
     ):
@@ -156,7 +162,7 @@ def test_another_run_is_refused_with_what_differs(x, tmp_path):
     other.layer.bias.data += 1
     with pytest.raises(tg.TempogradError, match=r"differs in model \('Net:"):
         explain(tmp_path, other)
-    assert states(tmp_path / "out") == before
+    assert states(tg.open_run(tmp_path / "out")) == before
 
 
 def test_a_folder_of_somebody_else_is_left_alone(x, tmp_path):
@@ -171,14 +177,18 @@ def test_a_folder_of_somebody_else_is_left_alone(x, tmp_path):
 def test_changed_input_is_computed_anew_and_the_old_result_put_aside(x, tmp_path):
     write(tmp_path / "in", x[:20], "a")
     write(tmp_path / "in", x[20:40], "b", 20)
-    before = states(explain(tmp_path).folder)
+    before = states(explain(tmp_path))
     write(tmp_path / "in", x[40:], "b", 40)
-    with pytest.warns(tg.TempogradWarning, match="Input has changed since 1 file of results: moved"):
-        run = explain(tmp_path)
-    after = states(run.folder)
-    assert len(before.keys() & after.keys()) == 1
+    run = explain(tmp_path)
+    after = states(run)
+    same = before.items() & after.items()
+    assert len(same) == len(TABLES)
     assert frame(run)["id"].tolist() == [*range(20), *range(40, 60)]
-    assert run.summary()["stale"] == 1
+    gone = {str(Path(name).relative_to(tmp_path / "out")) for name in before.keys() - after.keys()}
+    aside = tmp_path / "out" / "_tempograd" / "retired"
+    assert {str(path.relative_to(aside)) for path in aside.rglob("*.parquet")} == gone
+    assert len(gone) == len(TABLES)
+    assert not any(Path(name).exists() for name in before.keys() - after.keys())
 
 
 def test_bad_series_are_rows_with_their_reason(x, tmp_path):
@@ -244,11 +254,15 @@ def test_a_fragment_that_fails_three_times_is_noted_and_the_others_go_on(x, tmp_
         return real(self, batch, known)
 
     monkeypatch.setattr(Worker, "explain_each", failing)
-    with pytest.raises(tg.TempogradError, match=r"1 of 3 fragments failed three times.*the cable is loose"):
+    with pytest.raises(
+        tg.TempogradError, match=r"1 file or fragment could not be read or explained.*the cable is loose"
+    ):
         explain(tmp_path)
     assert len(tries) == 3
     run = tg.open_run(tmp_path / "out")
     assert (len(run), run.summary()["left"], len(run.failures())) == (40, 1, 1)
+    assert "1 files are still to be done" in run.verdict()
+    assert run.failures()["a.parquet, from row group 2"].strip().endswith("RuntimeError: the cable is loose")
     monkeypatch.undo()
     assert explain(tmp_path).summary()["failed"] == 0
 
@@ -268,7 +282,8 @@ def test_a_disk_that_takes_nothing_stops_the_run_at_once(number, x, tmp_path, mo
     with pytest.raises(tg.TempogradError, match=r"No space left on device|Read-only file system"):
         explain(tmp_path)
     assert len(written) == 2  # not tried again
-    assert [path.suffix for path in (tmp_path / "out" / "data").iterdir()] == [".parquet"]  # nothing half-written
+    assert [len(tg.open_run(tmp_path / "out").files(table)) for table in TABLES] == [0, 0, 0]
+    assert list((tmp_path / "out").rglob("*.parquet")) == []  # nothing half-written
     monkeypatch.undo()
     np.testing.assert_array_equal(values(explain(tmp_path)), tg.explain(Net(), x, **SETTINGS).values.flatten(1))
 
@@ -302,7 +317,7 @@ def test_two_drivers_at_once_break_nothing(x, tmp_path):
         thread.join()
     assert failed == []
     run = tg.open_run(tmp_path / "out")
-    assert len(run.files) == 6
+    assert [len(run.files(table)) for table in TABLES] == [6, 6, 6]
     np.testing.assert_array_equal(values(run), tg.explain(Net(), x, **SETTINGS).values.flatten(1))
 
 

@@ -1,5 +1,7 @@
 """Samples of a run: the same series in every run, nested, without those that cannot be taken; what is input."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -93,7 +95,7 @@ def test_a_run_finds_its_series_from_elsewhere(x, model, tmp_path, monkeypatch):
 def test_progress_knows_what_was_done_before(x, model, tmp_path):
     np.save(tmp_path / "x.npy", x.numpy())
     run = explain(model, tmp_path / "x.npy", tmp_path / "out", fragment=20)
-    run.files[0].unlink()
+    Path(run.files()[0]).unlink()
     told = []
     explain(model, tmp_path / "x.npy", tmp_path / "out", fragment=20, progress=told.append)
     (only,) = told

@@ -63,7 +63,7 @@ CASES = {
     "a pattern without files": {"source": "*.csv"},
     "a share above 1": {"max_faults": 2},
     "a text to keep": {"keep": "day"},
-    "an address to write to": {"out": "s3://lake/out"},
+    "an address of no known kind": {"out": "nothing://lake/out"},
     "an array without an axis": {"source": "flat.npy"},
     "an engine of nobody's": {"engine": "spark"},
     "an id that is empty": {"source": "holes.parquet"},

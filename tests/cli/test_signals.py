@@ -107,16 +107,19 @@ def test_an_ignored_signal_stays_ignored(number):
         signal.signal(number, before)
 
 
-@pytest.mark.parametrize("enter", [lambda: engines._enter(b""), lambda: running._enter_worker(1)])
+@pytest.mark.parametrize("enter", [lambda: engines._enter(b"", 0), lambda: running._enter_worker(1)])
 @pytest.mark.parametrize(("ignored", "code"), [(True, 0), (False, 1)])
 def test_workers_leave_an_ignored_signal_ignored_too(enter, ignored, code):
     """Ctrl-C reaches them all: those of a run in the background go on with it."""
     child = os.fork()
     if not child:
-        signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)
-        enter()
-        signal.raise_signal(signal.SIGINT)
-        os._exit(0)
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)
+            enter()
+            signal.raise_signal(signal.SIGINT)
+            os._exit(0)
+        finally:  # or it would go on with the tests
+            os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == code
 
 

@@ -160,7 +160,7 @@ def test_folders_are_columns_that_go_along(tmp_path):
     assert source.read().ids == ("a2026-01-01", "a2026-01-02")
     model = tg.Predictor(lambda x: x.sum((1, 2))[:, None], task="regression")
     run = tg.explain_dataset(model, source, tmp_path / "out", method="occlusion")
-    found = [row["day"] for path in run.files for row in pq.read_table(path).to_pylist()]
+    found = [row["day"] for path in run.files() for row in pq.read_table(path).to_pylist()]
     assert sorted(found) == ["2026-01-01", "2026-01-02"]
 
 

@@ -1,24 +1,25 @@
 """From a source to a folder of results: two series first, then all fragments, with a limit on faults."""
 
 import copy
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from tempograd.bulk.engines import Attempt, Here, Pool, Processes, RayTasks, Threads, run_by
 from tempograd.bulk.folder import RunFolder, kept_reason
+from tempograd.bulk.manifest import Entry, Manifest
 from tempograd.bulk.repeats import keys_of, refusal, refuse_repeats, refuse_two_kinds
-from tempograd.bulk.run_plan import RunPlan
+from tempograd.bulk.run_plan import Removed, RunPlan, parts_of
 from tempograd.bulk.runs import Run
 from tempograd.bulk.table import RESULTS
-from tempograd.bulk.telling import EVENTS, Log, Progress, Telling, appending, beside
+from tempograd.bulk.telling import Events, Log, Progress, Telling, beside
 from tempograd.bulk.worker import Worker
 from tempograd.core import validation
 from tempograd.core.errors import (
@@ -32,10 +33,9 @@ from tempograd.core.errors import (
     one_line,
     warn,
 )
-from tempograd.core.io import write_atomically
 from tempograd.core.question import asks, divided
 from tempograd.data import Source
-from tempograd.data.files import arrow
+from tempograd.data.files import OWN, arrow
 from tempograd.data.fragments import Fragment
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import Explainer
@@ -44,6 +44,7 @@ from tempograd.models import load_model
 from tempograd.typing import Model
 
 Attempts = Callable[[Iterable[Fragment]], Iterator[Attempt]]
+COMMIT_EVERY = 1.0  # seconds
 FEWEST = 10_000  # series before which a share of faults says nothing, where nobody knows how many will come
 KeptCells = Literal["all", "top", "none"]
 Engine = Literal["ray"]
@@ -57,6 +58,8 @@ def explain_dataset(
     *,
     method: str | Explainer = "timing",
     cells: KeptCells = "all",
+    partition: str | None = None,
+    removed: Removed = "keep",
     engine: Engine | None = None,
     workers: int | None = None,
     device: str | torch.device | None = None,
@@ -81,12 +84,17 @@ def explain_dataset(
     source : Source, path, pattern, folder, address or list of paths
         What ``Source`` takes: ``tg.Source("lake/", id="machine", keep=["day"])``. Parquet files
         with a whole series in each row and ``.npy`` files are read in parts, others whole.
-    out : path
-        A folder: a new one, an empty one, or that of the same run, which goes on.
+    out : path or address
+        A folder, here or at an address such as ``s3://…``: a new one, an empty one, or that of the same run, which
+        goes on.
     method : str or Explainer
         As in :func:`tempograd.explain`.
     cells : {"all", "top", "none"}
         What is kept of each cell: everything, the 20 strongest, or sums by channel and step alone.
+    partition : str, optional
+        A column of ``keep`` of the source, whose values make folders of results: ``day=2026-01-31/``.
+    removed : {"keep", "drop", "refuse"}
+        What becomes of the results of files that are gone since the last time.
     engine : {"ray"}, optional
         Who runs the workers: this process or several of them, or a Ray cluster.
     workers : int, optional
@@ -130,42 +138,45 @@ def explain_dataset(
     _check_question(asked)
     asked = {name: value for name, value in asked.items() if name not in {"targets", "batch_size"}}
     _check_source(source)
-    _check_amounts(cells, fragment, batch_size, workers, max_faults, timeout)
+    _check_amounts(cells, removed, fragment, batch_size, workers, max_faults, timeout)
     _check_telling(limit, log, price)
     if engine not in {None, "ray"}:
         raise InputError(f"engine must be None or 'ray', got {brief(engine)}.")
     explainer = explainer_of(method, settings, explain_dataset)
     require_alone(explainer)
+    if partition is not None and partition not in source.keep:
+        raise InputError(f"{arg:run.partition} must be one of the columns that go along: {arg:source.keep}.")
     folder = RunFolder(out)
     elsewhere = engine is not None or (workers or 1) > 1 or timeout is not None
     predictor = _predictor(model, device, elsewhere=elsewhere)
+    address = str(model) if isinstance(model, (str, Path)) else None
     with folder.preparing():
         plan = RunPlan(folder, predictor, explainer, asked, source, fragment)
         plan.look(batch_size)
-        job = plan.begin(cells=cells, batch=batch_size, device=None if device is None else str(device))
+        where = None if device is None else str(device)
+        job = plan.begin(cells=cells, batch=batch_size, device=where, partition=partition, address=address)
         worker = Worker(job, predictor.called)
         for name, text in (beside.get() or {}).items():
-            write_atomically(folder.own / name, partial(Path.write_text, data=text, encoding="utf-8"))
-        driving = Driving(plan, job.key, max_faults, limit, log=log, progress=progress, price=price)
-        attempts = _attempts(worker, engine, workers, timeout, driving.telling)
-    return driving.drive(attempts)
+            folder.store.write_text(f"{OWN}/{name}", text)
+        told: dict[str, Any] = {"run": job.key, "log": log, "progress": progress, "price": price}
+        driving = Driving(plan, removed, max_faults, limit, told)
+        pool = _pool(worker, engine, workers, timeout, driving.telling) if driving.changes.todo else Here(worker)
+    return driving.drive(lambda fragments: run_by(pool, fragments, timeout))
 
 
-def _attempts(
-    worker: Worker, engine: Any, workers: int | None, timeout: float | None, telling: Telling
-) -> Attempts:
+def _pool(worker: Worker, engine: Any, workers: int | None, timeout: float | None, telling: Telling) -> Pool:
     """Return who runs the fragments; workers elsewhere have been started."""
     pool: Pool
     if engine == "ray":
-        pool = RayTasks(worker, workers, worker.job.device)
+        pool = RayTasks(worker, workers, timeout)
     elif (workers or 1) > 1 or timeout is not None:
-        pool = Processes(worker, workers or 1)
+        pool = Processes(worker, workers or 1, timeout)
     elif worker.device == "cuda":
         pool = Threads(worker)
     else:
         pool, worker.tell = Here(worker), telling.tell
     telling.workers = pool.capacity
-    return lambda fragments: run_by(pool, fragments, timeout)
+    return pool
 
 
 def _predictor(model: Any, device: Any, *, elsewhere: bool) -> Predictor:
@@ -201,10 +212,11 @@ def _check_question(options: Mapping[str, Any]) -> None:
 
 
 def _check_amounts(
-    cells: Any, fragment: Any, batch_size: Any, workers: Any, max_faults: Any, timeout: Any
+    cells: Any, removed: Any, fragment: Any, batch_size: Any, workers: Any, max_faults: Any, timeout: Any
 ) -> None:
     """Refuse numbers that cannot be."""
     validation.check_choice(cells, "cells", get_args(KeptCells))
+    validation.check_choice(removed, "removed", get_args(Removed))
     for name, value in (("fragment", fragment), ("batch_size", batch_size), ("workers", workers)):
         if value is not None:
             validation.check_int(value, name, 1)
@@ -238,27 +250,42 @@ def _check_source(source: Source) -> None:
 
 
 class Driving:
-    """Goes through the fragments that are left, counts faults, and tells how far it is."""
+    """Goes through the fragments that are left, commits what is done, counts faults, and tells how far it is."""
 
-    def __init__(self, plan: RunPlan, key: str, max_faults: float, limit: int | None, **told: Any) -> None:
+    def __init__(
+        self, plan: RunPlan, removed: Removed, max_faults: float, limit: int | None, told: dict[str, Any]
+    ) -> None:
         self.plan, self.folder, self.max_faults, self.limit = plan, plan.folder, max_faults, limit
-        self.there = self.folder.done()
-        self.fragments = {fragment.name: fragment.rows for fragment in plan.fragments}
-        before = sum(rows or 0 for name, rows in self.fragments.items() if name in self.there)
-        append = appending(self.folder.own / EVENTS)
-        self.telling = Telling(plan.total, before, run=key, append=append, **told)
-        self.first_fault, self.failed = "", list[Attempt]()
+        self.manifest = Manifest(plan.folder.store)
+        self.changes = plan.compare(self.manifest, removed)
+        plan.write()
+        self.ready = list[Entry]()  # to be committed
+        self.dropped = self.changes.dropped
+        there = [entry for name, entry in self.manifest.entries.items() if name in self.changes.done]
+        for entry in self.manifest.adopt({fragment.name: fragment for fragment in self.changes.todo}):
+            self.changes.done.add(entry.name)
+            there.append(entry)
+            self._keep(entry)
+        before = sum(entry.totals.rows for entry in there)
+        self.telling = Telling(plan.total, before, append=Events(plan.folder.store).append, **told)
+        self.ready += self.changes.renewed
+        self.first_fault, self.failed = "", dict[str, str]()
         self.warnings = WarningCounts()
-        self.compared: tuple[Path, NDArray[np.int64]] | None = None  # a file of results, and its keys
+        self.committed = time.monotonic()
+        self.compared = list[Entry]()  # the first two
 
     def drive(self, attempts: Attempts) -> Run:
         self.folder.forget_failures()
-        self.folder.write("fragments.json", self.fragments)
-        self.folder.retire(self.plan.fragments)
+        for origin, error in self.plan.unread.items():
+            self._failed(origin, error)
         with self.telling:
-            with self.telling.showing():
-                for attempt in attempts(self._coming()):
-                    self._note(attempt)
+            self.telling.inputs(self.changes.files)
+            try:
+                with self.telling.showing():
+                    for attempt in attempts(self._coming()):
+                        self._note(attempt)
+            finally:
+                self._commit()
             if self.limit is not None:
                 self.telling.forecast()
             return self._finish()
@@ -266,8 +293,8 @@ class Driving:
     def _coming(self) -> Iterator[Fragment]:
         """Yield what is to be done, as long as the limit is not reached."""
         begun = 0
-        for fragment in self.plan.fragments:
-            if fragment.name in self.there:
+        for fragment in self.changes.todo:
+            if fragment.name in self.changes.done:
                 continue
             if self.limit is not None and max(begun, self.telling.done) >= self.limit:
                 return
@@ -279,35 +306,64 @@ class Driving:
             begun += fragment.rows or 0
             yield fragment
 
+    def _failed(self, where: str, error: str) -> None:
+        self.failed[where] = kept_reason(error)
+        self.folder.note_failure(where, error)
+
     def _note(self, attempt: Attempt) -> None:
-        outcome, telling, name = attempt.outcome, self.telling, attempt.fragment.name
-        if outcome is None:
-            self.failed.append(attempt)
-            self.folder.note_failure(attempt.fragment, attempt.error)
-            telling.failed(name, kept_reason(attempt.error))
+        entry, telling = attempt.entry, self.telling
+        if entry is None:
+            self._failed(attempt.fragment.where, attempt.error)
+            telling.failed(attempt.fragment.where, kept_reason(attempt.error))
             return
-        self.first_fault = self.first_fault or outcome.first_fault
-        for text, times in outcome.warnings:
+        self.first_fault = self.first_fault or entry.first_fault
+        for text, times in entry.warnings.items():
             self.warnings.add(text, times)
-        path = self.folder.path(name)
-        telling.note(name, outcome.rows, outcome.faults, outcome.seconds, path.stat().st_size)
-        self._compare(path)
+        size = sum(size for size, _ in entry.files.values())
+        telling.note(entry.fragment.where, entry.totals.rows, entry.totals.faults, entry.seconds, size)
+        self._keep(entry)
+        if time.monotonic() - self.committed >= COMMIT_EVERY:
+            self._commit()
+        self._compare(entry)
         total, done, faults = self.plan.total, telling.done, telling.faults
         if faults > self.max_faults * (max(done, FEWEST) if total is None else total):
             self._stop(done, faults)
 
-    def _compare(self, path: Path) -> None:
-        """Refuse a file whose ids are of another kind than those of the first one, or are the same ones.
+    def _keep(self, entry: Entry) -> None:
+        """Let an entry be committed, at once or with all that takes the place of the same earlier results."""
+        parts = parts_of(entry.fragment)
+        swap = next((swap for part in parts if (swap := self.changes.swaps.get(part))), None)
+        if swap is None:
+            self.ready.append(entry)
+            return
+        swap.entries.append(entry)
+        swap.left -= parts
+        if not swap.left:
+            self.ready += swap.entries
+            self.dropped |= swap.old
+
+    def _commit(self) -> None:
+        """Make a version of what is ready."""
+        if self.ready or self.dropped:
+            self.manifest.commit(self.ready, self.dropped)
+        self.ready, self.dropped, self.committed = [], set(), time.monotonic()
+
+    def _compare(self, entry: Entry) -> None:
+        """Refuse ids of another kind than those of the first fragment, and a second one that has the same.
 
         All are compared with each other at the end: their keys would not fit into memory.
         """
-        keys = keys_of(path)
-        if self.compared is None:
-            self.compared = path, keys
-        refuse_two_kinds(sorted({self.compared[0], path}))
-        both = np.intersect1d(self.compared[1], keys, assume_unique=True)
-        if len(both) and path != self.compared[0]:
-            raise refusal([self.compared[0], path], int(both[0]))
+        if not self.compared:
+            known = self.manifest.entries.values()  # some of earlier input, others damaged
+            self.compared = [*islice((each for each in known if each.name in self.changes.done), 1)]
+        refuse_two_kinds([*self.compared[:1], entry])
+        if len(self.compared) < 2:
+            self.compared.append(entry)
+            if len(self.compared) == 2 and self.compared[0].name != entry.name:
+                one, two = (keys_of(self.folder.store, each) for each in self.compared)
+                both = np.intersect1d(one, two, assume_unique=True)
+                if len(both):
+                    raise refusal(self.folder.store, self.compared, int(both[0]))
 
     def _stop(self, rows: int, faults: int) -> None:
         told = (
@@ -325,14 +381,14 @@ class Driving:
             self.plan.warned.add(text, times)
         self.plan.warned.say()
         if self.failed:
+            what = "1 file or fragment" if len(self.failed) == 1 else f"{len(self.failed):,} files or fragments"
             told = (
-                f"{len(self.failed)} of {len(self.fragments)} fragments failed three times, and the others are "
-                f"done; {arg:run.failures} tells more. The first: "
+                f"{what} could not be read or explained; the others are done, and {arg:run.failures} tells more. "
             )
-            said = one_line(kept_reason(self.failed[0].error), LONGEST - len(told))
-            raise DataError(told + said, code="run.faults")
+            first = next(iter(self.failed.values()))
+            raise DataError(f"{told}The first: {one_line(first, LONGEST - len(told))}", code="run.faults")
         summary = run.summary()
         if summary["faults"] > self.max_faults * summary["series"]:
             self._stop(summary["series"], summary["faults"])
-        refuse_repeats(run.files, summary["series"])
+        refuse_repeats(self.manifest)
         return run

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tempograd.bulk.worker import Outcome, Worker
+from tempograd.bulk.manifest import Entry
+from tempograd.bulk.worker import Worker
 from tempograd.core.errors import MissingExtraError, ModelError, OutputError, TempogradError, arg, one_line
 from tempograd.core.progress import leave_quietly
 from tempograd.data.fragments import Fragment
@@ -35,7 +36,7 @@ class Attempt(NamedTuple):
     """A fragment with what became of it, or with the reason why it has no results."""
 
     fragment: Fragment
-    outcome: Outcome | None
+    entry: Entry | None
     error: str = ""
 
 
@@ -48,6 +49,7 @@ class Pool(ABC):
 
     capacity = 1
     lost: tuple[type[BaseException], ...] = (BrokenProcessPool,)
+    taken: tuple[type[BaseException], ...] = ()  # errors by which a machine that was taken away is known
 
     @abstractmethod
     def submit(self, fragment: Fragment | None) -> "Future[Any]":
@@ -56,10 +58,13 @@ class Pool(ABC):
     def close(self) -> None:  # noqa: B027  # this process has nothing to end
         """End all workers."""
 
-    def start(self) -> None:
+    def start(self, timeout: float | None) -> None:
         """See that a worker elsewhere can open, before the run starts."""
         try:
-            self.submit(None).result()
+            self.submit(None).result(timeout)
+        except TimeoutError:
+            self.close()
+            raise TempogradError(f"No worker opened within {arg:run.timeout={timeout:g}} seconds.") from None
         except Exception as error:  # whatever a module's code does in another process
             self.close()
             raise _not_sent(_cause(error)) from error
@@ -83,7 +88,7 @@ class _Queue:
     def __init__(self, pool: Pool, fragments: Iterable[Fragment], timeout: float | None) -> None:
         self.pool, self.coming, self.timeout = pool, iter(fragments), timeout
         self.again, self.suspects = deque[Fragment](), deque[Fragment]()
-        self.running: dict[Future[Outcome], Fragment] = {}
+        self.running: dict[Future[Entry], Fragment] = {}
         self.tries: dict[str, int] = {}
         self.lost = 0
 
@@ -124,12 +129,20 @@ class _Queue:
                 f"{self.lost} workers in a row were killed, possibly out of memory. What is done stays: start the "
                 "run again, with fewer workers or a smaller batch."
             ) from error
+        if isinstance(error, self.pool.taken):
+            return error
         return WorkerLostError(f"A worker was killed, possibly out of memory: {one_line(str(error), 200)}")
 
     def _failed_for_good(self, fragment: Fragment, error: BaseException) -> bool:
         """Count a failure, let the fragment be tried again, and tell whether it had its tries."""
         if isinstance(error, OutputError):  # a full disk stops the run: all else would be computed in vain
             raise error
+        if isinstance(error, self.pool.taken):  # no fault of the fragment
+            self.again.append(fragment)
+            return False
+        if len(parts := fragment.apart()) > 1:  # each file of several by itself: one of them may be to blame
+            self.again.extend(parts)
+            return False
         self.tries[fragment.name] = self.tries.get(fragment.name, 0) + 1
         if self.tries[fragment.name] < TRIES:
             alone = isinstance(error, WorkerLostError) and self.tries[fragment.name] == TRIES - 1
@@ -147,7 +160,7 @@ def _not_sent(error: BaseException) -> ModelError:
     return ModelError(f"The model cannot be sent to other processes: {one_line(str(error), 300).rstrip('.')}.")
 
 
-def _done(worker: Worker, fragment: Fragment | None) -> Outcome | None:
+def _done(worker: Worker, fragment: Fragment | None) -> Entry | None:
     return None if fragment is None else worker.run(fragment)
 
 
@@ -204,18 +217,19 @@ def _opened(sent: Any) -> Worker:
     return pickle.loads(sent)  # type: ignore[no-any-return]  # noqa: S301  # by the program that started this
 
 
-def _run(sent: Any, fragment: Fragment | None) -> Outcome | None:
+def _run(sent: Any, fragment: Fragment | None) -> Entry | None:
     return _done(_opened(sent), fragment)
 
 
 class Processes(Pool):
     """Processes of this machine, each the only one of its pool: a pool that loses one ends all of its own."""
 
-    def __init__(self, worker: Worker, workers: int) -> None:
+    def __init__(self, worker: Worker, workers: int, timeout: float | None) -> None:
         self.capacity, self.sent = workers, _pickled(worker, pickle.dumps)
         self.others = set(multiprocessing.active_children())
         self.last: dict[ProcessPoolExecutor, Future[Any]] = {}  # that each was given
-        self.start()
+        self.numbers: dict[ProcessPoolExecutor, int] = {}
+        self.start(timeout)
 
     def submit(self, fragment: Fragment | None) -> "Future[Any]":
         for pool in [pool for pool, future in self.last.items() if future.done()]:
@@ -224,7 +238,9 @@ class Processes(Pool):
                 return self.last[pool]
             del self.last[pool]
         context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-        pool = ProcessPoolExecutor(1, context, _enter, (self.sent,))
+        number = min(set(range(self.capacity)) - {self.numbers[pool] for pool in self.last})
+        pool = ProcessPoolExecutor(1, context, _enter, (self.sent, number))
+        self.numbers[pool] = number
         self.last[pool] = pool.submit(_run_here, fragment)
         return self.last[pool]
 
@@ -238,13 +254,16 @@ class Processes(Pool):
 _sent: list[bytes] = []  # what a process opens its worker with
 
 
-def _enter(sent: bytes) -> None:
+def _enter(sent: bytes, number: int) -> None:
+    """Prepare a process: the one with this number has a GPU of its own, as long as there are enough."""
     leave_quietly()
+    if torch.cuda.is_available():
+        torch.cuda.set_device(number % torch.cuda.device_count())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _sent.append(sent)
 
 
-def _run_here(fragment: Fragment | None) -> Outcome | None:
+def _run_here(fragment: Fragment | None) -> Entry | None:
     return _run(_sent[0], fragment)
 
 
@@ -266,7 +285,7 @@ ANSWER = 10.0  # seconds in which a cluster answers
 class RayTasks(Pool):
     """Tasks on the running cluster, or on one of this machine where none runs; a process keeps its worker."""
 
-    def __init__(self, worker: Worker, workers: int | None, device: str | None) -> None:
+    def __init__(self, worker: Worker, workers: int | None, timeout: float | None) -> None:
         try:
             import ray  # noqa: PLC0415  # an extra
         except ImportError as error:
@@ -274,17 +293,27 @@ class RayTasks(Pool):
         self.ray, self.started = ray, not ray.is_initialized()
         if self.started:
             _start_ray(ray)
-        there = ray.cluster_resources()
-        gpus = int(there.get("GPU", 0)) if device != "cpu" else 0
-        self.capacity = workers or gpus or max(1, int(there.get("CPU", 1)))
-        needs = {"num_gpus": min(1.0, gpus / self.capacity), "num_cpus": 0} if gpus else {"num_cpus": 1}
+        self.workers, self.kind = workers, "CPU"
+        if worker.job.device != "cpu" and ray.cluster_resources().get("GPU", 0) >= 1:
+            self.kind = "GPU"
+        share = 1.0 if workers is None else min(1.0, self._slots() / workers)
+        needs = {"num_gpus": share, "num_cpus": 0} if self.kind == "GPU" else {"num_cpus": 1}
         paths = os.pathsep.join([*filter(None, sys.path), os.getcwd()])  # noqa: PTH109  # the caller's own modules
         env = {"env_vars": {"PYTHONPATH": paths, **QUIET}}
         once = {"max_calls": 0, "max_retries": 0}  # keeps processes that have used a GPU; tries are counted here
         self.task = ray.remote(runtime_env=env, **once, **needs)(_run_on_ray)
-        self.lost, self.tasks = (ray.exceptions.RayError,), dict[Future[Any], Any]()
+        self.lost, self.taken = (ray.exceptions.RayError,), (ray.exceptions.NodeDiedError,)
+        self.tasks = dict[Future[Any], Any]()
         self.sent = ray.put(_pickled(worker, ray.cloudpickle.dumps))
-        self.start()
+        self.start(timeout)
+
+    def _slots(self) -> int:
+        return max(1, int(self.ray.cluster_resources().get(self.kind, 1)))
+
+    @property
+    def capacity(self) -> int:  # type: ignore[override]  # of a cluster that grows and shrinks
+        """One task more than the cluster has room for, which makes it grow where it can."""
+        return self.workers or self._slots() + 1
 
     def submit(self, fragment: Fragment | None) -> "Future[Any]":
         self.tasks = {future: task for future, task in self.tasks.items() if not future.done()}

@@ -1,7 +1,7 @@
-"""A run that was made, read from the footers of its files: how good it is, which channels matter."""
+"""A run that was made, read from its manifest: how good it is, which channels matter, which files count."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.bulk import repeats, table
-from tempograd.bulk.folder import EXAMPLE, RunFolder
+from tempograd.bulk.folder import RunFolder
+from tempograd.bulk.manifest import Entry, Manifest
+from tempograd.bulk.run_plan import PLAN
+from tempograd.bulk.table import TABLES
 from tempograd.core import rng, validation
 from tempograd.core.errors import DataError, InputError, brief, listed, short_path, warn
 from tempograd.core.estimate import MANY
@@ -61,8 +64,15 @@ class ChannelImportance:
         return "\n".join(lines)
 
 
-def open_run(folder: str | Path) -> "Run":
+def open_run(folder: str | Path, version: int | None = None) -> "Run":
     """Open the folder of a run of :func:`explain_dataset`, finished or not.
+
+    Parameters
+    ----------
+    folder : path or address
+        Where its results are.
+    version : int, optional
+        A commit of it, which stays what it is while the run goes on; by default the last one.
 
     Examples
     --------
@@ -71,28 +81,46 @@ def open_run(folder: str | Path) -> "Run":
     ...
     tempograd.core.errors.DataError: no/such/folder is no run: name a folder that a run over a data set wrote.
     """
-    return Run(RunFolder(folder))
+    return Run(RunFolder(folder), version)
 
 
 class Run:
-    """The results of :func:`explain_dataset`: a folder of Parquet files, and what can be told from their footers.
+    """The results of :func:`explain_dataset`: a folder of Parquet files, and what can be told from its manifest.
 
-    ``folder/data/*.parquet`` is a table with one row per series that any database reads.
+    ``folder/summary``, ``folder/drivers`` and ``folder/cells`` are tables that any database reads.
     """
 
-    def __init__(self, folder: RunFolder) -> None:
-        self._folder = folder
+    def __init__(self, folder: RunFolder, version: int | None = None) -> None:
+        self._folder, self._store = folder, folder.store
         self._told = folder.read()
+        self._manifest = Manifest(folder.store, version)
+        self._entries = list(self._manifest.entries.values())
 
     @property
-    def folder(self) -> Path:
-        """Return the folder."""
-        return self._folder.root
+    def folder(self) -> str:
+        """Return the folder, or the address."""
+        return self._store.place
 
     @property
-    def files(self) -> list[Path]:
-        """Return the files of results, sorted by name."""
-        return [self._folder.path(name) for name in sorted(self._folder.done())]
+    def version(self) -> int:
+        """Return the number of the commit that this is."""
+        return self._manifest.version
+
+    @property
+    def ids(self) -> str:
+        """Tell what series are called by: "numbers" or "texts"."""
+        return next((entry.made["ids"] for entry in self._entries), "texts")
+
+    def files(self, table: str = "summary") -> list[str]:
+        """Return the files of a table, sorted by name: all of them are of this version, and none is missing.
+
+        Parameters
+        ----------
+        table : {"summary", "drivers", "cells"}
+            Which one.
+        """
+        validation.check_choice(table, "table", TABLES)
+        return [self._store.address(name) for name in self._manifest.files(table)]
 
     @property
     def key(self) -> str:
@@ -100,7 +128,7 @@ class Run:
         return str(self._told["key"])
 
     def __repr__(self) -> str:
-        return f"Run({short_path(self.folder)!r}, {len(self):,} series, method={self.method!r})"
+        return f"Run({str(self._store)!r}, {len(self):,} series, method={self.method!r})"
 
     def __len__(self) -> int:
         return self._totals.rows
@@ -113,61 +141,48 @@ class Run:
     @cached_property
     def example(self) -> Explanation:
         """Return the explanation of the first two series, which tells what all series share."""
-        return Explanation.load(self._folder.own / EXAMPLE)
-
-    @cached_property
-    def _results(self) -> dict[Path, dict[str, Any]]:
-        """Return the footer of every file."""
-        found = {path: table.read_footer(str(path)) for path in self.files}
-        for path, footer in found.items():
-            if footer.get("key") != self.key:
-                raise DataError(f"{short_path(path)} is no result of this run: move it to another folder.")
-        return found
-
-    @property
-    def _footers(self) -> list[dict[str, Any]]:
-        return list(self._results.values())
+        return self._folder.example()
 
     @cached_property
     def _totals(self) -> table.Totals:
         whole = table.Totals()
-        for footer in self._footers:
-            whole.merge(table.totals_from(footer["totals"]))
+        for entry in self._entries:
+            whole.merge(entry.totals)
         return whole
 
     def summary(self) -> dict[str, Any]:
-        """Count series, faults, files and what they took, from footers alone."""
-        totals, done = self._totals, self._folder.done()
-        left = self._left(done)
+        """Count series, faults, files and what they took, from the manifest alone."""
+        totals, left = self._totals, self._left()
         warnings: dict[str, int] = {}
-        for footer in self._footers:
-            for text, count in footer["warnings"].items():
+        for entry in self._entries:
+            for text, count in entry.warnings.items():
                 warnings[text] = warnings.get(text, 0) + count
         return {
-            "folder": str(self.folder),
+            "folder": self.folder,
+            "version": self.version,
             "method": self.method,
             "cells": str(self._told["cells"]),
             "series": totals.rows,
             "faults": totals.faults,
             "good": totals.good,
-            "fragments": len(done),
-            "left": None if left is None else len(left),
-            "series_left": None if left is None or None in left else sum(rows or 0 for rows in left),
-            "failed": len(self._folder.failures()),
-            "stale": len(self._folder.stale()),
+            "fragments": len(self._entries),
+            "left": len(left),
+            "bytes": sum(size for entry in self._entries for size, _ in entry.files.values()),
+            "failed": len(self.failures()),
             "samples": totals.samples,
             "missing": totals.missing / max(totals.cells, 1),
             "missing_read_as_zero": not totals.filled,
-            "seconds": sum(footer["seconds"] for footer in self._footers),
-            "devices": sorted({footer["device"] for footer in self._footers}),
+            "seconds": sum(entry.seconds for entry in self._entries),
+            "devices": sorted({entry.made["device"] for entry in self._entries}),
             "warnings": warnings,
             "targets": {kind: int(sums[0]) for kind, sums in sorted(totals.channels.items())},
         }
 
-    def _left(self, done: set[str]) -> list[int | None] | None:
-        """Return how many series each fragment has that is not done, as far as that is known."""
-        expected: dict[str, int | None] | None = self._folder.load("fragments.json")
-        return None if expected is None else [rows for name, rows in expected.items() if name not in done]
+    def _left(self) -> set[str]:
+        """Return the files of the plan that have no results, or not all."""
+        done = {(piece.path, piece.start) for entry in self._entries for piece in entry.fragment.pieces}
+        cuts = {(each["file"][0], cut[0]) for each in self._store.load(PLAN) or () for cut in each["cuts"]}
+        return {path for path, _ in cuts - done}
 
     def verdict(self) -> str:
         """Say in one line how good the scores are, from footers alone."""
@@ -175,7 +190,7 @@ class Run:
         explained = totals.rows - totals.faults
         rest = "" if not totals.faults else f"; {totals.faults:,} of {totals.rows:,} series could not be explained"
         left = self.summary()["left"]
-        rest += "" if not left else f"; {left:,} fragments are still to be done"
+        rest += "" if not left else f"; {left:,} files are still to be done"
         if not explained:
             return f"nothing was explained{rest}"
         for name, what in AGAINST.items():
@@ -225,13 +240,14 @@ class Run:
     def faults(self) -> dict[int | str, str]:
         """Return why series could not be explained, by their ids."""
         found: dict[int | str, str] = {}
-        for path in (path for path, footer in self._results.items() if footer["totals"]["faults"]):
-            rows = _dataset([path]).to_table(columns=["id", "fault"], filter=_field("fault").is_valid())
+        for entry in (entry for entry in self._entries if entry.totals.faults):
+            rows = repeats.read_summary(self._store, entry, ["id", "fault"])
+            rows = rows.filter(rows.column("fault").is_valid())
             found |= dict(zip(rows.column("id").to_pylist(), rows.column("fault").to_pylist(), strict=True))
         return found
 
     def failures(self) -> dict[str, str]:
-        """Return the tracebacks of fragments that failed three times, by their names."""
+        """Return why files, or some of them together, have no results, by their names."""
         return self._folder.failures()
 
     def sample(self, count: int, seed: int = 0) -> list[int | str]:
@@ -249,17 +265,18 @@ class Run:
         """
         validation.check_int(count, "count", 1)
         validation.check_int(seed, "seed", 0)
-        repeats.refuse_two_kinds(self.files)  # which no column holds
+        repeats.refuse_two_kinds(self._entries)  # which no column holds
         drawn: Any = None
-        for path in self._results:
-            more = _dataset([path]).to_table(columns=["id", "key", "fault"])
+        for entry in self._entries:
+            more = repeats.read_summary(self._store, entry, ["id", "key", "fault"])
             drawn = more if drawn is None else arrow().concat_tables([drawn, more], promote_options="permissive")
             drawn = _lowest(drawn, count + self._totals.faults, seed)
         if drawn:
             known, counts = np.unique(drawn.column("key").to_numpy(), return_counts=True)
-            drawn = drawn.filter(_field("key").isin(known[counts == 1]) & ~_field("fault").is_valid())
+            field = arrow().compute.field
+            drawn = drawn.filter(field("key").isin(known[counts == 1]) & ~field("fault").is_valid())
         if not drawn:
-            raise InputError(f"{short_path(self.folder)} holds no explained series with an id of its own to draw.")
+            raise InputError(f"{self._store} holds no explained series with an id of its own to draw.")
         return sorted(_lowest(drawn, count, seed).column("id").to_pylist())
 
     def take(self, ids: ArrayLike | Sequence[str] | Sequence[int | str]) -> Explanation:
@@ -281,53 +298,57 @@ class Run:
             raise InputError(
                 f"This run keeps no map of the cells (cells={self._told['cells']!r}): make one with 'all'."
             )
-        if not self.files:
-            raise InputError(f"{short_path(self.folder)} holds no explained series yet.")
-        rows, names = self._rows(keys, wanted)
+        if not self._entries:
+            raise InputError(f"{self._store} holds no explained series yet.")
+        rows, entries = self._rows(keys, wanted)
         faults = [(each, why) for each, why in zip(wanted, rows.column("fault").to_pylist(), strict=True) if why]
         if faults:
             raise InputError(f"Series {faults[0][0]} could not be explained: {faults[0][1]}")
-        x, mask, raw = self._series(names, np.array(keys))
+        x, mask, raw = self._series(entries, np.array(keys))
         return table.as_explanation(rows, self.example, x, mask, self._baseline(x, mask, len(keys)), raw)
 
-    def _rows(self, keys: list[int], wanted: list[Any]) -> tuple[Any, list[str]]:
-        """Return the rows of these keys in their order, and the fragment that each is of."""
-        repeats.refuse_two_kinds(self.files)  # which no column holds
-        ds = _dataset(self.files)
-        parts, names = [], []
-        for piece in ds.get_fragments(filter=_field("key").isin(keys)):
-            found = piece.to_table(filter=_field("key").isin(keys), schema=ds.schema)
-            parts.append(found)
-            names += [Path(piece.path).stem] * len(found)
-        whole = arrow().concat_tables(parts)
+    def _rows(self, keys: list[int], wanted: list[Any]) -> tuple[Any, list[Entry]]:
+        """Return the rows of these keys in their order, summary and cells together, and what they are of."""
+        pa, found, entries = arrow(), [], list[Entry]()
+        repeats.refuse_two_kinds(self._entries)  # which no column holds
+        for entry in self._entries:
+            if not np.isin(keys, repeats.keys_of(self._store, entry)).any():
+                continue
+            entries.append(entry)
+            parts = [
+                self._read(entry, name).filter(pa.compute.field("key").isin(keys)) for name in ("summary", "cells")
+            ]
+            summary, cells = parts
+            for name in set(cells.column_names) - set(summary.column_names):
+                summary = summary.append_column(name, cells.column(name))
+            found.append(summary)
+        whole = pa.concat_tables(found, promote_options="permissive") if found else None
         places: dict[int, int] = {}
-        for place, key in enumerate(whole.column("key").to_pylist()):
+        for place, key in enumerate([] if whole is None else whole.column("key").to_pylist()):
             if key in places:
-                files = [self._folder.path(names[each]) for each in (places[key], place)]
-                raise InputError(f"{repeats.told(files, key)}; {AGAIN}.")
+                raise InputError(f"{repeats.told(self._store, entries, key)}; {AGAIN}.")
             places[key] = place
         absent = [each for each, key in zip(wanted, keys, strict=True) if key not in places]
-        if absent:
+        if absent or whole is None:
             raise InputError(f"The run has no series {listed(absent)}.")
-        order = [places[key] for key in keys]
-        return whole.take(order).combine_chunks(), [names[place] for place in order]
+        return whole.take([places[key] for key in keys]).combine_chunks(), entries
 
-    def _series(self, names: list[str], keys: NDArray[np.int64]) -> tuple[Any, Any, Any]:
+    def _read(self, entry: Entry, name: str) -> Any:
+        """Return a table of one entry."""
+        names = [file for file in entry.files if file.startswith(f"{name}/")]
+        return arrow().concat_tables([repeats.read_rows(self._store, file) for file in names])
+
+    def _series(self, entries: list[Entry], keys: NDArray[np.int64]) -> tuple[Any, Any, Any]:
         """Return series, masks and what the series were before they were scaled, from their source."""
         told = self._told["columns"]  # of an older run more than a source has now
-        source = Source("", **{name: told[name] for name in Source("").plain if name in told})
+        named = {name: told[name] for name in Source("").plain if name in told}
+        source = Source("", **named | {"keep": ()})  # whose types this does not know
         shape = (len(keys), *(source.shape or ()))
-        footers = {footer["fragment"]["name"]: footer["fragment"] for footer in self._footers}
-        fragments = [Fragment.from_plain(footers[name]) for name in dict.fromkeys(names)]
-        raw: NDArray[Any] | None = None
         try:
-            for fragment in fragments:
-                if version_of(fragment.file, source) != fragment.version:
-                    raise DataError(f"{short_path(fragment.path)} has changed since it was explained.")
-            x, mask = _read(fragments, source, keys, shape)
-            if source.scale is not None:
-                raw, seen = _read(fragments, replace(source, scale=None, fill=None), keys, shape)
-                raw = np.where(seen, raw, np.nan)
+            for piece in (piece for entry in entries for piece in entry.fragment.pieces):
+                if version_of(piece.file, source) != piece.version:
+                    raise DataError(f"{short_path(piece.path)} has changed since it was explained.")
+            x, mask, raw = _read([entry.fragment for entry in entries], source, keys, shape)
         except DataError as error:
             warn(f"{error.finding.text.rstrip('.')}: the series themselves are left out.")
             return None, None, None
@@ -355,18 +376,21 @@ def _lowest(rows: Any, count: int, seed: int) -> Any:
 
 def _read(
     fragments: list[Fragment], source: Source, keys: NDArray[np.int64], shape: tuple[int, ...]
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the series with these keys, in their order, and their masks."""
+) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any] | None]:
+    """Return the series with these keys, in their order, their masks, and what they were before scaling."""
     places = {int(key): place for place, key in enumerate(keys)}
     x, mask = np.zeros(0), np.ones(shape, dtype=bool)
+    raw = None if source.scale is None else np.full(shape, np.nan)
     for fragment in fragments:
         for batch in read_fragment(fragment, source, READ_AT_ONCE):
             x = x if x.size else np.zeros(shape, dtype=batch.x.dtype)
             for row, key in enumerate(batch.keys.tolist()):
                 if key in places:
                     x[places[key]] = batch.x[row]
-                    mask[places[key]] = True if batch.mask is None else batch.mask[row]
-    return x, mask
+                    mask[places[key]] = seen = True if batch.mask is None else batch.mask[row]
+                    if raw is not None and (cells := batch.more.get("raw")) is not None:
+                        raw[places[key]] = np.where(seen, cells[row], np.nan)
+    return x, mask, raw
 
 
 def _error(total: NDArray[np.float64], squares: NDArray[np.float64], count: int) -> NDArray[np.float64]:
@@ -375,16 +399,3 @@ def _error(total: NDArray[np.float64], squares: NDArray[np.float64], count: int)
         return np.full_like(total, np.inf)
     spread = np.maximum(squares - total * total / count, 0) / (count - 1)
     return np.asarray(np.sqrt(spread / count))
-
-
-def _dataset(files: list[Path]) -> Any:
-    arrow()
-    import pyarrow.dataset as ds  # noqa: PLC0415  # an extra
-
-    return ds.dataset([str(path) for path in files], format="parquet")
-
-
-def _field(name: str) -> Any:
-    import pyarrow.compute as pc  # noqa: PLC0415  # an extra
-
-    return pc.field(name)

@@ -1,16 +1,20 @@
-"""Explanations as rows of a table that databases read, and what can be added up over files."""
+"""Explanations as three tables that databases read, and what can be added up over files.
 
-import json
+``summary`` has one row per series, ``drivers`` one per driver of a prediction, ``cells`` the numbers of cells.
+"""
+
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tempograd.bulk import words
 from tempograd.core.errors import said
 from tempograd.core.estimate import GradientCheck
 from tempograd.data.columns import Part
@@ -19,13 +23,24 @@ from tempograd.explanation import Explanation, diagnostics
 from tempograd.views.series import sizes
 
 TOP = 20  # strongest cells that a row names
-FOOTER = b"tempograd"  # where a file tells what it is
-COMPRESSION = {"compression": "zstd", "compression_level": 1}
+COMPRESSION = {"compression": "zstd", "compression_level": 1, "write_page_checksum": True}
 GROUP_BYTES = 1 << 22  # of rows that are written together
+TABLES = ("cells", "drivers", "summary")  # in the order in which they are finished
 CELLS = ("values", "standard_error", "ess")
 LISTS = ("channel_effect", "channel_importance", "step_importance", "top_value", "top_error", *CELLS)
-RESULTS = {"id", "key", "target", "score", "delta", "relative_error", "good", "samples", "fault", "gradient_check"}
-RESULTS |= {"top_step", "top_channel", *LISTS}  # names that no column that goes along may have
+RESULTS = {"id", "key", "class", "probability", "sentence", "verdict", "target", "score", "delta"}
+RESULTS |= {"relative_error", "samples", "fault", "source", "run", "rank", "channel", "from", "to", "value"}
+RESULTS |= {
+    "unit",
+    "effect",
+    "low",
+    "high",
+    "certain",
+    "top_step",
+    "top_channel",
+    "gradient_check",
+    *LISTS,
+}  # names that no column that goes along may have
 CHECKS = tuple(f.name for f in fields(GradientCheck))
 BINS, LOWEST = 64, -6.0  # of relative errors, on a scale of logarithms from 1e-6 to 1e2
 
@@ -40,30 +55,77 @@ class ExplainedRows(NamedTuple):
     faults: dict[int, str]
 
 
-def as_rows(
-    batch: Part,
-    done: ExplainedRows,
-    judged: list["Quality"],
-    example: Explanation,
-    cells: str,
-) -> Any:
-    """Return the rows of a batch, in its order, as an Arrow table.
+def as_tables(
+    batch: Part, done: ExplainedRows, judged: list["Quality"], example: Explanation, cells: str, run: str
+) -> dict[str, Any]:
+    """Return the rows of a batch, in its order, as Arrow tables by name.
 
     ``judged`` tells how good each of the explanations is, ``example`` which columns there are, ``cells`` what is
-    kept of each cell.
+    kept of each cell; ``run`` is the key of the run.
     """
-    pa = arrow()
-    explained = zip(done.explained, judged, strict=True)
-    parts = [_columns(found, quality, cells) for (_, found), quality in explained]
+    pa, count = arrow(), len(batch)
     places = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in done.explained)])
-    columns: dict[str, Any] = {"id": batch.ids, "key": pa.array(batch.keys), **batch.kept}
-    for name, like in _columns(example[:1], quality_of(example[:1]), cells).items():
-        whole = np.concatenate([like[:0], *(part[name] for part in parts)])
-        columns[name] = _spread(whole, places, len(batch))
-    columns["fault"] = pa.array(
-        [said(done.faults[row]) if row in done.faults else None for row in range(len(batch))], pa.string()
-    )
-    return pa.table(columns)
+    told = [
+        words.tell(found, quality.verdict, _taken(batch, rows))
+        for (rows, found), quality in zip(done.explained, judged, strict=True)
+    ]
+    like = words.tell(example[:0], np.empty(0, object), None)
+    named = {"id": batch.ids, "key": pa.array(batch.keys)}
+
+    def spread(parts: list[dict[str, Any]], usual: dict[str, Any]) -> dict[str, Any]:
+        """Join what was found of parts of the batch, in its order, null where nothing was."""
+        if len(parts) == 1:  # no copy of many numbers
+            return {name: _spread(parts[0][name], places, count) for name in usual}
+        whole = {name: np.concatenate([usual[name][:0], *(part[name] for part in parts)]) for name in usual}
+        return {name: _spread(column, places, count) for name, column in whole.items()}
+
+    order = np.argsort(places, kind="stable")
+    back = np.full(count, -1)
+    back[places[order]] = order
+    rows = pa.array(back, mask=back < 0)
+    joined = pa.concat_tables([like.series, *(each.series for each in told)]).take(rows)
+    numbers = [_numbers(found, quality) for (_, found), quality in zip(done.explained, judged, strict=True)]
+    faults = [said(done.faults[row]) if row in done.faults else None for row in range(count)]
+    origins = batch.more.get("origins") or [""] * count
+    summary = named | batch.kept | {name: joined.column(name) for name in joined.column_names}
+    summary |= spread(numbers, _numbers(example[:1], quality_of(example[:1])))
+    summary |= {"fault": pa.array(faults, pa.string()), "source": pa.array(origins, pa.string())}
+    summary["run"] = pa.array([run] * count, pa.string())
+    parts = [_columns(found, cells) for _, found in done.explained]
+    drivers = [each.drivers_of(batch, rows) for each, (rows, _) in zip(told, done.explained, strict=True)]
+    return {
+        "summary": pa.table(summary),
+        "drivers": pa.concat_tables([like.drivers_of(batch, np.empty(0, np.int64)), *drivers]),
+        "cells": pa.table(named | batch.kept | spread(parts, _columns(example[:1], cells))),
+    }
+
+
+def parted(rows: Any, column: str | None) -> list[tuple[str, Any]]:
+    """Cut a table by the values of a column, which are names of folders in its place.
+
+    Examples
+    --------
+    >>> rows = arrow().table({"day": [3, 4, 3], "id": [1, 2, 5]})
+    >>> [(folder, part.column("id").to_pylist()) for folder, part in parted(rows, "day")]
+    [('day=3/', [1, 5]), ('day=4/', [2])]
+    """
+    if column is None:
+        return [("", rows)]
+    pa, found = arrow(), []
+    for value in pa.compute.unique(rows.column(column)):
+        place = pa.compute.is_null(rows.column(column)) if not value.is_valid else None
+        here = rows.filter(pa.compute.equal(rows.column(column), value) if place is None else place)
+        name = quote(str(value.as_py()), safe=" :+-_.,") if value.is_valid else "__HIVE_DEFAULT_PARTITION__"
+        found.append((f"{column}={name}/", here.drop_columns([column])))
+    return found
+
+
+def _taken(batch: Part, rows: NDArray[np.int64]) -> words.Shown:
+    """Return what people know of some series of a batch: times, and values before they were scaled."""
+    times, raw = batch.more.get("times"), batch.more.get("raw")
+    if times and not isinstance(times[0], str):
+        times = [times[row] for row in rows.tolist()]
+    return words.Shown(times, (batch.x if raw is None else raw)[rows])
 
 
 def _spread(part: NDArray[Any], places: NDArray[np.int64], count: int) -> Any:
@@ -71,8 +133,8 @@ def _spread(part: NDArray[Any], places: NDArray[np.int64], count: int) -> Any:
     pa = arrow()
     there = np.zeros(count, dtype=bool)
     there[places] = True
-    order = np.argsort(places, kind="stable")
-    part = part[order]
+    if (np.diff(places) < 0).any():
+        part = part[np.argsort(places, kind="stable")]
     if part.ndim == 1:
         whole = np.zeros(count, dtype=part.dtype)
         whole[there] = part
@@ -81,19 +143,25 @@ def _spread(part: NDArray[Any], places: NDArray[np.int64], count: int) -> Any:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(part.reshape(-1)), mask=pa.array(~there))
 
 
-def _columns(found: Explanation, quality: "Quality", cells: str) -> dict[str, NDArray[Any]]:
-    """Return the columns of some series: numbers, (series,), and lists of them, (series, n)."""
-    count, size = len(found), sizes(found)
-    push = found.values if found.signed else size
+def _numbers(found: Explanation, quality: "Quality") -> dict[str, NDArray[Any]]:
+    """Return numbers of some series, (series,), a list each where there is a target for every step."""
+    count = len(found)
     unknown = np.full(count, np.nan, dtype=np.float32)
     target = np.full(count, -1) if found.target is None else found.target.cpu().numpy()
-    columns: dict[str, NDArray[Any]] = {
+    return {
         "target": target.astype(np.int32),
         "score": unknown if found.prediction is None else found.prediction.float().cpu().numpy(),
         "delta": unknown if found.delta is None else found.delta.float().cpu().numpy(),
         "relative_error": quality.error,
-        "good": quality.good,
         "samples": quality.samples,
+    }
+
+
+def _columns(found: Explanation, cells: str) -> dict[str, NDArray[Any]]:
+    """Return the columns of cells: lists of numbers, (series, n)."""
+    count, size = len(found), sizes(found)
+    push = found.values if found.signed else size
+    columns: dict[str, NDArray[Any]] = {
         "channel_effect": _added(push, 1),
         "channel_importance": _added(size, 1),
         "step_importance": _added(size, 2),
@@ -134,24 +202,32 @@ class Quality(NamedTuple):
     error: NDArray[np.float32]  # NaN where there is no Monte-Carlo error
     good: NDArray[np.bool_]
     samples: NDArray[np.int32]  # 0 where nobody counts them
+    verdict: NDArray[Any]  # "good", "rough", or what speaks against the map
 
 
 def quality_of(found: Explanation) -> Quality:
     """Judge each series by the rules of the verdict."""
-    count = len(found)
+    count, flaws = len(found), diagnostics.against(found)
     if found.standard_error is not None:
         told = diagnostics.errors(found)
-        points = told.points or [0] * count
-        good = np.array(told.good, dtype=bool)
-        if diagnostics.noisy(found):
-            good[:] = False
-        return Quality(np.array(told.error, np.float32), good, np.array(points, np.int32))
-    good = ~torch.stack(diagnostics.against(found)).any(0).numpy()
-    residual, delta = found.convergence_delta, found.delta
-    if found.facts.complete and residual is not None and delta is not None:
-        good &= (residual.abs() <= diagnostics.GOAL * delta.abs()).cpu().numpy() | (delta == 0).cpu().numpy()
-    samples = np.zeros(count, np.int32) if found.n_evals is None else found.n_evals.cpu().numpy().astype(np.int32)
-    return Quality(np.full(count, np.nan, np.float32), good & (not diagnostics.noisy(found)), samples)
+        samples = np.array(told.points or [0] * count, np.int32)
+        error, good = np.array(told.error, np.float32), np.array(told.good, dtype=bool)
+    else:
+        error, good = np.full(count, np.nan, np.float32), ~torch.stack(flaws).any(0).numpy()
+        residual, delta = found.convergence_delta, found.delta
+        if found.facts.complete and residual is not None and delta is not None:
+            small = residual.abs() <= diagnostics.GOAL * delta.abs()
+            good &= (small | (delta == 0)).cpu().numpy()
+        evals = found.n_evals
+        samples = np.zeros(count, np.int32) if evals is None else evals.cpu().numpy().astype(np.int32)
+    if noisy := diagnostics.noisy(found):
+        good[:] = False
+    verdict = np.where(good, "good", "rough").astype(object)
+    for name, bad in reversed(flaws._asdict().items()):  # the gravest last
+        verdict[bad.numpy()] = diagnostics.AGAINST[name]
+    if noisy:
+        verdict[:] = diagnostics.AGAINST["mixed" if found.mixes_series else "noisy"]
+    return Quality(error, good, samples, verdict)
 
 
 # What can be added up: the footer of every file
@@ -274,24 +350,25 @@ def bins(errors: NDArray[Any]) -> NDArray[np.int64]:
 # Files
 
 
-def open_writer(path: str, schema: Any, keep: tuple[str, ...]) -> Any:
+def open_writer(path: str, schema: Any) -> Any:
     """Open a Parquet file for rows: floats are split by bytes, which zstd packs better."""
-    plain = {name: schema.field(name).type for name in schema.names}
-    types = arrow().types
-    split = [f"{name}.list.element" for name in LISTS if name in plain and types.is_list(plain[name])]
-    texts = [name for name in ("id", "fault", *keep) if name in plain and not types.is_nested(plain[name])]
-    pq = arrow().parquet
+    types, pq = arrow().types, arrow().parquet
+    split = [f"{each.name}.list.element" for each in schema if types.is_list(each.type) and each.name in LISTS]
+    split += [each.name for each in schema if types.is_floating(each.type)]
+    texts = [each.name for each in schema if types.is_string(each.type) and each.name != "sentence"]
     return pq.ParquetWriter(path, schema, use_dictionary=texts, use_byte_stream_split=split, **COMPRESSION)
 
 
-def read_footer(path: str) -> dict[str, Any]:
-    """Return what the footer of a file of results tells, nothing if it is none."""
+def is_readable(path: str) -> bool:
+    """Tell whether a Parquet file of this machine is whole, by reading all of it."""
     pa = arrow()
     try:
-        found = pa.parquet.read_metadata(path).metadata or {}
-        return json.loads(found.get(FOOTER, b"{}"))  # type: ignore[no-any-return]
-    except (OSError, ValueError, pa.ArrowInvalid):
-        return {}
+        with pa.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            for _ in file.iter_batches():
+                pass
+    except (OSError, ValueError, pa.ArrowException):
+        return False
+    return True
 
 
 # Rows as an explanation again
@@ -364,8 +441,3 @@ def column_numbers(column: Any) -> NDArray[Any]:
     """Return all numbers of a column, of lists too, as one array of one's own."""
     parts = [np.asarray(part.flatten() if hasattr(part, "flatten") else part) for part in column.chunks]
     return np.concatenate(parts) if parts else np.empty(0)
-
-
-def totals_from(plain: Mapping[str, Any]) -> Totals:
-    """Return the sums that a footer holds as plain data."""
-    return Totals(**{f.name: plain[f.name] for f in fields(Totals) if f.name in plain})

@@ -4,25 +4,26 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
-from tempograd.core.errors import LONGEST, OutputError, one_line, short_path
+from tempograd.bulk.store import Store
+from tempograd.core.errors import LONGEST, OutputError, one_line
 from tempograd.core.formatting import counted, short_number
-from tempograd.core.io import reason
 from tempograd.core.progress import Advance, progress_bar, say
+from tempograd.data.files import OWN
 
 Log = Literal["text", "json"]
 Event = dict[str, Any]
-EVENTS = "events.jsonl"
+EVENTS = f"{OWN}/events.jsonl"
 EVERY = 60.0  # seconds from line to line
 ENOUGH, SHARE = 30.0, 0.02  # seconds, or the share of what is left, after which a forecast makes sense
 WORTH = 60.0  # seconds that a rest takes at least that is forecast unasked
 MINUTE, HOUR = 60, 3600
+NAMED = 20  # files that an event names
 
 # texts that whoever starts a run wants to find beside what the run is of, by the names of their files
 beside: ContextVar[Mapping[str, str] | None] = ContextVar("beside", default=None)
@@ -118,6 +119,13 @@ class Telling:
         with suppress(OutputError):  # a full disk is told already
             self._tell("end", f"{self.now}, stopped", reason=why)
 
+    def inputs(self, files: Mapping[str, Sequence[str]]) -> None:
+        """Tell which files are new, changed or gone since the last time."""
+        parts = [f"{counted(len(names), 'file')} {kind}" for kind, names in files.items() if names]
+        if parts:
+            some = {kind: list(names[:NAMED]) for kind, names in files.items()}
+            self._tell("inputs", f"since the last time: {', '.join(parts)}", always=True, **some)
+
     @contextmanager
     def showing(self) -> Iterator[None]:
         """Show how far it is while the block runs: by a bar, or a line each minute."""
@@ -166,7 +174,7 @@ class Telling:
     def failed(self, name: str, why: str) -> None:
         """Hear that a fragment failed for good."""
         self.shown = 0
-        self._tell("failed", f"failed three times: {name}, {one_line(why, LONGEST)}", fragment=name, reason=why)
+        self._tell("failed", f"failed: {name}, {one_line(why, LONGEST)}", fragment=name, reason=why)
 
     def forecast(self) -> None:
         """Tell what the rest will take, if that is known and there is one."""
@@ -198,17 +206,21 @@ class Telling:
         say(line, sys.stderr)
 
 
-def appending(path: Path) -> Callable[[Event], None]:
-    """Return what appends events to a file, one on each line."""
+class Events:
+    """The events of a run, one JSON object a line: ``events.jsonl``, and in a store elsewhere a file a start."""
 
-    def append(event: Event) -> None:
-        try:
-            with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(event) + "\n")
-        except OSError as error:
-            raise OutputError(f"{short_path(path)} cannot be written: {reason(error)}.") from error
+    def __init__(self, store: Store) -> None:
+        self.store, self.lines, self.written = store, list[str](), 0.0
+        self.name = EVENTS if store.fs is None else EVENTS.replace(".", f"-{_stamp().replace(':', '')}.")
 
-    return append
+    def append(self, event: Event) -> None:
+        """Keep an event; elsewhere the file is written anew, which takes its time."""
+        self.lines.append(json.dumps(event) + "\n")
+        if self.store.fs is None:
+            self.store.append(self.name, self.lines.pop())
+        elif event["event"] == "end" or time.monotonic() - self.written > EVERY / 2:
+            self.store.write_text(self.name, "".join(self.lines))
+            self.written = time.monotonic()
 
 
 def _stamp() -> str:

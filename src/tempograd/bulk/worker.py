@@ -1,7 +1,6 @@
 """One worker: reads a fragment, explains it batch by batch, writes one file of results. It needs no engine."""
 
 import copy
-import json
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -9,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -17,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tempograd.bulk import table
-from tempograd.bulk.folder import RunFolder
+from tempograd.bulk.manifest import STAGED, Entry
+from tempograd.bulk.store import Store
 from tempograd.core.errors import (
     LONGEST,
     DataError,
@@ -30,7 +30,6 @@ from tempograd.core.errors import (
     short_path,
     warn,
 )
-from tempograd.core.io import write_atomically
 from tempograd.core.progress import muted
 from tempograd.core.series import Series
 from tempograd.data import Source
@@ -60,7 +59,7 @@ class Job:
 
     Attributes
     ----------
-    folder : RunFolder
+    store : Store
         Where results go.
     key : str
         Of the run, which every file of results holds.
@@ -70,39 +69,34 @@ class Job:
         The method.
     example : Explanation
         Of two series, which tells what all share.
+    kept : dict of str to str
+        The types of the columns that go along.
     about : dict
         What was said of the model, the fields of :class:`tempograd.Predictor`.
     options : dict
         Those of :func:`tempograd.explain`.
     cells : {"all", "top", "none"}
         What is kept of each cell.
+    partition : str, optional
+        The column whose values make folders.
     batch : int, optional
         Series per call.
     device : str, optional
         Where models of other processes compute; by default on a GPU if there is one.
     """
 
-    folder: RunFolder
+    store: Store
     key: str
     source: Source
     explainer: Explainer
     example: Explanation
+    kept: dict[str, str]
     about: dict[str, Any]
     options: dict[str, Any]
     cells: str
+    partition: str | None
     batch: int | None
     device: str | None
-
-
-class Outcome(NamedTuple):
-    """What became of a fragment: plain data that any engine can carry."""
-
-    name: str
-    rows: int
-    faults: int
-    seconds: float
-    first_fault: str = ""
-    warnings: tuple[tuple[str, int], ...] = ()
 
 
 class Worker:
@@ -138,14 +132,12 @@ class Worker:
         with frozen(self.model):
             return _worker_elsewhere, (self.job, copy.deepcopy(cast("nn.Module", self.model)).cpu())
 
-    def run(self, fragment: Fragment) -> Outcome:
-        """Explain a fragment, unless its results are there, and tell what became of it."""
-        path, start = self.job.folder.path(fragment.name), time.perf_counter()
-        if path.exists():
-            return _outcome_of(path, fragment)
-        writing = _Writing(self, fragment, start)
-        write_atomically(path, writing.write)
-        return writing.outcome()
+    def run(self, fragment: Fragment) -> Entry:
+        """Explain a fragment, and leave what became of it in the store, for a driver that is killed."""
+        with self.job.store.scratch() as folder:
+            entry = _Writing(self, fragment, folder).write()
+        self.job.store.write(f"{STAGED}/{fragment.name}.json", entry.plain)
+        return entry
 
     def explain(self, batch: Part, rows: NDArray[np.int64]) -> Explanation:
         """Explain some rows of a batch in one call, whose numbers do not depend on how many there are."""
@@ -169,6 +161,10 @@ class Worker:
             found = job.explainer(Predictor(self.model, **job.about), series, **(self.alone | job.options))
         # one series, filled up with copies, does not show that a batch matters
         return replace(found, varies=example.varies, mixes_series=True) if example.mixes_series else found
+
+    def explained(self) -> Any:
+        """Return the moment at which a GPU has explained what it was given; None elsewhere."""
+        return torch.cuda.current_stream(self.place).record_event() if self.device == "cuda" else None
 
     def explain_each(self, batch: Part, known: set[int]) -> table.ExplainedRows:
         """Explain a batch; what fails is halved until the series stand alone that cannot be explained.
@@ -234,30 +230,44 @@ def _reason(error: Exception) -> str:
     return one_line(f"{type(error).__name__}: {first_line}", LONGEST)
 
 
-def _outcome_of(path: Path, fragment: Fragment) -> Outcome:
-    """Return the outcome of a fragment that somebody else has done."""
-    totals = table.totals_from(table.read_footer(str(path)).get("totals", {}))
-    return Outcome(fragment.name, totals.rows, totals.faults, 0.0)
+class _File:
+    """A Parquet file of results that is being written, in groups of rows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.waiting, self.writer = path, list[Any](), None
+
+    def add(self, rows: Any) -> None:
+        if self.writer is None:
+            self.writer = table.open_writer(str(self.path), rows.schema)
+        self.waiting.append(rows)
+        if sum(each.nbytes for each in self.waiting) >= table.GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits, as one group of rows."""
+        if self.waiting and self.writer is not None:
+            whole = arrow().concat_tables(self.waiting)
+            self.waiting = []
+            self.writer.write_table(whole, row_group_size=max(1, len(whole)))  # there may be no driver
+            del whole
+            arrow().default_memory_pool().release_unused()  # or it keeps what it once had
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
 
 
 class _Writing:
-    """The writing of one file: reads ahead, explains, and writes behind, in three threads."""
+    """The writing of the results of a fragment: reads ahead, explains, and writes behind, in three threads."""
 
-    def __init__(self, worker: Worker, fragment: Fragment, start: float) -> None:
-        self.worker, self.fragment, self.start = worker, fragment, start
-        self.totals, self.first_fault = table.Totals(), ""
-        self.warnings: dict[str, int] = {}
-        self.waiting: list[Any] = []
-        self.writer: Any = None
+    def __init__(self, worker: Worker, fragment: Fragment, folder: Path) -> None:
+        self.worker, self.fragment, self.folder = worker, fragment, folder
+        self.start = time.perf_counter()
+        self.totals, self.first_fault, self.ids = table.Totals(), "", "numbers"
+        self.files: dict[str, _File] = {}  # by names in the store
 
-    def outcome(self) -> Outcome:
-        seconds = time.perf_counter() - self.start
-        told = tuple(self.warnings.items())
-        return Outcome(self.fragment.name, self.totals.rows, self.totals.faults, seconds, self.first_fault, told)
-
-    def write(self, path: Path) -> None:
-        worker, job = self.worker, self.worker.job
-        known: set[int] = set()
+    def write(self) -> Entry:
+        worker, known = self.worker, set[int]()
         pending: Future[None] | None = None
         try:
             with (
@@ -270,32 +280,34 @@ class _Writing:
                     done = worker.explain_each(batch, known)
                     if pending is not None:
                         pending.result()
-                    pending = behind.submit(self._keep, path, batch, done)
+                    pending = behind.submit(self._keep_aside, batch, done, worker.explained())
                     worker.tell(len(batch))
                 if pending is not None:
                     pending.result()
-                self.warnings = dict(counts)
-            if self.writer is None:
-                raise DataError(f"{short_path(self.fragment.path)} holds no series.")
-            self._flush()
-            footer = {
-                "key": job.key,
-                "fragment": self.fragment.plain,
-                "shape": list(job.source.shape or ()),
-                "totals": vars(self.totals),
-                "warnings": self.warnings,
-                "device": worker.device,
-                "seconds": time.perf_counter() - self.start,
-                "versions": {"tempograd": __version__, "torch": torch.__version__},
-            }
-            self.writer.add_key_value_metadata({table.FOOTER: json.dumps(footer).encode()})
+            if not self.files:
+                raise DataError(f"{self.fragment.where} holds no series.")
+            for file in self.files.values():
+                file.flush()
         finally:
-            if self.writer is not None:
-                self.writer.close()
+            for file in self.files.values():
+                file.close()
+        made = {"device": worker.device, "tempograd": __version__, "torch": torch.__version__, "ids": self.ids}
+        seconds = time.perf_counter() - self.start
+        return Entry(self.fragment, self._publish(), self.totals, dict(counts), self.first_fault, seconds, made)
+
+    def _publish(self) -> dict[str, tuple[int, float]]:
+        """Put the files into the store, those that have a row for every series last."""
+        published = {}
+        for name in sorted(self.files, key=lambda name: table.TABLES.index(name.partition("/")[0])):
+            status = self.files[name].path.stat()
+            self.worker.job.store.publish(self.files[name].path, name)
+            published[name] = status.st_size, 0.0 if self.worker.job.store.fs is not None else status.st_mtime
+        return published
 
     def _batches(self) -> Generator[Part, None, None]:
         """Read one batch ahead."""
-        batches = read_fragment(self.fragment, self.worker.job.source, self.worker.size)
+        job = self.worker.job
+        batches = read_fragment(self.fragment, job.source, self.worker.size, job.kept)
         with ThreadPoolExecutor(1) as ahead:
             coming = ahead.submit(next, batches, None)
             while (batch := coming.result()) is not None:
@@ -314,8 +326,18 @@ class _Writing:
                 "by itself."
             )
 
-    def _keep(self, path: Path, batch: Part, done: table.ExplainedRows) -> None:
-        """Turn a batch into rows, and write them when there are enough."""
+    def _keep_aside(self, batch: Part, done: table.ExplainedRows, explained: Any) -> None:
+        """Keep a batch while the next one is explained: a GPU does not let one wait for the other."""
+        if explained is None:
+            self._keep(batch, done)
+            return
+        stream = torch.cuda.Stream(self.worker.place)  # type: ignore[no-untyped-call]  # of torch
+        stream.wait_event(explained)
+        with torch.cuda.stream(stream):
+            self._keep(batch, done)
+
+    def _keep(self, batch: Part, done: table.ExplainedRows) -> None:
+        """Turn a batch into rows of the tables."""
         job = self.worker.job
         judged = [table.quality_of(found) for _, found in done.explained]
         for (_, found), quality in zip(done.explained, judged, strict=True):
@@ -324,18 +346,11 @@ class _Writing:
         if done.faults and not self.first_fault:
             row = min(done.faults)
             self.first_fault = f"series {batch.ids[row].as_py()}: {done.faults[row]}"
-        rows = table.as_rows(batch, done, judged, job.example, job.cells)
-        if self.writer is None:
-            self.writer = table.open_writer(str(path), rows.schema, job.source.keep)
-        self.waiting.append(rows)
-        if sum(each.nbytes for each in self.waiting) >= table.GROUP_BYTES:
-            self._flush()
-
-    def _flush(self) -> None:
-        """Write what waits, as one group of rows."""
-        if self.waiting:
-            whole = arrow().concat_tables(self.waiting)
-            self.waiting = []
-            self.writer.write_table(whole, row_group_size=len(whole))
-            del whole
-            arrow().default_memory_pool().release_unused()  # or it keeps what it once had
+        self.ids = "numbers" if arrow().types.is_integer(batch.ids.type) else "texts"
+        example = replace(job.example, channels=job.source.channels, units=job.source.units)
+        for name, rows in table.as_tables(batch, done, judged, example, job.cells, job.key).items():
+            for folder, part in table.parted(rows, job.partition):
+                path = f"{name}/{folder}{self.fragment.name}.parquet"
+                if path not in self.files:
+                    self.files[path] = _File(self.folder / f"{len(self.files)}.parquet")
+                self.files[path].add(part)

@@ -15,9 +15,9 @@ from tempograd.cli.arguments import RUN, command, given, options_of, place_of, p
 from tempograd.cli.config import FILE, as_toml
 from tempograd.core import io
 from tempograd.core.errors import SETTINGS, InputError, brief, held, listed, one_line, quote, short_path
-from tempograd.core.formatting import percent
+from tempograd.core.formatting import counted, percent
 from tempograd.data import DATASETS
-from tempograd.data.files import OWN, is_many
+from tempograd.data.files import OWN, REMOTE, is_many
 from tempograd.explainers import EXPLAINERS, Explainer, explain
 from tempograd.explainers.by_name import explainer_of
 from tempograd.explanation import Explanations
@@ -140,7 +140,7 @@ def _summary_lines(facts: dict[str, Any], several: Explanations | None) -> Itera
 def _names_folder(out: str) -> bool:
     """Tell whether a name is that of a folder which can be a run."""
     there = inputs.is_folder(Path(out)) and (RunFolder(out).is_run or not any(Path(out).iterdir()))
-    return out.endswith(("/", os.sep)) or there
+    return out.endswith(("/", os.sep)) or bool(REMOTE.match(out)) or there
 
 
 def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
@@ -168,13 +168,13 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     if facts["cells"] == "all":  # which a report needs
         following = command("report", args.out, model=args.model, weights=args.weights, trust=args.trust or None)
     if facts["left"]:
-        following = command("explain", config=run.folder / OWN / FILE)
+        following = command("explain", config=f"{run.folder}/{OWN}/{FILE}")
     if args.json:
         print_json(facts | {"next": following})
     else:
         print(f"Explained {facts['series'] - facts['faults']:,} series with {run.method}.")
         print(*(f"  {line}" for line in _run_lines(facts)), sep="\n")
-        print(f"{run.folder / 'data'} has {facts['fragments']:,} files of results.")
+        print(f"{run.folder} has the tables summary, drivers and cells (version {run.version}).")
         print(f"Next: {following}")
     return SOME_FAILED if facts["faults"] else 0
 
@@ -210,10 +210,7 @@ def _facts(run: Run) -> dict[str, Any]:
 
 def _run_lines(facts: dict[str, Any]) -> Iterator[str]:
     """Say how far a run is, what is wrong with its series, and how good the scores are."""
-    left = "not known yet" if facts["left"] is None else f"{facts['left']:,} files"
-    yield f"done: {facts['series']:,} series in {facts['fragments']:,} files; left: {left}"
-    if facts["stale"]:
-        yield f"stale: {facts['stale']:,} results whose input has changed since"
+    yield f"done: {counted(facts['series'], 'series', 'series')}; left: {counted(facts['left'], 'file')}"
     if facts["missing"]:
         read = ", which the model reads as 0" if facts["missing_read_as_zero"] else ""
         yield f"missing: {percent(facts['missing'])} of the cells{read}"
@@ -222,7 +219,7 @@ def _run_lines(facts: dict[str, Any]) -> Iterator[str]:
     for entry in facts["fault_reasons"][:REASONS]:
         yield f"  {entry['series']:,} × {entry['reason'].rstrip('.')} ({listed(entry['ids'])})"
     for name, text in list(facts["failures"].items())[:REASONS]:
-        yield f"failed three times: {name}, {one_line(text, 600)}"
+        yield f"failed: {name}, {one_line(text, 600)}"
     yield facts["verdict"]
 
 

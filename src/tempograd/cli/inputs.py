@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from tempograd.bulk import open_run
-from tempograd.bulk.repeats import has_numbers
 from tempograd.cli.arguments import given, options_of
 from tempograd.core.errors import InputError, short_path, warn
 from tempograd.core.io import Kind, check_output
@@ -201,7 +200,7 @@ def _of_runs(folders: Sequence[Path], count: int, called: Any) -> dict[Path, Exp
     if isinstance(called, str):
         number = called.removeprefix("-").isdecimal()
         return {
-            folder: run.take([int(called) if number and run.files and has_numbers(run.files[0]) else called])
+            folder: run.take([int(called) if number and run.ids == "numbers" else called])
             for folder, run in runs.items()
         }
     common = sorted(set.intersection(*(set(run.sample(count)) for run in runs.values()))) if runs else []

@@ -104,10 +104,10 @@ def write_atomically(
         with scratch(path.parent) as folder:
             new = folder / "new"
             write(new)
-            _sync(new)
+            sync(new)
             new.replace(path)
         with suppress(OSError):  # the file is there either way
-            _sync(path.parent)
+            sync(path.parent)
     return path
 
 
@@ -182,7 +182,7 @@ def _refuse(path: Path, kind: Kind | None, force: bool, inputs: Iterable[str | P
         raise OutputError(f"{name} exists and is no {kind.name} that tempograd wrote: {forced}.")
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Bring a file or a folder to the disk, where the file system can."""
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:

@@ -2,12 +2,13 @@
 
 import gzip
 import io
+import os
 import re
 import stat
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from os.path import commonprefix
 from pathlib import Path
@@ -47,10 +48,14 @@ def arrow() -> Any:
 
 @dataclass(frozen=True)
 class File:
-    """A file of series: an absolute path or an address, and what it is called relative to its source."""
+    """A file of series: an absolute path or an address, and what it is called relative to its source.
+
+    ``listed`` is what the listing of a store elsewhere told of it: its size and time, if it keeps times.
+    """
 
     path: str
     origin: str
+    listed: tuple[int, ...] = field(default=(), compare=False)
 
     @property
     def where(self) -> str:
@@ -99,7 +104,20 @@ class File:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """What changes with a file's content and with nothing else: its size and its checksum.
+        """What changes with a file's content and with nothing else: its size and its checksum."""
+        return self.scan()[0]
+
+    @property
+    def stamp(self) -> tuple[int, ...]:
+        """What changes whenever a file is written, as far as it is known without reading it."""
+        if not self.listed and not self.remote:
+            with suppress(OSError):  # which reading it tells
+                found = Path(self.path).stat()
+                return found.st_size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns
+        return self.listed
+
+    def scan(self) -> tuple[tuple[int, ...], bytes]:
+        """Read the file once, and return its version and, of a file here, its first bytes.
 
         A store elsewhere keeps times that nobody sets back; reading its files twice would cost too much.
         """
@@ -109,12 +127,13 @@ class File:
                 info = fs.get_file_info(name)
                 with fs.open_input_file(name) as file:
                     end = min(info.size, FOOTER_BYTES)
-                    return info.size, int(info.mtime_ns or 0), crc32(file.read_at(end, info.size - end))
-        size = mark = 0
+                    return (info.size, int(info.mtime_ns or 0), crc32(file.read_at(end, info.size - end))), b""
         with self.opened() as file:
-            while part := file.read(BUFFER):
+            head = part = file.read(BUFFER)
+            size, mark = len(head), crc32(head)
+            while part := file.read(BUFFER) if part else b"":
                 size, mark = size + len(part), crc32(part, mark)
-        return size, mark
+        return (size, mark), head
 
 
 @contextmanager
@@ -149,18 +168,18 @@ def _state(path: str | Path) -> tuple[int, ...]:
 def list_files(path: Any) -> list[File]:
     """Return the files of a file, pattern, folder, address or several of these, sorted, each called once."""
     places = list(path) if isinstance(path, (list, tuple)) and path else [path]
-    named: dict[str, str] = {}
+    named: dict[str, File] = {}
     for place in places:
-        for name, origin in _files(place):
-            named.setdefault(name, origin)
+        for file in _files(place):
+            named.setdefault(file.path, file)
     if not named:
         some = short_path(str(path)) if isinstance(path, (str, Path)) else brief(path)
         raise DataError(f"There is no file of series at {some}: they end in {', '.join(ENDINGS)}.")
-    if len(set(named.values())) < len(named):  # all are called by their place below the folder of all
-        above = [name.removesuffix(origin) for name, origin in named.items()]
+    files = list(named.values())
+    if len({file.origin for file in files}) < len(files):  # all are called by their place below the folder of all
+        above = [file.path.removesuffix(file.origin) for file in files]
         start = commonprefix(above).rfind("/") + 1  # noqa: RUF071  # addresses have no common path
-        named = {name: name[start:] for name in named}
-    files = [File(name, origin) for name, origin in named.items()]
+        files = [replace(file, origin=file.path[start:]) for file in files]
     for file in files:
         if not file.ending:
             raise DataError(f"{file.where} cannot be read: files of series end in {', '.join(ENDINGS)}.")
@@ -178,23 +197,42 @@ def is_many(path: Any) -> bool:
         return False
 
 
-def _files(place: Any) -> list[tuple[str, str]]:
-    """Return the files of a place, sorted, and what they are called relative to it."""
+def _files(place: Any) -> list[File]:
+    """Return the files of a place, sorted, called by their place relative to it."""
     text = str(place)
     if isinstance(place, str) and REMOTE.match(text):
         return _remote_files(text)
     path = as_path(place)
     if not is_many(place):
-        return [(str(path), path.name)]
-    pattern = not path.is_dir()
-    root = Path(_fixed(text)) if pattern else path
-    found = root.glob(str(path.relative_to(root))) if pattern else root.rglob("*")
-    names = [each.relative_to(root) for each in sorted(found) if not each.is_dir()]
-    # results in the folder of a run are no series
-    names = [name for name in names if not any((root / folder / OWN).is_dir() for folder in name.parents)]
+        return [File(str(path), path.name)]
+    root = path if path.is_dir() else Path(_fixed(text))
     # absolute, since workers elsewhere, and people later, stand in other folders
-    pairs = [((root / name).absolute().as_posix(), name.as_posix()) for name in names]
-    return [pair for pair in pairs if _is_series(pair[1], pattern=pattern)]
+    above = root.absolute().as_posix().rstrip("/")
+    if path.is_dir():
+        return [File(f"{above}/{name}", name) for name in _walked(above or "/")]
+    found = [
+        each.relative_to(root) for each in sorted(root.glob(str(path.relative_to(root)))) if not each.is_dir()
+    ]
+    # results in the folder of a run are no series
+    names = [name.as_posix() for name in found if not any((root / up / OWN).is_dir() for up in name.parents)]
+    return [File(f"{above}/{name}", name) for name in names if _is_series(name, pattern=True)]
+
+
+def _walked(folder: str, origin: str = "") -> Iterator[str]:
+    """Yield what files of series below a folder are called, in order, but for results in the folder of a run."""
+    try:
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+    except OSError as error:
+        raise DataError(f"{short_path(folder)} cannot be listed: {error.strerror}.") from error
+    if any(entry.name == OWN and entry.is_dir() for entry in entries):
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            if not entry.name.startswith((".", "_")):
+                yield from _walked(entry.path, f"{origin}{entry.name}/")
+        elif _is_series(entry.name, pattern=False) and not (entry.is_symlink() and Path(entry).is_dir()):
+            yield origin + entry.name
 
 
 def _is_series(origin: str, *, pattern: bool) -> bool:
@@ -208,8 +246,8 @@ def _fixed(pattern: str) -> str:
     return str(Path(pattern[: MAGIC.search(pattern).start()] + "x").parent)  # type: ignore[union-attr]  # has one
 
 
-def _remote_files(address: str) -> list[tuple[str, str]]:
-    """Return the files of an address, sorted, and what they are called relative to it."""
+def _remote_files(address: str) -> list[File]:
+    """Return the files of an address, sorted, called by their place relative to it."""
     fs, path = open_address(address)
     from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415  # an extra
 
@@ -218,13 +256,22 @@ def _remote_files(address: str) -> list[tuple[str, str]]:
     more = asked + options if not path.endswith(asked + options) else ""  # which the address of a file needs too
     pattern = bool(MAGIC.search(path))
     with reading(address):
-        if fs.get_file_info(path).type == FileType.File:
-            return [(address, path.partition("?")[0].rpartition("/")[2])]
+        info = fs.get_file_info(path)
+        if info.type == FileType.File:
+            return [File(address, path.partition("?")[0].rpartition("/")[2], _listed(info))]
         root = _fixed(path) if pattern else path.rstrip("/")
         every = fs.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
-    names = sorted(each.path for each in every if each.type == FileType.File)
-    pairs = [(name, name[len(root) :].lstrip("/")) for name in names if not pattern or fnmatch(name, path)]
-    return [(scheme + name + more, origin) for name, origin in pairs if _is_series(origin, pattern=pattern)]
+    there = sorted((each for each in every if each.type == FileType.File), key=lambda each: each.path)
+    files = [File(each.path, each.path[len(root) :].lstrip("/"), _listed(each)) for each in there]
+    return [
+        replace(file, path=scheme + file.path + more)
+        for file in files
+        if (not pattern or fnmatch(file.path, path)) and _is_series(file.origin, pattern=pattern)
+    ]
+
+
+def _listed(info: Any) -> tuple[int, ...]:
+    return (int(info.size), int(info.mtime_ns)) if info.mtime_ns else ()
 
 
 def open_address(address: str) -> tuple[Any, str]:

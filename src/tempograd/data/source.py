@@ -13,7 +13,8 @@ from tempograd.core.errors import DataError, arg, brief
 from tempograd.core.series import Series, is_nested, shared_times
 from tempograd.data.columns import Columns, Part
 from tempograd.data.files import list_files, reading
-from tempograd.data.fragments import TWO_KINDS, Fragment, list_fragments
+from tempograd.data.fragments import TWO_KINDS, Fragment
+from tempograd.data.inspection import inspect_files, joined_fragments
 from tempograd.data.pivot import read_table
 from tempograd.data.reading import in_file, in_one_message, read_part, scaled_cells, with_channels
 from tempograd.data.table import FRAME, frame_table, is_frame
@@ -105,7 +106,10 @@ class Source(Columns):
 
     def fragments(self, size: int = 8_192) -> Iterator[Fragment]:
         """List the parts that runs read one by one, of about ``size`` series, without reading these."""
-        return list_fragments(self.path, self, size)
+        found = inspect_files(self.path, self, size)
+        for error in filter(None, (each.error for each in found)):
+            raise DataError(error)
+        yield from joined_fragments(found, size)
 
 
 def read_series(path: Any, **fields: Any) -> Series:

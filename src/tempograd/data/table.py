@@ -269,7 +269,7 @@ class ArrowTable(Table):
         values = np.empty((table.num_rows, len(numbers)))
         for place, name in enumerate(numbers):
             values[:, place] = plain_values(table.column(name)).cast("float64").to_numpy(zero_copy_only=False)
-        return {name: _text(table.column(name)) for name in texts}, values
+        return {name: text_of(table.column(name)) for name in texts}, values
 
     def series(self, name: str, shape: tuple[int, int] | None) -> Lists:
         """Return a column of lists as :func:`list_cells` does."""
@@ -344,7 +344,7 @@ def plain_values(column: Any) -> Any:
     return column.cast(_plain(column.type)).combine_chunks()
 
 
-def _text(column: Any) -> Text:
+def text_of(column: Any) -> Text:
     """Write the distinct values of a column, missing ones as nothing; dates as those of other tables."""
     coded = plain_values(column).dictionary_encode(null_encoding="encode")
     try:

@@ -246,7 +246,7 @@ def by_class(raw: Tensor, output: str) -> Tensor:
     >>> by_class(torch.tensor([[3.0]]), "raw")
     tensor([[3.]])
     """
-    linked = apply_link(raw, output)
+    linked = LINKS[output].apply(raw)
     return torch.cat([1 - linked, linked], -1) if one_logit(raw.shape[-1], output) else linked
 
 

@@ -1,45 +1,21 @@
-r"""What drove a prediction, in one sentence: values that stand together and push one way are one driver.
-
-In each channel of a series, in this order:
-
-1. A value is *weak* if the size of its score is below a fifth of the largest of its channel.
-2. A driver goes from one value that is not weak to another of the same sign. It ends before a value of the other
-   sign that is not weak, and where too many weak values follow each other: more than one for every 24 steps of the
-   series, or than one. Values that were not observed are passed over.
-3. A long driver is cut at its ends to the shortest stretch that holds nine tenths of its sum.
-
-Its total is the plain sum of ``values`` from its first to its last step. Drivers are ordered by the size of it.
-
-The error of a total: standard errors of single cells are known, how the errors of neighbours go together is not.
-They are added up, :math:`s = \sum_c s_c`, which no correlation can exceed. Where neighbours err in the same
-direction, as they mostly do since they share their samples, that is about right; else it is too large. Totals of a
-small GRU over 40 seeds spread by 0.8 of it, and 95 to 98 % of the intervals held what many samples give; with
-:math:`\sqrt{\sum_c s_c^2}`, as if cells were independent, 80 %. Where a model is so steep that intervals of cells
-are too narrow, those of their sums are too.
-"""
+"""What drove a prediction, in one sentence; :mod:`tempograd.views.stretches` has the rule that groups values."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import torch
-
-from tempograd.core import stats, validation
+from tempograd.core import validation
 from tempograd.core.formatting import LARGE, SMALL, alike, short_number
 from tempograd.explanation.core import Explanation, require
 from tempograd.views.labels import channel_names, name, short_times, when_text
 from tempograd.views.prediction import said_of
 from tempograd.views.reader import doubt
-from tempograd.views.series import Flags, Floats, observed_cells, position, to_numpy
+from tempograd.views.series import observed_cells, position
+from tempograd.views.stretches import Stretches, stretches_of
 
-WEAK = 0.2  # of the largest score of a channel
-PAUSE = 24  # steps of a series for each weak value that may follow another inside a driver
-KEPT = 0.9  # of the sum of a driver
 NAMED = 0.1  # of the strongest driver: what is smaller is not worth a place in a sentence
 MOST = 4
 FEW = 1 / 3  # of all scores, by size: below that, drivers are the strongest of many and not the main ones
-LEVEL = 0.95
 CONTROL = "random"  # the method whose scores mean nothing, on purpose
 
 
@@ -112,80 +88,24 @@ def _total(total: float, error: float | None) -> str:
 def drivers_of(explanation: Explanation, i: int | str, most: int = MOST) -> list[Driver]:
     """Return what drove the explained score of series ``i``, the strongest first, at most ``most``.
 
-    See :mod:`tempograd.views.drivers` for the rule that groups values.
+    See :mod:`tempograd.views.stretches` for the rule that groups values.
     """
     row, most = position(explanation, i), validation.check_int(most, "most", 1)
-    values, seen = to_numpy(explanation.values[row]).astype(np.float64), observed_cells(explanation[row])[0]
-    values = values if explanation.signed else np.maximum(values, 0)
-    return [_driver(explanation, row, values, seen, *place) for place in _strongest(values, seen, most)]
+    found = stretches_of(explanation[row : row + 1], most)
+    return [_driver(explanation, row, found, k) for k in range(len(found.row))]
 
 
-def _strongest(values: Floats, seen: Flags, most: int) -> list[tuple[int, int, int]]:
-    """Return channel, start and stop of the strongest drivers of a series."""
-    sums = np.pad(np.abs(values).cumsum(0), ((1, 0), (0, 0)))
-    whole = [
-        (sums[stop, d] - sums[start, d], d, start, stop)
-        for d in range(values.shape[1])
-        for start, stop in _stretches(values[:, d], seen[:, d])
-    ]
-    found: list[tuple[float, int, int, int]] = []
-    for size, d, start, stop in sorted(whole, key=lambda each: -each[0]):
-        if len(found) >= most and size * (1 + 1e-9) < -found[most - 1][0]:
-            break  # no part of what is left can be as large
-        first, last = _cut(np.abs(values[:, d]), start, stop)
-        found.append((-abs(values[first:last, d].sum()), d, first, last))
-        found.sort()
-    return [place for _, *place in found[:most]]  # type: ignore[misc]  # three numbers each
-
-
-def _stretches(values: Floats, seen: Flags) -> Iterator[tuple[int, int]]:
-    """Yield where the drivers of a channel begin and end, in the order of time, before they are cut.
-
-    Examples
-    --------
-    >>> seen = np.ones(8, dtype=bool)
-    >>> list(_stretches(np.array([0.0, 3.0, 0.1, 2.0, -1.0, 0.0, 0.0, -2.0]), seen))
-    [(1, 4), (4, 5), (7, 8)]
-    """
-    steps = np.flatnonzero(seen)
-    size = np.abs(values[steps])
-    strong = np.flatnonzero(size >= max(WEAK * size.max(initial=0), np.finfo(np.float64).tiny))
-    if not len(strong):
-        return
-    up, pause = values[steps[strong]] > 0, max(1, len(values) // PAUSE)
-    ends = np.flatnonzero((np.diff(up.astype(np.int8)) != 0) | (np.diff(strong) > pause + 1))
-    starts, stops = np.concatenate([[0], ends + 1]), np.concatenate([ends, [len(strong) - 1]])
-    for first, last in zip(steps[strong[starts]].tolist(), steps[strong[stops]].tolist(), strict=True):
-        yield first, last + 1
-
-
-def _cut(size: Floats, start: int, stop: int) -> tuple[int, int]:
-    """Return the shortest stretch inside another that holds nine tenths of it, the first of equally short ones."""
-    sums = np.concatenate([[0.0], size[start:stop].cumsum()])
-    ends = np.searchsorted(sums, sums[:-1] + KEPT * sums[-1] * (1 - 1e-9))
-    lengths = np.where(ends < len(sums), ends - np.arange(len(ends)), len(sums))
-    first = int(lengths.argmin())
-    return start + first, start + int(ends[first])
-
-
-def _driver(
-    explanation: Explanation, row: int, values: Floats, seen: Flags, d: int, start: int, stop: int
-) -> Driver:
-    """Describe a driver; Student's interval of its total has the freedom of its rarest cell."""
-    cells, place = seen[start:stop, d], (row, slice(start, stop), d)
-    total, error, certain = float(values[start:stop, d].sum()), None, True
-    if explanation.standard_error is not None:
-        error = float(explanation.standard_error[place].double().cpu().numpy()[cells].sum())
-        certain = explanation.signed and explanation.ess is not None and math.isfinite(error)
-        if certain and explanation.ess is not None:
-            freedom = explanation.ess[place].double().cpu()[torch.from_numpy(cells)].min() - 1
-            certain = abs(total) > float(stats.t_quantile(LEVEL, freedom.clamp(min=0))) * error
+def _driver(explanation: Explanation, row: int, found: Stretches, k: int) -> Driver:
+    """Describe a driver of series ``row``."""
+    d, start, stop = (int(part[k]) for part in (found.channel, found.start, found.stop))
+    error = None if explanation.standard_error is None else float(found.error[k])
     low = high = math.nan
     if explanation.shown is not None:
-        there = explanation.shown[place].double().cpu().numpy()[cells]
+        seen = observed_cells(explanation[row])[0][start:stop, d]
+        there = explanation.shown[row, start:stop, d].double().cpu().numpy()[seen]
         low, high = float(there.min()), float(there.max())
     words = _words(explanation, row, d, start, stop, low, high)
-    return Driver(d, start, stop, total, error, certain, low, high, words)
+    return Driver(d, start, stop, float(found.total[k]), error, bool(found.certain[k]), low, high, words)
 
 
 # In words

@@ -119,18 +119,18 @@ class Said(NamedTuple):
         """What is predicted and what is true, as far as they are known: a title, and the begin of a sentence."""
         text, mean = self.what, "mean " * self.mean
         if self.output is not None and self.probable:
-            text = f"{_percent(self.output)} {mean}probability of {text}"
+            text = f"{percent_text(self.output)} {mean}probability of {text}"
         elif self.output is not None:
             text = f"{mean}{text} is {with_unit_of(self.output, self.unit)}"
         return text if self.true is None else f"{text} (true: {self.true})"
 
 
-def _percent(share: float) -> str:
+def percent_text(share: float) -> str:
     """Write a probability in percent, and never as 0 or 100 where it is neither.
 
     Examples
     --------
-    >>> _percent(0.884), _percent(0.9997), _percent(0.0004), _percent(1.0)
+    >>> percent_text(0.884), percent_text(0.9997), percent_text(0.0004), percent_text(1.0)
     ('88 %', 'over 99 %', 'under 1 %', '100 %')
     """
     if 0 < share < 0.005:
