@@ -13,7 +13,7 @@ import pytest
 
 import tempograd as tg
 from tempograd.core.errors import DataError
-from tempograd.data import large_files
+from tempograd.data import files, large_files
 from tempograd.data.files import File
 from tempograd.data.fragments import Fragment, read_fragment
 from tempograd.data.inspection import (
@@ -401,3 +401,17 @@ def test_a_large_file_that_is_not_sorted_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(large_files, "LONG_BYTES", 1 << 11)
     with pytest.raises(DataError, match="goes on after another has begun: sort a file of this size by 'id'"):
         parts_of(path)
+
+
+def test_a_large_parquet_file_is_known_by_parts_and_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "BUFFER", 64)
+    monkeypatch.setattr(files, "LOOKS", 4)
+    path, values = tmp_path / "a.parquet", np.zeros(50_000)
+    for most in (2.0, 3.0):
+        values[25_000] = most
+        pa.parquet.write_table(pa.table({"v": values}), path, compression="none", use_dictionary=False)
+        known = File(str(path), "a.parquet").scan()[0]
+        if most == 2.0:
+            before = known
+    assert known[0] == before[0]
+    assert known[1] != before[1]

@@ -24,6 +24,7 @@ REMOTE = re.compile(r"[a-z][a-z0-9+.-]+://")
 MAGIC = re.compile(r"[*?\[]")
 HIVE = re.compile(r"([^=/]+)=([^/]*)")  # a folder that is a column: day=2026-01-31
 BUFFER = 1 << 20
+LOOKS = 256  # parts of a Parquet file that are read to know it again: all of a smaller one
 FOOTER_BYTES = 1 << 16  # at the end of a file of a store elsewhere, which tell its version with its size and time
 PACKING = "is damaged and cannot be unpacked ({}): fetch it again"
 WRONG: dict[type[Exception], str] = {  # with a file, by what reading it raises
@@ -119,7 +120,8 @@ class File:
     def scan(self) -> tuple[tuple[int, ...], bytes]:
         """Read the file once, and return its version and, of a file here, its first bytes.
 
-        A store elsewhere keeps times that nobody sets back; reading its files twice would cost too much.
+        A store elsewhere keeps times that nobody sets back; reading its files twice would cost too much. Of a large
+        Parquet file, whose end tells sizes and ranges of all that is in it, parts are enough.
         """
         if self.remote:
             fs, name = open_address(self.path)
@@ -129,10 +131,12 @@ class File:
                     end = min(info.size, FOOTER_BYTES)
                     return (info.size, int(info.mtime_ns or 0), crc32(file.read_at(end, info.size - end))), b""
         with self.opened() as file:
-            head = part = file.read(BUFFER)
-            size, mark = len(head), crc32(head)
-            while part := file.read(BUFFER) if part else b"":
-                size, mark = size + len(part), crc32(part, mark)
+            size, mark, head = file.seek(0, os.SEEK_END), 0, b""
+            step = max(BUFFER, size // LOOKS) if self.ending == ".parquet" else BUFFER
+            for start in (*range(0, size, step), max(0, size - FOOTER_BYTES)):
+                file.seek(start)
+                part = file.read(BUFFER)
+                mark, head = crc32(part, mark), head or part
         return (size, mark), head
 
 
