@@ -120,8 +120,8 @@ class File:
     def scan(self) -> tuple[tuple[int, ...], bytes]:
         """Read the file once, and return its version and, of a file here, its first bytes.
 
-        A store elsewhere keeps times that nobody sets back; reading its files twice would cost too much. Of a large
-        Parquet file, whose end tells sizes and ranges of all that is in it, parts are enough.
+        A store elsewhere keeps times that nobody sets back; reading its files twice would cost too much. Of a
+        large Parquet file, whose end tells sizes and ranges of all that is in it, parts are enough.
         """
         if self.remote:
             fs, name = open_address(self.path)
@@ -133,10 +133,12 @@ class File:
         with self.opened() as file:
             size, mark, head = file.seek(0, os.SEEK_END), 0, b""
             step = max(BUFFER, size // LOOKS) if self.ending == ".parquet" else BUFFER
-            for start in (*range(0, size, step), max(0, size - FOOTER_BYTES)):
+            for start in range(0, size, step):
                 file.seek(start)
                 part = file.read(BUFFER)
                 mark, head = crc32(part, mark), head or part
+            file.seek(max(0, size - FOOTER_BYTES))
+            mark = crc32(file.read(FOOTER_BYTES), mark)
         return (size, mark), head
 
 
