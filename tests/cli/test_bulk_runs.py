@@ -116,6 +116,7 @@ def test_rare_options_arrive_too(monkeypatch):
     more = "--steps 3,4 --task per_step --pick 1 --model-layout BDT --missing mask --units mV,C --classes no,yes"
     elsewhere = "--engine ray --workers 3 --timeout 60 --device cpu --fragment 9 --batch-size 2 --max-faults 0.5"
     elsewhere += " --cells none --time t --limit 7 --log json --price 4.5"
+    elsewhere += " --partition day --removed drop"
     words = f"{more} {elsewhere} --align order --target yes --x a --id who --mask seen --shape 4,1 --keep day"
     assert main([*EXPLAIN, *words.split(), "--draws", "2"]) == 5
     model = given["model"]
@@ -123,7 +124,7 @@ def test_rare_options_arrive_too(monkeypatch):
     expected = {"steps": [3, 4], "missing": "mask"}
     expected |= {"units": ("mV", "C"), "engine": "ray", "workers": 3, "timeout": 60.0, "device": "cpu"}
     expected |= {"fragment": 9, "batch_size": 2, "max_faults": 0.5, "cells": "none", "time": "t", "target": "yes"}
-    expected |= {"limit": 7, "log": "json", "price": 4.5}
+    expected |= {"limit": 7, "log": "json", "price": 4.5, "partition": "day", "removed": "drop"}
     expected |= {
         "x": "a",
         "align": "order",
@@ -142,6 +143,14 @@ def test_less_is_kept_on_demand(capsys):
     assert main([*EXPLAIN, "--cells", "top"]) == 0
     assert "values" not in rows()[0]
     assert "Next: tempograd runs out/" in capsys.readouterr().out  # a report needs all cells
+
+
+@pytest.mark.usefixtures("x")
+def test_a_column_that_goes_along_is_a_folder_on_demand():
+    assert main([*EXPLAIN, "--keep", "day,site", "--partition", "day"]) == 0
+    for table in TABLES:
+        assert {path.name for path in Path("out", table).iterdir()} == {f"day={day}" for day in range(FILES)}
+    assert [(row["id"], row["day"]) for row in rows()] == [(name, n // EACH) for n, name in enumerate(IDS)]
 
 
 def test_rows_that_are_one_step_each(x, capsys):
@@ -380,6 +389,7 @@ FAULTS = (
     "--data in --out out/ --x y",
     "--data in --out out/ --x day",
     "--data in --out out/ --keep dya",
+    "--data in --out out/ --keep day --partition site",
     "--data in --out out/ --shape 3,2",
     "--data in --out out/ --max-faults 2",
     "--data in --out out/ --workers 0",

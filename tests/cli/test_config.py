@@ -10,6 +10,7 @@ import pytest
 import tempograd as tg
 from tempograd.cli import main, make_parser
 from tempograd.cli.config import as_toml, with_config
+from tests.bulk.conftest import alone  # noqa: F401  # a fixture
 from tests.cli.test_bulk_runs import EXPLAIN, MODEL, rows, states
 from tests.cli.test_bulk_runs import x as series
 
@@ -22,7 +23,7 @@ def parsed(*words):
     return parser.parse_args(with_config(parser, ["explain", *words]))
 
 
-@pytest.mark.usefixtures("x")
+@pytest.mark.usefixtures("x", "alone")
 def test_a_run_goes_on_with_the_file_that_it_wrote_from_anywhere(capsys, tmp_path, monkeypatch):
     more = ["--keep", "day,site", "--max-faults", "0.5", "--set", "segments=3", "--no-gradient-check"]
     assert main([*EXPLAIN, *more, "--limit", "8"]) == 0

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tempograd.bulk.table import TABLES
 from tempograd.cli import main, make_parser
 from tempograd.cli.config import with_config
+from tests.bulk.conftest import alone  # noqa: F401  # a fixture
 from tests.cli.test_bulk_runs import EACH, EXPLAIN, FILES, planted
 from tests.cli.test_bulk_runs import x as series
 
@@ -90,11 +92,12 @@ def test_mounts_and_paths_agree():
     assert in_docker() == args
 
 
+@pytest.mark.usefixtures("alone")
 def test_events_become_metrics(x):
     planted(x)
     assert main([*EXPLAIN, "--max-faults", "0.5"]) == 4
     assert main([*EXPLAIN, "--max-faults", "0.1"]) == 4
-    next(Path("out/data").iterdir()).unlink()
+    next(Path("out/summary").iterdir()).unlink()
     assert main([*EXPLAIN, "--max-faults", "0.5"]) == 4
     with Path("out/_tempograd/events.jsonl").open("a") as file:
         file.write('{"event": "beg')  # a line that is being written
@@ -111,13 +114,15 @@ def test_events_become_metrics(x):
     assert run == json.loads(Path("out/_tempograd/run.json").read_text())["key"]
     assert values["series_done"] == values["series"] == FILES * EACH
     assert (values["running"], values["stopped"], values["fragments_failed"]) == (0, 0, 0)
-    assert values["bytes_written"] in {path.stat().st_size for path in Path("out/data").iterdir()}
+    parts = [Path("out", table) for table in TABLES]
+    sizes = {sum((part / path.name).stat().st_size for part in parts) for path in parts[0].iterdir()}
+    assert values["bytes_written"] in sizes
     page = (ROOT / "docs/howto/nightly.md").read_text(encoding="utf-8")
     for name in re.findall(r"\btempograd_(\w+)", page):
         assert name in values
 
 
-@pytest.mark.usefixtures("x")
+@pytest.mark.usefixtures("x", "alone")
 def test_the_page_names_every_field_of_an_event():
     assert main([*EXPLAIN, "--price", "4"]) == 0
     events = [json.loads(line) for line in Path("out/_tempograd/events.jsonl").read_text().splitlines()]

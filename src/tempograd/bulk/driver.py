@@ -16,7 +16,7 @@ from tempograd.bulk.engines import Attempt, Here, Pool, Processes, RayTasks, Thr
 from tempograd.bulk.folder import RunFolder, kept_reason
 from tempograd.bulk.manifest import Entry, Manifest
 from tempograd.bulk.repeats import keys_of, refusal, refuse_repeats, refuse_two_kinds
-from tempograd.bulk.run_plan import Removed, RunPlan, parts_of
+from tempograd.bulk.run_plan import Removed, RunPlan, cuts_of
 from tempograd.bulk.runs import Run
 from tempograd.bulk.table import RESULTS
 from tempograd.bulk.telling import Events, Log, Progress, Telling, beside
@@ -331,7 +331,7 @@ class Driving:
 
     def _keep(self, entry: Entry) -> None:
         """Let an entry be committed, at once or with all that takes the place of the same earlier results."""
-        parts = parts_of(entry.fragment)
+        parts = cuts_of(entry.fragment)
         swap = next((swap for part in parts if (swap := self.changes.swaps.get(part))), None)
         if swap is None:
             self.ready.append(entry)

@@ -239,7 +239,7 @@ class RunPlan:
                 )
 
 
-def parts_of(fragment: Fragment) -> set[FilePart]:
+def cuts_of(fragment: Fragment) -> set[FilePart]:
     """Return the parts of files that a fragment holds, by path and first row."""
     return {(piece.path, piece.start) for piece in fragment.pieces}
 
@@ -249,7 +249,7 @@ def _swaps(old: Mapping[str, Entry], todo: Sequence[Fragment]) -> tuple[dict[Fil
     coming: dict[str, set[FilePart]] = {}
     for fragment in todo:
         for path in fragment.paths:
-            coming.setdefault(path, set()).update(parts_of(fragment))
+            coming.setdefault(path, set()).update(cuts_of(fragment))
     swaps, dropped = dict[FilePart, Swap](), set[str]()
     for name, entry in old.items():
         new = set().union(*(coming.get(path, set()) for path in entry.fragment.paths))

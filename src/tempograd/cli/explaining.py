@@ -168,7 +168,7 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     if facts["cells"] == "all":  # which a report needs
         following = command("report", args.out, model=args.model, weights=args.weights, trust=args.trust or None)
     if facts["left"]:
-        following = command("explain", config=f"{run.folder}/{OWN}/{FILE}")
+        following = command("explain", config=f"{run.folder.rstrip('/')}/{OWN}/{FILE}")
     if args.json:
         print_json(facts | {"next": following})
     else:
