@@ -358,3 +358,11 @@ def test_results_of_a_file_that_cannot_be_read_any_more_stay(lake):
     with pytest.raises(tg.TempogradError, match=r"b\.parquet"):
         explain(lake)
     assert content(tg.open_run(lake / "out")) == before
+
+
+def test_results_of_a_file_that_is_gone_stay_where_the_plan_is_lost_too(lake):
+    before = content(explain(lake))
+    (lake / "in" / "b.parquet").unlink()
+    (lake / "out" / "_tempograd" / "plan.json").unlink()
+    with pytest.warns(tg.TempogradWarning, match=r"is gone \(b\.parquet\): the results stay"):
+        assert content(explain(lake)) == before

@@ -124,27 +124,30 @@ class RunPlan:
         now = {each.file.path: each for each in self.found}
         moved = _moved(self.before, now)
         self.before = {moved.get(path, path): each for path, each in self.before.items()}
-        known = {path: each for path, each in self.before.items() if not each.error}
-        gone = {path: each for path, each in known.items() if path not in now}
+        made_of = {
+            name: [replace(each, path=moved.get(each.path, each.path)) for each in entry.fragment.pieces]
+            for name, entry in manifest.entries.items()
+        }
+        known = {piece.path: piece for pieces in made_of.values() for piece in pieces}
+        gone = {path: piece for path, piece in known.items() if path not in now}
         if gone and removed == "refuse":
             raise DataError(
                 f"{_are_gone(gone.values())}: bring back what is missing, or pass {arg:run.removed=keep} or "
                 f"{arg:run.removed=drop}."
             )
         # what cannot be read any more stays what it was
-        current = {path: known.get(path, each) if each.error else each for path, each in now.items()}
-        current |= gone if removed == "keep" else {}
+        current = {path: (known.get(path) if each.error else None) or each for path, each in now.items()}
+        versions = {path: each.version for path, each in (current | (gone if removed == "keep" else {})).items()}
         listed, sound = self.folder.results(), dict[str, Entry]()
         for name, entry in manifest.entries.items():
-            pieces = tuple(replace(each, path=moved.get(each.path, each.path)) for each in entry.fragment.pieces)
-            numbered = entry.fragment.alone and len(now) > 1 and not current.get(pieces[0].path, NOBODY).ids
-            same = not numbered and all(_is_as_it_was(piece, current) for piece in pieces)
+            pieces = made_of[name]
+            numbered = entry.fragment.alone and len(now) > 1 and not now.get(pieces[0].path, NOBODY).ids
+            same = not numbered and all(versions.get(piece.path) == piece.version for piece in pieces)
             if same and (checked := entry.checked(self.folder.store, listed)) is not None:
-                sound[name] = replace(checked, fragment=replace(entry.fragment, pieces=pieces))
+                sound[name] = replace(checked, fragment=replace(entry.fragment, pieces=tuple(pieces)))
         renewed = [entry for name, entry in sound.items() if entry != manifest.entries[name]]
         covered = {(piece.path, piece.start) for entry in sound.values() for piece in entry.fragment.pieces}
         left = [each for each in self.found if any((each.file.path, cut[0]) not in covered for cut in each.cuts)]
-        self.found += [each for path, each in current.items() if path in gone]  # which is known the next time
         fragments = (replace(each, alone=len(now) == 1) for each in joined_fragments(left, self.size))
         todo = [fragment for fragment in fragments if fragment.name not in sound]
         self.fragments = [*(entry.fragment for entry in sound.values()), *todo]
@@ -155,7 +158,7 @@ class RunPlan:
         files = {
             "new": [each.file.origin for path, each in now.items() if path not in was and was],
             "changed": [e.file.origin for path, e in now.items() if was.get(path, e.version) != e.version],
-            "gone": [each.file.origin for each in gone.values()],
+            "gone": [piece.origin for piece in gone.values()],
         }
         return Changes(set(sound), renewed, todo, *_swaps(old, todo), files)
 
@@ -268,21 +271,16 @@ def _moved(before: Mapping[str, Inspected], now: Mapping[str, Inspected]) -> dic
     return {path: new[key] for path, key in gone.items() if key[1] and key in new}
 
 
-def _is_as_it_was(piece: Piece, current: Mapping[str, Inspected]) -> bool:
-    """Tell whether the file of a piece is there, with the content that it had."""
-    return piece.path in current and current[piece.path].version == piece.version
-
-
-def _are_gone(files: Iterable[Inspected]) -> str:
-    origins = [each.file.origin for each in files]
+def _are_gone(pieces: Iterable[Piece]) -> str:
+    origins = [each.origin for each in pieces]
     is_, what = ("is", "1 file") if len(origins) == 1 else ("are", f"{len(origins):,} files")
     return f"{what} that the run has explained {is_} gone ({short_list(origins, NAMED)})"
 
 
-def _tell_kept(gone: Mapping[str, Inspected], replaced: Sequence[Fragment]) -> None:
+def _tell_kept(gone: Mapping[str, Piece], replaced: Sequence[Fragment]) -> None:
     """Say that results stay though their files are gone, and which do not: those beside others that give way."""
     lost = sorted({path for fragment in replaced for path in fragment.paths} & gone.keys())
-    names = short_list([gone[path].file.origin for path in lost], NAMED)
+    names = short_list([gone[path].origin for path in lost], NAMED)
     rest = f" The results of {names} go with those of files beside them, which have changed." if lost else ""
     warn(f"{_are_gone(gone.values())}: the results stay, and {arg:run.removed=drop} takes them out.{rest}")
 
