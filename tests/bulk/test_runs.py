@@ -261,7 +261,7 @@ def test_a_fragment_that_fails_three_times_is_noted_and_the_others_go_on(x, tmp_
     assert len(tries) == 3
     run = tg.open_run(tmp_path / "out")
     assert (len(run), run.summary()["left"], len(run.failures())) == (40, 1, 1)
-    assert "1 files are still to be done" in run.verdict()
+    assert "1 file still to be done" in run.verdict()
     assert run.failures()["a.parquet, from row group 2"].strip().endswith("RuntimeError: the cable is loose")
     monkeypatch.undo()
     assert explain(tmp_path).summary()["failed"] == 0

@@ -194,9 +194,9 @@ def plant(tmp_path):
                 about = {"id": f"{machine}/{day}", "time": when, "machine": machine, "day": f"2026-05-0{day}"}
                 rows.append(about | {"site": "AB"[int(machine[1]) % 2 == 0]} | values)
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / "lake" / f"{day}.parquet")
-    source = tg.Source(tmp_path / "lake", keep=["machine", "day", "site"], time="time", channels=list(SENSORS))
-    model = tg.Predictor(Alarm(), classes=["normal", "alarm"])
-    return tg.explain_dataset(model, source, tmp_path / "out", method="occlusion", partition="day")
+    keep, classes = ["machine", "day", "site"], ["normal", "alarm"]  # texts that go along are no channels
+    source = tg.Source(tmp_path / "lake", keep=keep, time="time", classes=classes)
+    return tg.explain_dataset(Alarm(), source, tmp_path / "out", method="occlusion", partition="day")
 
 
 ANSWER = [("m2", "vibration", "04:00"), ("m4", "temperature", "02:00")]
@@ -217,8 +217,8 @@ def test_a_day_is_a_folder(plant, tmp_path):
     assert len(plant) == 16
     assert plant.take(["m2/3", "m1/1"]).values.isfinite().all()
     again = tg.explain_dataset(
-        tg.Predictor(Alarm(), classes=["normal", "alarm"]),
-        tg.Source(tmp_path / "lake", keep=["machine", "day", "site"], time="time", channels=list(SENSORS)),
+        Alarm(),
+        tg.Source(tmp_path / "lake", keep=["machine", "day", "site"], time="time", classes=["normal", "alarm"]),
         plant.folder,
         method="occlusion",
         partition="day",

@@ -239,7 +239,7 @@ def test_a_limit_below_a_fragment_is_said(tmp_path):
         assert len(explain(tmp_path, limit=5)) == 20
 
 
-def test_a_limit_of_files_whose_series_nobody_counted(tmp_path, alone):
+def test_a_limit_of_files_whose_series_nobody_counted(tmp_path):
     for number in range(3):
         np.savez(tmp_path / f"{number}.npz", x=series(7).numpy())
     net = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))

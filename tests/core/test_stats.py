@@ -17,7 +17,7 @@ def test_nothing_is_known_without_freedom():
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95])
-def test_many_degrees_of_freedom_are_exact_to_a_millionth_or_so(level):
+def test_the_expansion_is_exact_to_a_millionth_or_so(level):
     freedom = torch.tensor([30.1, 35, 49, 400], dtype=torch.float64)
     expected = torch.from_numpy(stats.t.ppf(0.5 + level / 2, freedom.numpy()))
     torch.testing.assert_close(t_quantile(level, freedom), expected, rtol=2e-6, atol=0)

@@ -293,9 +293,10 @@ class Driving:
     def _coming(self) -> Iterator[Fragment]:
         """Yield what is to be done, as long as the limit is not reached."""
         begun = 0
-        for fragment in self.changes.todo:
-            if fragment.name in self.changes.done:
-                continue
+        todo = [fragment for fragment in self.changes.todo if fragment.name not in self.changes.done]
+        if self.limit is not None:  # nobody knows how many series are in files that are read together
+            todo = [part for each in todo for part in (each.apart() if each.rows is None else [each])]
+        for fragment in todo:
             if self.limit is not None and max(begun, self.telling.done) >= self.limit:
                 return
             if self.limit is not None and not begun and (fragment.rows or 0) > self.limit:

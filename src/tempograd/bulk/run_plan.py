@@ -91,6 +91,7 @@ class RunPlan:
     ) -> None:
         self.folder, self.model, self.size = folder, predictor.called, size
         self.about = {name: getattr(predictor, name) for name in ("task", "classes", "pick", "layout")}
+        self.about["classes"] = predictor.classes or source.classes  # labels and outputs have the same names
         self.explainer, self.options = explainer, options
         known = (Inspected.from_plain(each) for each in folder.store.load(PLAN) or ())
         self.before = {each.file.path: each for each in known}

@@ -19,12 +19,14 @@ from tempograd.bulk.table import TABLES
 from tempograd.core import rng, validation
 from tempograd.core.errors import DataError, InputError, brief, listed, short_path, warn
 from tempograd.core.estimate import MANY
+from tempograd.core.formatting import counted
 from tempograd.core.validation import text_key
 from tempograd.data import Source
 from tempograd.data.files import arrow
 from tempograd.data.fragments import Fragment, read_fragment, version_of
+from tempograd.engine.outputs import named_target
 from tempograd.explanation import Explanation
-from tempograd.explanation.diagnostics import AGAINST, MOST, SAYS, about_error, in_few, without_error
+from tempograd.explanation.diagnostics import AGAINST, GOAL, MOST, SAYS, about_error, in_few, without_error
 from tempograd.typing import ArrayLike
 
 NORMAL = 1.959963984540054  # standard errors on either side of a mean that hold 95 %
@@ -185,12 +187,12 @@ class Run:
         return {path for path, _ in cuts - done}
 
     def verdict(self) -> str:
-        """Say in one line how good the scores are, from footers alone."""
+        """Say in one line how good the scores are, from the manifest alone."""
         totals = self._totals
         explained = totals.rows - totals.faults
         rest = "" if not totals.faults else f"; {totals.faults:,} of {totals.rows:,} series could not be explained"
         left = self.summary()["left"]
-        rest += "" if not left else f"; {left:,} files are still to be done"
+        rest += "" if not left else f"; {counted(left, 'file')} still to be done"
         if not explained:
             return f"nothing was explained{rest}"
         for name, what in AGAINST.items():
@@ -208,18 +210,21 @@ class Run:
         low, high = totals.least_samples, totals.most_samples
         used = f"{high:,} samples" if low == high else f"{low:,} to {high:,} samples"
         told = f"{totals.good:,} of {explained:,} series are good, {error} in the middle one"
+        if good != "converged" and self.example.facts.adaptive and "tolerance" in self.example.parameters:
+            rest = f"; with a tolerance of {GOAL:g} each series goes on until it is good{rest}"
         return f"{good}: {told}, with {used}{rest}"
 
-    def channel_importance(self, target: int | None = None) -> ChannelImportance:
-        """Return how much each channel mattered, from footers alone, over all series or those of one target.
+    def channel_importance(self, target: int | str | None = None) -> ChannelImportance:
+        """Return how much each channel mattered, from the manifest, over all series or those of one target.
 
         Parameters
         ----------
-        target : int, optional
-            The explained class or output; by default all series count.
+        target : int or str, optional
+            The explained class or output, or its name; by default all series count.
         """
         channels = self._totals.channels
         if target is not None:
+            target = named_target(target, self.example.classes)
             wanted = str(validation.check_int(target, "target", 0))
             if wanted not in channels:
                 raise InputError(

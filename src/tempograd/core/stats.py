@@ -2,14 +2,14 @@
 
 import math
 from functools import lru_cache
-from statistics import NormalDist
 
 import numpy as np
 import torch
 from torch import Tensor
 
 _Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-_GRID = np.linspace(0.05, 4.5, 900) ** -2  # log t is nearly linear in 1/freedom: good to 2e-5 between
+_LARGE = 30.0  # beyond, the expansion in 1/freedom is exact to 1e-6
+_GRID = 1 / np.linspace(1 / _LARGE, 20.0, 2000)  # log t is nearly linear in 1/freedom: good to 1e-4 between
 
 
 def t_quantile(level: float, freedom: Tensor) -> Tensor:
@@ -20,8 +20,9 @@ def t_quantile(level: float, freedom: Tensor) -> Tensor:
     >>> [round(t, 3) for t in t_quantile(0.95, torch.tensor([1.0, 4.0, 49.0, 0.0])).tolist()]
     [12.706, 2.776, 2.01, inf]
     """
-    found = np.exp(np.interp(1 / freedom.double().clamp(min=_GRID[-1]).cpu().numpy(), *_table(level)))
-    return torch.where(freedom > 0, torch.as_tensor(found).to(freedom), torch.inf)
+    near = np.interp(1 / freedom.double().clamp(_GRID[-1], _LARGE).cpu().numpy(), *_table(level))
+    small = torch.as_tensor(np.exp(near)).to(freedom)
+    return torch.where(freedom > 0, torch.where(freedom > _LARGE, _expansion(level, freedom), small), torch.inf)
 
 
 def t_tail(size: float, freedom: float) -> float:
@@ -38,20 +39,30 @@ def t_tail(size: float, freedom: float) -> float:
     return float(_beta(a, np.full(1, 0.5), x, terms=40 + 4 * math.isqrt(math.ceil(freedom)))[0])
 
 
+def _expansion(level: float, freedom: Tensor) -> Tensor:
+    z = float(torch.special.ndtri(torch.tensor(0.5 + level / 2, dtype=torch.float64)))
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    return sum((term / freedom**power for power, term in enumerate(terms)), torch.zeros_like(freedom))
+
+
 @lru_cache(maxsize=16)
 def _table(level: float) -> tuple[_Array, _Array]:
     low, high = np.full_like(_GRID, -7.0), np.full_like(_GRID, 160.0)
     for _ in range(40):
         middle = (low + high) / 2
         t = np.exp(middle)
-        outside = _beta(_GRID / 2, np.full_like(t, 0.5), 1 / (1 + t * (t / _GRID)), terms=120)  # P(|T| > t)
+        outside = _beta(_GRID / 2, np.full_like(t, 0.5), 1 / (1 + t * (t / _GRID)))  # P(|T| > t)
         inside = 1 - outside < level
         low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-    normal = math.log(NormalDist().inv_cdf(0.5 + level / 2))  # the limit for infinite freedom
-    return np.append(0.0, 1 / _GRID), np.append(normal, (low + high) / 2)
+    return 1 / _GRID, (low + high) / 2
 
 
-def _beta(a: _Array, b: _Array, x: _Array, terms: int) -> _Array:
+def _beta(a: _Array, b: _Array, x: _Array, terms: int = 40) -> _Array:
     """I_x(a, b), by its continued fraction on the side where it converges fast."""
     swap = x > (a + 1) / (a + b + 2)
     a, b, x = np.where(swap, b, a), np.where(swap, a, b), np.where(swap, 1 - x, x)
@@ -67,8 +78,10 @@ def _fraction(a: _Array, b: _Array, x: _Array, terms: int) -> _Array:
     c, d = np.ones_like(x), 1 / (1 - (a + b) * x / (a + 1))
     value = d.copy()
     for m in range(1, terms):
-        even, odd = m * (b - m) / (a + 2 * m - 1), -(a + m) * (a + b + m) / (a + 2 * m + 1)
-        for step in (even * x / (a + 2 * m), odd * x / (a + 2 * m)):
+        for step in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
             d, c = 1 / (1 + step * d), 1 + step / c
             value = value * d * c
     return value

@@ -70,7 +70,7 @@ def find_roles(table: Table, source: Columns) -> Roles:
         return Roles("lists", found["id"], None, found["label"], (name,))
     form = source.format or _form(table, found)
     found |= {"time": None} if form == "wide" else {}
-    names = {name.lower() for name in _left(table, found)}
+    names = {name.lower() for name in _left(table, found, source.keep)}
     if form == "long" and source.channels is None and names & {"value", "values"} and names & MELTED:
         raise _columns_of(table, "make a column of each channel first, as frame.pivot(…) of pandas does")
     values = _channels(table, source, found, form)
@@ -80,15 +80,15 @@ def find_roles(table: Table, source: Columns) -> Roles:
     return Roles(form, found["id"], found["time"], found["label"], values)
 
 
-def _left(table: Table, found: Mapping[str, str | None]) -> list[str]:
-    """Return the columns that have a name and no other role than to hold values."""
-    taken = {found["id"], found["time"], found["label"], *table.nameless}
+def _left(table: Table, found: Mapping[str, str | None], kept: Sequence[str]) -> list[str]:
+    """Return the columns that have a name and no other role than to hold values: text may only go along."""
+    taken = {found["id"], found["time"], found["label"], *table.nameless, *table.words.intersection(kept)}
     return [name for name in table.columns if name not in taken]
 
 
 def _channels(table: Table, source: Columns, found: Mapping[str, str | None], form: str) -> tuple[str, ...]:
     """Return the columns of numbers; propose what others are, by their names or by what they hold."""
-    chosen, left = (source.channels or ()) if form == "long" else (), _left(table, found)
+    chosen, left = (source.channels or ()) if form == "long" else (), _left(table, found, source.keep)
     require_names(table.where, "column", chosen, table.columns)
     free = set(left).difference(chosen)
     settled = {"time": form == "wide" or source.align == "order", "label": bool(chosen)}
@@ -114,7 +114,7 @@ def _channels(table: Table, source: Columns, found: Mapping[str, str | None], fo
 def _form(table: Table, found: Mapping[str, str | None]) -> str:
     """Tell what a row is by the names of the columns."""
     likely = {name for name in table.columns if any(rule.fullmatch(name.lower()) for rule in LIKELY.values())}
-    if found["time"] is None and _counted([name for name in _left(table, found) if name not in likely]):
+    if found["time"] is None and _counted([name for name in _left(table, found, ()) if name not in likely]):
         return "wide"
     if found["time"] is not None or any(LIKELY["time"].fullmatch(name.lower()) for name in likely):
         return "long"
