@@ -415,3 +415,20 @@ def test_a_large_parquet_file_is_known_by_parts_and_its_end(tmp_path, monkeypatc
             before = known
     assert known[0] == before[0]
     assert known[1] != before[1]
+
+
+def test_a_folder_tells_series_of_one_name_apart(tmp_path):
+    """A machine is there each day; alone, with no folder in its name, it would be there twice."""
+    for day in (1, 2):
+        folder = tmp_path / f"day=0{day}"
+        folder.mkdir()
+        rows = [f"{machine},{time},{day * time}" for machine in ("a", "b") for time in range(3)]
+        (folder / "all.csv").write_text("\n".join(["machine,time,x", *rows]))
+    source = tg.Source(tmp_path, id="day,machine", time="time")
+    names = ["01/a", "01/b", "02/a", "02/b"]
+    assert source.read().ids == tuple(names)
+    parts = [part for each in source.fragments() for part in read_fragment(each, source, 10)]
+    assert [name for part in parts for name in part.ids.to_pylist()] == names
+    two = tg.Source(tmp_path, id="time,machine")
+    with pytest.raises(DataError, match="names 2 columns of the file, and may name one"):
+        two.read()

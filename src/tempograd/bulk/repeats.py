@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tempograd.bulk.manifest import RETIRED, Entry, Manifest
 from tempograd.bulk.store import Store
-from tempograd.core.errors import DataError, brief, listed
+from tempograd.core.errors import DataError, arg, brief, listed
 from tempograd.data.files import arrow
 from tempograd.data.fragments import TWO_KINDS
 
@@ -41,8 +41,9 @@ def refuse_two_kinds(entries: Iterable[Entry]) -> None:
 def refusal(store: Store, entries: Sequence[Entry], key: int) -> DataError:
     """Say which series is in which files, and what to do about it."""
     return DataError(
-        f"{told(store, entries, key)}: results are found by ids, so give every series one of its own. What is "
-        "done stays: change the ids of one file and start again, or leave a file out and name a new folder."
+        f"{told(store, entries, key)}: results are found by ids, so give every series one of its own; a folder's "
+        f"column can be part of it, as {arg:source.id=day,machine}. What is done stays: start again when files "
+        "have other ids, or name a new folder."
     )
 
 

@@ -22,7 +22,7 @@ class Columns:
     """Which columns of a table, or arrays of a file, are what: the fields of :class:`tempograd.Source`."""
 
     x: str | None = _option("column with a whole series in each row (Parquet)")
-    id: str | None = _option("column with the series' names")
+    id: str | None = _option("column with the series' names; with folders of a lake, as day,machine")
     time: str | None = _option("column with the time of a row, numbers or ISO dates")
     label: str | None = _option("column with the labels")
     mask: str | None = _option("column with what was observed, beside one with a whole series in each row")

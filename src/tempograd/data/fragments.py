@@ -20,7 +20,7 @@ from tempograd.data.files import File, arrow
 from tempograd.data.kept import as_kept
 from tempograd.data.large_files import long_parts
 from tempograd.data.pivot import read_table, require_binary, require_names
-from tempograd.data.reading import TABLES, in_file, in_one_message, read_arrays, read_part, scaled_cells
+from tempograd.data.reading import TABLES, in_file, in_one_message, own_id, read_arrays, read_part, scaled_cells
 from tempograd.data.table import ArrowTable, is_list, open_parquet
 
 LONGER = f"pass {arg:source.shape} of the longest, and another folder if the run has begun"
@@ -177,7 +177,7 @@ def _parts(
 ) -> Iterator[Part]:
     """Read a file of a fragment, or rows of it."""
     file, folders = piece.file, piece.file.columns
-    asked = replace(source, labels=False, keep=own_columns(file, source))
+    asked, before = own_id(file, replace(source, labels=False, keep=own_columns(file, source)))
     for part, start in (_row_groups if fragment.kind == "rows" else _rows)(piece, fragment.kind, asked, size):
         count = len(part.x)
         numbers = np.arange(start, start + count)
@@ -185,7 +185,8 @@ def _parts(
         columns = part.kept | {name: arrow().array([text] * count) for name, text in folders.items()}
         columns = {name: as_kept(columns[name], kept.get(name), file.where, name) for name in source.keep}
         with in_file(file.where):
-            ids, keys = _identified(names if part.ids is None else part.ids)
+            named = names if part.ids is None else part.ids
+            ids, keys = _identified(prefixed(named, before) if before else named)
             shaped = _prepared(part, source)
         mask = None if shaped.mask is None else np.array(shaped.mask)
         more = {"origins": [piece.origin] * count, "times": _listed(part.more.get("times"))} | shaped.more
@@ -234,6 +235,11 @@ def _joined(parts: Sequence[Part]) -> Part:
         steps=None,
         more=more,
     )
+
+
+def prefixed(ids: Any, before: str) -> list[str]:
+    """Put what folders are called before ids."""
+    return [f"{before}{name}" for name in np.asarray(ids).tolist()]
 
 
 def _identified(ids: Any) -> tuple[Any, NDArray[np.int64]]:

@@ -28,7 +28,7 @@ from tempograd.data.fragments import (
 )
 from tempograd.data.kept import type_name, unified
 from tempograd.data.pivot import find_roles, require_names
-from tempograd.data.reading import TABLES, in_file, in_one_message, load_arrays
+from tempograd.data.reading import TABLES, in_file, in_one_message, load_arrays, own_id
 from tempograd.data.table import ArrowTable, CsvTable, Table, open_parquet
 
 C = TypeVar("C", bound=Columns)
@@ -239,9 +239,10 @@ class _Inspector:
         with open_parquet(file) as opened:
             schema, about = opened.schema_arrow, opened.metadata
             table = ArrowTable(file.where, schema, opened.read, first=1)
-            roles = self._roles(table, own)
+            roles = self._roles(file, table, own)
             counts = [about.row_group(group).num_rows for group in range(about.num_row_groups)]
-        ids = "" if roles.id is None else "texts" if roles.id in table.words else "numbers"
+        texts = roles.id in table.words or own_id(file, self.source)[1]
+        ids = "" if roles.id is None else "texts" if texts else "numbers"
         kept = {name: type_name(schema.field(name).type) for name in own}
         found = {"kept": kept, "ids": ids, "channels": roles.values if roles.format == "long" else None}
         return found | ({"kind": "rows", "cuts": _cuts(counts, self.size)} if roles.format == "lists" else {})
@@ -251,7 +252,7 @@ class _Inspector:
         line = _first_line(file, head)
         if own or line not in self.heads:
             table = CsvTable(file)
-            roles = self._roles(table, own)
+            roles = self._roles(file, table, own)
             channels = roles.values if roles.format == "long" else None
             columns = table.kept(own, slice(None)) if own else {}  # type: ignore[arg-type]  # of all rows
             kept = {name: _type_in_text(column) for name, column in columns.items()}
@@ -260,10 +261,10 @@ class _Inspector:
             return {"channels": channels, "kept": kept}
         return {"channels": self.heads[line]}
 
-    def _roles(self, table: Table, own: Sequence[str]) -> Any:
+    def _roles(self, file: File, table: Table, own: Sequence[str]) -> Any:
         asked = [name for name in (self.source.x, self.source.mask, *own) if name is not None]
         require_names(table.where, "column", asked, table.columns)
-        return in_one_message(self.source, lambda asked: find_roles(table, asked))
+        return in_one_message(own_id(file, self.source)[0], lambda asked: find_roles(table, asked))
 
 
 def _cuts(counts: Sequence[int], size: int) -> list[Cut]:

@@ -71,7 +71,18 @@ def in_one_message(source: Columns, read: Callable[[Columns], T]) -> T:
     raise UnclearError(where, what, fix, f"write {call}{arg:source.end}")
 
 
-# Many files: the same channels in all of them
+# Many files: the same channels in all of them, and ids that folders make different
+
+
+def own_id(file: File, source: C) -> tuple[C, str]:
+    """Return a source with the column of ids that a file itself holds, and what its folders put before each."""
+    names = [] if source.id is None else source.id.split(",")
+    own = [name for name in names if name not in file.columns]
+    if len(own) > 1:
+        what = f"{quote(source.id or '')} names {len(own)} columns of the file, and may name one and its folders"
+        raise DataError(f"{file.where}: {arg:source.id} {what}.")
+    before = "".join(f"{file.columns[name]}/" for name in names if name in file.columns)
+    return replace(source, id=own[0] if own else None), before
 
 
 def with_channels(files: Sequence[File], source: C) -> C:
@@ -92,7 +103,7 @@ def with_channels(files: Sequence[File], source: C) -> C:
 def _channels_of(file: File, source: Columns) -> tuple[str, ...]:
     """Return the channels that a file names, of tables from their first lines."""
     if file.ending in TABLES:
-        roles = in_one_message(source, lambda asked: find_roles(open_table(file), asked))
+        roles = in_one_message(own_id(file, source)[0], lambda asked: find_roles(open_table(file), asked))
         return roles.values if roles.format == "long" else ()
     return (file.ending == ".npz" and source.channels is None and read_part(file, source).channels) or ()
 

@@ -13,10 +13,10 @@ from tempograd.core.errors import DataError, arg, brief
 from tempograd.core.series import Series, is_nested, shared_times
 from tempograd.data.columns import Columns, Part
 from tempograd.data.files import list_files, reading
-from tempograd.data.fragments import TWO_KINDS, Fragment
+from tempograd.data.fragments import TWO_KINDS, Fragment, prefixed
 from tempograd.data.inspection import inspect_files, joined_fragments
 from tempograd.data.pivot import read_table
-from tempograd.data.reading import in_file, in_one_message, read_part, scaled_cells, with_channels
+from tempograd.data.reading import in_file, in_one_message, own_id, read_part, scaled_cells, with_channels
 from tempograd.data.table import FRAME, frame_table, is_frame
 
 
@@ -38,7 +38,8 @@ class Source(Columns):
         flat with ``shape``. By default ``"x"``, or the only column of lists.
     id, time, label : str, optional
         Columns with the series' names, the time (numbers or ISO dates) and the label. By default the ones with an
-        obvious name, such as ``id``, ``time`` or ``label``. A long table without an ``id`` holds one series.
+        obvious name, such as ``id``, ``time`` or ``label``. A long table without an ``id`` holds one series. Where
+        folders such as ``day=…/`` hold the same series again, ``id="day,machine"`` tells them apart.
     mask : str, optional
         A column like ``x`` that tells what was observed.
     channels : tuple of str, optional
@@ -97,7 +98,10 @@ class Source(Columns):
         source = with_channels(files, source)
         for file in files:
             with reading(file.path):
-                part = read_part(file, source)
+                asked, before = own_id(file, source)
+                part = read_part(file, asked)
+                if before and part.ids is not None:
+                    part = replace(part, ids=prefixed(part.ids, before))
                 series = series_of(part, source, file.where)
             if len(files) > 1 and part.ids is None:
                 series = replace(series, ids=[f"{file.origin}:{row}" for row in range(len(series))])
