@@ -122,7 +122,6 @@ def test_tune_never_overwrites_another_file(place, capsys, tmp_path):
         "--methods magic",
         "--methods occlusion --metric magic",
         "--methods nowhere.safetensors",
-        "--methods lime,lime",
     ],
 )
 def test_a_mistake_is_one_line(words, place, capsys, said):

@@ -74,16 +74,12 @@ def test_what_is_typed_wins(tmp_path):
     )
     args = parsed("--config", str(path))
     assert (args.n_samples, args.max_faults, args.keep, args.shape) == (5, 0.5, ["a", "b"], (3, 2))
-    assert (args.trust, args.force, args.tolerance, args.config) == (True, False, 0.1, None)
-    assert dict(args.settings) == {"segments": 3, "rule": "midpoint", "areas": [0.1, 0.2], "held": None}
+    assert (args.trust, args.force, args.config) == (True, False, None)
+    settings = {"segments": 3, "rule": "midpoint", "areas": [0.1, 0.2], "held": None, "tolerance": 0.1}
+    assert dict(args.settings) == settings
     args = parsed(f"--config={path}", "--n-samples", "9", "--set", "segments=4", "--set=rule=left", "--model", "n")
     assert (args.model, args.n_samples) == ("n", 9)
-    assert sorted(args.settings, key=str) == [
-        ("areas", [0.1, 0.2]),
-        ("held", None),
-        ("rule", "left"),
-        ("segments", 4),
-    ]
+    assert dict(args.settings) == settings | {"segments": 4, "rule": "left"}
 
 
 @pytest.mark.parametrize(
@@ -116,9 +112,9 @@ def test_every_option_comes_back(words, tmp_path, monkeypatch):
         ("limt = 3", 2, "No option in a.toml is called 'limt'. Did you mean 'limit'?"),
         ("config = 'b.toml'", 2, "'config'"),
         ("limit = 'many'", 2, "--limit"),
-        ("trust = 'yes'", 2, "trust in a.toml must be true or false, got 'yes'"),
-        ("limit = true", 2, "limit in a.toml must be a text, a number or a list"),
-        ("set = 3", 2, "must be a table"),
+        ("trust = 'yes'", 2, "argument --trust: ignored explicit argument 'yes'"),
+        ("limit = true", 2, "argument --limit: expected one argument"),
+        ("set = 3", 2, "argument --set: write name=value, got '3'"),
         ("[set]\nsegmnts = 3", 2, "segmnts"),
         ("limit =", 3, "a.toml cannot be read"),
         (None, 3, "a.toml cannot be read"),

@@ -89,10 +89,9 @@ FORMS = {
     "a table with classes": (*ALARM, *TABLE, "--classes", "alive,died"),
     "a table with its channels": (*ALARM, *TABLE, "--channels", "pulse,sodium"),
     "names that look like options": (*ALARM, "--data", "signs.npz", "--classes=-1,1"),
-    "the logit itself": (*ALARM, *TABLE, "--output", "raw", "--classes", "alive,died"),
+    "the logit itself": (*ALARM, *TABLE, "--output", "raw"),
     "regression": (*MODEL, "--data", "values.npz", "--output", "raw"),
     "labels of another number of classes": ("--model", "next_net:Three", *TABLE),
-    "another number of classes": (*ALARM, "--data", "wards.npz", "--classes", "alive,died,lost"),
     "faulty labels": (*ALARM, "--data", "faulty.npz", "--no-labels"),
     "no labels, odd names": (*ALARM, "--data=-bare.npy", "--out=-e.safetensors"),
     "weights": (*NET, "--weights", "the weights.pt", "--data", "wards.npz"),
@@ -184,27 +183,23 @@ def test_from_a_data_set_to_a_report(folder, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("form", "warned"),
-    [
-        (
-            ("--model", "next_net:Three", *TABLE),
-            "The labels name 2 classes, but the model has 3 outputs: names and",
-        ),
-        (
-            (*ALARM, "--data", "wards.npz", "--classes", "alive,died,lost"),
-            "--classes names 3 classes, but the model has 2 outputs: names and labels are left out",
-        ),
-        (
-            (*ALARM, *TABLE, "--output", "raw", "--classes", "alive,died"),
-            "--classes names 2 classes, but the model has 1 outputs: names and labels are left out",
-        ),
-    ],
+    ("more", "outputs", "names"),
+    [(("--classes", "alive,died,lost"), 2, 3), (("--output", "raw", "--classes", "alive,died"), 1, 2)],
 )
 @pytest.mark.usefixtures("folder")
-def test_names_that_do_not_fit_are_left_out_in_words_too(form, warned, capsys):
-    assert main(["explain", *form, "--method", "random", "--device", "cpu"]) == 0
+def test_names_of_classes_that_do_not_fit_are_refused(more, outputs, names, capsys):
+    words = (*ALARM, "--data", "wards.npz", *more, "--method", "random", "--device", "cpu")
+    assert main(["explain", *words]) == 5
+    said = f"tempograd: classes must hold one name per output of the model, {outputs}, got {names}.\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.usefixtures("folder")
+def test_names_of_labels_that_do_not_fit_are_left_out_in_words_too(capsys):
+    model = ("--model", "next_net:Three", "--device", "cpu")
+    assert main(["explain", *model, *TABLE, "--method", "random"]) == 0
     found = capsys.readouterr()
-    assert warned in found.err
+    assert "The labels name 2 classes, but the model has 3 outputs: names and labels are left out" in found.err
     assert "right on" not in found.out  # nobody knows which class a label is
     assert "alive" not in found.out.split("Next:")[0]
 

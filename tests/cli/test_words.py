@@ -60,7 +60,6 @@ FAULTS = (
     "--data d.npz --set max_samples=10",
     "--data d.npz --set control_variates=maybe",
     "--data d.npz --tolerance 2",
-    "--data d.npz --tolerance 0.1 --set tolerance=0.2",
     "--data d.npz --targets 0,1 --target 0",
     "--data d.npz --baseline background",
     "--data d.npz --out nowhere/e.safetensors",

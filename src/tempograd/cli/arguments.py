@@ -132,19 +132,8 @@ NOUNS = {  # where the fields of each group stand
 }
 PYTHON = {"predictor.model", "predictor.modules", "predictor.reset"}  # no options
 DOCUMENTED = re.compile(r"^(\w[\w, ]*?)(?: : (.+))?\n((?:    .+\n?)+)", re.MULTILINE)  # fields in a docstring
-RUN = (
-    "cells",
-    "partition",
-    "removed",
-    "engine",
-    "workers",
-    "timeout",
-    "fragment",
-    "max_faults",
-    "limit",
-    "log",
-    "price",
-)
+RUN = ("cells", "partition", "removed", "engine", "workers", "timeout", "fragment", "max_faults")
+RUN += ("limit", "log", "price")
 # of an annotation, in which the first of these words counts
 TYPES: dict[str, tuple[Callable[[str], Any], str]] = {
     "Targets": (targets, "A,B,…"),

@@ -1,4 +1,4 @@
-"""What ``list``, ``train``, ``evaluate`` and ``report`` do; ``parsers.py`` has their arguments."""
+"""What ``list``, ``train``, ``evaluate``, ``report``, ``top`` and ``plot`` do."""
 
 import argparse
 import inspect
@@ -9,11 +9,13 @@ from typing import Any
 import torch
 
 from tempograd.cli.arguments import print_json
-from tempograd.cli.inputs import ReadArguments, claim, device, read, sample_note, with_classes
+from tempograd.cli.inputs import ReadArguments, claim, device, load_explanations, read, sample_note
 from tempograd.cli.parsers import KINDS
-from tempograd.core.errors import InputError, warn
-from tempograd.core.io import MODEL, REPORT
+from tempograd.core.errors import InputError, OutputError, short_path, warn
+from tempograd.core.formatting import alike, short_number, table
+from tempograd.core.io import DRAWN, MODEL, PICTURE, REPORT, write_atomically
 from tempograd.core.registry import Registry
+from tempograd.core.validation import check_int
 from tempograd.data import DATASETS, load_dataset
 from tempograd.explainers import EXPLAINERS
 from tempograd.explanation import Explanation
@@ -23,6 +25,11 @@ from tempograd.html_report import report
 from tempograd.metrics import METRICS, evaluate
 from tempograd.metrics import table as metric_table
 from tempograd.models import MODELS, accuracy, save_model, train
+from tempograd.views import labels
+from tempograd.views.reader import most_telling
+from tempograd.views.series import position, scores
+
+ENDINGS = {".png": "Software", ".svg": "Creator", ".pdf": "Creator"}  # of pictures, and where notes have room
 
 # ``tempograd list``: what there is, with one line each.
 
@@ -104,7 +111,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
         options: dict[str, Any] = {"truth": truth, "of": args.of, "background": others}
         known = explanation.x is not None or found.series is None
         asked = explanation if known else replace(explanation, x=found.series.x)
-        scores[label] = evaluate(found.model, asked, args.metrics, args.baseline, args.k, **options)
+        scores[label] = evaluate(found.predictor, asked, args.metrics, args.baseline, args.k, **options)
     results = metric_table(scores)
     verdicts = {label: verdict(one) for label, one in found.explanations.items()}
     if args.json:
@@ -133,8 +140,7 @@ def _check_alike(found: ReadArguments, *, baselines: bool) -> None:
         if unlike := other_targets(first, other):
             start = f"{label} explains other outputs than {next(iter(others))}"
             raise InputError(f"{start} in {len(unlike)} series: pass one --target.")
-    same = [torch.equal(first.baseline, each.baseline) for each in others.values()]
-    if baselines and not (all(same) and all(first.background == each.background for each in others.values())):
+    if baselines and not all(torch.equal(first.baseline, other.baseline) for other in others.values()):
         kinds = ", ".join(f"{label}: {other.baseline_kind}" for label, other in others.items())
         warn(
             f"Removed values become what each explanation compares with, and these differ ({kinds}), so their "
@@ -148,12 +154,85 @@ def _check_alike(found: ReadArguments, *, baselines: bool) -> None:
 def run_report(args: argparse.Namespace) -> None:
     claim(args, REPORT)
     found = read(args)
-    classes, series = with_classes(found.first, found.series, args)
-    names: dict[str, Any] = {"classes": classes, "units": args.units or found.first.units}
-    if series is not None:
-        names |= {"raw": series.raw, "units": names["units"] or series.units}
-    labelled = series if series is not None and series.y is not None else None
+    names: dict[str, Any] = {"classes": args.classes, "units": args.units or found.first.units}
+    if found.series is not None:
+        names |= {"raw": found.series.raw, "units": names["units"] or found.series.units}
     named = {label: each.with_names(**names) for label, each in found.explanations.items()}
-    report(args.out, found.model, named, labelled, series=args.series, force=args.force)
+    report(args.out, found.predictor, named, found.series, series=args.series, force=args.force)
     taken = sample_note(args, found.first)
     print(f"Wrote {args.out}{f' about {taken}' if taken else ''}: open it in a browser.")
+
+
+# ``tempograd top`` and ``tempograd plot``: one series.
+
+
+def choose(args: argparse.Namespace) -> tuple[Explanation, int, str]:
+    """Read what a command was given; return it with the place of its series, and what is said of that."""
+    explanation = next(iter(load_explanations(args).values()))
+    place = most_telling(explanation) if args.series is None else position(explanation, args.series)
+    return explanation, place, explanation.describe(place)
+
+
+def run_top(args: argparse.Namespace) -> None:
+    count = check_int(args.k, "--k", 1)
+    explanation, place, sentence = choose(args)
+    label = str(explanation.label(place))
+    rows, sure = strongest(explanation, place, count), verdict(explanation, place)
+    if args.json:
+        print_json({"series": label, "sentence": sentence, "strongest": rows, "verdict": sure})
+        return
+    print(f"Series {label}: {sentence}\n\nThe strongest single values:")
+    print(_table(rows, signed=explanation.signed))
+    print(f"\n{sure[:1].upper()}{sure[1:]}.")
+
+
+def strongest(explanation: Explanation, place: int, count: int) -> list[dict[str, Any]]:
+    """Return the strongest observed values of a series, as plain data; those whose score is 0 are left out."""
+    one, found = explanation[place], scores(explanation, place)
+    top = one.top(min(count, one.values[0].numel()))
+    times, names, rows = one.times_of(0), labels.channel_names(one), []
+    for t, d in zip(top.time[0].tolist(), top.channel[0].tolist(), strict=True):
+        if t < 0 or not one.values[0, t, d]:  # the series has fewer
+            break
+        rows.append(
+            {
+                "time": times[t],
+                "channel": names[d],
+                "value": None if one.shown is None else float(one.shown[0, t, d]),
+                "unit": (one.units[d] or None) if one.units else None,
+                "attribution": float(one.values[0, t, d]),
+                "low": None if found.low is None else float(found.low[t, d]),
+                "high": None if found.high is None else float(found.high[t, d]),
+            }
+        )
+    return rows
+
+
+def _table(rows: list[dict[str, Any]], *, signed: bool) -> str:
+    """Write the strongest values for people, in columns."""
+    if not rows:
+        return "No observed value has a score other than 0."
+    sides = [side for side in ("attribution", "low", "high") if rows[0][side] is not None]
+    numbers = alike(*(row[side] for row in rows for side in sides))
+    lines = [["time", "channel", "value", "attribution", *(["95 % interval"] if len(sides) > 1 else [])]]
+    for number, row in enumerate(rows):
+        unit = labels.name(row["unit"] or "")
+        value = "" if row["value"] is None else f"{short_number(row['value'])} {unit}".strip()
+        texts = [text if text[0] in "−∞" or not signed else f"+{text}" for text in numbers[number * len(sides) :]]
+        interval = [" to ".join(texts[1:3])] if len(sides) > 1 else []
+        lines.append([labels.name(row["time"]), labels.name(row["channel"]), value, texts[0], *interval])
+    return table(lines)
+
+
+def run_plot(args: argparse.Namespace) -> None:
+    if args.out.suffix.lower() not in ENDINGS:
+        raise OutputError(f"{short_path(args.out)} is no picture: its name must end in {', '.join(ENDINGS)}.")
+    claim(args, PICTURE)
+    explanation, place, sentence = choose(args)
+    if explanation.shown is None:
+        raise InputError(f"{short_path(args.explanations[0])} was saved without its series.")
+    figure = explanation.plot(place, channels=args.shown)
+    note = {ENDINGS[args.out.suffix.lower()]: DRAWN.decode()}
+    look: dict[str, Any] = {"metadata": note, "dpi": 160, "format": args.out.suffix[1:].lower()}
+    write_atomically(args.out, lambda temporary: figure.savefig(temporary, **look))
+    print(f"Series {explanation.label(place)}: {sentence}\nWrote {args.out}.")

@@ -4,11 +4,11 @@ import argparse
 import json
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tempograd.core.errors import SETTINGS, DataError, SettingError, UnknownNameError, brief, one_line, short_path
+from tempograd.core.errors import DataError, UnknownNameError, one_line, short_path
 
 FILE = "run.toml"
 MAYBE = ("model", "data", "background", "scale")  # paths, or names of other things
@@ -26,37 +26,27 @@ def with_config(parser: Any, words: Sequence[str]) -> list[str]:
     if words[:1] != ["explain"] or named.config is None:
         return list(words)
     explain = parser._subparsers._group_actions[0].choices["explain"]
-    return ["explain", *_words(named.config, explain, rest), *rest[1:]]
+    return ["explain", *_words(named.config, explain), *rest[1:]]
 
 
-def _words(path: str, parser: argparse.ArgumentParser, typed: Sequence[str]) -> Iterator[str]:
-    """Yield the options in a file as words; settings that are typed are left out."""
+def _words(path: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield the options in a file as words."""
     try:
         told = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         why = one_line(str(getattr(error, "strerror", None) or error), 100)
         raise DataError(f"{short_path(path)} cannot be read: {why.rstrip('.')}.") from error
-    flags = {action.option_strings[-1][2:]: action for action in parser._actions if action.option_strings}
-    settings = told.pop("set", {})
-    if not isinstance(settings, dict):
-        raise SettingError(f"set in {short_path(path)} must be a table [set], got {brief(settings)}.")
-    told |= {name: settings.pop(name) for name in SETTINGS if name in settings}
+    flags = {word[2:] for action in parser._actions for word in action.option_strings} - {"config", "help"}
+    settings = told.pop("set") if isinstance(told.get("set"), dict) else {}
     for name, value in told.items():
         flag = name.replace("_", "-")
-        if flag not in flags or flag in {"config", "help"}:
-            raise UnknownNameError(f"option in {short_path(path)}", name, flags.keys() - {"config", "help"})
-        if (flags[flag].nargs == 0) != isinstance(value, bool):
-            kind = "true or false" if flags[flag].nargs == 0 else "a text, a number or a list"
-            raise SettingError(f"{name} in {short_path(path)} must be {kind}, got {brief(value)}.")
+        if flag not in flags:
+            raise UnknownNameError(f"option in {short_path(path)}", name, flags)
         if value is not False:
-            yield f"--{flag}" if value is True else f"--{flag}={_as_word(value)}"
+            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            yield f"--{flag}" if value is True else f"--{flag}={text}"
     for name, value in settings.items():
-        if not any(word.removeprefix("--set=").startswith(f"{name}=") for word in typed):
-            yield f"--set={name}={value if value == 'none' else json.dumps(value)}"
-
-
-def _as_word(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        yield f"--set={name}={value if value == 'none' else json.dumps(value)}"
 
 
 def as_toml(args: argparse.Namespace) -> str:
@@ -66,16 +56,11 @@ def as_toml(args: argparse.Namespace) -> str:
         value = getattr(args, action.dest, None)
         if not action.option_strings or action.dest in (*ONCE, "settings") or value == action.default:
             continue
-        value = (
-            True
-            if action.nargs == 0
-            else _whole(value, maybe=action.dest in MAYBE)
-            if action.dest in PLACES
-            else value
-        )
-        lines.append(f"{action.option_strings[-1][2:]} = {_toml(value)}")
+        if action.dest in PLACES:
+            value = _whole(value, maybe=action.dest in MAYBE)
+        lines.append(f"{action.option_strings[-1][2:]} = {_toml(action.nargs == 0 or value)}")
     lines += ["", "[set]"] if args.settings else []
-    lines += [f"{_toml(name)} = {_toml(value)}" for name, value in args.settings]
+    lines += [f"{_toml(name)} = {_toml(value)}" for name, value in dict(args.settings).items()]
     return "\n".join([*lines, ""])
 
 
@@ -91,13 +76,7 @@ def _toml(value: Any) -> str:
 
     Examples
     --------
-    >>> print(*map(_toml, (True, 0.1, "a", [1, "b"], None, {"a": 1})))
-    true 0.1 "a" [1, "b"] "none" {"a" = 1}
+    >>> print(*map(_toml, (True, 0.1, "a", [1, "b"], None)))
+    true 0.1 "a" [1, "b"] "none"
     """
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_toml(name)} = {_toml(part)}" for name, part in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, float):
-        return repr(value)
-    return json.dumps(value if isinstance(value, int) else str(value or "none"), ensure_ascii=False)
+    return json.dumps("none" if value is None else value, ensure_ascii=False, default=str)

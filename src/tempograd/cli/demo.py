@@ -10,7 +10,6 @@ from torch import Tensor
 
 from tempograd.cli.inputs import device
 from tempograd.core import validation
-from tempograd.core.errors import InputError
 from tempograd.core.io import EXPLANATION, MODEL, REPORT, Kind, check_output, made, start, write_atomically
 from tempograd.core.progress import Advance, part, progress_bar, say
 from tempograd.data import Dataset, load_dataset
@@ -51,7 +50,7 @@ class Demo:
         self.series = data.test.take(slice(args.series))
         self.shown: dict[str, Explanation] = {}  # as maps
         self.scores: dict[str, dict[str, Tensor]] = {}
-        self.link, self.table = str((args.out / "report.html").resolve().as_uri()), ""
+        self.link = str((args.out / "report.html").resolve().as_uri())
 
     def train(self) -> None:
         _, steps, channels = self.data.train.x.shape
@@ -83,10 +82,10 @@ class Demo:
             explanation.save(self.out / f"{method}.safetensors", force=self.args.force)
         self.scores[method] = scores
         self.shown |= {method: explanation} if method in SHOWN else {}
-        self.table = str(metric_table(self.scores))
-        options: dict[str, Any] = {"scores": self.scores, "force": self.args.force}
-        report(self.out / "report.html", self.model, self.shown, self.series, **options)
-        write_atomically(self.out / "table.md", lambda path: path.write_text(f"{self.table}\n", encoding="utf-8"))
+        page, force = self.out / "report.html", self.args.force
+        report(page, self.model, self.shown, self.series, scores=self.scores, force=force)
+        text = f"{metric_table(self.scores)}\n"
+        write_atomically(self.out / "table.md", lambda path: path.write_text(text, encoding="utf-8"))
 
     def run(self, advance: Advance) -> None:
         """Train, and explain with one method after the other; what is done stays when somebody interrupts."""
@@ -99,16 +98,13 @@ class Demo:
 
 def run_demo(args: argparse.Namespace) -> None:
     begin, methods, args.device = time.monotonic(), _wanted(args.methods), device(args.device)
-    validation.check_int(args.seed, "seed")  # what can be known to be wrong is said before a folder is made
-    validation.check_int(args.epochs, "--epochs", 1)
     data = load_dataset("state")
-    if not 2 <= args.series <= len(data.test):
-        raise InputError(f"--series must lie between 2 and {len(data.test)}, got {args.series}.")
+    validation.check_int(args.series, "--series", 2, len(data.test))
     claim_folder(args.out, force=args.force)
     demo = Demo(args, data, methods)
     with progress_bar(1 + len(methods), "demo") as advance:
         demo.run(advance)
-    print(f"\n{demo.table}\n\n{LEGEND}")
+    print(f"\n{metric_table(demo.scores)}\n\n{LEGEND}")
     print(f"\nDone in {time.monotonic() - begin:.0f} s. Open the report in a browser:\n  {demo.link}")
 
 

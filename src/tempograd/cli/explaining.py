@@ -3,7 +3,6 @@
 import argparse
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from tempograd.cli import SOME_FAILED, inputs
 from tempograd.cli.arguments import RUN, command, given, options_of, place_of, print_json
 from tempograd.cli.config import FILE, as_toml
 from tempograd.core import io
-from tempograd.core.errors import SETTINGS, InputError, brief, held, listed, one_line, quote, short_path
+from tempograd.core.errors import SETTINGS, InputError, held, listed, one_line, short_path
 from tempograd.core.formatting import counted, percent
 from tempograd.data import DATASETS
 from tempograd.data.files import OWN, REMOTE, is_many
@@ -48,13 +47,10 @@ def run_explain(args: argparse.Namespace) -> int:
     inputs.claim(args, io.EXPLANATION)
     found = inputs.read(args, [args.method])
     result = explain(found.predictor, found.series, args.method, **(found.question | settings))
-    first = result.at(0) if isinstance(result, Explanations) else result
-    classes, series = inputs.with_classes(first, found.series, args)
-    names: dict[str, Any] = {"y": None if series is None else series.y, "classes": classes or first.classes}
     if isinstance(result, Explanations):
-        result = Explanations({key: replace(one, **names) for key, one in result.items()})
+        result = Explanations({key: inputs.with_label_names(one, found.series) for key, one in result.items()})
     else:
-        result = replace(result, **names)
+        result = inputs.with_label_names(result, found.series)
     result.save(args.out, force=args.force)
     _print_summary(result, args)
     return 0
@@ -67,12 +63,8 @@ def _refuse(args: argparse.Namespace, names: Iterable[str], why: str) -> None:
 
 
 def method_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Complete the method, and return what a file of settings and options, which come first, say of it."""
-    chosen = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}
-    for name, value in args.settings:
-        if name in chosen and chosen[name] != value:
-            raise InputError(f"{name} has two values, {chosen[name]} and {brief(value)}: leave one of them out.")
-        chosen[name] = value
+    """Complete the method, and return its settings: of options, else of ``--set``, else of a file of settings."""
+    chosen = dict(args.settings) | {name: part for name in SETTINGS if (part := getattr(args, name)) is not None}
     path = getattr(args, "settings_file", None)
     if path is not None:
         explainer = Explainer.load(path)
@@ -151,7 +143,7 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     if inputs.is_dataset(args.data):
         raise InputError("A folder is for the results of files: name a file as --out, or files as --data.")
     question = inputs.asked(args) | {"background": inputs.background_of(args, [args.method], None)}
-    predictor = inputs.predictor_of(args, inputs.read_model(args), question)
+    predictor = inputs.read_predictor(args)
     options = given(args, "run") | question | {"method": args.method}
     source = inputs.source_of(args.data, args)
     if args.json:
@@ -245,11 +237,9 @@ def run_tune(args: argparse.Namespace) -> None:
 def run_rank(args: argparse.Namespace) -> None:
     methods: dict[str, Explainer] = {}
     for word in args.methods:
-        file = word.endswith(".safetensors") and word not in EXPLAINERS
-        label = word if not file or Path(word).stem in methods else Path(word).stem
-        if label in methods:
-            raise InputError(f"--methods has {quote(word)} twice.")
-        methods[label] = Explainer.load(word) if file else EXPLAINERS[word]()
+        file = word.endswith(".safetensors")
+        label = Path(word).stem if file else word
+        methods[word if label in methods else label] = Explainer.load(word) if file else EXPLAINERS[word]()
     found, options = _read_tried(args, [method.name for method in methods.values()])
     ranking = rank(found.predictor, found.series, methods, **options)
     if args.json:

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
 
 from tempograd.bulk import open_run
 from tempograd.cli.arguments import given, options_of
 from tempograd.core.errors import InputError, short_path, warn
 from tempograd.core.io import Kind, check_output
-from tempograd.core.series import renumbered
 from tempograd.core.validation import check_int
 from tempograd.data import DATASETS, Series, Source, load_dataset
 from tempograd.engine.predictor import Predictor
@@ -32,8 +30,7 @@ OUTPUTS = {"out", "archive"}  # arguments that name no input
 class ReadArguments(NamedTuple):
     """What a command was given."""
 
-    model: Any  # as it was loaded
-    predictor: Any  # with all that was said of it
+    predictor: Any
     series: Any
     explanations: dict[str, Explanation]
     question: dict[str, Any]  # the arguments of tg.explain, those of the effort and the background among them
@@ -47,15 +44,14 @@ def read(args: argparse.Namespace, methods: Sequence[str] = ()) -> ReadArguments
     """Read all that the arguments name; series that were explained come in the order of their explanations."""
     explanations = load_explanations(args) if "explanations" in args else {}
     first = next(iter(explanations.values()), None)
-    model = None if args.model is None else read_model(args)
+    predictor = None if args.model is None else read_predictor(args)
     series = None
     if args.data is not None:
         series = _to_explain(args) if first is None else aligned(first, read_data(args.data, args))
     named = series if first is None else first
     question = asked(args)
     question["background"] = background_of(args, methods, None if named is None else named.channels)
-    predictor = None if model is None else predictor_of(args, model, question)
-    return ReadArguments(model, predictor, series, explanations, question)
+    return ReadArguments(predictor, series, explanations, question)
 
 
 def asked(args: argparse.Namespace) -> dict[str, Any]:
@@ -68,28 +64,21 @@ def asked(args: argparse.Namespace) -> dict[str, Any]:
     return question
 
 
-def predictor_of(args: argparse.Namespace, model: nn.Module, question: dict[str, Any]) -> Predictor:
-    """Return the model with all that was said of it; names of classes where a target of the question is one.
+def read_predictor(args: argparse.Namespace) -> Predictor:
+    """Load the model, with all that was said of it.
 
-    They name labels otherwise, and the model's output may be a single number.
+    Code of one's own is looked for in the current folder as well, after all libraries.
     """
-    said, several = given(args, "predictor"), question.get("targets", "all")
-    classes = said.pop("classes", None)
-    named = any(isinstance(target, str) for target in (question.get("target"), *several * (several != "all")))
-    return Predictor(model, **said, classes=classes if named else None)
+    if is_code(args.model) and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # at its start a file beside the data could pass for a library
+    model = load_model(args.model, device(args.device), weights=args.weights, trust=args.trust)
+    return Predictor(model, **given(args, "predictor"))
 
 
 def device(name: str | None) -> str:
     """Return the device that was asked for, or the best there is."""
     best = "cuda" if torch.cuda.is_available() else "cpu"
     return str(find_device(best if name is None else name))
-
-
-def read_model(args: argparse.Namespace) -> nn.Module:
-    """Load the model; code of one's own is looked for in the current folder as well, after all libraries."""
-    if is_code(args.model) and str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))  # at its start a file beside the data could pass for a library
-    return load_model(args.model, device(args.device), weights=args.weights, trust=args.trust)
 
 
 # Series from a data set or from a file.
@@ -149,24 +138,16 @@ def background_of(
     return read_data(source, args, "train", labels=False, **chosen)
 
 
-# Names of classes.
-
-
-def with_classes(
-    found: Explanation, series: Series | None, args: argparse.Namespace
-) -> tuple[tuple[str, ...] | None, Series | None]:
-    """Return the names of the model's outputs, and the series with labels in their order; none where unknown."""
-    named = args.classes or found.classes or (None if series is None else series.classes)
-    if not named:
-        return None, series
-    if found.n_outputs in (None, len(named)):
-        return tuple(named), None if series is None else renumbered(series, tuple(named))
-    if args.classes or found.output == "probability":
-        who = "--classes names" if args.classes else "The labels name"
-        count = f"{who} {len(named)} classes, but the model has {found.n_outputs} outputs"
+def with_label_names(found: Explanation, series: Series) -> Explanation:
+    """Name the model's outputs as the labels are, where nobody named them and there is one for each."""
+    if found.classes is not None or series.classes is None:
+        return found
+    if found.n_outputs in (None, len(series.classes)):
+        return replace(found, classes=series.classes)
+    if found.output == "probability":
+        count = f"The labels name {len(series.classes)} classes, but the model has {found.n_outputs} outputs"
         warn(f"{count}: names and labels are left out.")
-    values = series is not None and series.y is not None and series.y.is_floating_point()
-    return None, series if series is None or values else replace(series, y=None)
+    return replace(found, y=None)
 
 
 # Explanations that were written to files.

@@ -199,13 +199,13 @@ COMMANDS = {
         },
     ),
     "top": Command(
-        "looking:run_top",
+        "commands:run_top",
         "E.safetensors --series 17 --k 5\nE.safetensors --json",
         {**LOOK, "the output": "--k --json"},
         {"--k": kind("so many values", "N", int, default=10), "explanations": ONE},
     ),
     "plot": Command(
-        "looking:run_plot",
+        "commands:run_plot",
         "E.safetensors --series 17 --shown pulse,sodium --out patient17.png\nE.safetensors --out series.svg",
         {**LOOK, "the output": "--out --force --shown"},
         {"--out": kind(".png, .svg or .pdf", default="series.png"), "explanations": ONE},
