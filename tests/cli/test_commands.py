@@ -263,7 +263,7 @@ def evaluated(capsys, folder, *names, extra=()):
 
 def test_evaluate_names_explanations_of_one_method_by_their_files(several, capsys):
     found = evaluated(capsys, several, "timing", "noise", "half", extra=["--json", "--baseline", "average"])
-    assert [entry["name"] for entry in json.loads(found.out)["explanations"]] == ["timing", "random", "half"]
+    assert [entry["name"] for entry in json.loads(found.out)["explanations"]] == ["timing", "noise", "half"]
     found = evaluated(capsys, several, "half", "half", extra=["--json", "--baseline", "average"])
     assert [entry["name"] for entry in json.loads(found.out)["explanations"]] == ["timing", "timing 2"]
 

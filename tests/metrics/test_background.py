@@ -143,10 +143,6 @@ def test_sentences():
     with pytest.raises(tg.TempogradError):
         tg.evaluate(model, exp, baseline="background")
     with pytest.raises(tg.TempogradError):
-        tg.evaluate(model, exp, baseline="zero", background=POOL)
-    with pytest.raises(tg.TempogradError):
-        tg.evaluate(model, exp, baseline="zero", draws=3)
-    with pytest.raises(tg.TempogradError):
         tg.evaluate(model, exp, background=POOL, draws=0)
     with pytest.warns(TempogradWarning, match="background series"):
         tg.evaluate(model, exp, background=POOL[1:])

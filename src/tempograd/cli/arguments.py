@@ -7,10 +7,9 @@ the source of the library's nouns and functions, so without torch.
 import argparse
 import ast
 import json
-import math
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
@@ -256,20 +255,9 @@ def given(args: argparse.Namespace, noun: str) -> dict[str, Any]:
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(_as_json(value), indent=2, ensure_ascii=False))
-
-
-def _as_json(value: Any) -> Any:
-    """Return plain data; what is not defined or not finite is null."""
-    if isinstance(value, Mapping):
-        return {key: _as_json(part) for key, part in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_as_json(part) for part in value]
-    if isinstance(value, Path):
-        return str(value)
-    if is_dataclass(value):
-        return _as_json(vars(value))
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    """Print data, dataclasses and paths among them; what is not defined or not finite is null."""
+    text = json.dumps(value, default=lambda part: vars(part) if is_dataclass(part) else str(part))
+    print(json.dumps(json.loads(text, parse_constant=lambda _: None), indent=2, ensure_ascii=False))
 
 
 def command(*words: str, **options: Any) -> str:

@@ -103,12 +103,9 @@ def run_evaluate(args: argparse.Namespace) -> None:
     found = read(args)
     _check_alike(found, baselines=args.baseline is None)
     truth = None if found.series is None else found.series.truth
-    drawn = [label for label, one in found.explanations.items() if one.background is not None]
+    options: dict[str, Any] = {"truth": truth, "of": args.of, "background": found.question["background"]}
     scores = {}
     for label, explanation in found.explanations.items():
-        compares = label in drawn or not drawn or args.baseline is not None  # else with something else
-        others = found.question["background"] if compares else None
-        options: dict[str, Any] = {"truth": truth, "of": args.of, "background": others}
         known = explanation.x is not None or found.series is None
         asked = explanation if known else replace(explanation, x=found.series.x)
         scores[label] = evaluate(found.predictor, asked, args.metrics, args.baseline, args.k, **options)

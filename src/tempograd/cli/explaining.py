@@ -105,25 +105,19 @@ def _print_summary(result: Any, args: argparse.Namespace) -> None:
     if args.json:
         print_json(facts)
         return
+    lines = [] if several is None else [f"targets: {several.listed}; below, the first of them"]
+    if facts["most_telling"] is not None:
+        lines.append("most telling, series {series}: {sentence}".format(**facts["most_telling"]))
+    if facts["accuracy"] is not None:
+        numbers = ", ".join(f"{number} = {name}" for number, name in enumerate(first.classes or ()))
+        right = f"right on {percent(facts['accuracy'])} of the labels"
+        lines.append(f"{right} (class {numbers})" if numbers else right)
+    lines += [facts["verdict"], f"explained: {facts['what']}"]
+    lines += [f"assumed: {facts['assumed']}"] if facts["assumed"] else []
     against = f", baseline: {facts['baseline']}" if EXPLAINERS[args.method].uses_baseline else ""
     print(f"Explained {facts['series']} series ({size(first)}) with {facts['method']}{against}.")
-    print(*(f"  {line}" for line in _summary_lines(facts, several)), sep="\n")
+    print(*(f"  {line}" for line in lines), sep="\n")
     print(f"Wrote {args.out}.\nNext: {facts['next']}")
-
-
-def _summary_lines(facts: dict[str, Any], several: Explanations | None) -> Iterator[str]:
-    classes = facts["classes"] or ()
-    if several is not None:
-        yield f"targets: {several.listed}; below, the first of them"
-    if facts["most_telling"] is not None:
-        yield "most telling, series {series}: {sentence}".format(**facts["most_telling"])
-    if facts["accuracy"] is not None:
-        numbers = ", ".join(f"{number} = {name}" for number, name in enumerate(classes))
-        yield f"right on {percent(facts['accuracy'])} of the labels{f' (class {numbers})' if numbers else ''}"
-    yield facts["verdict"]
-    yield f"explained: {facts['what']}"
-    if facts["assumed"]:
-        yield f"assumed: {facts['assumed']}"
 
 
 # Many files, into a folder.
@@ -140,8 +134,6 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     _refuse(args, NO_RUN, "is not for results in a folder")
     if Path(args.out).suffix and not (_names_folder(args.out) or inputs.is_folder(Path(args.out))):
         raise InputError("--data names many files, whose results go to a folder: pass --out FOLDER/.")
-    if inputs.is_dataset(args.data):
-        raise InputError("A folder is for the results of files: name a file as --out, or files as --data.")
     question = inputs.asked(args) | {"background": inputs.background_of(args, [args.method], None)}
     predictor = inputs.read_predictor(args)
     options = given(args, "run") | question | {"method": args.method}

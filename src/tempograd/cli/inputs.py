@@ -166,13 +166,9 @@ def load_explanations(args: argparse.Namespace) -> dict[str, Explanation]:
     count = args.most if sample is None else check_int(sample, "--sample", 1)
     taken = _of_runs(runs, count, getattr(args, "series", None))
     found = [taken[path] if path in taken else _of_target(path, args.target) for path in paths]
-    methods = [explanation.method for explanation in found]
-    labels = [
-        method if methods.count(method) == 1 else path.stem for method, path in zip(methods, paths, strict=True)
-    ]
-    if len(set(labels)) < len(labels):  # files of one name in several folders, or one file twice
-        return as_mapping(found)
-    return as_mapping(dict(zip(labels, found, strict=True)))
+    by_name = {path.stem: one for path, one in zip(paths, found, strict=True)}
+    repeated = len({one.method for one in found}) < len(found) == len(by_name)
+    return as_mapping(by_name if repeated else found)
 
 
 def _of_runs(folders: Sequence[Path], count: int, called: Any) -> dict[Path, Explanation]:

@@ -153,16 +153,13 @@ class Evaluation:
         return ask.one_by_one_if(explanation.mixes_series)
 
     def _removes_to_others(self) -> bool:
-        """Tell whether removed cells take values of other series; refuse where these are missing or no use."""
+        """Tell whether removed cells take values of other series; refuse where these are missing."""
         compared = self.baseline is None and self.explanation.background is not None
         if validation.is_background(self.baseline) or compared:
             if self.background is None:
                 others = "Removed cells take the values of other series, which an explanation does not keep"
                 raise InputError(f"{others}: pass {arg:question.background}, or another {arg:question.baseline}.")
             return True
-        for name, given in (("background", self.background), ("draws", self.draws)):
-            if given is not None:
-                raise InputError(f"{name}= makes no difference without baseline='background': pass that too.")
         return False
 
     def _filled(self, x: Tensor, call: Call) -> Any:

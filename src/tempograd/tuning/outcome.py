@@ -1,16 +1,12 @@
 """What a race of settings found: the explainer to use, a table and a sentence."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
 
-from tempograd.core.formatting import alike, short_number, table, with_error
+from tempograd.core.formatting import alike, counted, short_number, table, with_error
 from tempograd.explainers import Explainer
-from tempograd.explanation.answers import as_table
 from tempograd.typing import Setting
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def setting_in_words(setting: Mapping[str, Any]) -> str:
@@ -67,6 +63,11 @@ class Trial:
         """The setting as people type it."""
         return setting_in_words(self.setting)
 
+    @property
+    def gap(self) -> str:
+        """The difference with its error, for people."""
+        return with_error(self.difference, self.difference_error)
+
 
 @dataclass(frozen=True, repr=False)
 class Tuning:
@@ -117,39 +118,26 @@ class Tuning:
         won, usual, name = self.chosen, self.default, self.metric.upper()
         if won is not usual:
             score, before = alike(won.score, usual.score)
-            gap = with_error(won.difference, won.difference_error)
-            sign = "+" if won.difference > 0 else ""
-            return f"{won.words}: {name} {score} against {before} by default, {sign}{gap} on {won.series} series."
+            gap = "+" * (won.difference > 0) + won.gap
+            return f"{won.words}: {name} {score} against {before} by default, {gap} on {won.series} series."
         if not usual.series:
             return f"The default stays: {name} is defined for none of the series."
         others = [trial for trial in self.table if trial.finished and not trial.chosen]
         start = f"The default stays: {name} {short_number(usual.score)} on {usual.series} series"
         if not others:
             return f"{start}."
-        best = others[0]
-        sign = "+" if best.difference > 0 else ""
-        closest = f"{best.words}, {sign}{with_error(best.difference, best.difference_error)}"
-        count = len(self.table) - 1
-        tried = f"no other of {count} settings" if count > 1 else "no other setting"
+        closest = f"{others[0].words}, {'+' * (others[0].difference > 0)}{others[0].gap}"
+        tried = f"none of {counted(len(self.table) - 1, 'other setting')}"
         return f"{start}, and {tried} is better by more than noise ({closest})."
 
-    def to_dataframe(self) -> "pd.DataFrame":
-        """Return one row per setting: the columns of :class:`~tempograd.tuning.Trial`, then its values."""
-        return as_table([asdict(trial) | {"setting": trial.words, **trial.setting} for trial in self.table])
-
     def __str__(self) -> str:
-        head = ["setting", self.metric.upper() + (" ↑" if self.higher_is_better else " ↓")]
-        rows = [
-            [
-                ("→ " if trial.chosen else "") + trial.words,
-                with_error(trial.score, trial.standard_error),
-                "" if trial is self.default else with_error(trial.difference, trial.difference_error),
-                str(trial.series),
-                f"{trial.passes:,}",
-            ]
-            for trial in self.table
-        ]
-        return f"{table([[*head, 'minus default', 'series', 'passes'], *rows])}\n\n{self.verdict()}"
+        metric = self.metric.upper() + (" ↑" if self.higher_is_better else " ↓")
+        rows = [["setting", metric, "minus default", "series", "passes"]]
+        for trial in self.table:
+            score, gap = with_error(trial.score, trial.standard_error), "" if trial is self.default else trial.gap
+            setting = "→ " * trial.chosen + trial.words
+            rows.append([setting, score, gap, str(trial.series), f"{trial.passes:,}"])
+        return f"{table(rows)}\n\n{self.verdict()}"
 
     def __repr__(self) -> str:
         return f"Tuning({self.method}, {self.verdict()})"

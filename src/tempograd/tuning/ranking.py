@@ -13,8 +13,8 @@ not better than those has told nothing about the model, and they never win.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Unpack
+from dataclasses import dataclass
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -28,14 +28,10 @@ from tempograd.engine.predictor import Predictor
 from tempograd.explainers import Explainer, Random
 from tempograd.explainers.base import nouns
 from tempograd.explainers.by_name import explainer_of, keywords
-from tempograd.explanation.answers import as_table
 from tempograd.metrics import Metric, compare, summarise
 from tempograd.metrics.evaluation import as_metric
 from tempograd.tuning.racing import Bench, Scored
 from tempograd.typing import Inputs, Measured, Model
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LEVEL = 0.95  # at which all intervals hold at once
 CONTROL = "random"
@@ -122,10 +118,6 @@ class Ranking:
             return f"{top.method} is better than random scores {by}."
         score, second = alike(top.score, tested[1].score)
         return f"{top.method} is the most faithful {by}: {score} against {second} of {tested[1].method}{tail}."
-
-    def to_dataframe(self) -> "pd.DataFrame":
-        """Return one row per explainer, with the columns of :class:`~tempograd.tuning.Ranked`."""
-        return as_table([asdict(row) for row in self.table])
 
     def __str__(self) -> str:
         metric = self.metric.upper() + (" ↑" if self.higher_is_better else " ↓")
