@@ -74,11 +74,6 @@ def test_a_table_is_written_for_people_and_for_papers():
     assert any(line.startswith(r"mine\_2 & ") for line in latex)
     assert all(line.count("&") == 2 for line in latex[4:8])
     assert repr(table).count("*") >= 2
-    frame = table.to_dataframe()
-    assert frame.shape == (8, 7)
-    assert frame.set_index(["method", "metric"]).loc[("lime", "cpd"), "mean"] == pytest.approx(
-        table.cells["lime", "cpd"].mean
-    )
 
 
 def test_one_method_one_series_and_scores_without_a_direction():

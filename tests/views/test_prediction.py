@@ -10,7 +10,7 @@ import torch
 import tempograd as tg
 from tempograd.core.question import Question
 from tempograd.html_report.content import collect
-from tempograd.metrics.asking import Evaluation
+from tempograd.metrics.base import Evaluation
 from tempograd.views import prediction
 from tempograd.views.reader import label_accuracy
 from tests.helpers.literal_metrics import by_hand, randn

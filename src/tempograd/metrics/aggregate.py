@@ -3,19 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from tempograd.core import formatting, stats, validation
 from tempograd.core.errors import InputError, brief
-from tempograd.explanation.answers import as_table
 from tempograd.metrics.base import METRICS
 from tempograd.typing import ArrayLike
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MetricScores = Mapping[str, Mapping[str, Tensor]]  # of each method, by metric, one per series
 LEVEL = 0.05  # of all tests of a metric together
@@ -184,11 +179,6 @@ class PaperTable:
                 kind = "best" if cell.best else "tie" if cell.ties else "cell"
                 row.append(look[kind].format(text) if known else "–")
         return rows
-
-    def to_dataframe(self) -> "pd.DataFrame":
-        """Return one row per method and metric, with the columns of :class:`TableCell`."""
-        rows = [{"method": one, "metric": metric} | vars(cell) for (one, metric), cell in self.cells.items()]
-        return as_table([{name: value for name, value in row.items() if name != "difference"} for row in rows])
 
 
 def _places(cells: Sequence[TableCell]) -> int:

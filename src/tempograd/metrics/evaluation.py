@@ -13,8 +13,7 @@ from tempograd.engine.outputs import is_probability
 from tempograd.engine.predictor import Predictor
 from tempograd.explanation.core import Explanation, require, warn_of_another_model
 from tempograd.explanation.targets import as_explained
-from tempograd.metrics.asking import Evaluation
-from tempograd.metrics.base import KINDS, METRICS, RANKS, Metric
+from tempograd.metrics.base import KINDS, METRICS, RANKS, Evaluation, Metric
 from tempograd.metrics.faithfulness import CumulativePredictionDifference
 from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, n_removed, remove_cells, what_is_measured
 from tempograd.typing import InputBaselines, Inputs, Measured, Model, Picker, Rank
@@ -99,7 +98,6 @@ def evaluate(
     chosen, bare = _metrics(metrics), as_explained(model, require(explanation))
     evaluation = Evaluation(bare, explanation, baseline, k, truth, batch_size, of, target, background, draws)
     if any(metric.runs_model for metric in chosen):
-        validation.check_model(bare)
         warn_of_another_model(bare, {explanation.method: explanation})
     scores = _scores(chosen, evaluation)
     if evaluation.varies == "drawn":
@@ -152,8 +150,6 @@ def _scores(chosen: Sequence[Metric], evaluation: Evaluation) -> dict[str, Tenso
 def _metrics(metrics: Any) -> list[Metric]:
     several = isinstance(metrics, Iterable) and not isinstance(metrics, str)
     chosen = [as_metric(metric) for metric in (metrics if several else [metrics])]
-    if not chosen:
-        raise InputError(f"metrics is empty: name at least one of {', '.join(sorted(METRICS))}.")
     names = [metric.name for metric in chosen]
     if repeated := [name for name in names if names.count(name) > 1]:
         raise InputError(f"Two metrics are called {brief(repeated[0])}: give one of them another name with name=.")
@@ -232,9 +228,7 @@ def removal_curve(
     (tensor([[0., 4., 1., 0.]]), tensor([[4., 3., 1.]]))
     """
     bare = as_explained(model, require(explanation))
-    validation.check_model(bare)
     validation.check_choice(rank, "rank", RANKS, SettingError)
-    descending = validation.check_flag(descending, "descending")
     warn_of_another_model(bare, {explanation.method: explanation})
     evaluation = Evaluation(bare, explanation, baseline, k, None, batch_size, of, target, background, draws)
     ask = evaluation.ask()
@@ -243,7 +237,7 @@ def removal_curve(
 
     def read(outputs: list[RemovalOutputs]) -> list[Tensor | None]:
         (output,) = outputs
-        score = output.over_steps(output.score) if output.scored else None
+        score = output.over_steps(output.score) if ask.scored else None
         told = (score, output.delta, output.predictions if output.steps is None else None)
         return [None if part is None else part.float().to(explanation.values.device) for part in told]
 

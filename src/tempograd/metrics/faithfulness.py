@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.metrics.asking import Evaluation
-from tempograd.metrics.base import METRICS, Metric
+from tempograd.metrics.base import METRICS, Evaluation, Metric
 from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, n_removed, remove_cells, what_is_measured
 
 

@@ -19,8 +19,7 @@ from tempograd.core.errors import InputError, arg
 from tempograd.engine import slices
 from tempograd.engine.inputs import is_several
 from tempograd.explanation import Explanation
-from tempograd.metrics.asking import Evaluation, require_ranks
-from tempograd.metrics.base import METRICS, Metric
+from tempograd.metrics.base import METRICS, Evaluation, Metric, require_ranks
 from tempograd.metrics.removal import cell_importance
 
 # Cells sorted by their score, and how many salient ones lie above each threshold

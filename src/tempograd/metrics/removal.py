@@ -17,7 +17,7 @@ from tempograd.engine.model import trusted
 from tempograd.engine.outputs import by_class, is_probability, nested, outputs_of, wider
 from tempograd.engine.predictor import PassCount, counting
 from tempograd.engine.second_look import FEW, Varying, look_again
-from tempograd.metrics.asking import AskAgain
+from tempograd.metrics.base import AskAgain
 from tempograd.typing import Measured, Task
 
 MEASURED: tuple[Measured, ...] = get_args(Measured)
@@ -48,11 +48,6 @@ class RemovalOutputs:
         """All outputs, one per class; an output of another shape is one long vector."""
         raw = by_class(self.raw, self.output)
         return raw.flatten(2) if self.steps is None else raw
-
-    @property
-    def scored(self) -> bool:
-        """Whether the explained score is known: a function may be lost with the process that knew it."""
-        return self.target is not None or self.picked is not None
 
     @cached_property
     def score(self) -> Tensor:

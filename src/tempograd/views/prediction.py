@@ -12,7 +12,7 @@ from tempograd.core.errors import InputError
 from tempograd.core.formatting import short_number
 from tempograd.engine.outputs import outputs_of
 from tempograd.explanation import Explanation
-from tempograd.metrics.asking import Evaluation
+from tempograd.metrics.base import Evaluation
 from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, remove_cells
 from tempograd.typing import Array, Channels, Model
 from tempograd.views import series
@@ -230,7 +230,7 @@ def removal_outputs(
         if removed.steps is not None:
             clean = outputs[:, 0].cpu()
             outputs = removed.over_steps(outputs.movedim(-1, 0)).movedim(0, -1)
-        score = removed.over_steps(removed.score).cpu() if removed.scored else None
+        score = removed.over_steps(removed.score).cpu() if ask.scored else None
         return outputs.cpu(), score, clean
 
     schedule = RemovalSchedule("absolute", True, ask.observed_cells, torch.from_numpy(counts))
