@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from sampling_names import DATASETS
-from tempograd.plots import style
+from tempograd.plots import parts
 from tempograd.plots.parts import heading
 from tempograd.views import palette
 
@@ -29,7 +29,7 @@ def pick(run: Figures, **wanted: Any) -> list[Row]:
 
 def errors(stopping: Figures) -> "Picture":
     """Draw the error against passes, a panel for each data set, three models and the paper's settings."""
-    with style.drawing(7.2, 4.6) as picture:
+    with parts.drawing(7.2, 4.6) as picture:
         panels = picture.subplots(2, 3, sharex=True, sharey=True)
         for axes, (name, label) in zip(panels.flat, DATASETS.items(), strict=True):
             case = {"dataset": name, "setting": "paper"}

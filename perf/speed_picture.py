@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tempograd.core.formatting import short_number
-from tempograd.plots import style
+from tempograd.plots import parts
 from tempograd.plots.parts import heading
 from tempograd.views import palette
 
@@ -49,7 +49,7 @@ def ratios(run: Figures) -> "Picture":
         for name, row in run["metrics"].items()
     }
     sizes = [len(run["paths"]) * 0.75, len(run["memory"]) * 0.75, len(faster) * 0.4]
-    with style.drawing(7.2, 2.0 + 0.62 * sum(sizes)) as picture:
+    with parts.drawing(7.2, 2.0 + 0.62 * sum(sizes)) as picture:
         top, middle, bottom = picture.subplots(3, 1, height_ratios=sizes)
         _grouped(top, [(setting(row), row["over_bare"]) for row in run["paths"]], tuple(SIDES))
         top.axvline(1, color=palette.INK, linewidth=0.8)
@@ -75,7 +75,7 @@ def ratios(run: Figures) -> "Picture":
 def growth(run: Figures) -> "Picture":
     """Draw multiples of the bare model while one size grows and the others stay."""
     sweeps = run["sweeps"]
-    with style.drawing(7.2, 2.9) as picture:
+    with parts.drawing(7.2, 2.9) as picture:
         panels = picture.subplots(1, len(sweeps), sharey=True)
         for axes, (axis, rows) in zip(panels, sweeps.items(), strict=True):
             for shift, side in enumerate(rows[0]["over_bare"]):

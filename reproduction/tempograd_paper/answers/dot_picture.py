@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from tempograd.core.stats import t_quantile
-from tempograd.plots import style
+from tempograd.plots import parts
 from tempograd.plots.parts import heading, value_ticks
 from tempograd.views import palette
 from tempograd_paper.tables.captions import panel_label
@@ -72,7 +72,7 @@ def draw_dots(table: Table) -> "Picture":
     rows = [row.label for row in table.plan.rows if row.label in run]
     across = min(ACROSS, len(panels))
     down = math.ceil(len(panels) / across)
-    with style.drawing(max(NARROWEST, 1.3 + 1.85 * across), down * (MARGINS + ROW * len(rows))) as picture:
+    with parts.drawing(max(NARROWEST, 1.3 + 1.85 * across), down * (MARGINS + ROW * len(rows))) as picture:
         every = picture.subplots(down, across, squeeze=False, sharey=True)
         for place, axes in enumerate(every.flat):
             if place < len(panels):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tempograd.plots import style
+from tempograd.plots import parts
 from tempograd.plots.parts import heading
 from tempograd.views import palette
 from tempograd_paper.answers.blocks import Comparison
@@ -58,7 +58,7 @@ def rank_panel(comparison: Comparison, title: str) -> RankPanel:
 def draw_ranks(panels: Sequence[RankPanel]) -> "Picture":
     """Draw one diagram below the other."""
     depths = [_depth(panel) for panel in panels]
-    with style.drawing(7.4, 0.5 + 0.21 * sum(depths)) as picture:
+    with parts.drawing(7.4, 0.5 + 0.21 * sum(depths)) as picture:
         every = picture.subplots(len(panels), 1, squeeze=False, height_ratios=depths)[:, 0]
         for axes, panel, depth in zip(every, panels, depths, strict=True):
             _draw(axes, panel, depth)

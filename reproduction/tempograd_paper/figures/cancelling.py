@@ -15,7 +15,7 @@ from tempograd.explainers import IntegratedGradients
 from tempograd.explanation import Explanation
 from tempograd.metrics import removal_curve
 from tempograd.metrics.removal import rankings
-from tempograd.plots import style
+from tempograd.plots import parts
 from tempograd.plots.parts import draw_bars, heading, scale_ticks, value_ticks
 from tempograd.views import labels, palette
 from tempograd.views.labels import Compared, as_mapping
@@ -156,7 +156,7 @@ def _order(one: Explanation) -> NDArray[np.int64]:
 def draw_cancel_out(record: CancelOutRecord, title: str | None = None) -> "Picture":
     """Draw the record: the attributions on top, both measures below."""
     count = len(record.methods)
-    with style.drawing(7.4, 4.6) as picture:
+    with parts.drawing(7.4, 4.6) as picture:
         grid = picture.add_gridspec(2, 2 * count, height_ratios=(1, 1.25))
         span = max(float(np.abs(each.values).max()) for each in record.methods)
         for index, each in enumerate(record.methods):
@@ -166,7 +166,7 @@ def draw_cancel_out(record: CancelOutRecord, title: str | None = None) -> "Pictu
             axes = picture.add_subplot(grid[1, place * count : (place + 1) * count])
             for index, each in enumerate(record.methods):
                 curve = each.cumulative if place else each.difference
-                axes.plot(curve, label=labels.method(each.method), linewidth=1.5, **style.method_style(index))
+                axes.plot(curve, label=labels.method(each.method), linewidth=1.5, **parts.method_style(index))
                 end = (len(curve) - 1, curve[-1])
                 axes.annotate(short_number(curve[-1]), end, (3, 0), textcoords="offset points", va="center")
             axes.set_title(text)

@@ -13,7 +13,7 @@ from tempograd.core.question import Question
 from tempograd.engine import Ask, Model, compute_gradients, frozen, slices
 from tempograd.explainers import Timing
 from tempograd.explanation import Explanation
-from tempograd.plots import style
+from tempograd.plots import parts
 from tempograd.plots.parts import draw_bars, heading, runs, scale_ticks, time_axis, value_ticks
 from tempograd.sampling.estimators import WeightedMean
 from tempograd.views import labels, palette
@@ -201,7 +201,7 @@ def _question(model: Model, explanation: Explanation, i: int, x: Tensor) -> Ask:
 def draw_timing_steps(record: TimingStepsRecord, title: str | None = None) -> "Picture":
     """Draw the record of a path: the series, some points with their gradients, and what comes of them."""
     count = len(record.alpha)
-    with style.drawing(3.4 + 1.75 * count, 3.5) as picture:
+    with parts.drawing(3.4 + 1.75 * count, 3.5) as picture:
         grid = picture.subplots(2, count + 2, width_ratios=(1.25, *[1] * count, 1.25))
         _draw_start(grid[0, 0], record)
         span = float(np.abs(record.gradient).max(initial=0))

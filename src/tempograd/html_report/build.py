@@ -14,14 +14,15 @@ from typing import Any, cast
 from torch import Tensor
 
 from tempograd.core.errors import InputError
+from tempograd.core.formatting import counted
 from tempograd.core.io import REPORT, check_output, write_atomically
 from tempograd.core.series import renumbered
 from tempograd.data import Series
 from tempograd.explanation.core import Explanation, warn_of_another_model
 from tempograd.explanation.diagnostics import assumed
 from tempograd.explanation.targets import as_explained
-from tempograd.html_report import text
-from tempograd.html_report.content import collect
+from tempograd.html_report.content import MEANING, collect
+from tempograd.html_report.notebook import facts
 from tempograd.metrics import METRICS, PaperTable
 from tempograd.metrics import table as metric_table
 from tempograd.metrics.aggregate import MetricScores
@@ -29,7 +30,7 @@ from tempograd.metrics.evaluation import measure
 from tempograd.typing import Model
 from tempograd.version import __version__
 from tempograd.views import palette
-from tempograd.views.labels import Compared, as_mapping, explained
+from tempograd.views.labels import Compared, as_mapping, explained, size
 from tempograd.views.reader import doubts
 from tempograd.views.series import aligned, chosen, most
 
@@ -80,20 +81,22 @@ def report(
     named = as_mapping(explanations)
     first = next(iter(named.values()))
     model = None if model is None else as_explained(model, first)
-    if not len(first):
-        raise InputError("The explanation holds no series, so there is nothing to report.")
     split = None if split is None else aligned(first, split)
     kept = (found.x for found in named.values() if found.x is not None)
     x = next(kept, None if split is None else split.x)
     if x is None:
         raise InputError("The explanations were saved without their series: pass split=.")
-    classes = first.classes or _classes(first, split)
+    classes = first.classes
+    if classes is None and split is not None and len(split.classes or ()) == first.n_outputs:
+        classes = split.classes  # names of labels, one for each output
     shown = chosen(first, series, most(named))
     message = None if model is None else warn_of_another_model(model, named)
     notice, unsaid = " ".join(filter(None, (message, doubts(named.values())))), assumed(named.values())
     if scores is None:
         scores = {} if model is None else compute_scores(model, named, x, None if split is None else split.truth)
-    table = _table(scores, named) if scores else None
+    if scores and set(named) - set(scores):
+        raise InputError(f"scores must have entries of {', '.join(named)}; got {', '.join(scores)}.")
+    table = metric_table({label: scores[label] for label in (next(iter(named)), *scores)}) if scores else None
     raw = next((found.raw for found in named.values() if found.raw is not None), None)
     names: dict[str, Any] = {"x": x, "raw": raw, "units": first.units, "classes": classes}
     observed = None if split is None else split.mask
@@ -107,12 +110,12 @@ def report(
     header, pack = collect(model, named, split, shown, scores, table)
     page = _page(
         title=escape(title),
-        lead=text.lead(named, len(shown)),
+        lead=_lead(named, len(shown)),
         notice=f'<p class="notice">{escape(notice)}</p>' if notice else "",
         assumed=escape(unsaid and f"Assumed: {unsaid}."),
         explained=escape(explained(first)),
-        scores=text.score_section(table),
-        provenance=text.provenance(named),
+        scores=_score_section(table),
+        provenance=_provenance(named),
         data=pack.text(header),
     )
     written = page.encode("utf-8", "replace")  # half of a letter, as in a title that is no UTF-8, becomes a ?
@@ -135,18 +138,40 @@ def compute_scores(
     }
 
 
-def _table(scores: MetricScores, named: Mapping[str, Explanation]) -> PaperTable:
-    """Summarise scores: first those of the method that the others are compared with."""
-    if set(named) - set(scores):
-        raise InputError(f"scores must have entries of {', '.join(named)}; got {', '.join(scores)}.")
-    first = next(iter(named))
-    return metric_table({first: scores[first], **scores})
+def _lead(explanations: Mapping[str, Explanation], shown: int) -> str:
+    """Say what the page holds."""
+    first = next(iter(explanations.values()))
+    count = len(first)
+    methods = ", ".join(label.replace("_", " ") for label in explanations)
+    part = "" if shown == count else f"{shown:,} of "
+    return escape(
+        f"{part}{counted(count, 'series', 'series')} of {size(first, ' and ')}, explained with {methods}."
+    )
 
 
-def _classes(first: Explanation, split: Series | None) -> tuple[str, ...] | None:
-    """Return the names that a file of series has for the model's outputs, if it has one for each."""
-    named = None if split is None else split.classes
-    return named if named is not None and len(named) == first.n_outputs else None
+def _score_section(table: PaperTable | None) -> str:
+    """Return the table of scores, as :func:`tempograd.table` prints it."""
+    if table is None:
+        return '<p class="small">No model was given, so nothing could be removed and nothing scored.</p>'
+    scored = max(cell.count for cell in table.cells.values())
+    meanings = [f"{name.upper()}: {MEANING[name]}." for name in table.metrics if name in MEANING]
+    return (
+        f"<h3>Scores of the methods, means over {counted(scored, 'series', 'series')}</h3>"
+        '<div class="wide" tabindex="0" role="region" aria-label="Scores">'
+        f'<pre id="scores">{escape(repr(table))}</pre></div><p class="small">{escape(" ".join(meanings))}</p>'
+    )
+
+
+def _provenance(explanations: Mapping[str, Explanation]) -> str:
+    """Return how each explanation was made."""
+    parts = "".join(
+        f"<section><h3>{escape(label.replace('_', ' '))}</h3><dl>{facts(found)}</dl></section>"
+        for label, found in explanations.items()
+    )
+    return (
+        f'<div class="provenance">{parts}</div>'
+        '<p class="small">The same data, model, parameters and seed give the same numbers again.</p>'
+    )
 
 
 def _page(**parts: str) -> str:

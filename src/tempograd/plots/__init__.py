@@ -20,7 +20,3 @@ from tempograd.plots.many_series import blocks, channel_importance, dependence
 from tempograd.plots.one_series import compare, horizon, series
 
 __all__ = ["blocks", "channel_importance", "compare", "dependence", "horizon", "methods", "removal", "series"]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import torch
 
-from tempograd.core.errors import InputError, brief
 from tempograd.metrics import compare, removal_curve, table
 from tempograd.metrics.aggregate import MetricScores
-from tempograd.plots import style
-from tempograd.plots.parts import heading, name_rows, note, numbers_beside, value_ticks
+from tempograd.plots import parts
 from tempograd.typing import Array, Baseline, Model
 from tempograd.views import labels, palette
 from tempograd.views.drivers import CONTROL
@@ -24,8 +22,8 @@ if TYPE_CHECKING:
 ROW, MARGINS = 0.2, 1.1  # inches: of one line, and of all above and below
 
 
-def methods(scores: MetricScores, *, reference: str | None = None, **look: Unpack[style.Look]) -> "Picture":
-    """Show how faithful methods are, as differences to one of them on the same series, with 95 % intervals.
+def methods(scores: MetricScores, **look: Unpack[parts.Look]) -> "Picture":
+    """Show how faithful methods are, as differences to timing, or else the first, with 95 % intervals.
 
     Filled dots differ from the reference: their interval leaves 0 out. Pale is the control, random scores, which
     any method must beat. :func:`tempograd.table` writes the same scores as a table for a paper.
@@ -34,8 +32,6 @@ def methods(scores: MetricScores, *, reference: str | None = None, **look: Unpac
     ----------
     scores : mapping
         Of each method, by metric, one score per series: ``{"timing": tg.evaluate(…), "lime": …}``.
-    reference : str, optional
-        The method that others are compared with, by default timing where it is one of them, else the first.
     **look
         As for :func:`series`.
 
@@ -44,14 +40,12 @@ def methods(scores: MetricScores, *, reference: str | None = None, **look: Unpac
     matplotlib.figure.Figure
     """
     found = table(scores)
-    reference = reference or ("timing" if "timing" in scores else next(iter(scores)))
-    if reference not in scores:
-        raise InputError(f"There is no method {brief(reference)} among the scores: {', '.join(scores)}.")
+    reference = "timing" if "timing" in scores else found.methods[0]
     better, first = -1 if found.higher_is_better[0] is False else 1, found.metrics[0]
     names = sorted(found.methods, key=lambda row: -better * found.cells[row, first].mean)
-    room = style.inches(1.9 + 2.7 * len(found.metrics), look)
-    down = len(found.metrics) if room < style.NARROW else 1
-    with style.drawing(room, down * (MARGINS + ROW * len(names)) + 0.25, look) as picture:
+    room = parts.inches(1.9 + 2.7 * len(found.metrics), look)
+    down = len(found.metrics) if room < parts.NARROW else 1
+    with parts.drawing(room, down * (MARGINS + ROW * len(names)) + 0.25, look) as picture:
         every = picture.subplots(down, len(found.metrics) // down, squeeze=False, sharey=True)
         for axes, metric, higher in zip(every.flat, found.metrics, found.higher_is_better, strict=True):
             gaps = [compare(scores[name][metric], scores[reference][metric]) for name in names]
@@ -67,20 +61,20 @@ def methods(scores: MetricScores, *, reference: str | None = None, **look: Unpac
                 face = colour if sure[row] else "white"
                 axes.plot(middle[row], row, "o", markersize=4.5, color=colour, markerfacecolor=face)
             axes.spines["left"].set_visible(False)
-            value_ticks(axes, along="x", most=4)
+            parts.value_ticks(axes, along="x", most=4)
             words = {True: ", right is better", False: ", left is better", None: ""}[higher]
             axes.set_title(f"{metric.upper()}{words}")
             axes.set_xlabel(f"minus that of {labels.method(reference)}")
-            numbers_beside(axes, [found.cells[name, metric].mean for name in names])
+            parts.numbers_beside(axes, [found.cells[name, metric].mean for name in names])
         for axes in every[:, 0]:
-            name_rows(axes, [labels.method(name) + " (control)" * (name == CONTROL) for name in names])
+            parts.name_rows(axes, [labels.method(name) + " (control)" * (name == CONTROL) for name in names])
             axes.get_yticklabels()[names.index(reference)].set_fontweight("bold")
-        note(
+        parts.note(
             picture,
             "lines: 95 % intervals of differences on the same series; filled: 0 is outside; numbers: mean scores",
         )
         count = found.cells[reference, first].count
-        heading(picture, f"Methods against {labels.method(reference)}  ·  {count:,} series", look)
+        parts.heading(picture, f"Methods against {labels.method(reference)}  ·  {count:,} series", look)
         return picture
 
 
@@ -91,7 +85,7 @@ def removal(
     k: int | float = 0.1,
     baseline: Baseline | None = None,
     background: Array | None = None,
-    **look: Unpack[style.Look],
+    **look: Unpack[parts.Look],
 ) -> "Picture":
     r"""Show how the prediction moves while cells are removed one by one, for one or more methods.
 
@@ -125,9 +119,9 @@ def removal(
         [removal_curve(model, each, descending=first, **removed).delta.cpu() for each in named.values()]
         for first in (True, False)
     ]
-    count, room = len(curves[0][0]), style.inches(7.4, look)
-    across = 1 if room < style.NARROW else 2
-    with style.drawing(room, 3.4 if across > 1 else 5.2, look) as picture:
+    count, room = len(curves[0][0]), parts.inches(7.4, look)
+    across = 1 if room < parts.NARROW else 2
+    with parts.drawing(room, 3.4 if across > 1 else 5.2, look) as picture:
         panels = picture.subplots(2 // across, across).flat
         heads = "strongest first: high is good (ends at CPD)", "weakest first: low is good (ends at CPP)"
         for axes, deltas, head in zip(panels, curves, heads, strict=True):
@@ -137,21 +131,21 @@ def removal(
             axes.set_xlabel("cells removed")
             axes.set_xlim(left=0)
             axes.set_ylim(bottom=0)
-            value_ticks(axes, most=5)
-            value_ticks(axes, along="x", most=5)
+            parts.value_ticks(axes, most=5)
+            parts.value_ticks(axes, along="x", most=5)
         panels[0].set_ylabel("change of the prediction")
         keys = panels[0].get_legend_handles_labels()
-        columns = min(len(named), max(1, style.letters(picture) // 24))
+        columns = min(len(named), max(1, parts.letters(picture) // 24))
         picture.legend(*keys, loc="outside lower center", ncols=columns, handlelength=2.6)
         about = "one series" if count < 2 else f"mean of {count} series with its 95 % interval"
-        heading(picture, f"The prediction as cells are removed  ·  {about}", look)
+        parts.heading(picture, f"The prediction as cells are removed  ·  {about}", look)
         return picture
 
 
 def _draw_curve(axes: "Axes", label: str, delta: torch.Tensor, index: int) -> None:
     """Draw the mean over series of the total change so far, with its interval."""
     mean, error = mean_and_error(torch.cat([torch.zeros(len(delta), 1), delta], 1).double().cumsum(1))
-    look, removed = style.method_style(index), np.arange(len(mean))
+    look, removed = parts.method_style(index), np.arange(len(mean))
     half = half_interval(error, len(delta) - 1)
     if np.isfinite(half).all():
         axes.fill_between(removed, mean - half, mean + half, color=look["color"], alpha=0.15, linewidth=0)

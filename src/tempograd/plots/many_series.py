@@ -8,7 +8,7 @@ import numpy as np
 from tempograd.core.formatting import alike, short_number
 from tempograd.explanation.answers import Blocks
 from tempograd.explanation.core import Explanation
-from tempograd.plots import parts, style
+from tempograd.plots import parts
 from tempograd.typing import ArrayLike, BlockSteps, Channels
 from tempograd.views import labels, palette
 from tempograd.views.groups import ValueEffect, blocks_of, channel_sums, chosen_channels, group_rows, value_effects
@@ -32,7 +32,7 @@ def channel_importance(
     *,
     rows: ArrayLike | None = None,
     channels: Channels | None = None,
-    **look: Unpack[style.Look],
+    **look: Unpack[parts.Look],
 ) -> "Picture":
     r"""Show which channels drive the predictions of a class: mean effects with 95 % intervals, strongest first.
 
@@ -58,7 +58,7 @@ def channel_importance(
     mean, low, high, size = (part[:, 0] for part in (found.mean, found.low, found.high, found.size))
     picked = chosen_channels(channels, found.channels, size, MOST, ordered=True)
     depth = len(picked)
-    with style.drawing(style.inches(6.4, look), 1.35 + 0.2 * depth, look) as picture:
+    with parts.drawing(parts.inches(6.4, look), 1.35 + 0.2 * depth, look) as picture:
         axes = picture.subplots()
         hues = np.where(mean[picked] >= 0, palette.UP, palette.DOWN).tolist()
         axes.barh(range(depth), mean[picked], color=hues if found.signed else palette.SIZE, height=0.68)
@@ -87,7 +87,7 @@ def blocks(
     *,
     steps: BlockSteps | None = None,
     channels: Channels | None = None,
-    **look: Unpack[style.Look],
+    **look: Unpack[parts.Look],
 ) -> "Picture":
     """Show which channels push the predictions of a group of series, and at which times.
 
@@ -111,12 +111,12 @@ def blocks(
     found = blocks_of(explanation, rows, steps=steps)
     picked = chosen_channels(channels, found.channels, found.size.sum(1), MOST, ordered=True)
     mean, present, count = found.mean[picked], found.present[picked] > 0, len(found.times)
-    room = style.inches(1.4 + max(0.62 * min(count, 10), 1.8), look)
-    with style.drawing(room, 1.6 + 0.22 * max(len(picked), 3), look) as picture:
+    room = parts.inches(1.4 + max(0.62 * min(count, 10), 1.8), look)
+    with parts.drawing(room, 1.6 + 0.22 * max(len(picked), 3), look) as picture:
         axes = picture.subplots()
         limit = color_limit(mean, present)
         shade = np.clip(mean / (limit or 1.0), -1, 1)
-        image = parts.cells(axes, shade.T, present.T, style.colours(signed=found.signed), -found.signed)
+        image = parts.cells(axes, shade.T, present.T, parts.colours(signed=found.signed), -found.signed)
         if 0.45 * count < room - 1.2 and count <= WRITTEN:
             uncertain = (found.low[picked] <= 0) & (found.high[picked] >= 0)
             _write(axes, mean, shade, present, uncertain)
@@ -162,7 +162,7 @@ def dependence(
     rows: ArrayLike | None = None,
     *,
     channels: Channels | None = None,
-    **look: Unpack[style.Look],
+    **look: Unpack[parts.Look],
 ) -> "Picture":
     """Show which values of a channel push the prediction up or down.
 
@@ -188,16 +188,16 @@ def dependence(
     strength = np.array([effect.strength for effect in effects])
     picked = chosen_channels(channels, names, strength, PANELS, ordered=True)
     shown, units = [effects[d] for d in picked], explanation.units or ("",) * len(names)
-    room = style.inches(0.8 + 2.4 * min(3, len(picked)), look)
+    room = parts.inches(0.8 + 2.4 * min(3, len(picked)), look)
     columns = min(max(1, int(room / 1.55)), 3, len(picked))
     lines = -(-len(picked) // columns)
-    with style.drawing(room, 0.8 + 1.95 * lines, look) as picture:
+    with parts.drawing(room, 0.8 + 1.95 * lines, look) as picture:
         grid = picture.subplots(lines, columns, squeeze=False, sharey=True)
         for place, axes in enumerate(grid.flat):
             axes.set_visible(place < len(picked))
             if place < len(picked):
                 head = labels.with_unit(names[picked[place]], units[picked[place]])
-                words = textwrap.fill(shown[place].words, style.letters(picture) // columns - 4)
+                words = textwrap.fill(shown[place].words, parts.letters(picture) // columns - 4)
                 _draw_effect(axes, shown[place], f"{head}\n{words}")
         sides = [_limits(each.scores, np.concatenate([each.mean, [0.0]])) for each in shown]
         grid[0, 0].set_ylim(min(low for low, _ in sides), max(high for _, high in sides))

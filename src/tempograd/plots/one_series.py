@@ -7,7 +7,7 @@ import numpy as np
 from tempograd.explanation import Explanation, Explanations
 from tempograd.explanation.core import require
 from tempograd.explanation.targets import called
-from tempograd.plots import parts, style
+from tempograd.plots import parts
 from tempograd.typing import Array, Channels
 from tempograd.views import labels, palette
 from tempograd.views.labels import Compared, as_mapping
@@ -30,7 +30,7 @@ def series(
     *,
     truth: Array | None = None,
     channels: Channels | None = None,
-    **look: Unpack[style.Look],
+    **look: Unpack[parts.Look],
 ) -> "Picture":
     """Show one series with its attribution, channel by channel.
 
@@ -61,7 +61,7 @@ def series(
     view = series_view({require(explanation).method: explanation}, i, truth=truth, channels=channels)
     depth = len(view.channels)
     heights = [VALUES, BARS, GAP] * depth  # with empty rows between channels
-    with style.drawing(style.inches(WIDTH, look), AROUND + sum(heights), look) as picture:
+    with parts.drawing(parts.inches(WIDTH, look), AROUND + sum(heights), look) as picture:
         grid = picture.add_gridspec(len(heights), 1, height_ratios=heights, hspace=0.02)
         rows = [picture.add_subplot(grid[3 * d + part, 0]) for d in range(depth) for part in (0, 1)]
         for d in range(depth):
@@ -75,7 +75,7 @@ def series(
         parts.time_axis(rows[-1], view.times)
         text = f"Series {view.id}  ·  {labels.method(view.scores[0].method)}  ·  {view.said.text}"
         parts.heading(picture, text + parts.left_out_text(depth, view.left_out), look)
-        narrow = style.wide(picture) < style.NARROW
+        narrow = parts.wide(picture) < parts.NARROW
         keys: dict[str, Any] = {"ncols": 2, "fontsize": "small"} if narrow else {"ncols": 5}
         picture.legend(handles=_legend(view), loc="outside lower center", handlelength=1.4, **keys)
         return picture
@@ -131,7 +131,7 @@ def _legend(view: SeriesView) -> list[Any]:
     if (shown.uncertain & view.observed).any():
         handles.append(Patch(color=palette.LIGHT[f"{names[0]}-pale"], label=palette.WORDS["pale"]))
     if not view.observed.all():
-        hatched = Patch(facecolor=style.PAPER, edgecolor=palette.MISSING, hatch=style.HATCH, linewidth=0)
+        hatched = Patch(facecolor=parts.PAPER, edgecolor=palette.MISSING, hatch=parts.HATCH, linewidth=0)
         hatched.set_label(palette.WORDS["missing"])
         handles.append(hatched)
     if view.truth is not None:
@@ -143,7 +143,7 @@ MOST = 24  # channels shown where nobody says how many
 
 
 def compare(
-    explanations: Compared, i: int | str = 0, *, channels: Channels | None = None, **look: Unpack[style.Look]
+    explanations: Compared, i: int | str = 0, *, channels: Channels | None = None, **look: Unpack[parts.Look]
 ) -> "Picture":
     """Show a series as heat maps: its values, and what one or several methods say about them.
 
@@ -169,19 +169,19 @@ def compare(
     view = series_view(as_mapping(explanations), i, channels=channels, most=MOST)
     found, depth = view.scores, len(view.channels)
     heads = ["the input", *(labels.method(each.method) + " (no direction)" * (not each.signed) for each in found)]
-    count, room = len(heads), style.inches(1.6 + 2.3 * min(3, 1 + len(found)), look)
+    count, room = len(heads), parts.inches(1.6 + 2.3 * min(3, 1 + len(found)), look)
     columns = min(max(1, int(room / 2.2)), 3, count)
     rows = -(-count // columns)
-    with style.drawing(room, rows * (0.45 + max(0.115 * depth, 0.8)) + 0.9, look) as picture:
+    with parts.drawing(room, rows * (0.45 + max(0.115 * depth, 0.8)) + 0.9, look) as picture:
         every = list(picture.subplots(rows, columns, squeeze=False, sharex=True).flat)
-        image = parts.cells(every[0], shaded(view.x, view.observed), view.observed, style.colours(signed=None), 0)
+        image = parts.cells(every[0], shaded(view.x, view.observed), view.observed, parts.colours(signed=None), 0)
         parts.scale_bar(picture, image, every[0], {0: "low", 1: "high"})
         for axes, each in zip(every[1:], found, strict=False):
             full = color_limit(each.values, view.observed)  # scores of methods have units of their own
             image = draw_scores(axes, each, view.observed, full)
             parts.scale_bar(picture, image, axes, parts.score_ticks(each, full))
         for number, (axes, head) in enumerate(zip(every, heads, strict=False)):
-            axes.set_title(labels.name(head, style.letters(picture) - 8))
+            axes.set_title(labels.name(head, parts.letters(picture) - 8))
             names = view.channels if number % columns == 0 else ()
             size = "small" if depth <= 30 else "x-small"
             axes.set_yticks(range(len(names)), [labels.name(label, 18) for label in names], fontsize=size)
@@ -199,7 +199,7 @@ def compare(
 def draw_scores(axes: "Axes", found: Scores, seen: Flags, full: float) -> Any:
     """Draw the scores of a series as cells in colour."""
     shade = np.clip(found.values / (full or 1.0), -1, 1)
-    image = parts.cells(axes, shade, seen, style.colours(signed=found.signed), -1 if found.signed else 0)
+    image = parts.cells(axes, shade, seen, parts.colours(signed=found.signed), -1 if found.signed else 0)
     if found.signed:
         parts.draw_dashes(axes, shade, seen)
     return image
@@ -213,7 +213,7 @@ def horizon(
     i: int | str = 0,
     *,
     channels: Channels | None = None,
-    **look: Unpack[style.Look],
+    **look: Unpack[parts.Look],
 ) -> "Picture":
     """Show which past values pushed which step of a forecast.
 
@@ -245,7 +245,7 @@ def horizon(
     seen = np.repeat(np.any(view.observed, 1, keepdims=True), count, 1)
     found, full = Scores(forecast[0].method, forecast[0].signed, pushes, None, None), color_limit(pushes, seen)
     heights = [0.6] * len(past) + [max(1.0, min(0.17 * count, 3.2))]
-    with style.drawing(style.inches(WIDTH, look), AROUND + sum(heights), look) as picture:
+    with parts.drawing(parts.inches(WIDTH, look), AROUND + sum(heights), look) as picture:
         *rows, heat = picture.subplots(len(heights), 1, height_ratios=heights, sharex=True)
         for axes, d in zip(rows, past.tolist(), strict=True):
             _draw_values(axes, view, d)

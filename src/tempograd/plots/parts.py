@@ -1,22 +1,114 @@
-"""Parts that several pictures share: time axes, ticks, hatching for what was not observed, cells in colour."""
+"""How every picture looks, and what several share: sizes, colours, axes, ticks, hatching, cells in colour."""
 
 import math
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 import numpy as np
 
+from tempograd.core import validation
+from tempograd.core.errors import InputError, MissingExtraError, brief, listed
 from tempograd.core.formatting import alike, short_number
-from tempograd.plots import style
 from tempograd.views import labels, palette
+from tempograd.views.palette import INPUT, METHODS, STOPS
 from tempograd.views.series import Flags, Floats, Scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
     from matplotlib.image import AxesImage
 
     from tempograd.plots.picture import Picture
+
+Width = Literal["column", "text"] | float | None
+WIDTHS = {"column": 3.25, "text": 6.75}  # inches: of a column and of a page of two, as most journals have them
+NARROW = 4.6  # inches below which panels stand below each other
+SIZE = 8  # points of letters, unless the user chose others
+PAPER, HATCH = "#f3f4f6", "////"  # below and in the hatching of what was not observed
+METHOD_DASHES = ("-", "--", ":", "-.")
+
+
+class Look(TypedDict, total=False):
+    """What every picture takes: its title, its width, and its place in a figure of the user's."""
+
+    title: str | None
+    width: Width
+    ax: Any
+
+
+def inches(usual: float, look: Look) -> float:
+    """Return how wide a picture is: as its place, as was asked for, or as usual."""
+    if unknown := set(look) - set(Look.__annotations__):
+        raise TypeError(f"A picture has no option {min(unknown)!r}; all take {listed(Look.__annotations__)}.")
+    width = look.get("width")
+    if look.get("ax") is not None:
+        return wide(look["ax"])
+    if isinstance(width, str):
+        return WIDTHS[validation.check_choice(width, "width", tuple(WIDTHS))]
+    return usual if width is None else validation.check_float(width, "width")
+
+
+def wide(picture: Any) -> float:
+    """Return how wide a figure, or its part, is in inches."""
+    return float(picture.bbox.width / picture.figure.dpi)
+
+
+@contextmanager
+def drawing(width: float, height: float, look: Look | None = None) -> "Iterator[Picture]":
+    """Give an empty figure of this size in inches, to be filled inside the block in our style.
+
+    With ``ax`` that is the part of the user's figure where these axes are, or that figure. Heights are for
+    letters of our size, and grow with the user's.
+    """
+    try:
+        from tempograd.plots.picture import Picture, drawn_with, house  # noqa: PLC0415  # it needs matplotlib
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "plots") from error
+    found, place = drawn_with(), (look or {}).get("ax")
+    with house(found):
+        if place is None:
+            size = (width, height * found["font.size"] / SIZE)
+            yield Picture(figsize=size, layout="constrained", settings=found)
+            return
+        figure = place.figure
+        if figure.get_layout_engine() is None:
+            figure.set_layout_engine("constrained")
+        if not hasattr(place, "get_subplotspec"):
+            yield place
+            return
+        spec = place.get_subplotspec()
+        if spec is None:
+            raise InputError(f"ax must be a figure, or axes of a grid as from plt.subplots, got {brief(place)}.")
+        place.remove()
+        yield figure.add_subfigure(spec)
+
+
+def letters(picture: Any, size: float = 1.0) -> int:
+    """Return how many letters of a size, as a share of the usual one, fit beside each other in a picture."""
+    from matplotlib import rcParams  # noqa: PLC0415  # an extra
+
+    return max(12, int(72 * wide(picture) / (0.53 * size * rcParams["font.size"])))
+
+
+def colours(*, signed: bool | None) -> "Colormap":
+    """Return the colours of attribution: blue, white, orange from -1 to 1, or white to purple from 0 to 1.
+
+    None stands for those of values: light to dark green, a hue that no attribution has.
+    """
+    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415  # an extra
+
+    stops = {True: (*reversed(STOPS["down"]), *STOPS["up"][1:]), False: STOPS["size"], None: INPUT}
+    return LinearSegmentedColormap.from_list("tempograd", stops[signed])
+
+
+def method_style(index: int) -> dict[str, Any]:
+    """Return colour and dashes of the curve of a method; no two of the first eight have the same of both."""
+    return {"color": METHODS[index % len(METHODS)], "linestyle": METHOD_DASHES[index % len(METHOD_DASHES)]}
+
+
+# Parts of several pictures
 
 TICKS = 8
 WIDEST = 16  # letters of a name at a time axis
@@ -78,13 +170,13 @@ def time_axis(axes: "Axes", times: Sequence[str], label: str | None = "time") ->
         axes.set_xlabel(label)
 
 
-def _room(axes: "Axes", letters: int) -> int:
+def _room(axes: "Axes", longest: int) -> int:
     """Return how many names of so many letters fit below an axis; those at its ends may stand out."""
     share, spec = axes.get_position().width, cast("Any", axes.get_subplotspec())
     if spec is not None:  # before names take room beside it
         ratios: list[float] = list(spec.get_gridspec().get_width_ratios())
         share = 0.85 * sum(ratios[column] for column in spec.colspan) / sum(ratios)
-    return max(1, int(share * style.letters(axes.figure) / (letters + 4)))
+    return max(1, int(share * letters(axes.figure) / (longest + 4)))
 
 
 def scale_ticks(axes: "Axes", low: float, high: float) -> None:
@@ -103,18 +195,18 @@ def value_ticks(axes: "Axes", along: str = "y", most: int = 2) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(float(f"{value:.6g}"))))
 
 
-def heading(picture: "Picture", text: str, look: style.Look | None = None) -> None:
+def heading(picture: "Picture", text: str, look: Look | None = None) -> None:
     """Write the title of a picture: ``text``, or the one that was asked for; an empty one leaves it out."""
     title = (look or {}).get("title")
     written = labels.name(text if title is None else title, 160)
     if written:
-        lines = textwrap.wrap(written, style.letters(picture, 1.35))
+        lines = textwrap.wrap(written, letters(picture, 1.35))
         picture.suptitle("\n".join(lines), x=0.012, ha="left", fontweight="bold")
 
 
 def note(picture: "Picture", text: str) -> None:
     """Write below a picture how to read it."""
-    lines = textwrap.wrap(text, style.letters(picture, 0.85))
+    lines = textwrap.wrap(text, letters(picture, 0.85))
     picture.supxlabel("\n".join(lines), fontsize="small", color=palette.MUTED)
 
 
@@ -160,7 +252,7 @@ def hatch_missing(axes: "Axes", observed: Flags) -> None:
     width = max(math.ceil(len(observed) / FINEST), 1)
     groups = [observed[start : start + width].any() for start in range(0, len(observed), width)]
     spans = [(start * width - 0.5, (stop - start) * width) for start, stop in runs(~np.array(groups))]
-    look: dict[str, Any] = {"facecolor": style.PAPER, "edgecolor": palette.MISSING, "hatch": style.HATCH}
+    look: dict[str, Any] = {"facecolor": PAPER, "edgecolor": palette.MISSING, "hatch": HATCH}
     if spans:
         axes.broken_barh(spans, (0, 1), transform=axes.get_xaxis_transform(), linewidth=0, zorder=0.5, **look)
 
@@ -168,8 +260,8 @@ def hatch_missing(axes: "Axes", observed: Flags) -> None:
 def cells(axes: "Axes", shades: Floats, observed: Flags, colours: Any, low: float) -> "AxesImage":
     """Draw (time, channel) cells in colour, from ``low`` to 1, channels downwards; hatched: not observed."""
     steps, depth = shades.shape
-    axes.set_facecolor(style.PAPER)
-    axes.patch.set(hatch=style.HATCH, edgecolor=palette.MISSING)
+    axes.set_facecolor(PAPER)
+    axes.patch.set(hatch=HATCH, edgecolor=palette.MISSING)
     shown = np.ma.masked_array(shades, ~observed).T
     box = (-0.5, steps - 0.5, depth - 0.5, -0.5)
     image = axes.imshow(
