@@ -113,6 +113,8 @@ def test_widths_and_places_that_are_none_are_refused():
         plots.series(waves(), width="page")
     with pytest.raises(tg.TempogradError):
         plots.series(waves(), ax=Figure().add_axes((0, 0, 1, 1)))
+    with pytest.raises(TypeError, match=r"A picture has no option 'colour'; all take title, width, ax\."):
+        plots.series(waves(), colour="red")
 
 
 def test_a_notebook_shows_the_picture_itself():

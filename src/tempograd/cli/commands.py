@@ -187,22 +187,15 @@ def strongest(explanation: Explanation, place: int, count: int) -> list[dict[str
     """Return the strongest observed values of a series, as plain data; those whose score is 0 are left out."""
     one, found = explanation[place], scores(explanation, place)
     top = one.top(min(count, one.values[0].numel()))
-    times, names, rows = one.times_of(0), labels.channel_names(one), []
-    for t, d in zip(top.time[0].tolist(), top.channel[0].tolist(), strict=True):
-        if t < 0 or not one.values[0, t, d]:  # the series has fewer
-            break
-        rows.append(
-            {
-                "time": times[t],
-                "channel": names[d],
-                "value": None if one.shown is None else float(one.shown[0, t, d]),
-                "unit": (one.units[d] or None) if one.units else None,
-                "attribution": float(one.values[0, t, d]),
-                "low": None if found.low is None else float(found.low[t, d]),
-                "high": None if found.high is None else float(found.high[t, d]),
-            }
-        )
-    return rows
+    times, names, units = one.times_of(0), labels.channel_names(one), one.units
+    value = None if one.shown is None else one.shown[0]
+    parts = {"value": value, "attribution": one.values[0], "low": found.low, "high": found.high}
+    return [
+        {"time": times[t], "channel": names[d], "unit": (units and units[d]) or None}
+        | {name: None if part is None else float(part[t, d]) for name, part in parts.items()}
+        for t, d in zip(top.time[0].tolist(), top.channel[0].tolist(), strict=True)
+        if t >= 0 and one.values[0, t, d]  # the series may have fewer
+    ]
 
 
 def _table(rows: list[dict[str, Any]], *, signed: bool) -> str:

@@ -181,8 +181,6 @@ def _of_runs(folders: Sequence[Path], count: int, called: Any) -> dict[Path, Exp
             for folder, run in runs.items()
         }
     common = sorted(set.intersection(*(set(run.sample(count)) for run in runs.values()))) if runs else []
-    if runs and not common:
-        raise InputError("These runs have no series in common: name runs over the same series.")
     return {folder: run.take(common) for folder, run in runs.items()}
 
 

@@ -19,7 +19,7 @@ passes, the default stays.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
@@ -222,10 +222,9 @@ def _candidates(
             raise InputError(f"{default.name} has no settings to tune: choose one of {tunable}{arg:tune.grid}.")
         tried = [{name: value for name, value in each.items() if name not in fixed} for each in declared]
     else:
-        settings = list(grid) if isinstance(grid, Iterable) else []  # once, since it may be a generator
-        if not settings or not all(isinstance(each, dict) and each for each in settings):
+        tried = list(grid)  # once, since it may be a generator
+        if not all(isinstance(each, dict) for each in tried):
             raise InputError(f"grid must be a list of settings, got {brief(grid)}: write [{{'held': 0.75}}, …].")
-        tried = [dict(each) for each in settings]
     return [setting for place, setting in enumerate(tried) if setting and setting not in tried[:place]]
 
 

@@ -12,14 +12,14 @@ Those whose interval to the best one holds 0 cannot be told from it. Random scor
 not better than those has told nothing about the model, and they never win.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
-from tempograd.core.errors import InputError, UnknownNameError, brief, quote
+from tempograd.core.errors import InputError, UnknownNameError, listed, quote
 from tempograd.core.formatting import alike, table, with_error
 from tempograd.core.progress import part, progress_bar
 from tempograd.core.question import Asked, asks, divided
@@ -106,14 +106,15 @@ class Ranking:
         by = f"by {self.metric.upper()} on {self.table[0].series} series"
         tested = [row for row in self.table if row.method != CONTROL]
         floor = [row.method for row in tested if not row.better_than_random]
+        poor = f"{listed(floor)} {'is' if len(floor) == 1 else 'are'} not better than random scores"
         if len(floor) == len(tested):
-            return f"Cannot tell: {by} {_none(floor)} better than random scores."
-        tail = f"; {_none(floor)} better than random scores" if floor else ""
+            return f"Cannot tell: {by} {poor}."
+        tail = f"; {poor}" if floor else ""
         best, top = self.best, tested[0]
         if not best:
             return f"Cannot tell: {by} {top.method} has the best mean but is not told from random scores{tail}."
         if len(best) > 1:
-            return f"Cannot tell: {by} {_and(best)} are not told apart{tail}."
+            return f"Cannot tell: {by} {listed(best)} are not told apart{tail}."
         if len(tested) == 1:
             return f"{top.method} is better than random scores {by}."
         score, second = alike(top.score, tested[1].score)
@@ -130,14 +131,6 @@ class Ranking:
 
     def __repr__(self) -> str:
         return f"Ranking({self.verdict()})"
-
-
-def _and(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-def _none(names: Sequence[str]) -> str:
-    return f"{names[0]} is not" if len(names) == 1 else f"none of {_and(names)} is"
 
 
 @asks(settings=False)
@@ -183,7 +176,7 @@ def rank(
     >>> model = lambda x: (x * torch.arange(16.0).view(8, 2)).sum((1, 2))
     >>> ranking = rank(model, torch.rand(20, 8, 2) - 0.5, ["occlusion", "integrated_gradients"], output="raw")
     >>> ranking.verdict()
-    'Cannot tell: by CPD on 20 series occlusion and integrated_gradients are not told apart.'
+    'Cannot tell: by CPD on 20 series occlusion, integrated_gradients are not told apart.'
     """
     named = _named(methods)
     asked, effort, others = divided(question)
@@ -230,11 +223,8 @@ def ranked(scores: Mapping[str, Tensor], passes: Mapping[str, int], *, higher_is
 
 def _named(methods: Any) -> dict[str, Explainer]:
     """Return explainers by name, those of the same name with a number, and random scores beside them."""
-    if isinstance(methods, (str, Explainer)) or not isinstance(methods, Iterable):
-        methods = [methods]
-    pairs = list(methods.items()) if isinstance(methods, Mapping) else [(None, each) for each in methods]
-    if not pairs:
-        raise InputError(f"methods must hold names or explainers, got {brief(methods)}: write ['timing', 'lime'].")
+    every = [methods] if isinstance(methods, str | Explainer) else methods
+    pairs = every.items() if isinstance(every, Mapping) else ((None, each) for each in every)
     found: dict[str, Explainer] = {}
     for label, each in pairs:
         explainer = explainer_of(each, {})
@@ -243,6 +233,6 @@ def _named(methods: Any) -> dict[str, Explainer]:
             raise InputError(f"{quote(CONTROL)} is the name of the random scores that run along: choose another.")
         names = (name, *(f"{name} {number}" for number in range(2, len(found) + 3)))
         found[next(fresh for fresh in names if fresh not in found)] = explainer
-    if set(found) == {CONTROL}:
+    if set(found) <= {CONTROL}:
         raise InputError("Random scores run along with what is compared: name a method beside them.")
     return found if CONTROL in found else found | {CONTROL: Random()}
