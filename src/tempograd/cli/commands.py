@@ -219,8 +219,6 @@ def run_plot(args: argparse.Namespace) -> None:
         raise OutputError(f"{short_path(args.out)} is no picture: its name must end in {', '.join(ENDINGS)}.")
     claim(args, PICTURE)
     explanation, place, sentence = choose(args)
-    if explanation.shown is None:
-        raise InputError(f"{short_path(args.explanations[0])} was saved without its series.")
     figure = explanation.plot(place, channels=args.shown)
     note = {ENDINGS[args.out.suffix.lower()]: DRAWN.decode()}
     look: dict[str, Any] = {"metadata": note, "dpi": 160, "format": args.out.suffix[1:].lower()}

@@ -125,14 +125,16 @@ def _print_summary(result: Any, args: argparse.Namespace) -> None:
 
 def _names_folder(out: str) -> bool:
     """Tell whether a name is that of a folder which can be a run."""
-    there = inputs.is_folder(Path(out)) and (RunFolder(out).is_run or not any(Path(out).iterdir()))
-    return out.endswith(("/", os.sep)) or bool(REMOTE.match(out)) or there
+    if out.endswith(("/", os.sep)) or REMOTE.match(out):
+        return True
+    there = os.path.isdir(out)  # noqa: PTH112  # Path raises where a name is too long
+    return there and (RunFolder(out).is_run or not any(Path(out).iterdir()))
 
 
 def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     """Explain the series of many files into a folder, or go on with that."""
     _refuse(args, NO_RUN, "is not for results in a folder")
-    if Path(args.out).suffix and not (_names_folder(args.out) or inputs.is_folder(Path(args.out))):
+    if Path(args.out).suffix and not (_names_folder(args.out) or Path(args.out).is_dir()):
         raise InputError("--data names many files, whose results go to a folder: pass --out FOLDER/.")
     question = inputs.asked(args) | {"background": inputs.background_of(args, [args.method], None)}
     predictor = inputs.read_predictor(args)

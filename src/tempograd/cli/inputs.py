@@ -84,11 +84,6 @@ def device(name: str | None) -> str:
 # Series from a data set or from a file.
 
 
-def is_folder(path: Path) -> bool:
-    """Tell whether a path is that of a folder; a name that none can have is none."""
-    return exists(path) and path.is_dir()
-
-
 def is_dataset(source: str) -> bool:
     """Tell whether a text is the name of a data set, known or not, and no place of files."""
     return source in DATASETS or not (Path(source).suffix or "/" in source or exists(Path(source)))
@@ -159,7 +154,7 @@ def load_explanations(args: argparse.Namespace) -> dict[str, Explanation]:
     Of those with several targets, ``--target`` is the one that is meant; of runs, some series are taken.
     """
     paths: list[Path] = args.explanations
-    runs = [path for path in paths if is_folder(path)]
+    runs = [path for path in paths if path.is_dir()]
     sample = getattr(args, "sample", None)
     if not runs and sample is not None:
         raise InputError("--sample is for the folder of a run: name one, or leave it out.")
@@ -195,7 +190,7 @@ def _of_target(path: Path, target: Any) -> Explanation:
 
 def sample_note(args: argparse.Namespace, explanation: Explanation) -> str:
     """Say how many series of a run were taken; nothing where there is no run."""
-    runs = [path for path in args.explanations if is_folder(path)]
+    runs = [path for path in args.explanations if path.is_dir()]
     if not runs:
         return ""
     most = max(len(open_run(path)) for path in runs)

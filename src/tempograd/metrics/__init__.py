@@ -6,18 +6,5 @@ from tempograd.metrics.evaluation import RemovalCurve, evaluate, removal_curve
 from tempograd.metrics.faithfulness import Faithfulness
 from tempograd.metrics.localisation import Localisation
 
-__all__ = [
-    "METRICS",
-    "Difference",
-    "Faithfulness",
-    "Localisation",
-    "Metric",
-    "PaperTable",
-    "RemovalCurve",
-    "Summary",
-    "compare",
-    "evaluate",
-    "removal_curve",
-    "summarise",
-    "table",
-]
+__all__ = ["METRICS", "Difference", "Faithfulness", "Localisation", "Metric", "PaperTable", "RemovalCurve"]
+__all__ += ["Summary", "compare", "evaluate", "removal_curve", "summarise", "table"]

@@ -292,7 +292,7 @@ class _Runner:
 
     def __init__(self, setting: dict[str, Setting], explainer: Explainer, count: int) -> None:
         self.setting, self.explainer, self.passes = setting, explainer, 0
-        self.learnt = self.out = False  # whether it has learnt from the background series, and left the race
+        self.out = False  # whether it left the race
         self.scores = torch.full((count,), math.nan, dtype=torch.float64)  # NaN where it did not run
         self.ran = torch.zeros(count, dtype=torch.bool)  # where it did
 
@@ -395,8 +395,7 @@ class _Race:
         return rows[~runner.ran[rows]]
 
     def _scored(self, runner: _Runner, rows: Tensor, *, quiet: bool = True) -> Scored:
-        if not runner.learnt:
-            runner.explainer, runner.learnt = self.bench.ready(runner.explainer), True
+        runner.explainer = self.bench.ready(runner.explainer)
         before, left = self.bench.spent, self.most - self.bench.spent
         try:
             found = self.bench.score(runner.explainer, rows, quiet=quiet, most=left, known=self.known)
