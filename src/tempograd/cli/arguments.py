@@ -131,7 +131,7 @@ NOUNS = {  # where the fields of each group stand
 }
 PYTHON = {"predictor.model", "predictor.modules", "predictor.reset"}  # no options
 DOCUMENTED = re.compile(r"^(\w[\w, ]*?)(?: : (.+))?\n((?:    .+\n?)+)", re.MULTILINE)  # fields in a docstring
-RUN = ("cells", "partition", "removed", "engine", "workers", "timeout", "fragment", "max_faults")
+RUN: tuple[str, ...] = ("cells", "partition", "removed", "engine", "workers", "timeout", "fragment", "max_faults")
 RUN += ("limit", "log", "price")
 # of an annotation, in which the first of these words counts
 TYPES: dict[str, tuple[Callable[[str], Any], str]] = {

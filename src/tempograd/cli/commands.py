@@ -98,8 +98,6 @@ def run_train(args: argparse.Namespace) -> None:
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
-    for metric in args.metrics:
-        METRICS[metric]  # a mistake there is told before anything is read
     found = read(args)
     _check_alike(found, baselines=args.baseline is None)
     truth = None if found.series is None else found.series.truth

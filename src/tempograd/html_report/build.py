@@ -21,7 +21,7 @@ from tempograd.data import Series
 from tempograd.explanation.core import Explanation, warn_of_another_model
 from tempograd.explanation.diagnostics import assumed
 from tempograd.explanation.targets import as_explained
-from tempograd.html_report.content import MEANING, collect
+from tempograd.html_report.content import collect
 from tempograd.html_report.notebook import facts
 from tempograd.metrics import METRICS, PaperTable
 from tempograd.metrics import table as metric_table
@@ -154,11 +154,10 @@ def _score_section(table: PaperTable | None) -> str:
     if table is None:
         return '<p class="small">No model was given, so nothing could be removed and nothing scored.</p>'
     scored = max(cell.count for cell in table.cells.values())
-    meanings = [f"{name.upper()}: {MEANING[name]}." for name in table.metrics if name in MEANING]
     return (
         f"<h3>Scores of the methods, means over {counted(scored, 'series', 'series')}</h3>"
         '<div class="wide" tabindex="0" role="region" aria-label="Scores">'
-        f'<pre id="scores">{escape(repr(table))}</pre></div><p class="small">{escape(" ".join(meanings))}</p>'
+        f'<pre id="scores">{escape(repr(table))}</pre></div>'
     )
 
 

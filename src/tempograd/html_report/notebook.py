@@ -17,12 +17,6 @@ from tempograd.views.labels import explained, method, size
 from tempograd.views.palette import WORDS
 
 CHANNELS = 3  # that are drawn, those of the sentence: more would not fit on a screen with the rest
-BASELINES = {
-    "zero": "zero",
-    "average": "average of each channel over time",
-    "background": "values of other series, drawn for each sample; removed values become their mean",
-    "own": "given with the explanation",
-}
 
 
 def as_html(explanation: Explanation, *, several: str = "") -> str:
@@ -80,16 +74,13 @@ def facts(found: Explanation) -> str:
     """Return what an explanation was made with, as terms of a list."""
     known = {name: value for name, value in found.parameters.items() if value not in (None, [])}
     used = [f"{name} = {json.dumps(value, default=str)}" for name, value in known.items()]
-    summed = "one per series" if found.steps is None else "added up over steps"
-    steps = "each step for itself" if isinstance(found.steps, str) else summed
     terms = {
         "method": found.method,
         "parameters": ", ".join(used) or "the default ones",
         "seed": str(found.seed),
         "verdict": found.verdict(),
         "assumed": assumed([found]) or "nothing",
-        "explained": f"{found.output} output, {steps}",
-        "baseline": BASELINES[found.baseline_kind],
+        "baseline": found.baseline_kind,
         "model": found.fingerprint or "not known",
         "made with": f"tempograd {found.version}",
     }

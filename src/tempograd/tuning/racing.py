@@ -466,17 +466,8 @@ class _Race:
     def _trial(self, runner: _Runner, *, chosen: bool) -> Trial:
         scores = runner.scores[runner.ran]
         own, gap = summarise(scores), compare(scores, self.base.scores[runner.ran])
-        return Trial(
-            setting=dict(runner.setting),
-            score=own.mean,
-            standard_error=own.standard_error,
-            difference=gap.mean,
-            difference_error=gap.standard_error,
-            series=gap.count,
-            passes=runner.passes,
-            finished=self._finished(runner),
-            chosen=chosen,
-        )
+        means = own.mean, own.standard_error, gap.mean, gap.standard_error
+        return Trial(runner.setting, *means, gap.count, runner.passes, self._finished(runner), chosen)
 
 
 def by_luck(gains: Tensor) -> list[float]:

@@ -204,20 +204,10 @@ def ranked(scores: Mapping[str, Tensor], passes: Mapping[str, int], *, higher_is
     for name in order:
         gap = compare(scores[name], scores[order[0]], level)
         floor = compare(scores[name], scores[CONTROL], level)
-        rows.append(
-            Ranked(
-                method=name,
-                score=own[name].mean,
-                standard_error=own[name].standard_error,
-                difference=gap.mean,
-                low=gap.low,
-                high=gap.high,
-                ties=not (gap.high < 0 if higher_is_better else gap.low > 0),
-                better_than_random=bool(floor.low > 0 if higher_is_better else floor.high < 0),
-                series=gap.count,
-                passes=passes[name],
-            )
-        )
+        mean, error = own[name].mean, own[name].standard_error
+        ties = not (gap.high < 0 if higher_is_better else gap.low > 0)
+        better = floor.low > 0 if higher_is_better else floor.high < 0
+        rows.append(Ranked(name, mean, error, gap.mean, gap.low, gap.high, ties, better, gap.count, passes[name]))
     return rows
 
 
