@@ -107,7 +107,7 @@ def test_two_letters_that_changed_places():
     assert closest("cdp", ["accuracy", "cpp", "cpd"]) == "cpd"
     assert closest("aupr", ["aup", "aur", "auprc"]) in {"aup", "auprc"}
     assert "Did you mean 'cpd'?" in str(UnknownNameError("metric", "cdp", ["cpp", "cpd", "aup"]))
-    assert main(["evaluate", "nowhere.safetensors", "--model", "m", "--metrics", "cdp"]) == 2
+    assert main(["rank", "--model", "m", "--data", "d", "--methods", "lime", "--metric", "cdp"]) == 2
 
 
 def test_an_unknown_option_is_a_matter_of_its_command(capsys):
