@@ -15,8 +15,7 @@ figure of yours; fonts and sizes of letters are those of ``matplotlib.rcParams``
 ======================  =========================================================================
 """
 
-from tempograd.plots.choices import methods, removal
-from tempograd.plots.many_series import blocks, channel_importance, dependence
+from tempograd.plots.many_series import blocks, channel_importance, dependence, methods, removal
 from tempograd.plots.one_series import compare, horizon, series
 
 __all__ = ["blocks", "channel_importance", "compare", "dependence", "horizon", "methods", "removal", "series"]
