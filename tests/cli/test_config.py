@@ -9,7 +9,7 @@ import pytest
 
 import tempograd as tg
 from tempograd.cli import main, make_parser
-from tempograd.cli.config import as_toml, with_config
+from tempograd.cli.arguments import as_toml, with_config
 from tests.bulk.conftest import alone  # noqa: F401  # a fixture
 from tests.cli.test_bulk_runs import EXPLAIN, MODEL, rows, states
 from tests.cli.test_bulk_runs import x as series
@@ -46,12 +46,11 @@ def test_a_run_goes_on_with_the_file_that_it_wrote_from_anywhere(capsys, tmp_pat
         "data": str(tmp_path / "in/*.parquet"),
         "keep": ["day", "site"],
         "method": "timing",
-        "n-samples": 6,
         "seed": 3,
         "no-gradient-check": True,
         "out": f"{tmp_path}/out/",
         "max-faults": 0.5,
-        "set": {"segments": 3},
+        "set": {"n_samples": 6, "segments": 3},
     }
 
 
@@ -73,13 +72,20 @@ def test_what_is_typed_wins(tmp_path):
         'held = "none"\ntolerance = 0.1\n'
     )
     args = parsed("--config", str(path))
-    assert (args.n_samples, args.max_faults, args.keep, args.shape) == (5, 0.5, ["a", "b"], (3, 2))
+    assert (args.max_faults, args.keep, args.shape) == (0.5, ["a", "b"], (3, 2))
     assert (args.trust, args.force, args.config) == (True, False, None)
-    settings = {"segments": 3, "rule": "midpoint", "areas": [0.1, 0.2], "held": None, "tolerance": 0.1}
+    settings = {
+        "segments": 3,
+        "rule": "midpoint",
+        "areas": [0.1, 0.2],
+        "held": None,
+        "tolerance": 0.1,
+        "n_samples": 5,
+    }
     assert dict(args.settings) == settings
     args = parsed(f"--config={path}", "--n-samples", "9", "--set", "segments=4", "--set=rule=left", "--model", "n")
-    assert (args.model, args.n_samples) == ("n", 9)
-    assert dict(args.settings) == settings | {"segments": 4, "rule": "left"}
+    assert args.model == "n"
+    assert dict(args.settings) == settings | {"segments": 4, "rule": "left", "n_samples": 9}
 
 
 @pytest.mark.parametrize(

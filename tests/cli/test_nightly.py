@@ -14,7 +14,7 @@ import yaml
 
 from tempograd.bulk.table import TABLES
 from tempograd.cli import main, make_parser
-from tempograd.cli.config import with_config
+from tempograd.cli.arguments import with_config
 from tests.bulk.conftest import alone  # noqa: F401  # a fixture
 from tests.cli.test_bulk_runs import EACH, EXPLAIN, FILES, planted
 from tests.cli.test_bulk_runs import x as series

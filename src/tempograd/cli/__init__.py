@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _warnings_of_the_shell():
             parser = make_parser(words)
             if any(word.startswith("--config") for word in words):
-                words = import_module("tempograd.cli.config").with_config(parser, words)
+                words = import_module("tempograd.cli.arguments").with_config(parser, words)
     except TempogradError as error:  # a command of another package
         return _failed(error)
     return run_command(parser, words)

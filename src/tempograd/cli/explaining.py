@@ -10,10 +10,9 @@ from tempograd.bulk import Run, explain_dataset, open_run
 from tempograd.bulk.folder import RunFolder, kept_reason
 from tempograd.bulk.telling import beside
 from tempograd.cli import SOME_FAILED, inputs
-from tempograd.cli.arguments import RUN, command, given, options_of, place_of, print_json
-from tempograd.cli.config import FILE, as_toml
+from tempograd.cli.arguments import FILE, RUN, as_toml, command, given, options_of, place_of, print_json
 from tempograd.core import io
-from tempograd.core.errors import SETTINGS, InputError, held, listed, one_line, short_path
+from tempograd.core.errors import InputError, held, listed, one_line, short_path
 from tempograd.core.formatting import counted, percent
 from tempograd.data import DATASETS
 from tempograd.data.files import OWN, REMOTE, is_many
@@ -63,8 +62,8 @@ def _refuse(args: argparse.Namespace, names: Iterable[str], why: str) -> None:
 
 
 def method_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Complete the method, and return its settings: of options, else of ``--set``, else of a file of settings."""
-    chosen = dict(args.settings) | {name: part for name in SETTINGS if (part := getattr(args, name)) is not None}
+    """Complete the method, and return its settings: as they were typed last, else of a file of settings."""
+    chosen = dict(args.settings)
     path = getattr(args, "settings_file", None)
     if path is not None:
         explainer = Explainer.load(path)

@@ -5,7 +5,7 @@ the library's nouns (``arguments.py``): a noun stands for all of its options, ``
 """
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -37,6 +37,16 @@ def kind(about: str, metavar: str | None = None, parse: Any = None, **more: Any)
     return {name: value for name, value in more.items() if value is not None}
 
 
+def setting(name: str, parse: Callable[[str], Any]) -> Callable[[str], tuple[str, Any]]:
+    """Return what reads the value of a setting that has an option of its own."""
+
+    def number(text: str) -> tuple[str, Any]:
+        return name, parse(text)
+
+    return number
+
+
+SETTING: ArgumentKind = {"action": "append", "default": [], "dest": "settings"}
 TABLE: dict[str, ArgumentKind] = {  # what is no field of a noun
     "dataset": kind("see 'tempograd list datasets'", "DATASET"),
     "explanations": kind("by 'tempograd explain', or the folder of a run", "E.safetensors", Path, nargs="+"),
@@ -61,15 +71,10 @@ TABLE: dict[str, ArgumentKind] = {  # what is no field of a noun
     "--target": kind("which one, of explanations with several targets (--targets)", None, target),
     "--method": kind("see 'tempograd list explainers' (default: timing)", "NAME"),
     "--methods": kind("see 'tempograd list explainers', or files of settings", "A,B,…", names, required=True),
-    "--n-samples": kind("samples per series: more are more exact", "N", int),
-    "--n-steps": kind("points on a path, of methods with a rule", "N", int),
-    "--tolerance": kind("stop a series at this error, as 0.1 for 10 %%", "SHARE", float),
-    "--set": kind(
-        "another setting, as segments=5 or areas=0.1,0.2; may be repeated",
-        "NAME=VALUE",
-        setting_value,
-        **{"action": "append", "default": [], "dest": "settings"},
-    ),
+    "--n-samples": kind("samples per series: more are more exact", "N", setting("n_samples", int), **SETTING),
+    "--n-steps": kind("points on a path, of methods with a rule", "N", setting("n_steps", int), **SETTING),
+    "--tolerance": kind("stop at this error, as 0.1 for 10 %%", "SHARE", setting("tolerance", float), **SETTING),
+    "--set": kind("one more setting, as segments=5 or areas=0.1,0.2", "NAME=VALUE", setting_value, **SETTING),
     "--settings": kind("method and settings, by 'tempograd tune'", "FILE", Path, dest="settings_file"),
     "--metric": kind("see 'tempograd list metrics'", "NAME", default="cpd"),
     "--metrics": kind("see 'tempograd list metrics'", "A,B,…", names, default="cpd,cpp"),
