@@ -22,7 +22,7 @@ from tempograd.explanation import Explanations
 from tempograd.explanation.diagnostics import assumed, sentence
 from tempograd.metrics import METRICS
 from tempograd.tuning import rank, tune
-from tempograd.tuning.outcome import changed_settings
+from tempograd.tuning.racing import changed_settings
 from tempograd.views.drivers import CONTROL, describe_series
 from tempograd.views.labels import explained, size
 from tempograd.views.reader import label_accuracy, most_telling

@@ -19,9 +19,9 @@ passes, the default stays.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -29,6 +29,7 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, SettingError, UnknownNameError, arg, brief, counted_warnings, listed
+from tempograd.core.formatting import alike, counted, short_number, table, with_error
 from tempograd.core.progress import Advance, part, progress_bar
 from tempograd.core.question import Effort, Question, asks, divided
 from tempograd.core.series import Series
@@ -38,7 +39,6 @@ from tempograd.explainers.base import fitted, nouns
 from tempograd.explainers.by_name import explainer_of
 from tempograd.metrics import Metric, compare, evaluate, summarise
 from tempograd.metrics.evaluation import as_metric, measure
-from tempograd.tuning.outcome import Trial, Tuning, changed_settings, setting_in_words
 from tempograd.typing import Inputs, Measured, Model, Setting
 
 DRAWS = 4000  # of random signs, which tell what noise can do
@@ -49,6 +49,143 @@ SLACK = 0.98  # of the budget, since series differ in what their scores cost
 REMOVALS = 2  # other series whose values take the place of removed cells: more series tell more than more of these
 FEWEST = 2  # series that tell any difference
 UNITS = ("n_samples", "n_steps")  # settings that say how exactly, and not what, is computed
+
+
+# What a race of settings found: the explainer to use, a table and a sentence
+
+
+def setting_in_words(setting: Mapping[str, Any]) -> str:
+    """Write settings as people type them; without any they are the default.
+
+    Examples
+    --------
+    >>> setting_in_words({"held": 0.75, "min_length": 7}), setting_in_words({})
+    ('held=0.75, min_length=7', 'default')
+    """
+    return ", ".join(f"{name}={value!r}" for name, value in setting.items()) or "default"
+
+
+def changed_settings(explainer: Explainer) -> dict[str, Any]:
+    """Return the settings that are not what they are by default."""
+    known = (f for f in fields(explainer) if not f.metadata.get("fitted") and f.default is not MISSING)
+    return {f.name: getattr(explainer, f.name) for f in known if getattr(explainer, f.name) != f.default}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting in the race.
+
+    Attributes
+    ----------
+    setting : dict
+        What differs from the default; empty for the default itself.
+    score, standard_error : float
+        Mean over the series that it ran on.
+    difference, difference_error : float
+        Its score minus that of the default on the same series.
+    series : int
+        How many these are; fewer than all where it went out before the last round.
+    passes : int
+        Of the model, for maps and scores.
+    finished : bool
+        Whether it ran on all series with all samples.
+    chosen : bool
+        Whether it won.
+    """
+
+    setting: Mapping[str, Setting]
+    score: float
+    standard_error: float
+    difference: float
+    difference_error: float
+    series: int
+    passes: int
+    finished: bool
+    chosen: bool
+
+    @property
+    def words(self) -> str:
+        """The setting as people type it."""
+        return setting_in_words(self.setting)
+
+    @property
+    def gap(self) -> str:
+        """The difference with its error, for people."""
+        return with_error(self.difference, self.difference_error)
+
+
+@dataclass(frozen=True, repr=False)
+class Tuning:
+    """What :func:`tempograd.tune` found; print it to see the table.
+
+    Attributes
+    ----------
+    explainer : Explainer
+        With the settings that won, ready to be called: it has learnt from background series, if there were any.
+        ``save`` writes it to a file, which ``tempograd explain --settings`` reads too.
+    method : str
+    settings : dict
+        What differs from what was given as the default; empty if that stays.
+    table : list of Trial
+        The default first, then the settings that ran on most series, the best of them first.
+    metric : str
+    higher_is_better : bool
+    series : int
+        How many the default and the finalists ran on: all, unless the budget was too short for that.
+    passes : int
+        Passes of the model that all took, scoring included.
+    unit : int
+        Passes that explaining all series once takes by default; ``passes`` is at most ``budget`` times that.
+    """
+
+    explainer: Explainer
+    method: str
+    settings: dict[str, Setting]
+    table: list[Trial]
+    metric: str
+    higher_is_better: bool
+    series: int
+    passes: int
+    unit: int
+
+    @property
+    def default(self) -> Trial:
+        """The row of the default."""
+        return self.table[0]
+
+    @property
+    def chosen(self) -> Trial:
+        """The row of what won, which may be the default."""
+        return next(trial for trial in self.table if trial.chosen)
+
+    def verdict(self) -> str:
+        """Say in one sentence what is best, and by how much."""
+        won, usual, name = self.chosen, self.default, self.metric.upper()
+        if won is not usual:
+            score, before = alike(won.score, usual.score)
+            gap = "+" * (won.difference > 0) + won.gap
+            return f"{won.words}: {name} {score} against {before} by default, {gap} on {won.series} series."
+        if not usual.series:
+            return f"The default stays: {name} is defined for none of the series."
+        others = [trial for trial in self.table if trial.finished and not trial.chosen]
+        start = f"The default stays: {name} {short_number(usual.score)} on {usual.series} series"
+        if not others:
+            return f"{start}."
+        closest = f"{others[0].words}, {'+' * (others[0].difference > 0)}{others[0].gap}"
+        tried = f"none of {counted(len(self.table) - 1, 'other setting')}"
+        return f"{start}, and {tried} is better by more than noise ({closest})."
+
+    def __str__(self) -> str:
+        metric = self.metric.upper() + (" ↑" if self.higher_is_better else " ↓")
+        rows = [["setting", metric, "minus default", "series", "passes"]]
+        for trial in self.table:
+            score, gap = with_error(trial.score, trial.standard_error), "" if trial is self.default else trial.gap
+            setting = "→ " * trial.chosen + trial.words
+            rows.append([setting, score, gap, str(trial.series), f"{trial.passes:,}"])
+        return f"{table(rows)}\n\n{self.verdict()}"
+
+    def __repr__(self) -> str:
+        return f"Tuning({self.method}, {self.verdict()})"
 
 
 # What explains and scores some of the series with some explainer, and counts what that costs
