@@ -98,6 +98,8 @@ class Demo:
 
 def run_demo(args: argparse.Namespace) -> None:
     begin, methods, args.device = time.monotonic(), _wanted(args.methods), device(args.device)
+    validation.check_int(args.seed, "seed")  # what can be known to be wrong is said before a folder is made
+    validation.check_int(args.epochs, "--epochs", 1)
     data = load_dataset("state")
     validation.check_int(args.series, "--series", 2, len(data.test))
     claim_folder(args.out, force=args.force)

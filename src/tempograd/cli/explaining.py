@@ -14,7 +14,7 @@ from tempograd.cli.arguments import FILE, RUN, as_toml, command, given, options_
 from tempograd.core import io
 from tempograd.core.errors import InputError, held, listed, one_line, short_path
 from tempograd.core.formatting import counted, percent
-from tempograd.data import DATASETS
+from tempograd.data import DATASETS, Source
 from tempograd.data.files import OWN, REMOTE, is_many
 from tempograd.explainers import EXPLAINERS, Explainer, explain
 from tempograd.explainers.by_name import explainer_of
@@ -126,19 +126,18 @@ def _names_folder(out: str) -> bool:
     """Tell whether a name is that of a folder which can be a run."""
     if out.endswith(("/", os.sep)) or REMOTE.match(out):
         return True
-    there = os.path.isdir(out)  # noqa: PTH112  # Path raises where a name is too long
-    return there and (RunFolder(out).is_run or not any(Path(out).iterdir()))
+    return inputs.is_folder(out) and (RunFolder(out).is_run or not any(Path(out).iterdir()))
 
 
 def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     """Explain the series of many files into a folder, or go on with that."""
     _refuse(args, NO_RUN, "is not for results in a folder")
-    if Path(args.out).suffix and not (_names_folder(args.out) or Path(args.out).is_dir()):
+    if Path(args.out).suffix and not (_names_folder(args.out) or inputs.is_folder(args.out)):
         raise InputError("--data names many files, whose results go to a folder: pass --out FOLDER/.")
     question = inputs.asked(args) | {"background": inputs.background_of(args, [args.method], None)}
     predictor = inputs.read_predictor(args)
+    source = Source(args.data, **given(args, "source"))
     options = given(args, "run") | question | {"method": args.method}
-    source = inputs.source_of(args.data, args)
     if args.json:
         options.setdefault("log", "json")
     if args.engine is not None or (args.workers or 1) > 1 or args.timeout is not None:  # in other processes

@@ -1,6 +1,7 @@
 """What commands read, in one step: a model, series, explanations, other series; and whether they may write."""
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -77,11 +78,15 @@ def read_predictor(args: argparse.Namespace) -> Predictor:
 
 def device(name: str | None) -> str:
     """Return the device that was asked for, or the best there is."""
-    best = "cuda" if torch.cuda.is_available() else "cpu"
-    return str(find_device(best if name is None else name))
+    return str(find_device(name or ("cuda" if torch.cuda.is_available() else "cpu")))
 
 
 # Series from a data set or from a file.
+
+
+def is_folder(path: str | Path) -> bool:
+    """Tell whether a path is that of a folder; a name that none can have is none."""
+    return os.path.isdir(path)  # noqa: PTH112  # or that would raise
 
 
 def is_dataset(source: str) -> bool:
@@ -92,17 +97,12 @@ def is_dataset(source: str) -> bool:
 def read_data(source: str, args: argparse.Namespace, part: str | None = None, **options: Any) -> Series:
     """Read a data set by name, or a file by its ending; ``labels=False`` leaves labels and truth alone."""
     if not is_dataset(source):
-        return source_of(source, args, **options).read()
+        return Source(source, **given(args, "source") | options).read()
     split = part or args.split
     data = load_dataset(source, root=args.root, variant=args.variant, fold=0 if split == "validation" else None)
     series: Series = getattr(data, split)
     raw = data.raw(series) if part is None and data.centre is not None else None  # else nobody is shown it
     return replace(series, raw=raw)
-
-
-def source_of(path: str, args: argparse.Namespace, **options: Any) -> Source:
-    """Return where series are, with all that was said of the columns."""
-    return Source(path, **given(args, "source") | options)
 
 
 def _to_explain(args: argparse.Namespace) -> Series:
@@ -121,12 +121,10 @@ def background_of(
 
     Their channels come in the order of those that are explained.
     """
-    if "background" not in args:
-        return None
-    source = args.background
-    if source is None and args.data in DATASETS:
-        needed = any(EXPLAINERS[name].needs_fit for name in methods) or args.baseline == "background"
-        source = args.data if needed else None
+    source = getattr(args, "background", None)
+    needed = any(EXPLAINERS[name].needs_fit for name in methods) or getattr(args, "baseline", None) == "background"
+    if source is None and needed and args.data in DATASETS:
+        source = args.data
     if source is None:
         return None
     chosen = {} if channels is None or is_dataset(source) else {"channels": list(channels)}
@@ -154,7 +152,7 @@ def load_explanations(args: argparse.Namespace) -> dict[str, Explanation]:
     Of those with several targets, ``--target`` is the one that is meant; of runs, some series are taken.
     """
     paths: list[Path] = args.explanations
-    runs = [path for path in paths if path.is_dir()]
+    runs = [path for path in paths if is_folder(path)]
     sample = getattr(args, "sample", None)
     if not runs and sample is not None:
         raise InputError("--sample is for the folder of a run: name one, or leave it out.")
@@ -190,7 +188,7 @@ def _of_target(path: Path, target: Any) -> Explanation:
 
 def sample_note(args: argparse.Namespace, explanation: Explanation) -> str:
     """Say how many series of a run were taken; nothing where there is no run."""
-    runs = [path for path in args.explanations if path.is_dir()]
+    runs = [path for path in args.explanations if is_folder(path)]
     if not runs:
         return ""
     most = max(len(open_run(path)) for path in runs)

@@ -37,7 +37,7 @@ def kind(about: str, metavar: str | None = None, parse: Any = None, **more: Any)
     return {name: value for name, value in more.items() if value is not None}
 
 
-def setting(name: str, parse: Callable[[str], Any]) -> Callable[[str], tuple[str, Any]]:
+def value_of(name: str, parse: Callable[[str], Any]) -> Callable[[str], tuple[str, Any]]:
     """Return what reads the value of a setting that has an option of its own."""
 
     def number(text: str) -> tuple[str, Any]:
@@ -71,9 +71,9 @@ TABLE: dict[str, ArgumentKind] = {  # what is no field of a noun
     "--target": kind("which one, of explanations with several targets (--targets)", None, target),
     "--method": kind("see 'tempograd list explainers' (default: timing)", "NAME"),
     "--methods": kind("see 'tempograd list explainers', or files of settings", "A,B,…", names, required=True),
-    "--n-samples": kind("samples per series: more are more exact", "N", setting("n_samples", int), **SETTING),
-    "--n-steps": kind("points on a path, of methods with a rule", "N", setting("n_steps", int), **SETTING),
-    "--tolerance": kind("stop at this error, as 0.1 for 10 %%", "SHARE", setting("tolerance", float), **SETTING),
+    "--n-samples": kind("samples per series: more are more exact", "N", value_of("n_samples", int), **SETTING),
+    "--n-steps": kind("points on a path, of methods with a rule", "N", value_of("n_steps", int), **SETTING),
+    "--tolerance": kind("stop at this error, as 0.1 for 10 %%", "SHARE", value_of("tolerance", float), **SETTING),
     "--set": kind("one more setting, as segments=5 or areas=0.1,0.2", "NAME=VALUE", setting_value, **SETTING),
     "--settings": kind("method and settings, by 'tempograd tune'", "FILE", Path, dest="settings_file"),
     "--metric": kind("see 'tempograd list metrics'", "NAME", default="cpd"),

@@ -81,6 +81,8 @@ def report(
     named = as_mapping(explanations)
     first = next(iter(named.values()))
     model = None if model is None else as_explained(model, first)
+    if not len(first):
+        raise InputError("The explanation holds no series, so there is nothing to report.")
     split = None if split is None else aligned(first, split)
     kept = (found.x for found in named.values() if found.x is not None)
     x = next(kept, None if split is None else split.x)

@@ -130,13 +130,8 @@ Reader = Callable[[list[RemovalOutputs]], Sequence[Tensor | None]]
 """Returns numbers of some series, (series, …) each, from their outputs along each schedule."""
 
 
-class States(NamedTuple):
-    """Series with a run of ranks removed, each once: which series, which ranking, which run."""
-
-    row: Tensor
-    ranking: Tensor
-    first: Tensor
-    stop: Tensor
+States = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Series with a run of ranks removed, each once: which series, which ranking, first and stop of the run."""
 
 
 def cell_importance(values: Tensor, rank: str, *, signed: bool) -> Tensor:
@@ -285,7 +280,7 @@ def _states(
     first = torch.where(order % 2 == 1, observed[row, 0] - counts, 0)
     parts = where.split([code.numel() for code in codes])
     indices = [part.view(code.shape) for part, code in zip(parts, codes, strict=True)]
-    return States(row, order // 2, first, first + counts), indices
+    return (row, order // 2, first, first + counts), indices
 
 
 @torch.no_grad()
@@ -298,7 +293,7 @@ def _run_states(
     """
     picker = ask.question.target if callable(ask.question.target) and ask.scored else None
     outputs, picked = [], []
-    for batch in slices(len(states.row), size):
+    for batch in slices(len(states[0]), size):
         row, ranking, first, stop = (part[batch] for part in states)
         rank, x = orders[ranking, row], block.x[row]  # (state, cell), (state, time, channel)
         gone = ((rank >= first[:, None]) & (rank < stop[:, None])).view_as(x)
