@@ -73,7 +73,7 @@ def read_predictor(args: argparse.Namespace) -> Predictor:
     if is_code(args.model) and str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))  # at its start a file beside the data could pass for a library
     model = load_model(args.model, device(args.device), weights=args.weights, trust=args.trust)
-    return Predictor(model, **given(args, "predictor"))
+    return Predictor(model, **(given(args, "predictor") if "task" in args else {}))  # else classes name labels
 
 
 def device(name: str | None) -> str:

@@ -95,9 +95,10 @@ def collect(
     part = None if split is None else split.take(index)
     seen = series.observed_cells(first)
     counts, removals = prediction.removal_counts(series.removed_at_most(seen)), dict[str, RemovedOutputs]()
-    for label, explanation in () if model is None else shown.items():
-        x = series.whole_series([explanation])
-        removals[label] = prediction.removal_outputs(model, explanation, x, seen, counts)
+    if model is not None:
+        for label, explanation in shown.items():
+            x = series.whole_series([explanation])
+            removals[label] = prediction.removal_outputs(model, explanation, x, seen, counts)
     removed = removals.get(next(iter(shown)))
     known: dict[str, Any] = {"mask": None if seen.all() else torch.from_numpy(seen)}
     if removed is not None and removed.score is not None and removed.clean_steps is None:

@@ -131,9 +131,8 @@ def _legend(view: SeriesView) -> list[Any]:
     if (shown.uncertain & view.observed).any():
         handles.append(Patch(color=palette.LIGHT[f"{names[0]}-pale"], label=palette.WORDS["pale"]))
     if not view.observed.all():
-        hatched = Patch(facecolor=parts.PAPER, edgecolor=palette.MISSING, hatch=parts.HATCH, linewidth=0)
-        hatched.set_label(palette.WORDS["missing"])
-        handles.append(hatched)
+        look: dict[str, Any] = {"facecolor": parts.PAPER, "edgecolor": palette.MISSING, "hatch": parts.HATCH}
+        handles.append(Patch(linewidth=0, label=palette.WORDS["missing"], **look))
     if view.truth is not None:
         handles.append(Line2D([], [], color=palette.TRUTH, linewidth=2.4, label=palette.WORDS["truth"]))
     return handles

@@ -70,19 +70,16 @@ def drawing(width: float, height: float, look: Look | None = None) -> "Iterator[
     with house(found):
         if place is None:
             size = (width, height * found["font.size"] / SIZE)
-            yield Picture(figsize=size, layout="constrained", settings=found)
-            return
-        figure = place.figure
-        if figure.get_layout_engine() is None:
-            figure.set_layout_engine("constrained")
-        if not hasattr(place, "get_subplotspec"):
-            yield place
-            return
-        spec = place.get_subplotspec()
-        if spec is None:
-            raise InputError(f"ax must be a figure, or axes of a grid as from plt.subplots, got {brief(place)}.")
-        place.remove()
-        yield figure.add_subfigure(spec)
+            place = Picture(figsize=size, layout="constrained", settings=found)
+        elif place.figure.get_layout_engine() is None:
+            place.figure.set_layout_engine("constrained")
+        if hasattr(place, "get_subplotspec"):
+            figure, spec = place.figure, place.get_subplotspec()
+            if spec is None:
+                raise InputError(f"ax must be a figure, or axes as from plt.subplots, got {brief(place)}.")
+            place.remove()
+            place = figure.add_subfigure(spec)
+        yield place
 
 
 def letters(picture: Any, size: float = 1.0) -> int:

@@ -55,9 +55,8 @@ def drawn_with() -> dict[str, Any]:
 
 
 @contextmanager
-def house(found: dict[str, Any] | None = None) -> Iterator[None]:
-    """Draw in our style, by default with the fonts that the user has chosen by now; no setting stays behind."""
-    found = drawn_with() if found is None else found
+def house(found: dict[str, Any]) -> Iterator[None]:
+    """Draw with some of :func:`drawn_with`; no setting stays behind."""
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from")  # of a user's name; the box says it
         matplotlib.rcdefaults()
