@@ -268,18 +268,16 @@ def methods(scores: MetricScores, **look: Unpack[parts.Look]) -> "Picture":
     with parts.drawing(room, down * (MARGINS + ROW * len(names)) + 0.25, look) as picture:
         every = picture.subplots(down, len(found.metrics) // down, squeeze=False, sharey=True)
         for axes, metric, higher in zip(every.flat, found.metrics, found.higher_is_better, strict=True):
-            gaps = [compare(scores[name][metric], scores[reference][metric]) for name in names]
-            middle, low, high = (np.array([getattr(gap, n) for gap in gaps]) for n in ("mean", "low", "high"))
-            sure = np.array([name == reference for name in names]) | (low > 0) | (high < 0)
             axes.axvline(0, color=palette.FRAME, linewidth=0.8, zorder=1)
             axes.grid(axis="x", color=palette.FAINT, linewidth=0.5)
             axes.set_ylim(len(names) - 0.4, -0.6)
             for row, name in enumerate(names):
+                gap = compare(scores[name][metric], scores[reference][metric])
                 colour = palette.UP if name == reference else palette.MUTED if name == CONTROL else palette.INK
-                if np.isfinite(low[row]) and np.isfinite(high[row]):
-                    axes.hlines(row, low[row], high[row], color=colour, linewidth=0.9)
-                face = colour if sure[row] else "white"
-                axes.plot(middle[row], row, "o", markersize=4.5, color=colour, markerfacecolor=face)
+                if np.isfinite(gap.high - gap.low):
+                    axes.hlines(row, gap.low, gap.high, color=colour, linewidth=0.9)
+                face = colour if name == reference or gap.low > 0 or gap.high < 0 else "white"
+                axes.plot(gap.mean, row, "o", markersize=4.5, color=colour, markerfacecolor=face)
             axes.spines["left"].set_visible(False)
             parts.value_ticks(axes, along="x", most=4)
             words = {True: ", right is better", False: ", left is better", None: ""}[higher]

@@ -175,7 +175,7 @@ class Tuning:
         tried = f"none of {counted(len(self.table) - 1, 'other setting')}"
         return f"{start}, and {tried} is better by more than noise ({closest})."
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         metric = self.metric.upper() + (" ↑" if self.higher_is_better else " ↓")
         rows = [["setting", metric, "minus default", "series", "passes"]]
         for trial in self.table:
@@ -183,9 +183,6 @@ class Tuning:
             setting = "→ " * trial.chosen + trial.words
             rows.append([setting, score, gap, str(trial.series), f"{trial.passes:,}"])
         return f"{table(rows)}\n\n{self.verdict()}"
-
-    def __repr__(self) -> str:
-        return f"Tuning({self.method}, {self.verdict()})"
 
 
 # What explains and scores some of the series with some explainer, and counts what that costs

@@ -120,7 +120,7 @@ class Ranking:
         score, second = alike(top.score, tested[1].score)
         return f"{top.method} is the most faithful {by}: {score} against {second} of {tested[1].method}{tail}."
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         metric = self.metric.upper() + (" ↑" if self.higher_is_better else " ↓")
         rows = [["method", metric, "minus best [95 %]", "passes"]]
         for row in self.table:
@@ -128,9 +128,6 @@ class Ranking:
             shown = "" if row.low == row.high == 0 else f"{gap} [{low}, {high}]"
             rows.append([row.method, with_error(row.score, row.standard_error), shown, f"{row.passes:,}"])
         return f"{table(rows)}\n\n{self.verdict()}"
-
-    def __repr__(self) -> str:
-        return f"Ranking({self.verdict()})"
 
 
 @asks(settings=False)
