@@ -44,9 +44,9 @@ def test_words_survive_a_file(tmp_path):
 def test_cpd_of_one_raw_output_says_that_it_counts_all():
     model = Says(4)
     found = explained(model, output="raw", target=2)
-    with pytest.warns(tg.TempogradWarning, match="cpd and cpp count the change of all 4 outputs.*of='score'"):
+    with pytest.warns(tg.TempogradWarning, match="cpd and cpp count all 4 outputs.*of='score'"):
         tg.evaluate(model, found)
-    with pytest.warns(tg.TempogradWarning, match="cpp counts the change of all 4 outputs"):
+    with pytest.warns(tg.TempogradWarning, match="cpp count all 4 outputs"):
         tg.evaluate(model, found, metrics="cpp")
     tg.evaluate(model, found, metrics=["prediction_difference", "comprehensiveness"])
     tg.evaluate(model, explained(model))

@@ -313,7 +313,7 @@ def test_the_function_of_a_file_has_to_be_given(tmp_path):
     assert torch.equal(
         removal_curve(model, loaded, k=K, target=total).score, removal_curve(model, explanation, k=K).score
     )
-    with pytest.warns(TempogradWarning, match=r"all 15 outputs .*target="):
+    with pytest.warns(TempogradWarning, match=r"all 15 outputs.*target="):
         ours = evaluate(model, loaded, metrics="cpd", k=K)["cpd"]
     assert torch.equal(ours, evaluate(model, explanation, metrics="cpd", k=K, of="output")["cpd"])
     assert removal_curve(model, loaded, k=K).score is None

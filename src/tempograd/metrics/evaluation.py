@@ -117,13 +117,9 @@ def _warn_of_other_outputs(explanation: Explanation, metrics: Sequence[Metric], 
     outputs, lost = clean.shape[-1], explanation.target is None
     if not lost and (explanation.output != "raw" or outputs == 1 or is_probability(clean)):
         return
-    which = f"all {outputs} outputs" if outputs > 1 else "the output"
-    other = "the score that a function picked" if lost else "the explained one only"
-    instead = f"{arg:question.target} with that function" if lost else f"{arg:call.of=score} to follow it alone"
-    warn(
-        f"{' and '.join(names)} {'counts' if len(names) == 1 else 'count'} the change of {which} of the model, "
-        f"not of {other}: pass {instead}, or {arg:call.of=output} if that is what you want."
-    )
+    instead = f"{arg:question.target} with the function that picks it" if lost else f"{arg:call.of=score}"
+    start = f"Scores of {' and '.join(names)} count all {outputs} outputs, not the explained score alone"
+    warn(f"{start}: pass {instead}, or {arg:call.of=output} if that is what you want.")
 
 
 def measure(
