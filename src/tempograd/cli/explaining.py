@@ -134,10 +134,8 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     _refuse(args, NO_RUN, "is not for results in a folder")
     if Path(args.out).suffix and not (_names_folder(args.out) or inputs.is_folder(args.out)):
         raise InputError("--data names many files, whose results go to a folder: pass --out FOLDER/.")
-    question = inputs.asked(args) | {"background": inputs.background_of(args, [args.method], None)}
-    predictor = inputs.read_predictor(args)
-    source = Source(args.data, **given(args, "source"))
-    options = given(args, "run") | question | {"method": args.method}
+    options = given(args, "run") | inputs.asked(args, [args.method]) | {"method": args.method}
+    predictor, source = inputs.read_predictor(args), Source(args.data, **given(args, "source"))
     if args.json:
         options.setdefault("log", "json")
     if args.engine is not None or (args.workers or 1) > 1 or args.timeout is not None:  # in other processes

@@ -50,18 +50,20 @@ def read(args: argparse.Namespace, methods: Sequence[str] = ()) -> ReadArguments
     if args.data is not None:
         series = _to_explain(args) if first is None else aligned(first, read_data(args.data, args))
     named = series if first is None else first
-    question = asked(args)
-    question["background"] = background_of(args, methods, None if named is None else named.channels)
+    question = asked(args, methods, None if named is None else named.channels)
     return ReadArguments(predictor, series, explanations, question)
 
 
-def asked(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the question as arguments of tg.explain, those of the effort among them."""
+def asked(
+    args: argparse.Namespace, methods: Sequence[str], channels: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Return the question as arguments of tg.explain, those of the effort and other series among them."""
     question = given(args, "question") | given(args, "effort")
     if question.get("target") == "mean":
         question["target"] = mean()
     if isinstance(question.get("targets"), list):
         question["targets"] = [mean() if target == "mean" else target for target in question["targets"]]
+    question["background"] = background_of(args, methods, channels)
     return question
 
 
