@@ -66,7 +66,8 @@ def drawing(width: float, height: float, look: Look | None = None) -> "Iterator[
         from tempograd.plots.picture import Picture, drawn_with, house  # noqa: PLC0415  # it needs matplotlib
     except ImportError as error:
         raise MissingExtraError("matplotlib", "plots") from error
-    found, place = drawn_with(), (look or {}).get("ax")
+    found = drawn_with()
+    place: Any = (look or {}).get("ax")
     with house(found):
         if place is None:
             size = (width, height * found["font.size"] / SIZE)
