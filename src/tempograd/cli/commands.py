@@ -101,7 +101,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     found = read(args)
     _check_alike(found, baselines=args.baseline is None)
     truth = None if found.series is None else found.series.truth
-    options: dict[str, Any] = {"truth": truth, "of": args.of, "background": found.question["background"]}
+    options: dict[str, Any] = {"truth": truth, "of": args.of, "background": found.question.get("background")}
     scores = {}
     for label, explanation in found.explanations.items():
         known = explanation.x is not None or found.series is None

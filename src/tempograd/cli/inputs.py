@@ -57,13 +57,23 @@ def read(args: argparse.Namespace, methods: Sequence[str] = ()) -> ReadArguments
 def asked(
     args: argparse.Namespace, methods: Sequence[str], channels: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Return the question as arguments of tg.explain, those of the effort and other series among them."""
+    """Return the question as arguments of tg.explain, those of the effort and other series among them.
+
+    Other series, to learn from or to compare with, are those given, or those of the data set if needed. Their
+    channels come in the order of those that are explained.
+    """
     question = given(args, "question") | given(args, "effort")
     if question.get("target") == "mean":
         question["target"] = mean()
     if isinstance(question.get("targets"), list):
         question["targets"] = [mean() if target == "mean" else target for target in question["targets"]]
-    question["background"] = background_of(args, methods, channels)
+    source = getattr(args, "background", None)
+    needed = any(EXPLAINERS[name].needs_fit for name in methods) or getattr(args, "baseline", None) == "background"
+    if source is None and needed and args.data in DATASETS:
+        source = args.data
+    if source is not None:
+        chosen = {} if channels is None or is_dataset(source) else {"channels": list(channels)}
+        question["background"] = read_data(source, args, "train", labels=False, **chosen)
     return question
 
 
@@ -114,23 +124,6 @@ def _to_explain(args: argparse.Namespace) -> Series:
     if args.limit is not None:
         series = series.take(slice(check_int(args.limit, "--limit", 1)))
     return series if args.units is None else replace(series, units=args.units)
-
-
-def background_of(
-    args: argparse.Namespace, methods: Sequence[str], channels: Sequence[str] | None
-) -> Series | None:
-    """Read other series, to learn from or to compare with: those given, or those of the data set if needed.
-
-    Their channels come in the order of those that are explained.
-    """
-    source = getattr(args, "background", None)
-    needed = any(EXPLAINERS[name].needs_fit for name in methods) or getattr(args, "baseline", None) == "background"
-    if source is None and needed and args.data in DATASETS:
-        source = args.data
-    if source is None:
-        return None
-    chosen = {} if channels is None or is_dataset(source) else {"channels": list(channels)}
-    return read_data(source, args, "train", labels=False, **chosen)
 
 
 def with_label_names(found: Explanation, series: Series) -> Explanation:
