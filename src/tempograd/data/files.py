@@ -40,7 +40,7 @@ OWN = "_tempograd"  # the folder by which a run is known
 def arrow() -> Any:
     """Import pyarrow, an extra."""
     try:
-        import pyarrow  # noqa: PLC0415
+        import pyarrow.compute  # noqa: PLC0415
         import pyarrow.parquet  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError("pyarrow", "parquet") from error
@@ -104,11 +104,6 @@ class File:
                 yield text
 
     @property
-    def version(self) -> tuple[int, ...]:
-        """What changes with a file's content and with nothing else: its size and its checksum."""
-        return self.scan()[0]
-
-    @property
     def stamp(self) -> tuple[int, ...]:
         """What changes whenever a file is written, as far as it is known without reading it."""
         if not self.listed and not self.remote:
@@ -117,8 +112,9 @@ class File:
                 return found.st_size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns
         return self.listed
 
-    def scan(self) -> tuple[tuple[int, ...], bytes]:
-        """Read the file once, and return its version and, of a file here, its first bytes.
+    @property
+    def version(self) -> tuple[int, ...]:
+        """What changes with a file's content and with nothing else: its size and its checksum.
 
         A store elsewhere keeps times that nobody sets back; reading its files twice would cost too much. Of a
         large Parquet file, whose end tells sizes and ranges of all that is in it, parts are enough.
@@ -129,17 +125,15 @@ class File:
                 info = fs.get_file_info(name)
                 with fs.open_input_file(name) as file:
                     end = min(info.size, FOOTER_BYTES)
-                    return (info.size, int(info.mtime_ns or 0), crc32(file.read_at(end, info.size - end))), b""
+                    return info.size, int(info.mtime_ns or 0), crc32(file.read_at(end, info.size - end))
         with self.opened() as file:
-            size, mark, head = file.seek(0, os.SEEK_END), 0, b""
+            size, mark = file.seek(0, os.SEEK_END), 0
             step = max(BUFFER, size // LOOKS) if self.ending == ".parquet" else BUFFER
             for start in range(0, size, step):
                 file.seek(start)
-                part = file.read(BUFFER)
-                mark, head = crc32(part, mark), head or part
+                mark = crc32(file.read(BUFFER), mark)
             file.seek(max(0, size - FOOTER_BYTES))
-            mark = crc32(file.read(FOOTER_BYTES), mark)
-        return (size, mark), head
+            return size, crc32(file.read(FOOTER_BYTES), mark)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Tables as series: what every column is, and how rows find their series, step, channel and label."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,6 +28,7 @@ LIKELY = {  # names that are proposed, not taken
     "time": re.compile(r".*(time|date|stamp|_at)"),
     "label": re.compile(r"(.*_)?(status|state|failure|failed|alarm|anomaly|fault|diagnosis|result|label|outcome)"),
 }
+Clock = tuple[NDArray[Any], list[str]]
 STEP = re.compile(r"(.*[^0-9])?([0-9]{1,18})", re.DOTALL)
 MEANING = {"id": "the series' names", "time": "the time", "label": "the labels"}
 WHOLE = re.compile("0|-?[1-9][0-9]{0,18}")  # as Python would write it back
@@ -159,6 +160,15 @@ def require_names(where: str, kind: str, names: Sequence[str], known: Sequence[s
             raise UnknownNameError(f"{kind} of {where}", name, known)
 
 
+def unlike(where: str, names: Sequence[str] | None, agreed: Collection[str], others: str) -> str:
+    """Return what is wrong with a file that names other channels than others; nothing where it does not."""
+    for name in sorted({*agreed} ^ {*(names or ())}):
+        has = f"has {'no' if name in agreed else 'a'} column {quote(name)}"
+        rule = f"all files must name the same channels, unless {arg:source.channels} chooses some"
+        return f"{where} {has}, unlike {others}: {rule}."
+    return ""
+
+
 def require_binary(mask: NDArray[Any], where: str, name: str) -> NDArray[np.bool_]:
     """Return a mask as truth values; refuse one that holds anything but 0 and 1."""
     if mask.dtype != bool and not np.isin(mask, (0, 1)).all():
@@ -173,8 +183,8 @@ def _columns_of(table: Table, advice: str) -> DataError:
 # Rows as series
 
 
-def read_table(table: Table, source: Columns) -> Part:
-    """Read a table of any form."""
+def read_table(table: Table, source: Columns, clock: Clock | None = None) -> Part:
+    """Read a table of any form; where it is a part of a file whose rows are steps, ``clock`` has all its times."""
     asked = [name for name in (source.x, source.mask, *source.keep) if name is not None]
     require_names(table.where, "column", asked, table.columns)
     roles = find_roles(table, source)
@@ -193,7 +203,7 @@ def read_table(table: Table, source: Columns) -> Part:
     if roles.label in texts:
         y, classes = as_numbers(texts[roles.label], source.classes, table.where)
     if roles.format == "long":
-        part, firsts = _of_steps(table, roles, source, texts, values, y)
+        part, firsts = _of_steps(table, roles, source, texts, values, y, clock)
     else:
         ids = identify(texts[roles.id].cells, table, roles.id) if roles.id else None
         if isinstance(table, ArrowTable) and lists:
@@ -207,11 +217,18 @@ def read_table(table: Table, source: Columns) -> Part:
 
 
 def _of_steps(
-    table: Table, roles: Roles, source: Columns, texts: dict[str, Text], values: Doubles, y: NDArray[Any] | None
+    table: Table,
+    roles: Roles,
+    source: Columns,
+    texts: dict[str, Text],
+    values: Doubles,
+    y: NDArray[Any] | None,
+    clock: Clock | None,
 ) -> tuple[Part, Codes]:
     """Read a table whose rows are steps, and return the first row of each series too."""
     series = texts[roles.id] if roles.id else Text(np.zeros(len(values), np.int64), [""])
-    places, total, times = time_index(table, series, texts[roles.time] if roles.time else None, source.align)
+    time = texts[roles.time] if roles.time else None
+    places, total, times = time_index(table, series, time, source.align, clock)
     seen = np.unique(series.codes * total + places, return_index=True)[1]
     for again in np.delete(np.arange(len(values)), seen)[:1]:
         whose = f"series {quote(series.texts[series.codes[again]])}" if roles.id else "the only series"
@@ -265,7 +282,7 @@ def identify(names: list[str], table: Table, column: str) -> NDArray[np.int64] |
 
 
 def time_index(
-    table: Table, series: Text, time: Text | None, align: str | None
+    table: Table, series: Text, time: Text | None, align: str | None, clock: Clock | None = None
 ) -> tuple[Codes, int, Times | None]:
     """Return the step of every row, the number of steps, and their names, of each series where they differ.
 
@@ -278,17 +295,17 @@ def time_index(
     places = np.arange(len(series.codes))
     if time is not None:
         moments, labels = parse_times(time, table)
-        _, first, ranked = np.unique(moments, return_index=True, return_inverse=True)
-        names, places = [labels[code] for code in first], ranked[time.codes]
-    grid = len(names) or len(places)
-    keys, inverse = np.unique(series.codes * grid + places, return_inverse=True)
-    owners, filled = np.divmod(keys, grid)
+        grid, names = clock or clock_of(moments, labels)
+        places = np.searchsorted(grid, moments)[time.codes]
+    width = len(names) or len(places)
+    keys, inverse = np.unique(series.codes * width + places, return_inverse=True)
+    owners, filled = np.divmod(keys, width)
     ranks = np.arange(len(keys)) - np.searchsorted(owners, owners)
     total = int(ranks.max()) + 1
     if time is None:
         return ranks[inverse], total, None
     if align == "time" or bool((ranks == filled).all()):
-        return places, grid, tuple(names)
+        return places, width, tuple(names)
     if align == "order":
         stamps = np.full((len(series.texts), total), "", object)
         stamps[owners, ranks] = [names[place] for place in filled]
@@ -300,8 +317,14 @@ def time_index(
         f"{f'series {quote(name, 20)}' if name else 'the series'} has no row for time "
         f"{one_line(names[ranks[gap]], 20)}, which others have ({arg:source.align=time} masks missing times, "
         f"{arg:source.align=order} counts rows)",
-        {"align": "order" if grid > 2 * total else "time"},
+        {"align": "order" if width > 2 * total else "time"},
     )
+
+
+def clock_of(moments: NDArray[Any], labels: Sequence[str]) -> Clock:
+    """Return the distinct times in order, as numbers and as texts."""
+    grid, first = np.unique(moments, return_index=True)
+    return grid, [labels[code] for code in first]
 
 
 def parse_times(time: Text, table: Table) -> tuple[Doubles | Codes, list[str]]:

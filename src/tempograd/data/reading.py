@@ -15,7 +15,7 @@ from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError, TempogradError, arg, listed, one_line, quote, warn
 from tempograd.data.columns import STANDARD, Columns, Part
 from tempograd.data.files import File
-from tempograd.data.pivot import UnclearError, as_numbers, find_roles, observed, read_table, require_names, written
+from tempograd.data.pivot import UnclearError, as_numbers, observed, read_table, require_names, unlike, written
 from tempograd.data.table import LARGEST, Doubles, Text, open_table, parse_number, parse_numbers
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ def in_one_message(source: Columns, read: Callable[[Columns], T]) -> T:
     raise UnclearError(where, what, fix, f"write {call}{arg:source.end}")
 
 
-# Many files: the same channels in all of them, and ids that folders make different
+# Many files: ids that folders make different, and the same channels in all of them
 
 
 def own_id(file: File, source: C) -> tuple[C, str]:
@@ -85,27 +85,23 @@ def own_id(file: File, source: C) -> tuple[C, str]:
     return replace(source, id=own[0] if own else None), before
 
 
-def with_channels(files: Sequence[File], source: C) -> C:
-    """Return the source with the channels that all files have: by default those of the first of several."""
-    if len(files) < 2:
-        return source
-    first, *others = [_channels_of(file, source) for file in files]
-    if source.channels is not None:
-        return source
-    for file, names in zip(files[1:], others, strict=True):
-        for name in sorted({*names} ^ {*first}):
-            has = "has a" if name in names else "has no"
-            rule = f"all files must name the same channels, unless {arg:source.channels} chooses some"
-            raise DataError(f"{file.where} {has} column {quote(name)}, unlike the first file: {rule}.")
-    return replace(source, channels=first or None)
+def like(part: Part, agreed: tuple[str, ...] | None, where: str) -> Part:
+    """Return series with their channels in the order of the first file, and refuse other channels."""
+    if wrong := unlike(where, part.channels, agreed or (), "the first file"):
+        raise DataError(wrong)
+    return chosen(part, agreed, where) if agreed else part
 
 
-def _channels_of(file: File, source: Columns) -> tuple[str, ...]:
-    """Return the channels that a file names, of tables from their first lines."""
-    if file.ending in TABLES:
-        roles = in_one_message(own_id(file, source)[0], lambda asked: find_roles(open_table(file), asked))
-        return roles.values if roles.format == "long" else ()
-    return (file.ending == ".npz" and source.channels is None and read_part(file, source).channels) or ()
+def chosen(part: Part, channels: tuple[str, ...], where: str) -> Part:
+    """Return series with some of the channels that they name."""
+    known = part.channels or ()
+    if channels == known:
+        return part
+    require_names(where, "channel", channels, known)
+    places = [known.index(name) for name in channels]
+    cells = {"x": part.x, "mask": part.mask} | {name: part.more.get(name) for name in ("truth", "raw", "units")}
+    cells = {name: None if each is None else each[..., places] for name, each in cells.items()}
+    return replace(part, x=cells.pop("x"), mask=cells.pop("mask"), channels=channels, more=part.more | cells)
 
 
 # Arrays
@@ -121,15 +117,9 @@ def read_arrays(file: File, source: Columns, *, mapped: bool = False) -> Part:
     more: dict[str, Any] = {name: arrays.get(name) for name in ("y", "truth", "raw", "times", "units")}
     if more["y"] is not None:
         more["y"], more["classes"] = _labels(more["y"], source, file.where)
-    part = Part(arrays.get("ids"), arrays["x"], arrays.get("mask"), channels=source.channels, more=more)
     known = validation.check_names(arrays.get("channels"), None, "channels")
-    if known is None or source.channels in {None, known}:
-        return replace(part, channels=known or source.channels)
-    require_names(file.where, "channel", source.channels, known)
-    places = [known.index(name) for name in source.channels]
-    chosen = {name: cells[..., places] for name in ("truth", "raw", "units") if (cells := more[name]) is not None}
-    mask = None if part.mask is None else part.mask[..., places]
-    return replace(part, x=part.x[..., places], mask=mask, more=more | chosen)
+    part = Part(arrays.get("ids"), arrays["x"], arrays.get("mask"), channels=known or source.channels, more=more)
+    return part if source.channels is None else chosen(part, source.channels, file.where)
 
 
 def load_arrays(file: File, wanted: Sequence[str], *, mapped: bool = False) -> dict[str, _Array]:

@@ -16,7 +16,7 @@ from tempograd.data.files import list_files, reading
 from tempograd.data.fragments import TWO_KINDS, Fragment, prefixed
 from tempograd.data.inspection import inspect_files, joined_fragments
 from tempograd.data.pivot import read_table
-from tempograd.data.reading import in_file, in_one_message, own_id, read_part, scaled_cells, with_channels
+from tempograd.data.reading import in_file, in_one_message, like, own_id, read_part, scaled_cells
 from tempograd.data.table import FRAME, frame_table, is_frame
 
 
@@ -94,14 +94,15 @@ class Source(Columns):
         if is_frame(self.path):
             part = in_one_message(source, lambda asked: read_table(frame_table(self.path), asked))
             return _scaled(series_of(part, source, FRAME), source)
-        files, parts = list_files(self.path), []
-        source = with_channels(files, source)
+        files, parts = list_files(self.path), list[Series]()
         for file in files:
             with reading(file.path):
                 asked, before = own_id(file, source)
                 part = read_part(file, asked)
                 if before and part.ids is not None:
                     part = replace(part, ids=prefixed(part.ids, before))
+                if parts:
+                    part = like(part, parts[0].channels, file.where)
                 series = series_of(part, source, file.where)
             if len(files) > 1 and part.ids is None:
                 series = replace(series, ids=[f"{file.origin}:{row}" for row in range(len(series))])
