@@ -8,11 +8,10 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from tempograd.core.errors import DataError, InputError, arg, quote
-from tempograd.core.series import check_times, is_nested
+from tempograd.core.series import is_nested
 from tempograd.core.validation import as_tensor, text_key
 from tempograd.data.columns import STANDARD, Columns, Part
 from tempograd.data.files import File, arrow
@@ -23,10 +22,9 @@ from tempograd.data.pivot import (
     find_roles,
     parse_times,
     read_table,
-    require_binary,
     require_names,
 )
-from tempograd.data.reading import TABLES, in_file, in_one_message, own_id, read_arrays, read_part, scaled_cells
+from tempograd.data.reading import TABLES, in_file, in_one_message, own_id, prepared, read_arrays, read_part
 from tempograd.data.table import ArrowTable, is_list, open_parquet, plain_values, text_of
 
 LONGER = f"pass {arg:source.shape} of the longest, and another folder if the run has begun"
@@ -158,11 +156,11 @@ def read_fragment(fragment: Fragment, source: Columns, size: int, kept: Any = No
     for part in (part for piece in fragment.pieces for part in _parts(piece, fragment.alone, source, size, kept)):
         alike = len({(each.x.shape[1:], each.x.dtype) for each in (part, *waiting[:1])}) == 1
         if waiting and not (alike and sum(map(len, waiting)) + len(part) <= size):
-            yield _joined(waiting)
+            yield _identified(joined(waiting))
             waiting = []
         waiting.append(part)
     if waiting:
-        yield _joined(waiting)
+        yield _identified(joined(waiting))
 
 
 def _parts(piece: Piece, alone: bool, source: Columns, size: int, kept: Any) -> Iterator[Part]:
@@ -177,13 +175,10 @@ def _parts(piece: Piece, alone: bool, source: Columns, size: int, kept: Any) -> 
         columns = part.kept | {name: arrow().array([text] * count) for name, text in folders.items()}
         if kept is not None:
             columns = {name: columns[name].cast(kept.field(name).type) for name in source.keep}
+        ids = names if part.ids is None else prefixed(part.ids, before) if before else part.ids
+        more = {"origins": [piece.origin] * count, "times": part.more.get("times")}
         with in_file(file.where):
-            named = names if part.ids is None else part.ids
-            ids, keys = _identified(prefixed(named, before) if before else named)
-            shaped = _prepared(part, source)
-        mask = None if shaped.mask is None else np.array(shaped.mask)
-        more = {"origins": [piece.origin] * count, "times": part.more.get("times")} | shaped.more
-        yield replace(shaped, ids=ids, keys=keys, x=np.array(shaped.x), mask=mask, kept=columns, more=more)
+            yield _shaped(prepared(replace(part, ids=ids, kept=columns, more=more), source), source.shape)
 
 
 def own_columns(file: File, source: Columns) -> tuple[str, ...]:
@@ -194,36 +189,47 @@ def own_columns(file: File, source: Columns) -> tuple[str, ...]:
     return own
 
 
-def _joined(parts: Sequence[Part]) -> Part:
-    """Put parts of several files together, one after the other."""
-    first, pa = parts[0], arrow()
+def joined(parts: Sequence[Part]) -> Part:
+    """Put series together, one part after the other; shorter ones end in zeros, which are masked."""
+    first, ids = parts[0], [np.asarray(part.ids) for part in parts]
     if len(parts) == 1:
         return first
-    for part in parts:
-        if part.ids.type != first.ids.type:
-            texts, numbers = sorted((first, part), key=lambda each: pa.types.is_integer(each.ids.type))
-            raise DataError(TWO_KINDS.format(numbers.more["origins"][0], texts.more["origins"][0]))
-    masks = [np.ones(part.x.shape, dtype=bool) if part.mask is None else part.mask for part in parts]
+    texts = [each.dtype.kind not in "iu" for each in ids]
+    if len({*texts}) > 1:
+        raise DataError(TWO_KINDS.format(*(parts[texts.index(kind)].more["origins"][0] for kind in (False, True))))
     ends = np.cumsum([0, *map(len, parts)]).tolist()
     faults = {row + end: why for part, end in zip(parts, ends, strict=False) for row, why in part.faults.items()}
-    times = [part.more["times"] for part in parts]
+    masks = [np.ones(part.x.shape, dtype=bool) if part.mask is None else part.mask for part in parts]
+    seen = all(part.mask is None and part.x.shape[1] == first.x.shape[1] for part in parts)
+    steps = [np.full(len(part), part.x.shape[1]) if part.steps is None else part.steps for part in parts]
+    times = [part.more.get("times") for part in parts]
     if is_nested(times[0]) or any(each != times[0] for each in times):  # those of each series
         rows = [row if is_nested(row) else [row] * len(part) for row, part in zip(times, parts, strict=True)]
         times = [None if None in times else [row for each in rows for row in each]]
-    more = {"origins": [origin for part in parts for origin in part.more["origins"]], "times": times[0]}
-    if "raw" in first.more:
-        more["raw"] = np.concatenate([part.more["raw"] for part in parts])
+    more = {name: first.more.get(name) for name in ("units", "classes")} | {"times": times[0]}
+    for name in ("truth", "raw", "y"):
+        cells = [part.more.get(name) for part in parts]
+        if all(each is not None and each.ndim == cells[0].ndim for each in cells):
+            more[name] = stacked(cells)
     return replace(
         first,
-        ids=pa.concat_arrays([part.ids for part in parts]),
-        keys=np.concatenate([part.keys for part in parts]),
-        x=np.concatenate([part.x for part in parts]),
-        mask=None if all(part.mask is None for part in parts) else np.concatenate(masks),
-        kept={name: pa.concat_arrays([part.kept[name] for part in parts]) for name in first.kept},
+        ids=[name for each in ids for name in each.tolist()],
+        x=stacked([part.x for part in parts]),
+        mask=None if seen else stacked(masks),
+        kept={name: arrow().concat_arrays([part.kept[name] for part in parts]) for name in first.kept},
         faults=faults,
-        steps=None,
-        more=more,
+        steps=np.concatenate(steps),
+        more=more | {"origins": [origin for part in parts for origin in part.more["origins"]]},
     )
+
+
+def stacked(cells: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Put arrays together, one after the other; those of fewer steps end in nothing."""
+    steps = [each.shape[1] if each.ndim > 1 else 0 for each in cells]
+    ends = [((0, 0), (0, max(steps) - count), (0, 0)) for count in steps]
+    empty = "" if cells[0].dtype == object else 0
+    padded = [np.pad(each, end[: each.ndim], constant_values=empty) for each, end in zip(cells, ends, strict=True)]
+    return np.concatenate(padded)
 
 
 def prefixed(ids: Any, before: str) -> list[str]:
@@ -231,40 +237,36 @@ def prefixed(ids: Any, before: str) -> list[str]:
     return [f"{before}{name}" for name in np.asarray(ids).tolist()]
 
 
-def _identified(ids: Any) -> tuple[Any, NDArray[np.int64]]:
+def _identified(part: Part) -> Part:
     """Return ids as an Arrow array, and the numbers that draws depend on: whole ones as they are, texts hashed."""
-    pa, array = arrow(), np.asarray(ids)
+    pa, array = arrow(), np.asarray(part.ids)
     if array.dtype.kind in "USO":
         texts = [text.decode() if isinstance(text, bytes) else str(text) for text in array.tolist()]
-        return pa.array(texts, pa.string()), np.fromiter(map(text_key, texts), np.int64, len(texts))
+        hashed = np.fromiter(map(text_key, texts), np.int64, len(texts))
+        return replace(part, ids=pa.array(texts, pa.string()), keys=hashed)
     numbers = as_tensor(array, "ids").numpy()
     if numbers.dtype.kind not in "iu":
         raise InputError(f"ids must be whole numbers or texts, got {array.dtype}.")
     keys = numbers.astype(np.int64)
-    return pa.array(keys), keys
+    return replace(part, ids=pa.array(keys), keys=keys)
 
 
-def _prepared(part: Part, source: Columns) -> Part:
-    """Return a part padded to the shape of the run, and as the model reads it."""
-    x, mask, faults, more = part.x, part.mask, part.faults, {}
-    if source.missing == "mask":
-        gaps = np.isnan(x)
-        x, mask = np.where(gaps, 0, x), ~gaps if mask is None else mask & ~gaps
-    if source.scale is not None or source.fill not in {None, "zero"}:
-        seen = None if mask is None else torch.from_numpy(np.ascontiguousarray(mask))
-        more["raw"] = np.array(x)
-        x = scaled_cells(torch.from_numpy(more["raw"]), seen, source, part.channels).numpy()
-    if source.shape is None or x.shape[1:] == source.shape:
-        return replace(part, x=x, mask=mask, more=more)
-    time, depth = source.shape
+def _shaped(part: Part, shape: tuple[int, int] | None) -> Part:
+    """Return series padded to the shape of the run; what has more steps cannot be explained."""
+    x, mask = part.x, part.mask
+    if shape is None or x.shape[1:] == shape:
+        return replace(part, x=np.array(x), mask=None if mask is None else np.array(mask))
+    time, depth = shape
     if x.shape[2] != depth:
         raise InputError(f"the series have {x.shape[2]} channels, those of the run {depth}.")
     mask = np.ones(x.shape, dtype=bool) if mask is None else mask
     beyond = np.flatnonzero(mask[:, time:].any((1, 2))).tolist()
-    faults = dict.fromkeys(beyond, f"it has more than the {time} steps of the run: {LONGER}") | faults
+    faults = dict.fromkeys(beyond, f"it has more than the {time} steps of the run: {LONGER}") | part.faults
     after = ((0, 0), (0, max(0, time - x.shape[1])), (0, 0))
-    x, mask, *raw = (np.pad(cells[:, :time], after) for cells in (x, mask, *more.values()))
-    return replace(part, x=x, mask=mask, faults=faults, more=dict(zip(more, raw, strict=True)))
+    cells = {"x": x, "mask": mask} | {name: part.more[name] for name in part.more.keys() & {"raw"}}
+    cells = {name: np.pad(each[:, :time], after) for name, each in cells.items()}
+    x, mask = cells.pop("x"), cells.pop("mask")
+    return replace(part, x=x, mask=mask, faults=faults, more=part.more | cells)
 
 
 # Files of any kind, whole or some of their rows
@@ -289,19 +291,10 @@ def _rows(piece: Piece, source: Columns, size: int) -> Iterator[tuple[Part, int]
 @lru_cache(maxsize=1)
 def whole_file(file: File, _version: tuple[int, ...], source: Columns) -> Part:
     """Read a whole file, once for all that read it after each other; an array here stays on disk."""
-    mapped = file.ending == ".npy" and not file.remote
-    part = read_arrays(file, source, mapped=True) if mapped else read_part(file, source)
-    if part.x.ndim != 3:
-        raise DataError(f"{file.where} must hold (series, time, channel), got shape {part.x.shape}.")
-    for cells in (part.ids, part.mask):
-        if cells is not None and len(cells) != len(part):
-            raise DataError(f"{file.where} holds {len(part)} series, and {len(cells)} ids or rows of a mask.")
-    times = part.more.get("times")
-    if times is not None and not isinstance(times, tuple):  # of an array, in any form
-        with in_file(file.where):
-            times = check_times(times, len(part), part.x.shape[1])
-    mask = None if part.mask is None else require_binary(part.mask, file.where, "mask")
-    return replace(part, mask=mask, more={"times": times})
+    if file.ending != ".npy" or file.remote:
+        return read_part(file, source)
+    with in_file(file.where):
+        return read_arrays(file, source, mapped=True)
 
 
 # Parquet files in parts

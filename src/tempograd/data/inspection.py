@@ -1,6 +1,5 @@
 """What is known of files before their series are read, and which of them runs read together."""
 
-import zlib
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,8 +26,6 @@ THREADS = 8  # that wait for files
 AT_ONCE = 64  # files that a thread takes
 SMALL = 8 << 20  # bytes of files that are read together
 MOST_FILES = 256  # that are read together
-NEIGHBOURS = 8  # files that a folder must hold to be no part of the one above
-APART = 128  # one name in so many ends a fragment, so that a new file shifts its neighbours alone
 
 
 class Inspected(NamedTuple):
@@ -123,14 +120,12 @@ def kept_types(found: Sequence[Inspected]) -> Any:
 
 
 def joined_fragments(found: Sequence[Inspected], size: int) -> list[Fragment]:
-    """Put neighbouring small files of a folder together, up to ``size`` series; large ones are cut.
+    """Put neighbouring small files together, up to ``size`` series; large ones are cut.
 
-    A folder that is a column has fragments of its own, and files that come later change the last ones of their
-    folder, or those beside them.
+    A folder that is a column has fragments of its own.
     """
     groups: list[list[Piece]] = []
     filling: dict[Any, tuple[list[Piece], float]] = {}
-    counts = Counter(each.file.origin.rpartition("/")[0] for each in found)
     for each in found:
         pieces = [Piece(each.file.path, each.file.origin, *cut, each.version) for cut in each.cuts]
         if each.error or not pieces:
@@ -140,16 +135,13 @@ def joined_fragments(found: Sequence[Inspected], size: int) -> list[Fragment]:
         if len(pieces) > 1 or share >= 1:
             groups += [[piece] for piece in pieces]
             continue
-        folder, columns = each.file.origin.rpartition("/")[0], each.file.columns
-        place = folder if columns or counts[folder] >= NEIGHBOURS else folder.rpartition("/")[0]
-        key = rows is None, each.file.ending, place, tuple(columns.items())
+        key = rows is None, each.file.ending, tuple(each.file.columns.items())
         group, filled = filling.get(key, ([], 1.0))
         if filled + share > 1:
             group, filled = [], 0.0
             groups.append(group)
         group += pieces
-        last = zlib.crc32(each.file.origin.encode()) % APART == 0
-        filling[key] = group, 1.0 if last else filled + share
+        filling[key] = group, filled + share
     return [Fragment(tuple(group), len(found) == 1) for group in groups]
 
 
@@ -159,9 +151,7 @@ def _of_other_channels(found: list[Inspected]) -> list[Inspected]:
     if len(sets) < 2:
         return found
     agreed = sets.most_common(1)[0][0]
-    first = frozenset(found[0].channels or ()) == agreed and not found[0].error
-    others = "the first file" if first else "most files"
-    errors = (unlike(each.file.where, each.channels, agreed, others) for each in found)
+    errors = (unlike(each.file.where, each.channels, agreed) for each in found)
     return [each if each.error else each._replace(error=error) for each, error in zip(found, errors, strict=True)]
 
 

@@ -160,20 +160,13 @@ def require_names(where: str, kind: str, names: Sequence[str], known: Sequence[s
             raise UnknownNameError(f"{kind} of {where}", name, known)
 
 
-def unlike(where: str, names: Sequence[str] | None, agreed: Collection[str], others: str) -> str:
+def unlike(where: str, names: Sequence[str] | None, agreed: Collection[str]) -> str:
     """Return what is wrong with a file that names other channels than others; nothing where it does not."""
     for name in sorted({*agreed} ^ {*(names or ())}):
         has = f"has {'no' if name in agreed else 'a'} column {quote(name)}"
         rule = f"all files must name the same channels, unless {arg:source.channels} chooses some"
-        return f"{where} {has}, unlike {others}: {rule}."
+        return f"{where} {has}, unlike others: {rule}."
     return ""
-
-
-def require_binary(mask: NDArray[Any], where: str, name: str) -> NDArray[np.bool_]:
-    """Return a mask as truth values; refuse one that holds anything but 0 and 1."""
-    if mask.dtype != bool and not np.isin(mask, (0, 1)).all():
-        raise DataError(f"{where}: {name} must hold 1 (observed) and 0 (missing) only.")
-    return mask.astype(bool)
 
 
 def _columns_of(table: Table, advice: str) -> DataError:
@@ -199,13 +192,11 @@ def read_table(table: Table, source: Columns, clock: Clock | None = None) -> Par
         for code, text in enumerate(column.texts):
             if not text or (name != roles.id and missing(text)):
                 raise table.fault(column.row(code), f"the {kinds[name]} is missing")
-    y = classes = None
-    if roles.label in texts:
-        y, classes = as_numbers(texts[roles.label], source.classes, table.where)
+    y = texts[roles.label].array if roles.label in texts else None
     if roles.format == "long":
         part, firsts = _of_steps(table, roles, source, texts, values, y, clock)
     else:
-        ids = identify(texts[roles.id].cells, table, roles.id) if roles.id else None
+        ids = identify(texts[roles.id].array.tolist(), table, roles.id) if roles.id else None
         if isinstance(table, ArrowTable) and lists:
             part = _of_lists(table, roles.values[0], source, ids)
         else:
@@ -213,7 +204,7 @@ def read_table(table: Table, source: Columns, clock: Clock | None = None) -> Par
             part = observed(table.where, cells, ids, source.channels, {"times": roles.values})
         firsts = np.arange(len(part))
     kept = table.kept(source.keep, firsts) if source.keep else {}
-    return replace(part, kept=kept, more={"y": y, "classes": classes} | part.more)
+    return replace(part, kept=kept, more={"y": y} | part.more)
 
 
 def _of_steps(
@@ -241,7 +232,7 @@ def _of_steps(
     if y is not None:  # one per series where they never change within one, else one per step
         more["y"] = y[firsts]
         if not np.array_equal(more["y"][series.codes], y):
-            more["y"] = np.zeros(cells.shape[:2], y.dtype)  # also of steps that a series does not have
+            more["y"] = np.full(cells.shape[:2], "", object)  # of steps that a series does not have
             more["y"][series.codes, places] = y
     ids = identify(series.texts, table, roles.id) if roles.id else None
     return observed(table.where, cells, ids, roles.values, more), firsts
@@ -253,7 +244,9 @@ def _of_lists(table: ArrowTable, name: str, source: Columns, ids: Any) -> Part:
     mask = np.broadcast_to(np.arange(x.shape[1])[None, :, None] < steps[:, None, None], x.shape)
     if source.mask is not None:
         seen, _ends, more = table.series(source.mask, (x.shape[1], x.shape[2]))
-        mask = mask & require_binary(seen, table.where, source.mask)[:, : x.shape[1]]
+        if not np.isin(seen, (0, 1)).all():
+            raise DataError(f"{table.where}: {source.mask} must hold 1 (observed) and 0 (missing) only.")
+        mask = mask & seen[:, : x.shape[1]].astype(bool)
         faults = more | faults
     return Part(ids, x, None if mask.all() else np.array(mask), {}, faults, source.channels, np.maximum(steps, 1))
 
@@ -353,6 +346,20 @@ def _date(text: str) -> float | None:
 
 
 # Labels
+
+
+def numbered(y: NDArray[Any], classes: Sequence[str] | None, where: str) -> tuple[NDArray[Any], Any]:
+    """Return labels as numbers, with the names of the classes where these are texts or numbers below 0."""
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise DataError(f"{where}: y holds NaN or infinity: leave series without a label out.")
+    texts = y.dtype.kind in "UO"
+    if not (texts or (y.dtype.kind in "iu" and (classes is not None or (y < 0).any()))):
+        return y, classes
+    there = y != "" if texts else np.ones(y.shape, dtype=bool)  # a series may end before others
+    values, names = as_numbers(Text.of([*map(str, y[there].tolist())]), classes, where)
+    numbers = np.zeros(y.shape, values.dtype)
+    numbers[there] = values
+    return numbers, names
 
 
 def as_numbers(

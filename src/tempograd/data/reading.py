@@ -13,16 +13,18 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError, TempogradError, arg, listed, one_line, quote, warn
+from tempograd.core.series import Series
 from tempograd.data.columns import STANDARD, Columns, Part
 from tempograd.data.files import File
-from tempograd.data.pivot import UnclearError, as_numbers, observed, read_table, require_names, unlike, written
-from tempograd.data.table import LARGEST, Doubles, Text, open_table, parse_number, parse_numbers
+from tempograd.data.pivot import UnclearError, observed, read_table, require_names, unlike, written
+from tempograd.data.table import LARGEST, Doubles, open_table, parse_number, parse_numbers
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Columns)
 _Array = NDArray[Any]
 LONGEST_PATH = 90  # characters that a message repeats
 TABLES = {".csv", ".tsv", ".parquet"}  # endings of files with named columns
+OF_SERIES = ("mask", "truth", "channels", "times", "units", "raw")
 ARRAYS = ("x", "mask", "y", "truth", "ids", "channels", "times", "units", "raw")
 ALIASES = {"@targetlabel": "@classlabel", "@dimension": "@dimensions"}  # in the header of a .ts file
 
@@ -85,14 +87,18 @@ def own_id(file: File, source: C) -> tuple[C, str]:
     return replace(source, id=own[0] if own else None), before
 
 
-def like(part: Part, agreed: tuple[str, ...] | None, where: str) -> Part:
-    """Return series with their channels in the order of the first file, and refuse other channels."""
-    if wrong := unlike(where, part.channels, agreed or (), "the first file"):
-        raise DataError(wrong)
-    return chosen(part, agreed, where) if agreed else part
+def like(part: Part, others: Sequence[Part], where: str) -> Part:
+    """Return series with their channels in the order of others, if there are any, and refuse other channels."""
+    for other in others:
+        if wrong := unlike(where, part.channels, other.channels or ()):
+            raise DataError(wrong)
+        if part.x.shape[2] != other.x.shape[2]:
+            raise DataError(f"{where} has {part.x.shape[2]} channels, the first file {other.x.shape[2]}.")
+        part = picked(part, other.channels, where) if other.channels else part
+    return part
 
 
-def chosen(part: Part, channels: tuple[str, ...], where: str) -> Part:
+def picked(part: Part, channels: tuple[str, ...], where: str) -> Part:
     """Return series with some of the channels that they name."""
     known = part.channels or ()
     if channels == known:
@@ -100,7 +106,7 @@ def chosen(part: Part, channels: tuple[str, ...], where: str) -> Part:
     require_names(where, "channel", channels, known)
     places = [known.index(name) for name in channels]
     cells = {"x": part.x, "mask": part.mask} | {name: part.more.get(name) for name in ("truth", "raw", "units")}
-    cells = {name: None if each is None else each[..., places] for name, each in cells.items()}
+    cells = {name: None if each is None else np.asarray(each)[..., places] for name, each in cells.items()}
     return replace(part, x=cells.pop("x"), mask=cells.pop("mask"), channels=channels, more=part.more | cells)
 
 
@@ -109,17 +115,21 @@ def chosen(part: Part, channels: tuple[str, ...], where: str) -> Part:
 
 def read_arrays(file: File, source: Columns, *, mapped: bool = False) -> Part:
     """Read arrays by name; only x is needed. A mapped ``.npy`` file stays on disk."""
-    for name, column in ((f"{arg:source.id}", source.id), (f"{arg:source.mask}", source.mask)):
-        if column is not None and (source.labels or column.endswith(".npy")):  # data may be a table, others arrays
-            raise DataError(f"{file.where}: {name} is a column of a table: a .npz file holds ids and mask.")
-    wanted = [name for name in ARRAYS if source.labels or name not in {"y", "truth"}]
-    arrays = load_arrays(file, wanted, mapped=mapped)
-    more: dict[str, Any] = {name: arrays.get(name) for name in ("y", "truth", "raw", "times", "units")}
-    if more["y"] is not None:
-        more["y"], more["classes"] = _labels(more["y"], source, file.where)
-    known = validation.check_names(arrays.get("channels"), None, "channels")
-    part = Part(arrays.get("ids"), arrays["x"], arrays.get("mask"), channels=known or source.channels, more=more)
-    return part if source.channels is None else chosen(part, source.channels, file.where)
+    if source.labels and (source.id or source.mask):
+        what = f"{arg:source.id} and {arg:source.mask} are columns of a table"
+        raise DataError(f"{file.where}: {what}: a .npz file holds ids and mask.")
+    arrays = load_arrays(file, ARRAYS, mapped=mapped)
+    ids, y = arrays.pop("ids", None), arrays.pop("y", None) if source.labels else None
+    series = Series(arrays.pop("x"), **{name: cells for name, cells in arrays.items() if name in OF_SERIES})
+    for name, rows in (("ids", ids), ("y", y)):
+        if rows is not None and rows.shape[:1] != (len(series),):
+            raise InputError(f"{name} must have one entry per series: {len(series)}, got shape {rows.shape}.")
+    mask, truth, raw = (
+        None if cells is None else cells.numpy() for cells in (series.mask, series.truth, series.raw)
+    )
+    more = {"y": y, "times": series.times, "units": series.units, "truth": truth, "raw": raw}
+    part = Part(ids, series.x.numpy(), mask, channels=series.channels or source.channels, more=more)
+    return part if source.channels is None else picked(part, source.channels, file.where)
 
 
 def load_arrays(file: File, wanted: Sequence[str], *, mapped: bool = False) -> dict[str, _Array]:
@@ -145,17 +155,29 @@ def load_arrays(file: File, wanted: Sequence[str], *, mapped: bool = False) -> d
             raise DataError(f"{file.where} {what} ({reason}).") from error
 
 
-def _labels(y: _Array, source: Columns, where: str) -> tuple[_Array, tuple[str, ...] | None]:
-    """Return labels as numbers, with the names of the classes where these are texts or numbers below 0."""
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise InputError("y holds NaN or infinity: leave series without a label out.")
-    if not (y.dtype.kind == "U" or (y.dtype.kind in "iu" and (source.classes is not None or (y < 0).any()))):
-        return y, None
-    numbers, classes = as_numbers(Text.of([*map(str, y.reshape(-1).tolist())]), source.classes, where)
-    return numbers.reshape(y.shape), classes
-
-
 # Values as the model was trained on them: standardised by channel, and something where values are missing
+
+
+def sound(part: Part, source: Columns, where: str) -> Part:
+    """Return series of which each can be explained; NaN is for what is missing, where the source says so."""
+    for row, why in sorted(part.faults.items()):
+        raise DataError(f"{where}, row {row + 1}: {why}.")
+    with in_file(where):
+        gaps, marking = source.missing == "mask", f"{arg:source.missing=mask}"
+        return replace(part, x=validation.check_series(part.x, gaps=gaps, marking=marking).numpy())
+
+
+def prepared(part: Part, source: Columns) -> Part:
+    """Return series as the model reads them: gaps masked, missing cells filled, values scaled."""
+    x, mask, more = part.x, part.mask, part.more
+    if source.missing == "mask" and (gaps := np.isnan(x)).any():
+        x, mask = np.where(gaps, 0, x), ~gaps if mask is None else mask & ~gaps
+    if source.scale is not None or source.fill not in {None, "zero"}:
+        values = np.array(x)
+        more = more | {"raw": values if more.get("raw") is None else more["raw"]}
+        seen = None if mask is None else torch.from_numpy(np.ascontiguousarray(mask))
+        x = scaled_cells(torch.from_numpy(values), seen, source, part.channels).numpy()
+    return replace(part, x=x, mask=mask, more=more)
 
 
 def scaled_cells(x: Tensor, mask: Tensor | None, source: Columns, channels: Sequence[str] | None) -> Tensor:
@@ -189,7 +211,7 @@ def _statistics(x: Tensor, seen: Tensor, source: Columns, channels: Sequence[str
     require_names(table.where, "column", ["mean", "std"], table.columns)
     texts, numbers = table.read({"channel"} & {*table.columns}, ["mean", "std"])
     if "channel" in texts and channels is not None:  # in any order
-        known = texts["channel"].cells
+        known = texts["channel"].array.tolist()
         require_names(table.where, "channel", channels, known)
         numbers = numbers[[known.index(name) for name in channels]]
     if numbers.shape != (x.shape[2], 2) or not np.isfinite(numbers).all():
@@ -211,25 +233,20 @@ def read_ts(file: File, source: Columns) -> Part:
     rows = [(place, line.split(":")) for place, line in lines if line and line[0] not in "@#"]
     if "@data" not in header or not rows:
         raise DataError(f"{file.where} must hold the line @data and series below it.")
-    labelled, *classes = header.get("@classlabel", ["false"]) or [""]
-    if labelled.lower() not in {"true", "false"}:  # labels would become values
-        raise DataError(f"{file.where}: @classLabel must be true or false, got {quote(labelled)}.")
-    labels = Text.of([parts.pop().strip() for _, parts in rows] if labelled.lower() == "true" else [])
-    univariate = "true" in map(str.lower, header.get("@univariate", []))
-    depth = "1" if univariate else "".join(header.get("@dimensions", [])) or str(len(rows[0][1]) or 1)
+    labelled, *classes = header.get("@classlabel", ["false"]) or ["true"]
+    y = [parts.pop().strip() for _, parts in rows] if labelled.lower() == "true" else None
     series = [[_values(file, place, part) for part in parts] for place, parts in rows]
+    depth = len(series[0])
     for (place, _), channels in zip(rows, series, strict=True):
-        if str(len(channels)) != depth:
+        if len(channels) != depth:
             raise DataError(f"{file.where}, line {place}: {len(channels)} dimensions instead of {depth}.")
     longest = max(len(values) for channels in series for values in channels)
-    x = np.full((len(series), longest, len(series[0])), np.nan, np.float32)
-    for row, channel in np.ndindex(len(x), len(series[0])):
+    x = np.full((len(series), longest, depth), np.nan, np.float32)
+    for row, channel in np.ndindex(len(x), depth):
         x[row, : len(series[row][channel]), channel] = series[row][channel]
-    more: dict[str, Any] = {}
-    if labels.texts and source.labels:
-        numbered = all(parse_number(name) is not None for name in classes)
-        classes.sort(key=float if numbered else None)  # by value where they are numbers, else by letters
-        more["y"], more["classes"] = as_numbers(labels, source.classes or classes or None, file.where)
+    numbered = all(parse_number(name) is not None for name in classes)
+    classes.sort(key=float if numbered else None)  # by value where they are numbers, else by letters
+    more = {"y": np.array(y, object), "classes": tuple(classes) or None} if y and source.labels else {}
     return observed(file.where, x, None, source.channels, more)
 
 

@@ -110,9 +110,9 @@ class Text:
         return cls(codes, list(known))
 
     @property
-    def cells(self) -> list[str]:
+    def array(self) -> NDArray[Any]:
         """The text of every row."""
-        return [self.texts[code] for code in self.codes.tolist()]
+        return np.array(self.texts, object)[self.codes]
 
     def row(self, code: int) -> int:
         """Return the first row that has a text."""
