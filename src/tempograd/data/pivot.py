@@ -183,8 +183,8 @@ def read_table(table: Table, source: Columns, clock: Clock | None = None) -> Par
     roles = find_roles(table, source)
     lists = roles.format == "lists"
     if source.mask is not None and not lists:
-        where = f"{table.where}: {arg:source.mask}"
-        raise DataError(f"{where} is for whole series in each row: leave cells empty here.")
+        what = f"{arg:source.mask} is for whole series in each row: leave cells empty here"
+        raise DataError(f"{table.where}: {what}.")
     columns = (roles.id, roles.time, roles.label if source.labels else None)
     texts, values = table.read(dict.fromkeys(filter(None, columns)), () if lists else roles.values)
     kinds = {roles.id: "name of the series", roles.label: "label", roles.time: "time"}
@@ -192,34 +192,27 @@ def read_table(table: Table, source: Columns, clock: Clock | None = None) -> Par
         for code, text in enumerate(column.texts):
             if not text or (name != roles.id and missing(text)):
                 raise table.fault(column.row(code), f"the {kinds[name]} is missing")
-    y = texts[roles.label].array if roles.label in texts else None
+    firsts = np.arange(len(values))
     if roles.format == "long":
-        part, firsts = _of_steps(table, roles, source, texts, values, y, clock)
+        part, firsts = _of_steps(table, roles, texts, values, source.align, clock)
+    elif isinstance(table, ArrowTable) and lists:
+        part = _of_lists(table, roles.values[0], source)
     else:
-        ids = identify(texts[roles.id].array.tolist(), table, roles.id) if roles.id else None
-        if isinstance(table, ArrowTable) and lists:
-            part = _of_lists(table, roles.values[0], source, ids)
-        else:
-            cells = values[:, :, None].astype(np.float32)
-            part = observed(table.where, cells, ids, source.channels, {"times": roles.values})
-        firsts = np.arange(len(part))
+        cells = values[:, :, None].astype(np.float32)
+        part = observed(table.where, cells, source.channels, {"times": roles.values})
+    y = texts[roles.label].array[firsts] if roles.label in texts else None
+    ids = identify(texts[roles.id].array[firsts].tolist(), table, roles.id) if roles.id else None
     kept = table.kept(source.keep, firsts) if source.keep else {}
-    return replace(part, kept=kept, more={"y": y} | part.more)
+    return replace(part, ids=ids, kept=kept, more={"y": y} | part.more)
 
 
 def _of_steps(
-    table: Table,
-    roles: Roles,
-    source: Columns,
-    texts: dict[str, Text],
-    values: Doubles,
-    y: NDArray[Any] | None,
-    clock: Clock | None,
+    table: Table, roles: Roles, texts: dict[str, Text], values: Doubles, align: str | None, clock: Clock | None
 ) -> tuple[Part, Codes]:
     """Read a table whose rows are steps, and return the first row of each series too."""
     series = texts[roles.id] if roles.id else Text(np.zeros(len(values), np.int64), [""])
     time = texts[roles.time] if roles.time else None
-    places, total, times = time_index(table, series, time, source.align, clock)
+    places, total, times = time_index(table, series, time, align, clock)
     seen = np.unique(series.codes * total + places, return_index=True)[1]
     for again in np.delete(np.arange(len(values)), seen)[:1]:
         whose = f"series {quote(series.texts[series.codes[again]])}" if roles.id else "the only series"
@@ -227,32 +220,28 @@ def _of_steps(
         raise table.fault(int(again), f"{whose} has this time twice; {advice}")
     cells = np.full((len(series.texts), total, len(roles.values)), np.nan, np.float32)
     cells[series.codes, places] = values
-    firsts = np.unique(series.codes, return_index=True)[1]
-    more: dict[str, Any] = {"times": times}
-    if y is not None:  # one per series where they never change within one, else one per step
-        more["y"] = y[firsts]
-        if not np.array_equal(more["y"][series.codes], y):
-            more["y"] = np.full(cells.shape[:2], "", object)  # of steps that a series does not have
-            more["y"][series.codes, places] = y
-    ids = identify(series.texts, table, roles.id) if roles.id else None
-    return observed(table.where, cells, ids, roles.values, more), firsts
+    firsts, more = np.unique(series.codes, return_index=True)[1], {"times": times}
+    y = texts[roles.label].array if roles.label in texts else None
+    if y is not None and not np.array_equal(y[firsts][series.codes], y):  # they change within a series
+        more["y"] = np.full(cells.shape[:2], "", object)  # of steps that a series does not have
+        more["y"][series.codes, places] = y
+    return observed(table.where, cells, roles.values, more), firsts
 
 
-def _of_lists(table: ArrowTable, name: str, source: Columns, ids: Any) -> Part:
+def _of_lists(table: ArrowTable, name: str, source: Columns) -> Part:
     """Read a table whose rows are whole series."""
     x, steps, faults = table.series(name, source.shape)
-    mask = np.broadcast_to(np.arange(x.shape[1])[None, :, None] < steps[:, None, None], x.shape)
+    mask = np.arange(x.shape[1])[None, :, None] < np.broadcast_to(steps[:, None, None], x.shape)
     if source.mask is not None:
         seen, _ends, more = table.series(source.mask, (x.shape[1], x.shape[2]))
         if not np.isin(seen, (0, 1)).all():
             raise DataError(f"{table.where}: {source.mask} must hold 1 (observed) and 0 (missing) only.")
-        mask = mask & seen[:, : x.shape[1]].astype(bool)
-        faults = more | faults
-    return Part(ids, x, None if mask.all() else np.array(mask), {}, faults, source.channels, np.maximum(steps, 1))
+        mask, faults = mask & (seen[:, : x.shape[1]] == 1), more | faults
+    return Part(None, x, None if mask.all() else mask, {}, faults, source.channels, np.maximum(steps, 1))
 
 
 def observed(
-    where: str, cells: NDArray[np.float32], ids: Any, channels: tuple[str, ...] | None, more: dict[str, Any]
+    where: str, cells: NDArray[np.float32], channels: tuple[str, ...] | None, more: dict[str, Any]
 ) -> Part:
     """Return numbers of which NaN are missing; a series ends with its last value."""
     mask = np.isfinite(cells)
@@ -260,7 +249,7 @@ def observed(
         raise DataError(f"{where} holds no value at all: every cell is missing.")
     cells[~mask] = 0
     steps = (mask.any(-1) * np.arange(1, cells.shape[1] + 1)).max(1)
-    return Part(ids, cells, None if mask.all() else mask, {}, {}, channels, np.maximum(steps, 1), more)
+    return Part(None, cells, None if mask.all() else mask, {}, {}, channels, np.maximum(steps, 1), more)
 
 
 def identify(names: list[str], table: Table, column: str) -> NDArray[np.int64] | list[str]:
@@ -350,16 +339,16 @@ def _date(text: str) -> float | None:
 
 def numbered(y: NDArray[Any], classes: Sequence[str] | None, where: str) -> tuple[NDArray[Any], Any]:
     """Return labels as numbers, with the names of the classes where these are texts or numbers below 0."""
+    there, names = np.ones(y.shape, dtype=bool), classes
+    if y.dtype.kind in "UO":
+        there = y != ""  # a series may end before others
+    if y.dtype.kind in "UO" or (y.dtype.kind in "iu" and (classes is not None or (y < 0).any())):
+        values, names = as_numbers(Text.of([*map(str, y[there].tolist())]), classes, where)
+        y = np.zeros(there.shape, values.dtype)
+        y[there] = values
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise DataError(f"{where}: y holds NaN or infinity: leave series without a label out.")
-    texts = y.dtype.kind in "UO"
-    if not (texts or (y.dtype.kind in "iu" and (classes is not None or (y < 0).any()))):
-        return y, classes
-    there = y != "" if texts else np.ones(y.shape, dtype=bool)  # a series may end before others
-    values, names = as_numbers(Text.of([*map(str, y[there].tolist())]), classes, where)
-    numbers = np.zeros(y.shape, values.dtype)
-    numbers[there] = values
-    return numbers, names
+    return y, names
 
 
 def as_numbers(
@@ -381,26 +370,26 @@ def as_numbers(
     (array([1, 0]), ('fine', 'failure'))
     """
     texts = [text.strip() for text in labels.texts]
-    numbers, values = [parse_whole(text) for text in texts], [parse_number(text) for text in texts]
-    whole = [number for number in numbers if number is not None]
+    values, whole = (
+        [*map(parse_number, texts)],
+        [number for number in map(parse_whole, texts) if number is not None],
+    )
+    numbered = len(whole) == len(texts)
+    if classes is None and numbered and min(whole) < 0:
+        texts, classes = [*map(str, whole)], [*map(str, sorted(set(whole)))]
     if classes is None and None in values:
         classes = sorted(set(texts))
-    elif classes is None and len(whole) == len(texts) and min(whole) < 0:
-        texts, classes = [*map(str, whole)], [*map(str, sorted(set(whole)))]
     if classes is not None:
         rank = {name: number for number, name in enumerate(classes)}
-        named = not any(parse_number(name) is not None for name in rank)
-        if not (named and len(whole) == len(texts) and all(0 <= number < len(rank) for number in whole)):
+        named = numbered and all(0 <= number < len(rank) for number in whole)
+        if not named or any(parse_number(name) is not None for name in rank):
             for text in texts:
                 if text not in rank:
                     raise DataError(f"{where}: label {quote(text)} is none of the classes {listed(rank)}.")
             whole = [rank[text] for text in texts]
         return np.array(whole, np.int64)[labels.codes], tuple(rank)
-    if len(whole) < len(texts):
-        real = np.array(values, np.float64)
-        if (np.floor(real) == real).all() or not np.isfinite(real).all():  # whole, but not of 64 bits
-            raise DataError(f"{where}: labels must be finite and of 64 bits: write classes as texts, such as c1.")
-        return real[labels.codes], None
+    if not numbered:
+        return np.array(values, np.float64)[labels.codes], None
     if min(whole) > 0 and len(whole) > 1:
         some = listed(sorted(whole), 60)
         warn(

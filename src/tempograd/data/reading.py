@@ -247,7 +247,7 @@ def read_ts(file: File, source: Columns) -> Part:
     numbered = all(parse_number(name) is not None for name in classes)
     classes.sort(key=float if numbered else None)  # by value where they are numbers, else by letters
     more = {"y": np.array(y, object), "classes": tuple(classes) or None} if y and source.labels else {}
-    return observed(file.where, x, None, source.channels, more)
+    return observed(file.where, x, source.channels, more)
 
 
 def _values(file: File, line: int, part: str) -> Doubles:
