@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from os.path import commonprefix
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, Any, NoReturn, TextIO
 from zlib import crc32
 
 from tempograd.core.errors import DataError, MissingExtraError, brief, one_line, short_path
@@ -209,7 +209,8 @@ def _files(place: Any) -> list[File]:
     # absolute, since workers elsewhere, and people later, stand in other folders
     above = root.absolute().as_posix().rstrip("/")
     if path.is_dir():
-        return [File(f"{above}/{name}", name) for name in _walked(above or "/")]
+        names = sorted(_walked(above or "/"), key=lambda name: name.split("/"))
+        return [File(f"{above}/{name}", name) for name in names]
     found = [
         each.relative_to(root) for each in sorted(root.glob(str(path.relative_to(root)))) if not each.is_dir()
     ]
@@ -218,21 +219,19 @@ def _files(place: Any) -> list[File]:
     return [File(f"{above}/{name}", name) for name in names if _is_series(name, pattern=True)]
 
 
-def _walked(folder: str, origin: str = "") -> Iterator[str]:
-    """Yield what files of series below a folder are called, in order, but for results in the folder of a run."""
-    try:
-        with os.scandir(folder) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
-    except OSError as error:
-        raise DataError(f"{short_path(folder)} cannot be listed: {error.strerror}.") from error
-    if any(entry.name == OWN and entry.is_dir() for entry in entries):
-        return
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            if not entry.name.startswith((".", "_")):
-                yield from _walked(entry.path, f"{origin}{entry.name}/")
-        elif _is_series(entry.name, pattern=False) and not (entry.is_symlink() and Path(entry).is_dir()):
-            yield origin + entry.name
+def _walked(root: str) -> Iterator[str]:
+    """Yield what files of series below a folder are called, but for results in the folder of a run."""
+    for folder, below, names in os.walk(root, onerror=_unlisted):
+        if OWN in below:
+            below.clear()
+            continue
+        below[:] = [name for name in below if not name.startswith((".", "_"))]
+        found = (f"{folder}/{name}" for name in names if _is_series(name, pattern=False))
+        yield from (path.removeprefix(root).lstrip("/") for path in found)
+
+
+def _unlisted(error: OSError) -> NoReturn:
+    raise DataError(f"{short_path(error.filename)} cannot be listed: {error.strerror}.") from error
 
 
 def _is_series(origin: str, *, pattern: bool) -> bool:

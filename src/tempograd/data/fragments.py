@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache, partial
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -305,8 +306,7 @@ def _row_groups(piece: Piece, source: Columns, size: int) -> Iterator[tuple[Part
     with open_parquet(piece.file) as opened:
         row = sum(opened.metadata.row_group(group).num_rows for group in range(piece.start))
         groups, schema = list(range(piece.start, piece.stop)), opened.schema_arrow
-        lists = {each.name for each in schema if is_list(each.type)}
-        series = source.x or "x"
+        lists, series = {each.name for each in schema if is_list(each.type)}, source.x or "x"
         unread = lists - {series, source.mask, *source.keep} if series in lists else set()
         wanted = [name for name in schema.names if name not in unread]
         for batch in opened.iter_batches(size, row_groups=groups, columns=wanted, use_threads=False):
@@ -333,33 +333,27 @@ def long_parts(file: File, source: Columns) -> Iterator[Part] | None:
 
 def _long_parts(file: File, source: Columns, roles: Roles, rows: int) -> Iterator[Part]:
     """Read some rows after each other, and hand over the series that are complete, which must stand together."""
-    clock = None if roles.time is None or source.align == "order" else _clock(file, file.stamp, roles.time)
-    first, seen = 1, set[Any]()
-    for table in _complete(file, source, roles, rows):
-        for name in arrow().compute.run_end_encode(plain_values(table.column(roles.id))).values.to_pylist():
-            if name in seen:
-                what = f"series {quote(str(name))} goes on after another has begun"
-                raise DataError(f"{file.where}: {what}: sort a file of this size by {quote(roles.id or '')}.")
-            seen.add(name)
-        yield in_one_message(source, partial(read_table, ArrowTable.of(file.where, table, first), clock=clock))
-        first += len(table)
-
-
-def _complete(file: File, source: Columns, roles: Roles, rows: int) -> Iterator[Any]:
-    """Yield tables of rows whose last series is complete."""
     pa, pc = arrow(), arrow().compute
+    clock = None if roles.time is None or source.align == "order" else _clock(file, file.stamp, roles.time)
     wanted = list(dict.fromkeys(filter(None, [roles.id, roles.time, roles.label, *roles.values, *source.keep])))
-    begun = []
+    table, first, seen = None, 1, set[Any]()
     with open_parquet(file) as opened:
-        for batch in opened.iter_batches(rows, columns=wanted, use_threads=False):
-            table = pa.concat_tables([*begun, pa.Table.from_batches([batch])])
-            ids = plain_values(table.column(roles.id))
-            others = np.flatnonzero(pc.not_equal(ids, ids[-1]).fill_null(True).to_numpy(zero_copy_only=False))
-            cut = int(others[-1]) + 1 if len(others) else 0
-            if cut:
-                yield table.slice(0, cut)
-            begun = [table.slice(cut)]
-    yield from begun
+        for batch in chain(opened.iter_batches(rows, columns=wanted, use_threads=False), [None]):
+            begun = [] if table is None else [table]
+            table = pa.concat_tables(begun if batch is None else [*begun, pa.Table.from_batches([batch])])
+            runs = pc.run_end_encode(plain_values(table.column(roles.id)))
+            ends, names = runs.run_ends.to_pylist(), runs.values.to_pylist()
+            if batch is not None:  # the last series may go on
+                ends, names = [0, *ends][:-1], names[:-1]
+            for name in names:
+                if name in seen:
+                    what = f"series {quote(str(name))} goes on after another has begun"
+                    raise DataError(f"{file.where}: {what}: sort a file of this size by {quote(roles.id or '')}.")
+                seen.add(name)
+            if ends[-1]:
+                rest, table = ArrowTable.of(file.where, table.slice(0, ends[-1]), first), table.slice(ends[-1])
+                yield in_one_message(source, partial(read_table, rest, clock=clock))
+                first += ends[-1]
 
 
 @lru_cache(maxsize=1)
