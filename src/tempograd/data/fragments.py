@@ -157,11 +157,11 @@ def read_fragment(fragment: Fragment, source: Columns, size: int, kept: Any = No
     for part in (part for piece in fragment.pieces for part in _parts(piece, fragment.alone, source, size, kept)):
         alike = len({(each.x.shape[1:], each.x.dtype) for each in (part, *waiting[:1])}) == 1
         if waiting and not (alike and sum(map(len, waiting)) + len(part) <= size):
-            yield _identified(joined(waiting))
+            yield _identified(stacked_parts(waiting))
             waiting = []
         waiting.append(part)
     if waiting:
-        yield _identified(joined(waiting))
+        yield _identified(stacked_parts(waiting))
 
 
 def _parts(piece: Piece, alone: bool, source: Columns, size: int, kept: Any) -> Iterator[Part]:
@@ -190,7 +190,7 @@ def own_columns(file: File, source: Columns) -> tuple[str, ...]:
     return own
 
 
-def joined(parts: Sequence[Part]) -> Part:
+def stacked_parts(parts: Sequence[Part]) -> Part:
     """Put series together, one part after the other; shorter ones end in zeros, which are masked."""
     first, ids = parts[0], [np.asarray(part.ids) for part in parts]
     if len(parts) == 1:

@@ -94,11 +94,11 @@ def like(part: Part, others: Sequence[Part], where: str) -> Part:
             raise DataError(wrong)
         if part.x.shape[2] != other.x.shape[2]:
             raise DataError(f"{where} has {part.x.shape[2]} channels, the first file {other.x.shape[2]}.")
-        part = picked(part, other.channels, where) if other.channels else part
+        part = of_channels(part, other.channels, where) if other.channels else part
     return part
 
 
-def picked(part: Part, channels: tuple[str, ...], where: str) -> Part:
+def of_channels(part: Part, channels: tuple[str, ...], where: str) -> Part:
     """Return series with some of the channels that they name."""
     known = part.channels or ()
     if channels == known:
@@ -129,7 +129,7 @@ def read_arrays(file: File, source: Columns, *, mapped: bool = False) -> Part:
     )
     more = {"y": y, "times": series.times, "units": series.units, "truth": truth, "raw": raw}
     part = Part(ids, series.x.numpy(), mask, channels=series.channels or source.channels, more=more)
-    return part if source.channels is None else picked(part, source.channels, file.where)
+    return part if source.channels is None else of_channels(part, source.channels, file.where)
 
 
 def load_arrays(file: File, wanted: Sequence[str], *, mapped: bool = False) -> dict[str, _Array]:

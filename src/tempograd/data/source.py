@@ -11,7 +11,7 @@ from tempograd.core.errors import DataError, brief
 from tempograd.core.series import Series, is_nested
 from tempograd.data.columns import Columns, Part
 from tempograd.data.files import list_files, reading
-from tempograd.data.fragments import Fragment, joined, prefixed
+from tempograd.data.fragments import Fragment, prefixed, stacked_parts
 from tempograd.data.inspection import inspect_files, joined_fragments
 from tempograd.data.pivot import numbered, read_table
 from tempograd.data.reading import in_file, in_one_message, like, own_id, prepared, read_part, sound
@@ -104,7 +104,7 @@ class Source(Columns):
                 ids = prefixed(ids, before)
             parts.append(replace(part, ids=ids, more=part.more | {"origins": [file.origin] * len(part)}))
         where = files[0].where if len(files) == 1 else f"{len(files)} files"
-        return series_of(prepared(joined(parts), source), source, where)
+        return series_of(prepared(stacked_parts(parts), source), source, where)
 
     def fragments(self, size: int = 8_192) -> Iterator[Fragment]:
         """List the parts that runs read one by one, of about ``size`` series, without reading these."""
