@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from datetime import date
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Self, TypeGuard, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard, get_args
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ CONSTANTS = (str, bytes, bool, int, float, complex, type(None), torch.dtype, tor
 CELLS = ("mask", "truth", "raw")  # fields shaped like x
 
 
-UNITS = ("D", "m", "s", "ms", "us", "ns")  # in which dates are written
+UNITS: tuple[Literal["D", "m", "s", "ms", "us", "ns"], ...] = ("D", "m", "s", "ms", "us", "ns")  # of dates
 
 
 @dataclass(frozen=True, eq=False, repr=False)

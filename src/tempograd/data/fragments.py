@@ -209,7 +209,7 @@ def stacked_parts(parts: Sequence[Part]) -> Part:
         times = [None if None in times else [row for each in rows for row in each]]
     more = {name: first.more.get(name) for name in ("units", "classes")} | {"times": times[0]}
     for name in ("truth", "raw", "y"):
-        cells = [part.more.get(name) for part in parts]
+        cells: list[Any] = [part.more.get(name) for part in parts]
         if all(each is not None and each.ndim == cells[0].ndim for each in cells):
             more[name] = stacked(cells)
     return replace(
@@ -339,8 +339,8 @@ def _long_parts(file: File, source: Columns, roles: Roles, rows: int) -> Iterato
     table, first, seen = None, 1, set[Any]()
     with open_parquet(file) as opened:
         for batch in chain(opened.iter_batches(rows, columns=wanted, use_threads=False), [None]):
-            begun = [] if table is None else [table]
-            table = pa.concat_tables(begun if batch is None else [*begun, pa.Table.from_batches([batch])])
+            new = [] if batch is None else [pa.Table.from_batches([batch])]
+            table = pa.concat_tables([*([] if table is None else [table]), *new])
             runs = pc.run_end_encode(plain_values(table.column(roles.id)))
             ends, names = runs.run_ends.to_pylist(), runs.values.to_pylist()
             if batch is not None:  # the last series may go on

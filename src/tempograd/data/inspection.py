@@ -212,10 +212,11 @@ class _Inspector:
             schema, about = opened.schema_arrow, opened.metadata
             roles = self._roles(file, ArrowTable(file.where, schema, opened.read, first=1), own)
             counts = [about.row_group(group).num_rows for group in range(about.num_row_groups)]
-        found = {"kept": self._kept({name: plain_type(schema.field(name).type) for name in own})}
+        kept = self._kept({name: plain_type(schema.field(name).type) for name in own})
+        found = {"kept": kept, "ids": roles.id is not None}
         if roles.format == "lists":
-            found["cuts"] = _cuts(counts, self.size)
-        return found | {"ids": roles.id is not None, "channels": roles.values if roles.format == "long" else None}
+            return found | {"cuts": _cuts(counts, self.size)}
+        return found | {"channels": roles.values if roles.format == "long" else None}
 
     def _text(self, file: File, own: Sequence[str]) -> dict[str, Any]:
         """Look at a table of text: at the first line of those that begin alike."""

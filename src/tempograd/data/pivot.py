@@ -220,7 +220,7 @@ def _of_steps(
         raise table.fault(int(again), f"{whose} has this time twice; {advice}")
     cells = np.full((len(series.texts), total, len(roles.values)), np.nan, np.float32)
     cells[series.codes, places] = values
-    firsts, more = np.unique(series.codes, return_index=True)[1], {"times": times}
+    firsts, more = np.unique(series.codes, return_index=True)[1], dict[str, Any](times=times)
     y = texts[roles.label].array if roles.label in texts else None
     if y is not None and not np.array_equal(y[firsts][series.codes], y):  # they change within a series
         more["y"] = np.full(cells.shape[:2], "", object)  # of steps that a series does not have

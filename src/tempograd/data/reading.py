@@ -120,7 +120,8 @@ def read_arrays(file: File, source: Columns, *, mapped: bool = False) -> Part:
         raise DataError(f"{file.where}: {what}: a .npz file holds ids and mask.")
     arrays = load_arrays(file, ARRAYS, mapped=mapped)
     ids, y = arrays.pop("ids", None), arrays.pop("y", None) if source.labels else None
-    series = Series(arrays.pop("x"), **{name: cells for name, cells in arrays.items() if name in OF_SERIES})
+    companions: dict[str, Any] = {name: cells for name, cells in arrays.items() if name in OF_SERIES}
+    series = Series(arrays.pop("x"), **companions)
     for name, rows in (("ids", ids), ("y", y)):
         if rows is not None and rows.shape[:1] != (len(series),):
             raise InputError(f"{name} must have one entry per series: {len(series)}, got shape {rows.shape}.")

@@ -160,16 +160,16 @@ read_series.__signature__ = signature(read_series).replace(parameters=_shown)  #
 
 def series_of(part: Part, source: Columns, where: str) -> Series:
     """Return what readers found as series; those of unequal length are a list."""
-    times, y, classes = part.more.get("times"), part.more.get("y"), source.classes or part.more.get("classes")
+    times, y, classes = part.more.get("times"), part.more.get("y"), None
     if y is not None:
-        y, classes = numbered(y, classes, where)
+        y, classes = numbered(y, source.classes or part.more.get("classes"), where)
     cells = {"x": part.x, "mask": part.mask} | {name: part.more.get(name) for name in ("truth", "raw")}
     if cells["raw"] is not None and part.mask is not None:
         cells["raw"] = np.where(part.mask, cells["raw"], np.nan)
-    ends = set() if part.steps is None else {*part.steps.tolist()}
-    if part.mask is not None and len(ends) > 1:  # shorter ones have a mask
+    ends = [] if part.steps is None else part.steps.tolist()
+    if part.mask is not None and len(set(ends)) > 1:  # shorter ones have a mask
         for name, rows in cells.items():
-            cells[name] = rows if rows is None else [row[:end] for row, end in zip(rows, part.steps, strict=True)]
+            cells[name] = rows if rows is None else [row[:end] for row, end in zip(rows, ends, strict=True)]
         if all(row.all() for row in cells["mask"]):
             cells["mask"] = None
         if times is not None:
