@@ -92,6 +92,19 @@ def test_classes_beyond_64_bits_in_other_files(tmp_path):
     assert tg.read_series(tmp_path / "c.npz").y.tolist() == [0, 2**53 + 1]
 
 
+def test_whole_labels_beyond_64_bits_are_refused_and_never_become_values_of_a_regression(write, tmp_path):
+    large = str(2**63)
+    lines = ["@classLabel true", "@data", "1,2:0", f"1,2:{large}"]
+    column = pa.table({"t0": [1.0, 1.0], "t1": [2.0, 2.0], "label": pa.array([0, 2**63], "uint64")})
+    pq.write_table(column, tmp_path / "l.parquet")
+    wide = ["t0,t1,label", "1,2,0", f"1,2,{large}"]
+    for path in (write("l.csv", wide), write("l.ts", lines), tmp_path / "l.parquet", column):
+        with pytest.raises(tg.TempogradError, match="labels must be finite and of 64 bits"):
+            tg.read_series(path)
+    values = tg.read_series(write("v.csv", ["t0,t1,label", "1,2,0.5", f"1,2,{large}"]))
+    assert values.y.tolist() == [0.5, 2.0**63]  # one that is no whole number makes them values
+
+
 def test_values_of_a_regression_keep_double_precision(write, tmp_path):
     values = [16777217.5, 1e300, -0.1]
     rows = ["t0,t1,label", *(f"1,2,{value!r}" for value in values)]

@@ -389,7 +389,10 @@ def as_numbers(
             whole = [rank[text] for text in texts]
         return np.array(whole, np.int64)[labels.codes], tuple(rank)
     if not numbered:
-        return np.array(values, np.float64)[labels.codes], None
+        real = np.array(values, np.float64)
+        if (np.floor(real) == real).all():
+            raise DataError(f"{where}: labels must be finite and of 64 bits: write classes as texts, such as c1.")
+        return real[labels.codes], None
     if min(whole) > 0 and len(whole) > 1:
         some = listed(sorted(whole), 60)
         warn(
