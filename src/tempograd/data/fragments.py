@@ -166,7 +166,7 @@ def read_fragment(fragment: Fragment, source: Columns, size: int, kept: Any = No
 
 def _parts(piece: Piece, alone: bool, source: Columns, size: int, kept: Any) -> Iterator[Part]:
     """Read a file of a fragment, or rows of it."""
-    file, folders = piece.file, piece.file.columns
+    file, folders, types = piece.file, piece.file.columns, {field.name: field.type for field in kept or ()}
     asked, before = own_id(file, replace(source, labels=False, keep=own_columns(file, source)))
     read = _row_groups if piece.stop and file.ending == ".parquet" else _rows
     for part, start in read(piece, asked, size):
@@ -174,8 +174,7 @@ def _parts(piece: Piece, alone: bool, source: Columns, size: int, kept: Any) -> 
         numbers = np.arange(start, start + count)
         names = numbers if alone else [f"{piece.origin}:{number}" for number in numbers.tolist()]
         columns = part.kept | {name: arrow().array([text] * count) for name, text in folders.items()}
-        if kept is not None:
-            columns = {name: columns[name].cast(kept.field(name).type) for name in source.keep}
+        columns = {name: columns[name].cast(types.get(name, columns[name].type)) for name in source.keep}
         ids = names if part.ids is None else prefixed(part.ids, before) if before else part.ids
         more = {"origins": [piece.origin] * count, "times": part.more.get("times")}
         with in_file(file.where):

@@ -24,9 +24,7 @@ C = TypeVar("C", bound=Columns)
 _Array = NDArray[Any]
 LONGEST_PATH = 90  # characters that a message repeats
 TABLES = {".csv", ".tsv", ".parquet"}  # endings of files with named columns
-OF_SERIES = ("mask", "truth", "channels", "times", "units", "raw")
 ARRAYS = ("x", "mask", "y", "truth", "ids", "channels", "times", "units", "raw")
-ALIASES = {"@targetlabel": "@classlabel", "@dimension": "@dimensions"}  # in the header of a .ts file
 
 
 def read_part(file: File, source: Columns) -> Part:
@@ -118,16 +116,15 @@ def read_arrays(file: File, source: Columns, *, mapped: bool = False) -> Part:
     if source.labels and (source.id or source.mask):
         what = f"{arg:source.id} and {arg:source.mask} are columns of a table"
         raise DataError(f"{file.where}: {what}: a .npz file holds ids and mask.")
-    arrays = load_arrays(file, ARRAYS, mapped=mapped)
-    ids, y = arrays.pop("ids", None), arrays.pop("y", None) if source.labels else None
-    companions: dict[str, Any] = {name: cells for name, cells in arrays.items() if name in OF_SERIES}
-    series = Series(arrays.pop("x"), **companions)
+    wanted = [name for name in ARRAYS if source.labels or name not in {"y", "truth"}]
+    arrays: dict[str, Any] = load_arrays(file, wanted, mapped=mapped)
+    ids, y, raw = (arrays.pop(name, None) for name in ("ids", "y", "raw"))
+    series = Series(**arrays)
     for name, rows in (("ids", ids), ("y", y)):
         if rows is not None and rows.shape[:1] != (len(series),):
             raise InputError(f"{name} must have one entry per series: {len(series)}, got shape {rows.shape}.")
-    mask, truth, raw = (
-        None if cells is None else cells.numpy() for cells in (series.mask, series.truth, series.raw)
-    )
+    raw = None if raw is None else validation.check_like(raw, series.x, "raw").numpy()
+    mask, truth = (None if cells is None else cells.numpy() for cells in (series.mask, series.truth))
     more = {"y": y, "times": series.times, "units": series.units, "truth": truth, "raw": raw}
     part = Part(ids, series.x.numpy(), mask, channels=series.channels or source.channels, more=more)
     return part if source.channels is None else of_channels(part, source.channels, file.where)
@@ -230,7 +227,7 @@ def read_ts(file: File, source: Columns) -> Part:
     with file.text() as text:
         lines = [(place, line.strip()) for place, line in enumerate(text, start=1)]
     heads = [line.split() for _, line in lines if line[:1] == "@"]
-    header = {ALIASES.get(key.lower(), key.lower()): words for key, *words in heads}
+    header = {key.lower().replace("target", "class"): words for key, *words in heads}
     rows = [(place, line.split(":")) for place, line in lines if line and line[0] not in "@#"]
     if "@data" not in header or not rows:
         raise DataError(f"{file.where} must hold the line @data and series below it.")
