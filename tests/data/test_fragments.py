@@ -429,5 +429,5 @@ def test_a_folder_tells_series_of_one_name_apart(tmp_path):
     parts = [part for each in source.fragments() for part in read_fragment(each, source, 10)]
     assert [name for part in parts for name in part.ids.to_pylist()] == names
     two = tg.Source(tmp_path, id="time,machine")
-    with pytest.raises(DataError, match="names 2 columns of the file, and may name one"):
+    with pytest.raises(DataError, match="is called 'time,machine'"):
         two.read()

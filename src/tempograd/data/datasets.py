@@ -78,8 +78,6 @@ class Dataset:
             if len(series) and not y.is_floating_point() and not 0 <= int(y.min()) <= int(y.max()) < self.classes:
                 raise InputError(f"The labels of {self.name} must lie in 0 … {self.classes - 1}.")
             vars(self)[part] = replace(series, channels=self.channels, units=self.units)
-        if (self.centre is None) != (self.scale is None):
-            raise InputError(f"{self.name} has one of centre and scale: pass both, or neither.")
 
     def raw(self, series: Series) -> Tensor:
         """Return series of this data set as the source has them, in ``units``.
@@ -87,9 +85,6 @@ class Dataset:
         In double precision, like ``series.x``; NaN where nothing was observed. Without ``centre`` and ``scale``
         the values are those of ``series.x``.
         """
-        if series.x.shape[1:] != self.train.x.shape[1:]:
-            expected, got = (tuple(part.x.shape[1:]) for part in (self.train, series))
-            raise InputError(f"raw is for series of {self.name}, of shape {expected}, got {got}.")
         x: Tensor = series.x.double()
         if self.centre is not None and self.scale is not None:
             x = x * self.scale.to(x) + self.centre.to(x)

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self, TypeVar
+
+import numpy as np
 
 from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError, TempogradError, arg, brief, one_line
@@ -242,11 +245,7 @@ class _Inspector:
 
 def _cuts(counts: Sequence[int], size: int) -> list[Cut]:
     """Put neighbouring row groups of whole series together, as many as hold about ``size`` rows."""
-    cuts: list[Cut] = []
-    start = rows = 0
-    for group, count in enumerate(counts):
-        if rows and rows + count > size:
-            cuts.append((start, group, rows))
-            start, rows = group, 0
-        rows += count
-    return [*cuts, *([(start, len(counts), rows)] if rows else [])]
+    ends = np.cumsum([0, *counts]).tolist()
+    groups = [group for group, rows in enumerate(counts) if rows]
+    cuts = [[*part] for _, part in groupby(groups, lambda group: ends[group] // size)]
+    return [(part[0], part[-1] + 1, ends[part[-1] + 1] - ends[part[0]]) for part in cuts]

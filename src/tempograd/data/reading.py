@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import DataError, InputError, TempogradError, arg, listed, one_line, quote, warn
+from tempograd.core.errors import DataError, InputError, TempogradError, arg, listed, one_line, warn
 from tempograd.core.series import Series
 from tempograd.data.columns import STANDARD, Columns, Part
 from tempograd.data.files import File
@@ -78,11 +78,8 @@ def own_id(file: File, source: C) -> tuple[C, str]:
     """Return a source with the column of ids that a file itself holds, and what its folders put before each."""
     names = [] if source.id is None else source.id.split(",")
     own = [name for name in names if name not in file.columns]
-    if len(own) > 1:
-        what = f"{quote(source.id or '')} names {len(own)} columns of the file, and may name one and its folders"
-        raise DataError(f"{file.where}: {arg:source.id} {what}.")
     before = "".join(f"{file.columns[name]}/" for name in names if name in file.columns)
-    return replace(source, id=own[0] if own else None), before
+    return replace(source, id=",".join(own) or None), before
 
 
 def like(part: Part, others: Sequence[Part], where: str) -> Part:
@@ -203,8 +200,6 @@ def _statistics(x: Tensor, seen: Tensor, source: Columns, channels: Sequence[str
         mean = values.sum((0, 1)) / count
         return mean, (((values - mean) ** 2).masked_fill(~seen, 0).sum((0, 1)) / count).sqrt()
     file = File(str(source.scale), str(source.scale))
-    if file.ending not in TABLES:
-        raise DataError(f"{file.where}: {arg:source.scale} is a CSV or Parquet file of channel, mean and std.")
     table = open_table(file)
     require_names(table.where, "column", ["mean", "std"], table.columns)
     texts, numbers = table.read({"channel"} & {*table.columns}, ["mean", "std"])
