@@ -429,5 +429,5 @@ def test_a_folder_tells_series_of_one_name_apart(tmp_path):
     parts = [part for each in source.fragments() for part in read_fragment(each, source, 10)]
     assert [name for part in parts for name in part.ids.to_pylist()] == names
     two = tg.Source(tmp_path, id="time,machine")
-    with pytest.raises(DataError, match="is called 'time,machine'"):
+    with pytest.raises(tg.TempogradError, match="is called 'time,machine'"):
         two.read()
