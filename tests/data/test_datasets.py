@@ -194,6 +194,7 @@ def test_a_fold_keeps_the_scaling():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"centre": None}, "toy has one of centre and scale: pass both, or neither"),
         ({"units": ("kg",)}, "units must have 2 entries, got 1"),
     ],
 )

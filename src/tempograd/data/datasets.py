@@ -78,6 +78,8 @@ class Dataset:
             if len(series) and not y.is_floating_point() and not 0 <= int(y.min()) <= int(y.max()) < self.classes:
                 raise InputError(f"The labels of {self.name} must lie in 0 … {self.classes - 1}.")
             vars(self)[part] = replace(series, channels=self.channels, units=self.units)
+        if (self.centre is None) != (self.scale is None):
+            raise InputError(f"{self.name} has one of centre and scale: pass both, or neither.")
 
     def raw(self, series: Series) -> Tensor:
         """Return series of this data set as the source has them, in ``units``.
