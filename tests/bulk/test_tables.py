@@ -65,9 +65,8 @@ def test_kept_columns_have_one_type_in_all_files(first, second, both, joined, tm
 
 
 def test_kept_columns_of_no_common_type_are_refused_before_anything_starts(tmp_path):
-    with pytest.raises(tg.TempogradError, match=r"The column 'machine' holds int64 in .* and string in") as raised:
+    with pytest.raises(tg.TempogradError, match=r"q\.parquet holds other .* machine has .*: int64 vs string"):
         kept_files(tmp_path / "in", p=pa.array([1, 2]), q=pa.array(["three"]))
-    assert all(f"{name}.parquet" in str(raised.value) for name in "pq")
     assert not (tmp_path / "out").exists()
 
 

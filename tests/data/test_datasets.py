@@ -201,8 +201,3 @@ def test_a_fold_keeps_the_scaling():
 def test_a_scaling_that_does_not_fit_is_refused(changes, message):
     with pytest.raises(InputError, match=message):
         scaled(**changes)
-
-
-def test_raw_is_for_series_of_the_same_data_set():
-    with pytest.raises(InputError, match=r"series of toy, of shape \(4, 2\), got \(5, 2\)"):
-        scaled().raw(make(time=5))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from tempograd.data import load_dataset, synthetic
+from tempograd.data import datasets, load_dataset
 
 Z = 4.5
 STATE = [("state", variant) for variant in ("redrawn", "released")]
@@ -117,9 +117,9 @@ def test_released_state_ages_by_one_per_step_and_is_young_again_after_a_change()
         staying = [value - 1e-6 for value in chances[:length]]
         for side, expected in ((-1e-6, 1), (1e-6, 0)):
             from_start = Scripted(*staying, chance + side)
-            assert synthetic.ageing_states(from_start, 1, length + 1)[0, -1] == expected
+            assert datasets.ageing_states(from_start, 1, length + 1)[0, -1] == expected
             after_change = Scripted(0.99, 0.05 + 1e-6, 0.05 - 1e-6, *staying, chance + side)
-            assert synthetic.ageing_states(after_change, 1, length + 4)[0].tolist() == [
+            assert datasets.ageing_states(after_change, 1, length + 4)[0].tolist() == [
                 0,
                 0,
                 1,
@@ -129,7 +129,7 @@ def test_released_state_ages_by_one_per_step_and_is_young_again_after_a_change()
 
 
 def test_released_state_starts_by_one_transition_from_a_fair_coin():
-    states = synthetic.ageing_states(np.random.RandomState(1), 400_000, 2)
+    states = datasets.ageing_states(np.random.RandomState(1), 400_000, 2)
     assert abs(z_score(states[:, 0], np.full(400_000, 0.5))) < Z
     # half the mass of each first state: stayed (age 1) with chance .95, came over (age 0) with chance .05
     first_one = states[:, 0] == 1
@@ -175,11 +175,11 @@ def test_state_emits_its_gaussians(variant):
     rng = np.random.RandomState(3)
     # 0.801 against 0.8 is beyond any sample of this size
     covariances = [correlated(0.801, 0, 1), correlated(0.801, 0, 2)]
-    np.testing.assert_array_equal(synthetic.STATE_COVARIANCES, covariances)
+    np.testing.assert_array_equal(datasets.STATE_COVARIANCES, covariances)
     for hidden in (0, 1):
         assert_gaussian(x[states == hidden], means[hidden], covariances[hidden])
         # a covariance of 0.01 shows only in many more draws than the set holds
-        many = synthetic.emit(rng, np.full((1000, 1000), hidden))
+        many = datasets.emit(rng, np.full((1000, 1000), hidden))
         assert_gaussian(many.reshape(-1, 3), means[hidden], covariances[hidden])
 
 
@@ -202,7 +202,7 @@ def digest(numbers):
 
 def test_released_factors_are_roots_of_the_released_covariances():
     """Rows by falling eigenvalue: so numpy colours its normal numbers, up to the signs, which it leaves open."""
-    for factor, covariance in zip(synthetic.RELEASED_FACTORS, synthetic.STATE_COVARIANCES, strict=True):
+    for factor, covariance in zip(datasets.RELEASED_FACTORS, datasets.STATE_COVARIANCES, strict=True):
         np.testing.assert_allclose(factor.T @ factor, covariance, atol=1e-15)
         _, values, vectors = np.linalg.svd(covariance)
         np.testing.assert_allclose(np.abs(factor), np.abs(np.sqrt(values)[:, None] * vectors), atol=1e-12)

@@ -281,6 +281,15 @@ def test_gaps_of_arrays_are_read_by_a_run_as_from_a_file(fill, tmp_path):
     assert found.x[0, 1, 0] == (0 if fill is None else 1)
 
 
+def test_gaps_of_arrays_may_be_gaps_of_what_people_know(tmp_path):
+    x = np.arange(6, dtype=np.float32).reshape(2, 3, 1)
+    x[0, 1, 0] = np.nan
+    np.savez(tmp_path / "a.npz", x=x, raw=x * 10)
+    found = tg.read_series(tmp_path / "a.npz", missing="mask")
+    assert found.raw[1].flatten().tolist() == [30, 40, 50]
+    assert found.raw[0].isnan().flatten().tolist() == [False, True, False]
+
+
 def test_standard_scaling_is_that_of_what_was_observed(write):
     found = tg.read_series(write("g.csv", GAPS), scale="standard")
     values = np.array([1, 3, 5, 7.0])

@@ -36,7 +36,7 @@ PLAN = f"{OWN}/plan.json"
 NAMED = 3  # files that a sentence names
 TRIED = 8  # fragments, or files, among which readable ones are looked for
 ANSWERS = 0.01  # the share by which answers of one model may differ from one device to another
-NOBODY = Inspected(File("", ""), [])
+NOBODY = Inspected(File("", ""), ())
 Removed = Literal["keep", "drop", "refuse"]
 FilePart = tuple[str, int]
 

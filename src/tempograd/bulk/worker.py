@@ -69,7 +69,7 @@ class Job:
         The method.
     example : Explanation
         Of two series, which tells what all share.
-    kept : dict of str to str
+    kept : pyarrow.Schema, optional
         The types of the columns that go along.
     about : dict
         What was said of the model, the fields of :class:`tempograd.Predictor`.
@@ -90,7 +90,7 @@ class Job:
     source: Source
     explainer: Explainer
     example: Explanation
-    kept: dict[str, str]
+    kept: Any
     about: dict[str, Any]
     options: dict[str, Any]
     cells: str
@@ -316,7 +316,7 @@ class _Writing:
 
     def _tell_padding(self, batch: Part) -> None:
         """Say what a model reads after the end of shorter series, which readers pad; arrays come as they are."""
-        if batch.mask is None or self.fragment.kind == "array":
+        if batch.mask is None or self.fragment.pieces[0].file.ending == ".npy":
             return
         ends = ~batch.mask[:, -1].any(-1) & (batch.x[:, -1] == 0).all(-1)
         if short := int(ends.sum()):

@@ -46,7 +46,6 @@ SPELLINGS = {
     "series.layout=BDT": ("tg.Series(x, layout='BDT')", "a file written as (series, time, channel)"),
     "series.truth": ("truth=", "--data with an array truth"),
     "series.truth=…": ("tg.Series(x, truth=…)", "--data with an array truth"),
-    "series.x": ("x=", "--data"),
     "source.call=…": ("tg.read_series(…", "--data …"),
     "source.and": (", ", " "),
     "source.end": (")", ""),
@@ -186,7 +185,7 @@ class Finding:
     data: Mapping[str, Any]
     text: str
 
-    def __init__(self, code: str, severity: Severity, data: Mapping[str, Any] = NOTHING, text: str = "") -> None:
+    def __init__(self, code: str, severity: Severity, data: _Facts = NOTHING, text: str = "") -> None:
         self.code, self.severity, self.data, self.text = code, severity, dict(data), text
 
     def __eq__(self, other: object) -> bool:

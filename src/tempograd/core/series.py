@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from datetime import date
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Self, TypeGuard, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard, get_args
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ CONSTANTS = (str, bytes, bool, int, float, complex, type(None), torch.dtype, tor
 CELLS = ("mask", "truth", "raw")  # fields shaped like x
 
 
-MIDNIGHT = "00:00:00.000000000"
+UNITS: tuple[Literal["D", "m", "s", "ms", "us", "ns"], ...] = ("D", "m", "s", "ms", "us", "ns")  # of dates
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -485,15 +485,13 @@ def _missing(label: Any) -> bool:
 
 
 def _written(moments: Sequence[str]) -> list[str]:
-    """Cut the parts that are zero in all of them.
+    """Write dates as exactly as the finest of them needs.
 
     Examples
     --------
     >>> _written(["2026-03-01", "2026-03-02T00:00:00.000"]), _written(["2026-03-01T08", "2026-03-01T08:00:07.250"])
-    (['2026-03-01', '2026-03-02'], ['2026-03-01 08:00:00.00', '2026-03-01 08:00:07.25'])
+    (['2026-03-01', '2026-03-02'], ['2026-03-01 08:00:00.000', '2026-03-01 08:00:07.250'])
     """
-    parts = [moment.partition("T") for moment in moments]
-    clocks = [clock + MIDNIGHT[len(clock) :] for _, _, clock in parts]
-    longest = max(len(clock.rstrip("0:.")) for clock in clocks)
-    length = next((end for end in (0, 5, 8) if longest <= end), longest)
-    return [f"{day} {clock[:length]}".strip() for (day, _, _), clock in zip(parts, clocks, strict=True)]
+    dates = np.array(moments, "M8")
+    unit = next((unit for unit in UNITS if (dates.astype(f"M8[{unit}]") == dates).all()), None)
+    return [text.replace("T", " ") for text in np.datetime_as_string(dates, unit=unit).tolist()]

@@ -48,15 +48,9 @@ def as_tensor(value: Any, name: str) -> Tensor:
     tempograd.core.errors.InputError: x must hold real numbers, got <U1.
     """
     tensor = value if isinstance(value, Tensor) else _from_array(value, name)
-    unusual = {
-        "nested": tensor.is_nested,
-        "quantised": tensor.is_quantized,
-        "sparse": tensor.layout != torch.strided,
-        "on the meta device, where tensors hold no numbers": tensor.is_meta,
-        f"a {type(tensor).__name__}": type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__,
-    }
-    for kind in (kind for kind, holds in unusual.items() if holds):
-        raise InputError(f"{name} is {kind}: pass an ordinary, dense tensor.")
+    dense = tensor.layout == torch.strided and not (tensor.is_nested or tensor.is_quantized or tensor.is_meta)
+    if not dense or type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__:
+        raise InputError(f"{name} is no ordinary, dense tensor with numbers, got {brief(value)}: pass one.")
     if tensor.is_complex():
         raise InputError(f"{name} must hold real numbers, got {tensor.dtype}: pass its real part, or its size.")
     tensor = tensor.as_subclass(Tensor).detach()

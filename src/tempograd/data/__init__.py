@@ -3,7 +3,6 @@
 from tempograd.core.series import Series
 from tempograd.data.datasets import DATASETS, Dataset, Loader, dataset, fold_indices, load_dataset
 from tempograd.data.source import Source, read_series
-from tempograd.data.synthetic import load_state, load_switch_feature
 
 __all__ = [
     "DATASETS",
@@ -14,7 +13,5 @@ __all__ = [
     "dataset",
     "fold_indices",
     "load_dataset",
-    "load_state",
-    "load_switch_feature",
     "read_series",
 ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from os.path import commonprefix
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, Any, NoReturn, TextIO
 from zlib import crc32
 
 from tempograd.core.errors import DataError, MissingExtraError, brief, one_line, short_path
@@ -40,7 +40,7 @@ OWN = "_tempograd"  # the folder by which a run is known
 def arrow() -> Any:
     """Import pyarrow, an extra."""
     try:
-        import pyarrow  # noqa: PLC0415
+        import pyarrow.compute  # noqa: PLC0415
         import pyarrow.parquet  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError("pyarrow", "parquet") from error
@@ -104,11 +104,6 @@ class File:
                 yield text
 
     @property
-    def version(self) -> tuple[int, ...]:
-        """What changes with a file's content and with nothing else: its size and its checksum."""
-        return self.scan()[0]
-
-    @property
     def stamp(self) -> tuple[int, ...]:
         """What changes whenever a file is written, as far as it is known without reading it."""
         if not self.listed and not self.remote:
@@ -117,8 +112,9 @@ class File:
                 return found.st_size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns
         return self.listed
 
-    def scan(self) -> tuple[tuple[int, ...], bytes]:
-        """Read the file once, and return its version and, of a file here, its first bytes.
+    @property
+    def version(self) -> tuple[int, ...]:
+        """What changes with a file's content and with nothing else: its size and its checksum.
 
         A store elsewhere keeps times that nobody sets back; reading its files twice would cost too much. Of a
         large Parquet file, whose end tells sizes and ranges of all that is in it, parts are enough.
@@ -129,17 +125,15 @@ class File:
                 info = fs.get_file_info(name)
                 with fs.open_input_file(name) as file:
                     end = min(info.size, FOOTER_BYTES)
-                    return (info.size, int(info.mtime_ns or 0), crc32(file.read_at(end, info.size - end))), b""
+                    return info.size, int(info.mtime_ns or 0), crc32(file.read_at(end, info.size - end))
         with self.opened() as file:
-            size, mark, head = file.seek(0, os.SEEK_END), 0, b""
+            size, mark = file.seek(0, os.SEEK_END), 0
             step = max(BUFFER, size // LOOKS) if self.ending == ".parquet" else BUFFER
             for start in range(0, size, step):
                 file.seek(start)
-                part = file.read(BUFFER)
-                mark, head = crc32(part, mark), head or part
+                mark = crc32(file.read(BUFFER), mark)
             file.seek(max(0, size - FOOTER_BYTES))
-            mark = crc32(file.read(FOOTER_BYTES), mark)
-        return (size, mark), head
+            return size, crc32(file.read(FOOTER_BYTES), mark)
 
 
 @contextmanager
@@ -215,7 +209,8 @@ def _files(place: Any) -> list[File]:
     # absolute, since workers elsewhere, and people later, stand in other folders
     above = root.absolute().as_posix().rstrip("/")
     if path.is_dir():
-        return [File(f"{above}/{name}", name) for name in _walked(above or "/")]
+        names = sorted(_walked(above or "/"), key=lambda name: name.split("/"))
+        return [File(f"{above}/{name}", name) for name in names]
     found = [
         each.relative_to(root) for each in sorted(root.glob(str(path.relative_to(root)))) if not each.is_dir()
     ]
@@ -224,21 +219,19 @@ def _files(place: Any) -> list[File]:
     return [File(f"{above}/{name}", name) for name in names if _is_series(name, pattern=True)]
 
 
-def _walked(folder: str, origin: str = "") -> Iterator[str]:
-    """Yield what files of series below a folder are called, in order, but for results in the folder of a run."""
-    try:
-        with os.scandir(folder) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
-    except OSError as error:
-        raise DataError(f"{short_path(folder)} cannot be listed: {error.strerror}.") from error
-    if any(entry.name == OWN and entry.is_dir() for entry in entries):
-        return
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            if not entry.name.startswith((".", "_")):
-                yield from _walked(entry.path, f"{origin}{entry.name}/")
-        elif _is_series(entry.name, pattern=False) and not (entry.is_symlink() and Path(entry).is_dir()):
-            yield origin + entry.name
+def _walked(root: str) -> Iterator[str]:
+    """Yield what files of series below a folder are called, but for results in the folder of a run."""
+    for folder, below, names in os.walk(root, onerror=_unlisted):
+        if OWN in below:
+            below.clear()
+            continue
+        below[:] = [name for name in below if not name.startswith((".", "_"))]
+        found = (f"{folder}/{name}" for name in names if _is_series(name, pattern=False))
+        yield from (path.removeprefix(root).lstrip("/") for path in found)
+
+
+def _unlisted(error: OSError) -> NoReturn:
+    raise DataError(f"{short_path(error.filename)} cannot be listed: {error.strerror}.") from error
 
 
 def _is_series(origin: str, *, pattern: bool) -> bool:

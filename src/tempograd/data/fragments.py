@@ -1,37 +1,40 @@
-"""What runs read one by one: files, several small ones, and parts of files whose rows are whole series."""
+"""What runs read one by one: files, several small ones, and parts of large ones."""
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache, partial
-from types import MappingProxyType
-from typing import Any, Literal, Self
+from itertools import chain
+from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from tempograd.core.errors import DataError, InputError, arg
-from tempograd.core.series import check_times, is_nested
+from tempograd.core.errors import DataError, InputError, arg, quote
+from tempograd.core.series import is_nested
 from tempograd.core.validation import as_tensor, text_key
 from tempograd.data.columns import STANDARD, Columns, Part
 from tempograd.data.files import File, arrow
-from tempograd.data.kept import as_kept
-from tempograd.data.large_files import long_parts
-from tempograd.data.pivot import read_table, require_binary, require_names
-from tempograd.data.reading import TABLES, in_file, in_one_message, own_id, read_arrays, read_part, scaled_cells
-from tempograd.data.table import ArrowTable, is_list, open_parquet
+from tempograd.data.pivot import (
+    Clock,
+    Roles,
+    clock_of,
+    find_roles,
+    parse_times,
+    read_table,
+    require_names,
+)
+from tempograd.data.reading import TABLES, in_file, in_one_message, own_id, prepared, read_arrays, read_part
+from tempograd.data.table import ArrowTable, is_list, open_parquet, plain_values, text_of
 
 LONGER = f"pass {arg:source.shape} of the longest, and another folder if the run has begun"
-
 TWO_KINDS = (
     "The ids of {} are whole numbers, those of {} texts: write all as whole numbers (7, not 007), or put a letter "
     "before each (s7)."
 )
-Cut = tuple[int, int, int | None]  # where a piece begins and ends, and its rows where they are known
-WHOLE: Cut = (0, 0, None)
-FragmentKind = Literal["rows", "array", "file"]
+LONG_BYTES = 1 << 28  # of rows that are steps, in memory, up to which a file is read whole
+MOST_TIMES = 1_000_000  # distinct ones in a larger file, each of which would be a step
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Piece:
     path, origin : str
         The file, and what it is called relative to its source; no two files of a run are called alike.
     start, stop : int
-        Its rows, or the row groups of a Parquet file; both 0 for a whole file.
+        Its rows, or the row groups of a Parquet file with a series in each row; both 0 for a whole file.
     rows : int, optional
         How many series it holds, where that is known.
     version : tuple of int
@@ -69,15 +72,11 @@ class Fragment:
 
     Attributes
     ----------
-    kind : {"rows", "array", "file"}
-        How it is read: row groups of Parquet files with one row per series, rows of ``.npy`` files, or whole
-        files.
     pieces : tuple of Piece
     alone : bool
         Whether its file is the only one of the source, whose rows are then numbered.
     """
 
-    kind: FragmentKind
     pieces: tuple[Piece, ...]
     alone: bool = False
 
@@ -85,13 +84,12 @@ class Fragment:
     def from_plain(cls, plain: dict[str, Any]) -> Self:
         """Return what :attr:`plain` was."""
         pieces = (Piece(**{**each, "version": tuple(each["version"])}) for each in plain["pieces"])
-        return cls(plain["kind"], tuple(pieces), plain["alone"])
+        return cls(tuple(pieces), plain["alone"])
 
     @property
     def plain(self) -> dict[str, Any]:
         """Return plain data, for a file or another process."""
-        pieces = [vars(each) | {"version": list(each.version)} for each in self.pieces]
-        return {"kind": self.kind, "pieces": pieces, "alone": self.alone}
+        return asdict(self)
 
     @cached_property
     def name(self) -> str:
@@ -103,7 +101,7 @@ class Fragment:
         """What messages call it."""
         first, others = self.pieces[0], len(self.pieces) - 1
         more = f" and {others} more file{'s' if others > 1 else ''}" if others else ""
-        unit = "row" if self.kind == "array" else "row group"
+        unit = "row" if first.file.ending == ".npy" else "row group"
         return first.origin + (f", from {unit} {first.start}" if first.start else more)
 
     @property
@@ -143,9 +141,7 @@ def scale_version(source: Columns) -> tuple[int, ...]:
     return () if source.scale in {None, STANDARD} else File(str(source.scale), str(source.scale)).version
 
 
-def read_fragment(
-    fragment: Fragment, source: Columns, size: int, kept: Mapping[str, str] = MappingProxyType({})
-) -> Iterator[Part]:
+def read_fragment(fragment: Fragment, source: Columns, size: int, kept: Any = None) -> Iterator[Part]:
     """Read a fragment in parts of at most ``size`` series, with the shape of the source.
 
     ``kept`` are the types of columns that go along, by :func:`kept_types`. Parts tell in ``more`` the ``origins``
@@ -158,39 +154,31 @@ def read_fragment(
             "the mean and std of each channel."
         )
     waiting: list[Part] = []
-    for piece in fragment.pieces:
-        for part in _parts(piece, fragment, source, size, kept):
-            like = [(each.x.shape[1:], each.x.dtype) for each in (part, *waiting[:1])]
-            if waiting and (sum(map(len, waiting)) + len(part) > size or like[0] != like[1]):
-                yield _joined(waiting)
-                waiting = []
-            waiting.append(part)
-            if sum(map(len, waiting)) >= size:
-                yield _joined(waiting)
-                waiting = []
+    for part in (part for piece in fragment.pieces for part in _parts(piece, fragment.alone, source, size, kept)):
+        alike = len({(each.x.shape[1:], each.x.dtype) for each in (part, *waiting[:1])}) == 1
+        if waiting and not (alike and sum(map(len, waiting)) + len(part) <= size):
+            yield _identified(stacked_parts(waiting))
+            waiting = []
+        waiting.append(part)
     if waiting:
-        yield _joined(waiting)
+        yield _identified(stacked_parts(waiting))
 
 
-def _parts(
-    piece: Piece, fragment: Fragment, source: Columns, size: int, kept: Mapping[str, str]
-) -> Iterator[Part]:
+def _parts(piece: Piece, alone: bool, source: Columns, size: int, kept: Any) -> Iterator[Part]:
     """Read a file of a fragment, or rows of it."""
-    file, folders = piece.file, piece.file.columns
+    file, folders, types = piece.file, piece.file.columns, {field.name: field.type for field in kept or ()}
     asked, before = own_id(file, replace(source, labels=False, keep=own_columns(file, source)))
-    for part, start in (_row_groups if fragment.kind == "rows" else _rows)(piece, fragment.kind, asked, size):
-        count = len(part.x)
+    read = _row_groups if piece.stop and file.ending == ".parquet" else _rows
+    for part, start in read(piece, asked, size):
+        count = len(part)
         numbers = np.arange(start, start + count)
-        names = numbers if fragment.alone else [f"{piece.origin}:{number}" for number in numbers.tolist()]
+        names = numbers if alone else [f"{piece.origin}:{number}" for number in numbers.tolist()]
         columns = part.kept | {name: arrow().array([text] * count) for name, text in folders.items()}
-        columns = {name: as_kept(columns[name], kept.get(name), file.where, name) for name in source.keep}
+        columns = {name: columns[name].cast(types.get(name, columns[name].type)) for name in source.keep}
+        ids = names if part.ids is None else prefixed(part.ids, before) if before else part.ids
+        more = {"origins": [piece.origin] * count, "times": part.more.get("times")}
         with in_file(file.where):
-            named = names if part.ids is None else part.ids
-            ids, keys = _identified(prefixed(named, before) if before else named)
-            shaped = _prepared(part, source)
-        mask = None if shaped.mask is None else np.array(shaped.mask)
-        more = {"origins": [piece.origin] * count, "times": _listed(part.more.get("times"))} | shaped.more
-        yield replace(shaped, ids=ids, keys=keys, x=np.array(shaped.x), mask=mask, kept=columns, more=more)
+            yield _shaped(prepared(replace(part, ids=ids, kept=columns, more=more), source), source.shape)
 
 
 def own_columns(file: File, source: Columns) -> tuple[str, ...]:
@@ -201,40 +189,47 @@ def own_columns(file: File, source: Columns) -> tuple[str, ...]:
     return own
 
 
-def _listed(times: Any) -> list[Any] | None:
-    return [list(row) for row in times] if is_nested(times) else None if times is None else list(times)
-
-
-def _joined(parts: Sequence[Part]) -> Part:
-    """Put parts of several files together, one after the other."""
-    first, pa = parts[0], arrow()
+def stacked_parts(parts: Sequence[Part]) -> Part:
+    """Put series together, one part after the other; shorter ones end in zeros, which are masked."""
+    first, ids = parts[0], [np.asarray(part.ids) for part in parts]
     if len(parts) == 1:
         return first
-    for part in parts:
-        if part.ids.type != first.ids.type:
-            texts, numbers = sorted((first, part), key=lambda each: pa.types.is_integer(each.ids.type))
-            raise DataError(TWO_KINDS.format(numbers.more["origins"][0], texts.more["origins"][0]))
-    masks = [np.ones(part.x.shape, dtype=bool) if part.mask is None else part.mask for part in parts]
+    texts = [each.dtype.kind not in "iu" for each in ids]
+    if len({*texts}) > 1:
+        raise DataError(TWO_KINDS.format(*(parts[texts.index(kind)].more["origins"][0] for kind in (False, True))))
     ends = np.cumsum([0, *map(len, parts)]).tolist()
     faults = {row + end: why for part, end in zip(parts, ends, strict=False) for row, why in part.faults.items()}
-    times = [part.more["times"] for part in parts]
+    masks = [np.ones(part.x.shape, dtype=bool) if part.mask is None else part.mask for part in parts]
+    seen = all(part.mask is None and part.x.shape[1] == first.x.shape[1] for part in parts)
+    steps = [np.full(len(part), part.x.shape[1]) if part.steps is None else part.steps for part in parts]
+    times = [part.more.get("times") for part in parts]
     if is_nested(times[0]) or any(each != times[0] for each in times):  # those of each series
-        each = [row if is_nested(row) else [row] * len(part) for row, part in zip(times, parts, strict=True)]
-        times = [None if None in times else [row for rows in each for row in rows]]
-    more = {"origins": [origin for part in parts for origin in part.more["origins"]], "times": times[0]}
-    if "raw" in first.more:
-        more["raw"] = np.concatenate([part.more["raw"] for part in parts])
+        rows = [row if is_nested(row) else [row] * len(part) for row, part in zip(times, parts, strict=True)]
+        times = [None if None in times else [row for each in rows for row in each]]
+    more = {name: first.more.get(name) for name in ("units", "classes")} | {"times": times[0]}
+    for name in ("truth", "raw", "y"):
+        cells: list[Any] = [part.more.get(name) for part in parts]
+        if all(each is not None and each.ndim == cells[0].ndim for each in cells):
+            more[name] = stacked(cells)
     return replace(
         first,
-        ids=pa.concat_arrays([part.ids for part in parts]),
-        keys=np.concatenate([part.keys for part in parts]),
-        x=np.concatenate([part.x for part in parts]),
-        mask=None if all(part.mask is None for part in parts) else np.concatenate(masks),
-        kept={name: pa.concat_arrays([part.kept[name] for part in parts]) for name in first.kept},
+        ids=[name for each in ids for name in each.tolist()],
+        x=stacked([part.x for part in parts]),
+        mask=None if seen else stacked(masks),
+        kept={name: arrow().concat_arrays([part.kept[name] for part in parts]) for name in first.kept},
         faults=faults,
-        steps=None,
-        more=more,
+        steps=np.concatenate(steps),
+        more=more | {"origins": [origin for part in parts for origin in part.more["origins"]]},
     )
+
+
+def stacked(cells: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Put arrays together, one after the other; those of fewer steps end in nothing."""
+    steps = [each.shape[1] if each.ndim > 1 else 0 for each in cells]
+    ends = [((0, 0), (0, max(steps) - count), (0, 0)) for count in steps]
+    empty = "" if cells[0].dtype == object else 0
+    padded = [np.pad(each, end[: each.ndim], constant_values=empty) for each, end in zip(cells, ends, strict=True)]
+    return np.concatenate(padded)
 
 
 def prefixed(ids: Any, before: str) -> list[str]:
@@ -242,64 +237,46 @@ def prefixed(ids: Any, before: str) -> list[str]:
     return [f"{before}{name}" for name in np.asarray(ids).tolist()]
 
 
-def _identified(ids: Any) -> tuple[Any, NDArray[np.int64]]:
+def _identified(part: Part) -> Part:
     """Return ids as an Arrow array, and the numbers that draws depend on: whole ones as they are, texts hashed."""
-    pa, array = arrow(), np.asarray(ids)
+    pa, array = arrow(), np.asarray(part.ids)
     if array.dtype.kind in "USO":
         texts = [text.decode() if isinstance(text, bytes) else str(text) for text in array.tolist()]
-        return pa.array(texts, pa.string()), np.fromiter(map(text_key, texts), np.int64, len(texts))
+        hashed = np.fromiter(map(text_key, texts), np.int64, len(texts))
+        return replace(part, ids=pa.array(texts, pa.string()), keys=hashed)
     numbers = as_tensor(array, "ids").numpy()
     if numbers.dtype.kind not in "iu":
         raise InputError(f"ids must be whole numbers or texts, got {array.dtype}.")
     keys = numbers.astype(np.int64)
-    return pa.array(keys), keys
+    return replace(part, ids=pa.array(keys), keys=keys)
 
 
-def _prepared(part: Part, source: Columns) -> Part:
-    """Return a part padded to the shape of the run, and as the model reads it."""
-    x, mask, faults, more = part.x, part.mask, part.faults, {}
-    if source.missing == "mask":
-        gaps = np.isnan(x)
-        x, mask = np.where(gaps, 0, x), ~gaps if mask is None else mask & ~gaps
-    if source.scale is not None or source.fill not in {None, "zero"}:
-        seen = None if mask is None else torch.from_numpy(np.ascontiguousarray(mask))
-        more["raw"] = np.array(x)
-        x = scaled_cells(torch.from_numpy(more["raw"]), seen, source, part.channels).numpy()
-    if source.shape is None or x.shape[1:] == source.shape:
-        return replace(part, x=x, mask=mask, more=more)
-    time, depth = source.shape
+def _shaped(part: Part, shape: tuple[int, int] | None) -> Part:
+    """Return series padded to the shape of the run; what has more steps cannot be explained."""
+    x, mask = part.x, part.mask
+    if shape is None or x.shape[1:] == shape:
+        return replace(part, x=np.array(x), mask=None if mask is None else np.array(mask))
+    time, depth = shape
     if x.shape[2] != depth:
         raise InputError(f"the series have {x.shape[2]} channels, those of the run {depth}.")
     mask = np.ones(x.shape, dtype=bool) if mask is None else mask
-    if x.shape[1] > time:
-        beyond = np.flatnonzero(mask[:, time:].any((1, 2))).tolist()
-        faults = dict.fromkeys(beyond, f"it has more than the {time} steps of the run: {LONGER}") | faults
+    beyond = np.flatnonzero(mask[:, time:].any((1, 2))).tolist()
+    faults = dict.fromkeys(beyond, f"it has more than the {time} steps of the run: {LONGER}") | part.faults
     after = ((0, 0), (0, max(0, time - x.shape[1])), (0, 0))
-    x, mask, *raw = (np.pad(cells[:, :time], after) for cells in (x, mask, *more.values()))
-    return replace(part, x=x, mask=mask, faults=faults, more=dict(zip(more, raw, strict=True)))
+    cells = {"x": x, "mask": mask} | {name: part.more[name] for name in part.more.keys() & {"raw"}}
+    cells = {name: np.pad(each[:, :time], after) for name, each in cells.items()}
+    x, mask = cells.pop("x"), cells.pop("mask")
+    return replace(part, x=x, mask=mask, faults=faults, more=part.more | cells)
 
 
-def _row_groups(piece: Piece, _kind: FragmentKind, source: Columns, size: int) -> Iterator[tuple[Part, int]]:
-    """Read row groups of whole series in batches, and tell the number of their first rows."""
-    with open_parquet(piece.file) as opened:
-        row = sum(opened.metadata.row_group(group).num_rows for group in range(piece.start))
-        groups, schema = list(range(piece.start, piece.stop)), opened.schema_arrow
-        lists = {each.name for each in schema if is_list(each.type)}
-        series = source.x or "x"
-        unread = lists - {series, source.mask, *source.keep} if series in lists else set()
-        wanted = [name for name in schema.names if name not in unread]
-        for batch in opened.iter_batches(size, row_groups=groups, columns=wanted, use_threads=False):
-            table = arrow().Table.from_batches([batch])
-            rows = ArrowTable(piece.file.where, table.schema, table.select, first=row + 1)
-            yield in_one_message(source, partial(read_table, rows)), row
-            row += len(table)
+# Files of any kind, whole or some of their rows
 
 
-def _rows(piece: Piece, kind: FragmentKind, source: Columns, size: int) -> Iterator[tuple[Part, int]]:
-    """Read a file in parts, or rows of an array that stays on disk."""
+def _rows(piece: Piece, source: Columns, size: int) -> Iterator[tuple[Part, int]]:
+    """Read a file in parts, or rows of an array that stays on disk, and tell the number of their first rows."""
     first = 0
-    for whole in long_parts(piece.file, source) or [whole_file(piece, kind, source)]:
-        stop = piece.stop or len(whole.x)
+    for whole in long_parts(piece.file, source) or [whole_file(piece.file, piece.version, source)]:
+        stop = piece.stop or len(whole)
         for start in range(piece.start, stop, size):
             rows = slice(start, min(start + size, stop))
             ids, mask = (None if cells is None else cells[rows] for cells in (whole.ids, whole.mask))
@@ -308,22 +285,86 @@ def _rows(piece: Piece, kind: FragmentKind, source: Columns, size: int) -> Itera
             times = whole.more.get("times")
             more = {"times": times[rows] if is_nested(times) else times}
             yield Part(ids, x, mask, kept, channels=whole.channels, more=more), first + start
-        first += len(whole.x)
+        first += len(whole)
 
 
 @lru_cache(maxsize=1)
-def whole_file(piece: Piece, kind: FragmentKind, source: Columns) -> Part:
-    """Read a whole file, once for all that read it after each other."""
-    file, mapped = piece.file, kind == "array"
-    part = read_arrays(file, source, mapped=True) if mapped else read_part(file, source)
-    if part.x.ndim != 3:
-        raise DataError(f"{file.where} must hold (series, time, channel), got shape {part.x.shape}.")
-    for cells in (part.ids, part.mask):
-        if cells is not None and len(cells) != len(part.x):
-            raise DataError(f"{file.where} holds {len(part.x)} series, and {len(cells)} ids or rows of a mask.")
-    times = part.more.get("times")
-    if times is not None and not isinstance(times, tuple):  # of an array, in any form
-        with in_file(file.where):
-            times = check_times(times, len(part.x), part.x.shape[1])
-    mask = None if part.mask is None else require_binary(part.mask, file.where, "mask")
-    return replace(part, mask=mask, more={"times": times})
+def whole_file(file: File, _version: tuple[int, ...], source: Columns) -> Part:
+    """Read a whole file, once for all that read it after each other; an array here stays on disk."""
+    if file.ending != ".npy" or file.remote:
+        return read_part(file, source)
+    with in_file(file.where):
+        return read_arrays(file, source, mapped=True)
+
+
+# Parquet files in parts
+
+
+def _row_groups(piece: Piece, source: Columns, size: int) -> Iterator[tuple[Part, int]]:
+    """Read row groups of whole series in batches, and tell the number of their first rows."""
+    with open_parquet(piece.file) as opened:
+        row = sum(opened.metadata.row_group(group).num_rows for group in range(piece.start))
+        groups, schema = list(range(piece.start, piece.stop)), opened.schema_arrow
+        lists, series = {each.name for each in schema if is_list(each.type)}, source.x or "x"
+        unread = lists - {series, source.mask, *source.keep} if series in lists else set()
+        wanted = [name for name in schema.names if name not in unread]
+        for batch in opened.iter_batches(size, row_groups=groups, columns=wanted, use_threads=False):
+            rows = ArrowTable.of(piece.file.where, arrow().Table.from_batches([batch]), row + 1)
+            yield in_one_message(source, partial(read_table, rows)), row
+            row += len(batch)
+
+
+def long_parts(file: File, source: Columns) -> Iterator[Part] | None:
+    """Read a large file of rows that are steps in parts of complete series; None where it is read whole."""
+    if file.ending != ".parquet":
+        return None
+    with open_parquet(file) as opened:
+        about = opened.metadata
+        size = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
+        if size <= LONG_BYTES:
+            return None
+        table = ArrowTable(file.where, opened.schema_arrow, opened.read, first=1)
+        roles = in_one_message(source, partial(find_roles, table))
+    if roles.format != "long" or roles.id is None:
+        return None
+    return _long_parts(file, replace(source, format="long"), roles, max(1, about.num_rows * LONG_BYTES // size))
+
+
+def _long_parts(file: File, source: Columns, roles: Roles, rows: int) -> Iterator[Part]:
+    """Read some rows after each other, and hand over the series that are complete, which must stand together."""
+    pa, pc = arrow(), arrow().compute
+    clock = None if roles.time is None or source.align == "order" else _clock(file, file.stamp, roles.time)
+    wanted = list(dict.fromkeys(filter(None, [roles.id, roles.time, roles.label, *roles.values, *source.keep])))
+    table, first, seen = None, 1, set[Any]()
+    with open_parquet(file) as opened:
+        for batch in chain(opened.iter_batches(rows, columns=wanted, use_threads=False), [None]):
+            new = [] if batch is None else [pa.Table.from_batches([batch])]
+            table = pa.concat_tables([*([] if table is None else [table]), *new])
+            runs = pc.run_end_encode(plain_values(table.column(roles.id)))
+            ends, names = runs.run_ends.to_pylist(), runs.values.to_pylist()
+            if batch is not None:  # the last series may go on
+                ends, names = [0, *ends][:-1], names[:-1]
+            for name in names:
+                if name in seen:
+                    what = f"series {quote(str(name))} goes on after another has begun"
+                    raise DataError(f"{file.where}: {what}: sort a file of this size by {quote(roles.id or '')}.")
+                seen.add(name)
+            if ends[-1]:
+                rest, table = ArrowTable.of(file.where, table.slice(0, ends[-1]), first), table.slice(ends[-1])
+                yield in_one_message(source, partial(read_table, rest, clock=clock))
+                first += ends[-1]
+
+
+@lru_cache(maxsize=1)
+def _clock(file: File, _stamp: tuple[int, ...], column: str) -> Clock:
+    """Return the distinct times of a whole file, on which the step of each row depends."""
+    pa, found = arrow(), None
+    with open_parquet(file) as opened:
+        for batch in opened.iter_batches(columns=[column], use_threads=False):
+            new = plain_values(pa.Table.from_batches([batch]).column(column)).drop_null()
+            found = pa.concat_arrays([new] if found is None else [found, new]).unique()
+            if len(found) > MOST_TIMES:
+                many = f"{file.where} has more than {MOST_TIMES:,} distinct times, each of which would be a step"
+                raise DataError(f"{many}: pass {arg:source.align=order} if each series has its own.")
+    table = ArrowTable.of(file.where, pa.table({column: found}), 1)
+    return clock_of(*parse_times(text_of(table.select([column]).column(column)), table))

@@ -1,11 +1,12 @@
 """What is known of files before their series are read, and which of them runs read together."""
 
-import zlib
+from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -13,31 +14,21 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 
 from tempograd.core import validation
-from tempograd.core.errors import DataError, InputError, TempogradError, arg, brief, one_line, quote
+from tempograd.core.errors import DataError, InputError, TempogradError, arg, brief, one_line
 from tempograd.data.columns import Columns
-from tempograd.data.files import File, list_files
-from tempograd.data.fragments import (
-    WHOLE,
-    Cut,
-    Fragment,
-    FragmentKind,
-    Piece,
-    own_columns,
-    scale_version,
-    whole_file,
-)
-from tempograd.data.kept import type_name, unified
-from tempograd.data.pivot import find_roles, require_names
+from tempograd.data.files import File, arrow, list_files
+from tempograd.data.fragments import Fragment, Piece, own_columns, scale_version, whole_file
+from tempograd.data.pivot import Roles, find_roles, require_names, unlike
 from tempograd.data.reading import TABLES, in_file, in_one_message, load_arrays, own_id
-from tempograd.data.table import ArrowTable, CsvTable, Table, open_parquet
+from tempograd.data.table import ArrowTable, CsvTable, Table, open_parquet, plain_type
 
 C = TypeVar("C", bound=Columns)
+Cut = tuple[int, int, int | None]  # where a piece begins and ends, and its rows where they are known
+WHOLE: Cut = (0, 0, None)
 THREADS = 8  # that wait for files
 AT_ONCE = 64  # files that a thread takes
 SMALL = 8 << 20  # bytes of files that are read together
 MOST_FILES = 256  # that are read together
-NEIGHBOURS = 8  # files that a folder must hold to be no part of the one above
-APART = 128  # one name in so many ends a fragment, so that a new file shifts its neighbours alone
 
 
 class Inspected(NamedTuple):
@@ -46,45 +37,45 @@ class Inspected(NamedTuple):
     Attributes
     ----------
     file : File
-    stamp : list of int
+    stamp : tuple of int
         What changes whenever the file, or the table by which it is scaled, is written: it is not read again while
         that is the same. Empty where it is not known.
     version : tuple of int
         What changes with its content.
-    kind, cuts
-        How it is read, and the parts of it that are read one by one.
-    kept : dict of str to str
-        The type of each column that goes along.
+    cuts
+        The parts of it that are read one by one.
+    kept : str
+        The Arrow schema of the columns that go along, serialised.
     error : str
         Why it cannot be read, arguments in the sentence marked.
-    ids : {"numbers", "texts", ""}
-        What its series are called by, where that is known.
+    ids : bool
+        Whether it is known to name its series.
     channels : tuple of str, optional
         Which it names.
     """
 
     file: File
-    stamp: list[int]
+    stamp: tuple[int, ...]
     version: tuple[int, ...] = ()
-    kind: FragmentKind = "file"
     cuts: Sequence[Cut] = (WHOLE,)
-    kept: Mapping[str, str] = {}
+    kept: str = ""
     error: str = ""
-    ids: str = ""
+    ids: bool = False
     channels: tuple[str, ...] | None = None
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Self:
-        """Return what :attr:`plain` was."""
-        channels = None if plain["channels"] is None else tuple(plain["channels"])
-        lists = {"version": tuple(plain["version"]), "cuts": [tuple(cut) for cut in plain["cuts"]]}
-        return cls(**{**plain, **lists, "file": File(*plain["file"]), "channels": channels})
+        """Return what :attr:`plain` was, as it comes from a file."""
+        return cls(**{**{name: _tupled(part) for name, part in plain.items()}, "file": File(*plain["file"])})
 
     @property
     def plain(self) -> dict[str, Any]:
         """Return plain data, for a file."""
-        lists = {name: list(getattr(self, name)) for name in ("version", "cuts")}
-        return {**self._asdict(), **lists, "file": [self.file.path, self.file.origin], "kept": dict(self.kept)}
+        return self._asdict() | {"file": (self.file.path, self.file.origin)}
+
+
+def _tupled(plain: Any) -> Any:
+    return tuple(map(_tupled, plain)) if isinstance(plain, list) else plain
 
 
 def inspect_files(
@@ -115,29 +106,29 @@ def agreed_channels(found: Sequence[Inspected], source: C) -> C:
     return replace(source, channels=next((each.channels for each in found if not each.error), None))
 
 
-def kept_types(found: Sequence[Inspected]) -> dict[str, str]:
-    """Return the type in all files of each column that goes along."""
-    types: dict[str, tuple[str, File]] = {}
-    for each in found:
-        for name, kind in each.kept.items():
-            known, file = types.setdefault(name, (kind, each.file))
-            try:
-                types[name] = (known, file) if kind == known else (unified([known, kind]), each.file)
-            except DataError as error:
-                what = f"column {quote(name)} holds {known} in {file.where} and {kind} in {each.file.where}"
-                raise DataError(f"The {what}: write it alike, or leave it out of {arg:source.keep}.") from error
-    return {name: "string" if kind == "null" else kind for name, (kind, _) in types.items()}
+def kept_types(found: Sequence[Inspected]) -> Any:
+    """Return the schema of the columns that go along, of types that hold the values of all files."""
+    pa, agreed = arrow(), None
+    first = {each.kept: each.file.where for each in reversed(found) if each.kept}
+    for kept, where in reversed(first.items()):
+        schema = pa.ipc.read_schema(pa.BufferReader(b64decode(kept)))
+        try:
+            agreed = pa.unify_schemas([agreed or schema, schema], promote_options="permissive")
+        except pa.ArrowException as error:
+            reason = f"unlike other files ({one_line(str(error), 120)})"
+            advice = f"write its columns alike, or leave them out of {arg:source.keep}"
+            raise DataError(f"{where} holds other columns of {arg:source.keep}, {reason}: {advice}.") from error
+    texts = [field.with_type(pa.string()) if field.type == pa.null() else field for field in agreed or ()]
+    return agreed and pa.schema(texts)
 
 
 def joined_fragments(found: Sequence[Inspected], size: int) -> list[Fragment]:
-    """Put neighbouring small files of a folder together, up to ``size`` series; large ones are cut.
+    """Put neighbouring small files together, up to ``size`` series; large ones are cut.
 
-    A folder that is a column has fragments of its own, and files that come later change the last ones of their
-    folder, or those beside them.
+    A folder that is a column has fragments of its own.
     """
-    groups: list[tuple[FragmentKind, list[Piece]]] = []
+    groups: list[list[Piece]] = []
     filling: dict[Any, tuple[list[Piece], float]] = {}
-    counts = Counter(each.file.origin.rpartition("/")[0] for each in found)
     for each in found:
         pieces = [Piece(each.file.path, each.file.origin, *cut, each.version) for cut in each.cuts]
         if each.error or not pieces:
@@ -145,19 +136,16 @@ def joined_fragments(found: Sequence[Inspected], size: int) -> list[Fragment]:
         rows = pieces[0].rows
         share = max(each.version[0] / SMALL if rows is None else rows / size, 1 / MOST_FILES)
         if len(pieces) > 1 or share >= 1:
-            groups += [(each.kind, [piece]) for piece in pieces]
+            groups += [[piece] for piece in pieces]
             continue
-        folder, columns = each.file.origin.rpartition("/")[0], each.file.columns
-        place = folder if columns or counts[folder] >= NEIGHBOURS else folder.rpartition("/")[0]
-        key = each.kind, each.file.ending, place, tuple(columns.items())
+        key = rows is None, each.file.ending, tuple(each.file.columns.items())
         group, filled = filling.get(key, ([], 1.0))
         if filled + share > 1:
             group, filled = [], 0.0
-            groups.append((each.kind, group))
+            groups.append(group)
         group += pieces
-        last = zlib.crc32(each.file.origin.encode()) % APART == 0
-        filling[key] = group, 1.0 if last else filled + share
-    return [Fragment(kind, tuple(group), len(found) == 1) for kind, group in groups]
+        filling[key] = group, filled + share
+    return [Fragment(tuple(group), len(found) == 1) for group in groups]
 
 
 def _of_other_channels(found: list[Inspected]) -> list[Inspected]:
@@ -166,16 +154,8 @@ def _of_other_channels(found: list[Inspected]) -> list[Inspected]:
     if len(sets) < 2:
         return found
     agreed = sets.most_common(1)[0][0]
-    like = (
-        "the first file" if frozenset(found[0].channels or ()) == agreed and not found[0].error else "most files"
-    )
-    rule = f"all files must name the same channels, unless {arg:source.channels} chooses some"
-    for place, each in enumerate(found):
-        other = sorted(agreed.symmetric_difference(each.channels or ()))
-        if other and not each.error:
-            has = f"has {'no' if other[0] in agreed else 'a'} column {quote(other[0])}"
-            found[place] = each._replace(error=f"{each.file.where} {has}, unlike {like}: {rule}.")
-    return found
+    errors = (unlike(each.file.where, each.channels, agreed) for each in found)
+    return [each if each.error else each._replace(error=error) for each, error in zip(found, errors, strict=True)]
 
 
 class _Inspector:
@@ -184,7 +164,7 @@ class _Inspector:
     def __init__(self, source: Columns, size: int, known: Mapping[str, Inspected]) -> None:
         self.source, self.size, self.known = source, size, known
         self.scale = scale_version(source)
-        self.heads: dict[bytes, tuple[str, ...] | None] = {}
+        self.heads: dict[str, tuple[str, ...] | None] = {}
 
     def at(self, files: Iterable[File]) -> list[Inspected]:
         return [self.one(file) for file in files]
@@ -193,75 +173,71 @@ class _Inspector:
         """Look at a file; what is wrong with it becomes a sentence."""
         there = listed.remote or Path(listed.path).is_absolute()  # workers elsewhere stand in other folders
         file = listed if there else replace(listed, path=str(Path(listed.path).absolute()))
-        stamp: list[int] = []
+        stamp: tuple[int, ...] = ()
         try:
             if file.path.encode(errors="replace").decode() != file.path:
                 file = File(one_line(file.path, None), one_line(file.origin, None))
                 raise DataError(f"{file.where} has a name that is no text in UTF-8: call it otherwise.")
             if seen := file.stamp:
-                stamp = [*seen, *self.scale]
+                stamp = (*seen, *self.scale)
             known = self.known.get(file.path)
             if known is not None and stamp and known.stamp == stamp and not known.error:
                 return known._replace(file=file)
-            version, head = file.scan()
-            own = own_columns(file, self.source)
-            found = self._looked(file, own, (*version, *self.scale), head)
-            kept = {name: "string" for name in self.source.keep if name in file.columns} | found.get("kept", {})
-            return Inspected(file, stamp, (*version, *self.scale), **found | {"kept": kept})
+            version = (*file.version, *self.scale)
+            return Inspected(file, stamp, version, **self._looked(file, own_columns(file, self.source), version))
         except (TempogradError, OSError, ValueError) as error:
             text = error.finding.marked if isinstance(error, TempogradError) else f"{file.where}: {error}"
             return Inspected(file, stamp, error=one_line(text, None))
 
-    def _looked(self, file: File, own: Sequence[str], version: tuple[int, ...], head: bytes) -> dict[str, Any]:
+    def _looked(self, file: File, own: Sequence[str], version: tuple[int, ...]) -> dict[str, Any]:
         """Return the fields of what is known of a file by its kind."""
-        source = self.source
         if file.ending == ".parquet":
             return self._parquet(file, own)
         if file.ending in TABLES:
-            return self._text(file, own, head)
+            return self._text(file, own)
         if not version[0]:
             raise DataError(f"{file.where} is empty.")
         if file.ending == ".npy" and not file.remote:
             with in_file(file.where):
-                total = len(whole_file(Piece(file.path, file.origin, version=version), "array", source).x)
+                total = len(whole_file(file, version, self.source))
             starts = range(0, total, self.size)
-            cuts = [(start, min(start + self.size, total), min(self.size, total - start)) for start in starts]
-            return {"kind": "array", "cuts": cuts}
-        if file.ending != ".npz":
-            return {}
-        with in_file(file.where):
-            arrays = load_arrays(file, ["channels", "ids"])
-            channels = validation.check_names(arrays.get("channels"), None, "channels")
-        ids = {"i": "numbers", "u": "numbers", "U": "texts", "S": "texts"}
-        return {"channels": channels, "ids": ids.get(arrays["ids"].dtype.kind, "") if "ids" in arrays else ""}
+            return {"cuts": [(row, min(row + self.size, total), min(self.size, total - row)) for row in starts]}
+        found: dict[str, Any] = {"kept": self._kept({})}
+        if file.ending == ".npz":
+            with in_file(file.where):
+                arrays = load_arrays(file, ["channels", "ids"])
+                found["channels"] = validation.check_names(arrays.get("channels"), None, "channels")
+            found["ids"] = "ids" in arrays
+        return found
 
     def _parquet(self, file: File, own: Sequence[str]) -> dict[str, Any]:
         with open_parquet(file) as opened:
             schema, about = opened.schema_arrow, opened.metadata
-            table = ArrowTable(file.where, schema, opened.read, first=1)
-            roles = self._roles(file, table, own)
+            roles = self._roles(file, ArrowTable(file.where, schema, opened.read, first=1), own)
             counts = [about.row_group(group).num_rows for group in range(about.num_row_groups)]
-        texts = roles.id in table.words or own_id(file, self.source)[1]
-        ids = "" if roles.id is None else "texts" if texts else "numbers"
-        kept = {name: type_name(schema.field(name).type) for name in own}
-        found = {"kept": kept, "ids": ids, "channels": roles.values if roles.format == "long" else None}
-        return found | ({"kind": "rows", "cuts": _cuts(counts, self.size)} if roles.format == "lists" else {})
+        kept = self._kept({name: plain_type(schema.field(name).type) for name in own})
+        found = {"kept": kept, "ids": roles.id is not None}
+        if roles.format == "lists":
+            return found | {"cuts": _cuts(counts, self.size)}
+        return found | {"channels": roles.values if roles.format == "long" else None}
 
-    def _text(self, file: File, own: Sequence[str], head: bytes) -> dict[str, Any]:
-        """Look at a table of text: at the first line of those that begin alike, unless columns go along."""
-        line = _first_line(file, head)
-        if own or line not in self.heads:
-            table = CsvTable(file)
-            roles = self._roles(file, table, own)
-            channels = roles.values if roles.format == "long" else None
-            columns = table.kept(own, slice(None)) if own else {}  # type: ignore[arg-type]  # of all rows
-            kept = {name: _type_in_text(column) for name, column in columns.items()}
-            if line:
-                self.heads[line] = channels
-            return {"channels": channels, "kept": kept}
-        return {"channels": self.heads[line]}
+    def _text(self, file: File, own: Sequence[str]) -> dict[str, Any]:
+        """Look at a table of text: at the first line of those that begin alike."""
+        with file.text() as text:
+            line = text.readline()
+        if '"' in line or line not in self.heads:
+            roles = self._roles(file, CsvTable(file), own)
+            self.heads[line] = roles.values if roles.format == "long" else None
+        return {"kept": self._kept({}), "channels": self.heads[line]}
 
-    def _roles(self, file: File, table: Table, own: Sequence[str]) -> Any:
+    def _kept(self, types: Mapping[str, Any]) -> str:
+        """Return the types of the columns that go along; what folders and tables of text hold is text."""
+        if not self.source.keep:
+            return ""
+        schema = arrow().schema({name: types.get(name, arrow().string()) for name in self.source.keep})
+        return b64encode(schema.serialize()).decode()
+
+    def _roles(self, file: File, table: Table, own: Sequence[str]) -> Roles:
         asked = [name for name in (self.source.x, self.source.mask, *own) if name is not None]
         require_names(table.where, "column", asked, table.columns)
         return in_one_message(own_id(file, self.source)[0], lambda asked: find_roles(table, asked))
@@ -269,28 +245,7 @@ class _Inspector:
 
 def _cuts(counts: Sequence[int], size: int) -> list[Cut]:
     """Put neighbouring row groups of whole series together, as many as hold about ``size`` rows."""
-    cuts: list[Cut] = []
-    start = rows = 0
-    for group, count in enumerate(counts):
-        if rows and rows + count > size:
-            cuts.append((start, group, rows))
-            start, rows = group, 0
-        rows += count
-    return [*cuts, *([(start, len(counts), rows)] if rows else [])]
-
-
-def _first_line(file: File, head: bytes) -> bytes:
-    """Return the first line of a table of text; nothing where its end is not certain."""
-    if file.plain_name.endswith(".gz"):
-        try:
-            head = zlib.decompressobj(31).decompress(head, 1 << 16)
-        except zlib.error:
-            return b""
-    line, end, _ = head.partition(b"\n")
-    return line if end and line.strip() and b'"' not in line else b""
-
-
-def _type_in_text(column: Any) -> str:
-    """Return the type of a column of text, of which NaN says nothing."""
-    nothing = str(column.type) == "double" and bool(np.isnan(column.to_numpy()).all())
-    return "null" if nothing else type_name(column.type)
+    ends = np.cumsum([0, *counts]).tolist()
+    groups = [group for group, rows in enumerate(counts) if rows]
+    cuts = [[*part] for _, part in groupby(groups, lambda group: ends[group] // size)]
+    return [(part[0], part[-1] + 1, ends[part[-1] + 1] - ends[part[0]]) for part in cuts]

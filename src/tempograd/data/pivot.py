@@ -1,7 +1,7 @@
 """Tables as series: what every column is, and how rows find their series, step, channel and label."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,6 +28,7 @@ LIKELY = {  # names that are proposed, not taken
     "time": re.compile(r".*(time|date|stamp|_at)"),
     "label": re.compile(r"(.*_)?(status|state|failure|failed|alarm|anomaly|fault|diagnosis|result|label|outcome)"),
 }
+Clock = tuple[NDArray[Any], list[str]]
 STEP = re.compile(r"(.*[^0-9])?([0-9]{1,18})", re.DOTALL)
 MEANING = {"id": "the series' names", "time": "the time", "label": "the labels"}
 WHOLE = re.compile("0|-?[1-9][0-9]{0,18}")  # as Python would write it back
@@ -159,11 +160,13 @@ def require_names(where: str, kind: str, names: Sequence[str], known: Sequence[s
             raise UnknownNameError(f"{kind} of {where}", name, known)
 
 
-def require_binary(mask: NDArray[Any], where: str, name: str) -> NDArray[np.bool_]:
-    """Return a mask as truth values; refuse one that holds anything but 0 and 1."""
-    if mask.dtype != bool and not np.isin(mask, (0, 1)).all():
-        raise DataError(f"{where}: {name} must hold 1 (observed) and 0 (missing) only.")
-    return mask.astype(bool)
+def unlike(where: str, names: Sequence[str] | None, agreed: Collection[str]) -> str:
+    """Return what is wrong with a file that names other channels than others; nothing where it does not."""
+    for name in sorted({*agreed} ^ {*(names or ())}):
+        has = f"has {'no' if name in agreed else 'a'} column {quote(name)}"
+        rule = f"all files must name the same channels, unless {arg:source.channels} chooses some"
+        return f"{where} {has}, unlike others: {rule}."
+    return ""
 
 
 def _columns_of(table: Table, advice: str) -> DataError:
@@ -173,15 +176,15 @@ def _columns_of(table: Table, advice: str) -> DataError:
 # Rows as series
 
 
-def read_table(table: Table, source: Columns) -> Part:
-    """Read a table of any form."""
+def read_table(table: Table, source: Columns, clock: Clock | None = None) -> Part:
+    """Read a table of any form; where it is a part of a file whose rows are steps, ``clock`` has all its times."""
     asked = [name for name in (source.x, source.mask, *source.keep) if name is not None]
     require_names(table.where, "column", asked, table.columns)
     roles = find_roles(table, source)
     lists = roles.format == "lists"
     if source.mask is not None and not lists:
-        where = f"{table.where}: {arg:source.mask}"
-        raise DataError(f"{where} is for whole series in each row: leave cells empty here.")
+        what = f"{arg:source.mask} is for whole series in each row: leave cells empty here"
+        raise DataError(f"{table.where}: {what}.")
     columns = (roles.id, roles.time, roles.label if source.labels else None)
     texts, values = table.read(dict.fromkeys(filter(None, columns)), () if lists else roles.values)
     kinds = {roles.id: "name of the series", roles.label: "label", roles.time: "time"}
@@ -189,29 +192,27 @@ def read_table(table: Table, source: Columns) -> Part:
         for code, text in enumerate(column.texts):
             if not text or (name != roles.id and missing(text)):
                 raise table.fault(column.row(code), f"the {kinds[name]} is missing")
-    y = classes = None
-    if roles.label in texts:
-        y, classes = as_numbers(texts[roles.label], source.classes, table.where)
+    firsts = np.arange(len(values))
     if roles.format == "long":
-        part, firsts = _of_steps(table, roles, source, texts, values, y)
+        part, firsts = _of_steps(table, roles, texts, values, source.align, clock)
+    elif isinstance(table, ArrowTable) and lists:
+        part = _of_lists(table, roles.values[0], source)
     else:
-        ids = identify(texts[roles.id].cells, table, roles.id) if roles.id else None
-        if isinstance(table, ArrowTable) and lists:
-            part = _of_lists(table, roles.values[0], source, ids)
-        else:
-            cells = values[:, :, None].astype(np.float32)
-            part = observed(table.where, cells, ids, source.channels, {"times": roles.values})
-        firsts = np.arange(len(part))
+        cells = values[:, :, None].astype(np.float32)
+        part = observed(table.where, cells, source.channels, {"times": roles.values})
+    y = texts[roles.label].array[firsts] if roles.label in texts else None
+    ids = identify(texts[roles.id].array[firsts].tolist(), table, roles.id) if roles.id else None
     kept = table.kept(source.keep, firsts) if source.keep else {}
-    return replace(part, kept=kept, more={"y": y, "classes": classes} | part.more)
+    return replace(part, ids=ids, kept=kept, more={"y": y} | part.more)
 
 
 def _of_steps(
-    table: Table, roles: Roles, source: Columns, texts: dict[str, Text], values: Doubles, y: NDArray[Any] | None
+    table: Table, roles: Roles, texts: dict[str, Text], values: Doubles, align: str | None, clock: Clock | None
 ) -> tuple[Part, Codes]:
     """Read a table whose rows are steps, and return the first row of each series too."""
     series = texts[roles.id] if roles.id else Text(np.zeros(len(values), np.int64), [""])
-    places, total, times = time_index(table, series, texts[roles.time] if roles.time else None, source.align)
+    time = texts[roles.time] if roles.time else None
+    places, total, times = time_index(table, series, time, align, clock)
     seen = np.unique(series.codes * total + places, return_index=True)[1]
     for again in np.delete(np.arange(len(values)), seen)[:1]:
         whose = f"series {quote(series.texts[series.codes[again]])}" if roles.id else "the only series"
@@ -219,30 +220,28 @@ def _of_steps(
         raise table.fault(int(again), f"{whose} has this time twice; {advice}")
     cells = np.full((len(series.texts), total, len(roles.values)), np.nan, np.float32)
     cells[series.codes, places] = values
-    firsts = np.unique(series.codes, return_index=True)[1]
-    more: dict[str, Any] = {"times": times}
-    if y is not None:  # one per series where they never change within one, else one per step
-        more["y"] = y[firsts]
-        if not np.array_equal(more["y"][series.codes], y):
-            more["y"] = np.zeros(cells.shape[:2], y.dtype)  # also of steps that a series does not have
-            more["y"][series.codes, places] = y
-    ids = identify(series.texts, table, roles.id) if roles.id else None
-    return observed(table.where, cells, ids, roles.values, more), firsts
+    firsts, more = np.unique(series.codes, return_index=True)[1], dict[str, Any](times=times)
+    y = texts[roles.label].array if roles.label in texts else None
+    if y is not None and not np.array_equal(y[firsts][series.codes], y):  # they change within a series
+        more["y"] = np.full(cells.shape[:2], "", object)  # of steps that a series does not have
+        more["y"][series.codes, places] = y
+    return observed(table.where, cells, roles.values, more), firsts
 
 
-def _of_lists(table: ArrowTable, name: str, source: Columns, ids: Any) -> Part:
+def _of_lists(table: ArrowTable, name: str, source: Columns) -> Part:
     """Read a table whose rows are whole series."""
     x, steps, faults = table.series(name, source.shape)
-    mask = np.broadcast_to(np.arange(x.shape[1])[None, :, None] < steps[:, None, None], x.shape)
+    mask = np.arange(x.shape[1])[None, :, None] < np.broadcast_to(steps[:, None, None], x.shape)
     if source.mask is not None:
         seen, _ends, more = table.series(source.mask, (x.shape[1], x.shape[2]))
-        mask = mask & require_binary(seen, table.where, source.mask)[:, : x.shape[1]]
-        faults = more | faults
-    return Part(ids, x, None if mask.all() else np.array(mask), {}, faults, source.channels, np.maximum(steps, 1))
+        if not np.isin(seen, (0, 1)).all():
+            raise DataError(f"{table.where}: {source.mask} must hold 1 (observed) and 0 (missing) only.")
+        mask, faults = mask & (seen[:, : x.shape[1]] == 1), more | faults
+    return Part(None, x, None if mask.all() else mask, {}, faults, source.channels, np.maximum(steps, 1))
 
 
 def observed(
-    where: str, cells: NDArray[np.float32], ids: Any, channels: tuple[str, ...] | None, more: dict[str, Any]
+    where: str, cells: NDArray[np.float32], channels: tuple[str, ...] | None, more: dict[str, Any]
 ) -> Part:
     """Return numbers of which NaN are missing; a series ends with its last value."""
     mask = np.isfinite(cells)
@@ -250,7 +249,7 @@ def observed(
         raise DataError(f"{where} holds no value at all: every cell is missing.")
     cells[~mask] = 0
     steps = (mask.any(-1) * np.arange(1, cells.shape[1] + 1)).max(1)
-    return Part(ids, cells, None if mask.all() else mask, {}, {}, channels, np.maximum(steps, 1), more)
+    return Part(None, cells, None if mask.all() else mask, {}, {}, channels, np.maximum(steps, 1), more)
 
 
 def identify(names: list[str], table: Table, column: str) -> NDArray[np.int64] | list[str]:
@@ -265,7 +264,7 @@ def identify(names: list[str], table: Table, column: str) -> NDArray[np.int64] |
 
 
 def time_index(
-    table: Table, series: Text, time: Text | None, align: str | None
+    table: Table, series: Text, time: Text | None, align: str | None, clock: Clock | None = None
 ) -> tuple[Codes, int, Times | None]:
     """Return the step of every row, the number of steps, and their names, of each series where they differ.
 
@@ -278,17 +277,17 @@ def time_index(
     places = np.arange(len(series.codes))
     if time is not None:
         moments, labels = parse_times(time, table)
-        _, first, ranked = np.unique(moments, return_index=True, return_inverse=True)
-        names, places = [labels[code] for code in first], ranked[time.codes]
-    grid = len(names) or len(places)
-    keys, inverse = np.unique(series.codes * grid + places, return_inverse=True)
-    owners, filled = np.divmod(keys, grid)
+        grid, names = clock or clock_of(moments, labels)
+        places = np.searchsorted(grid, moments)[time.codes]
+    width = len(names) or len(places)
+    keys, inverse = np.unique(series.codes * width + places, return_inverse=True)
+    owners, filled = np.divmod(keys, width)
     ranks = np.arange(len(keys)) - np.searchsorted(owners, owners)
     total = int(ranks.max()) + 1
     if time is None:
         return ranks[inverse], total, None
     if align == "time" or bool((ranks == filled).all()):
-        return places, grid, tuple(names)
+        return places, width, tuple(names)
     if align == "order":
         stamps = np.full((len(series.texts), total), "", object)
         stamps[owners, ranks] = [names[place] for place in filled]
@@ -300,8 +299,14 @@ def time_index(
         f"{f'series {quote(name, 20)}' if name else 'the series'} has no row for time "
         f"{one_line(names[ranks[gap]], 20)}, which others have ({arg:source.align=time} masks missing times, "
         f"{arg:source.align=order} counts rows)",
-        {"align": "order" if grid > 2 * total else "time"},
+        {"align": "order" if width > 2 * total else "time"},
     )
+
+
+def clock_of(moments: NDArray[Any], labels: Sequence[str]) -> Clock:
+    """Return the distinct times in order, as numbers and as texts."""
+    grid, first = np.unique(moments, return_index=True)
+    return grid, [labels[code] for code in first]
 
 
 def parse_times(time: Text, table: Table) -> tuple[Doubles | Codes, list[str]]:
@@ -332,6 +337,20 @@ def _date(text: str) -> float | None:
 # Labels
 
 
+def numbered(y: NDArray[Any], classes: Sequence[str] | None, where: str) -> tuple[NDArray[Any], Any]:
+    """Return labels as numbers, with the names of the classes where these are texts or numbers below 0."""
+    there, names = np.ones(y.shape, dtype=bool), classes
+    if y.dtype.kind in "UO":
+        there = y != ""  # a series may end before others
+    if y.dtype.kind in "UO" or (y.dtype.kind in "iu" and (classes is not None or (y < 0).any())):
+        values, names = as_numbers(Text.of([*map(str, y[there].tolist())]), classes, where)
+        y = np.zeros(there.shape, values.dtype)
+        y[there] = values
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise DataError(f"{where}: y holds NaN or infinity: leave series without a label out.")
+    return y, names
+
+
 def as_numbers(
     labels: Text, classes: Sequence[str] | None, where: str
 ) -> tuple[NDArray[Any], tuple[str, ...] | None]:
@@ -351,24 +370,27 @@ def as_numbers(
     (array([1, 0]), ('fine', 'failure'))
     """
     texts = [text.strip() for text in labels.texts]
-    numbers, values = [parse_whole(text) for text in texts], [parse_number(text) for text in texts]
-    whole = [number for number in numbers if number is not None]
+    values, whole = (
+        [*map(parse_number, texts)],
+        [number for number in map(parse_whole, texts) if number is not None],
+    )
+    numbered = len(whole) == len(texts)
+    if classes is None and numbered and min(whole) < 0:
+        texts, classes = [*map(str, whole)], [*map(str, sorted(set(whole)))]
     if classes is None and None in values:
         classes = sorted(set(texts))
-    elif classes is None and len(whole) == len(texts) and min(whole) < 0:
-        texts, classes = [*map(str, whole)], [*map(str, sorted(set(whole)))]
     if classes is not None:
         rank = {name: number for number, name in enumerate(classes)}
-        named = not any(parse_number(name) is not None for name in rank)
-        if not (named and len(whole) == len(texts) and all(0 <= number < len(rank) for number in whole)):
+        named = numbered and all(0 <= number < len(rank) for number in whole)
+        if not named or any(parse_number(name) is not None for name in rank):
             for text in texts:
                 if text not in rank:
                     raise DataError(f"{where}: label {quote(text)} is none of the classes {listed(rank)}.")
             whole = [rank[text] for text in texts]
         return np.array(whole, np.int64)[labels.codes], tuple(rank)
-    if len(whole) < len(texts):
+    if not numbered:
         real = np.array(values, np.float64)
-        if (np.floor(real) == real).all() or not np.isfinite(real).all():  # whole, but not of 64 bits
+        if (np.floor(real) == real).all():
             raise DataError(f"{where}: labels must be finite and of 64 bits: write classes as texts, such as c1.")
         return real[labels.codes], None
     if min(whole) > 0 and len(whole) > 1:

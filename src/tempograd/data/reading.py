@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import DataError, InputError, TempogradError, arg, listed, one_line, quote, warn
+from tempograd.core.errors import DataError, InputError, TempogradError, arg, listed, one_line, warn
+from tempograd.core.series import Series
 from tempograd.data.columns import STANDARD, Columns, Part
 from tempograd.data.files import File
-from tempograd.data.pivot import UnclearError, as_numbers, find_roles, observed, read_table, require_names, written
-from tempograd.data.table import LARGEST, Doubles, Text, open_table, parse_number, parse_numbers
+from tempograd.data.pivot import UnclearError, observed, read_table, require_names, unlike, written
+from tempograd.data.table import LARGEST, Doubles, open_table, parse_number, parse_numbers
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Columns)
@@ -24,7 +25,6 @@ _Array = NDArray[Any]
 LONGEST_PATH = 90  # characters that a message repeats
 TABLES = {".csv", ".tsv", ".parquet"}  # endings of files with named columns
 ARRAYS = ("x", "mask", "y", "truth", "ids", "channels", "times", "units", "raw")
-ALIASES = {"@targetlabel": "@classlabel", "@dimension": "@dimensions"}  # in the header of a .ts file
 
 
 def read_part(file: File, source: Columns) -> Part:
@@ -71,41 +71,38 @@ def in_one_message(source: Columns, read: Callable[[Columns], T]) -> T:
     raise UnclearError(where, what, fix, f"write {call}{arg:source.end}")
 
 
-# Many files: the same channels in all of them, and ids that folders make different
+# Many files: ids that folders make different, and the same channels in all of them
 
 
 def own_id(file: File, source: C) -> tuple[C, str]:
     """Return a source with the column of ids that a file itself holds, and what its folders put before each."""
     names = [] if source.id is None else source.id.split(",")
     own = [name for name in names if name not in file.columns]
-    if len(own) > 1:
-        what = f"{quote(source.id or '')} names {len(own)} columns of the file, and may name one and its folders"
-        raise DataError(f"{file.where}: {arg:source.id} {what}.")
     before = "".join(f"{file.columns[name]}/" for name in names if name in file.columns)
-    return replace(source, id=own[0] if own else None), before
+    return replace(source, id=",".join(own) or None), before
 
 
-def with_channels(files: Sequence[File], source: C) -> C:
-    """Return the source with the channels that all files have: by default those of the first of several."""
-    if len(files) < 2:
-        return source
-    first, *others = [_channels_of(file, source) for file in files]
-    if source.channels is not None:
-        return source
-    for file, names in zip(files[1:], others, strict=True):
-        for name in sorted({*names} ^ {*first}):
-            has = "has a" if name in names else "has no"
-            rule = f"all files must name the same channels, unless {arg:source.channels} chooses some"
-            raise DataError(f"{file.where} {has} column {quote(name)}, unlike the first file: {rule}.")
-    return replace(source, channels=first or None)
+def like(part: Part, others: Sequence[Part], where: str) -> Part:
+    """Return series with their channels in the order of others, if there are any, and refuse other channels."""
+    for other in others:
+        if wrong := unlike(where, part.channels, other.channels or ()):
+            raise DataError(wrong)
+        if part.x.shape[2] != other.x.shape[2]:
+            raise DataError(f"{where} has {part.x.shape[2]} channels, the first file {other.x.shape[2]}.")
+        part = of_channels(part, other.channels, where) if other.channels else part
+    return part
 
 
-def _channels_of(file: File, source: Columns) -> tuple[str, ...]:
-    """Return the channels that a file names, of tables from their first lines."""
-    if file.ending in TABLES:
-        roles = in_one_message(own_id(file, source)[0], lambda asked: find_roles(open_table(file), asked))
-        return roles.values if roles.format == "long" else ()
-    return (file.ending == ".npz" and source.channels is None and read_part(file, source).channels) or ()
+def of_channels(part: Part, channels: tuple[str, ...], where: str) -> Part:
+    """Return series with some of the channels that they name."""
+    known = part.channels or ()
+    if channels == known:
+        return part
+    require_names(where, "channel", channels, known)
+    places = [known.index(name) for name in channels]
+    cells = {"x": part.x, "mask": part.mask} | {name: part.more.get(name) for name in ("truth", "raw", "units")}
+    cells = {name: None if each is None else np.asarray(each)[..., places] for name, each in cells.items()}
+    return replace(part, x=cells.pop("x"), mask=cells.pop("mask"), channels=channels, more=part.more | cells)
 
 
 # Arrays
@@ -113,23 +110,21 @@ def _channels_of(file: File, source: Columns) -> tuple[str, ...]:
 
 def read_arrays(file: File, source: Columns, *, mapped: bool = False) -> Part:
     """Read arrays by name; only x is needed. A mapped ``.npy`` file stays on disk."""
-    for name, column in ((f"{arg:source.id}", source.id), (f"{arg:source.mask}", source.mask)):
-        if column is not None and (source.labels or column.endswith(".npy")):  # data may be a table, others arrays
-            raise DataError(f"{file.where}: {name} is a column of a table: a .npz file holds ids and mask.")
+    if source.labels and (source.id or source.mask):
+        what = f"{arg:source.id} and {arg:source.mask} are columns of a table"
+        raise DataError(f"{file.where}: {what}: a .npz file holds ids and mask.")
     wanted = [name for name in ARRAYS if source.labels or name not in {"y", "truth"}]
-    arrays = load_arrays(file, wanted, mapped=mapped)
-    more: dict[str, Any] = {name: arrays.get(name) for name in ("y", "truth", "raw", "times", "units")}
-    if more["y"] is not None:
-        more["y"], more["classes"] = _labels(more["y"], source, file.where)
-    part = Part(arrays.get("ids"), arrays["x"], arrays.get("mask"), channels=source.channels, more=more)
-    known = validation.check_names(arrays.get("channels"), None, "channels")
-    if known is None or source.channels in {None, known}:
-        return replace(part, channels=known or source.channels)
-    require_names(file.where, "channel", source.channels, known)
-    places = [known.index(name) for name in source.channels]
-    chosen = {name: cells[..., places] for name in ("truth", "raw", "units") if (cells := more[name]) is not None}
-    mask = None if part.mask is None else part.mask[..., places]
-    return replace(part, x=part.x[..., places], mask=mask, more=more | chosen)
+    arrays: dict[str, Any] = load_arrays(file, wanted, mapped=mapped)
+    ids, y, raw = (arrays.pop(name, None) for name in ("ids", "y", "raw"))
+    series = Series(**arrays)
+    for name, rows in (("ids", ids), ("y", y)):
+        if rows is not None and rows.shape[:1] != (len(series),):
+            raise InputError(f"{name} must have one entry per series: {len(series)}, got shape {rows.shape}.")
+    raw = None if raw is None else validation.check_like(raw, series.x, "raw").numpy()
+    mask, truth = (None if cells is None else cells.numpy() for cells in (series.mask, series.truth))
+    more = {"y": y, "times": series.times, "units": series.units, "truth": truth, "raw": raw}
+    part = Part(ids, series.x.numpy(), mask, channels=series.channels or source.channels, more=more)
+    return part if source.channels is None else of_channels(part, source.channels, file.where)
 
 
 def load_arrays(file: File, wanted: Sequence[str], *, mapped: bool = False) -> dict[str, _Array]:
@@ -155,17 +150,29 @@ def load_arrays(file: File, wanted: Sequence[str], *, mapped: bool = False) -> d
             raise DataError(f"{file.where} {what} ({reason}).") from error
 
 
-def _labels(y: _Array, source: Columns, where: str) -> tuple[_Array, tuple[str, ...] | None]:
-    """Return labels as numbers, with the names of the classes where these are texts or numbers below 0."""
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise InputError("y holds NaN or infinity: leave series without a label out.")
-    if not (y.dtype.kind == "U" or (y.dtype.kind in "iu" and (source.classes is not None or (y < 0).any()))):
-        return y, None
-    numbers, classes = as_numbers(Text.of([*map(str, y.reshape(-1).tolist())]), source.classes, where)
-    return numbers.reshape(y.shape), classes
-
-
 # Values as the model was trained on them: standardised by channel, and something where values are missing
+
+
+def sound(part: Part, source: Columns, where: str) -> Part:
+    """Return series of which each can be explained; NaN is for what is missing, where the source says so."""
+    for row, why in sorted(part.faults.items()):
+        raise DataError(f"{where}, row {row + 1}: {why}.")
+    with in_file(where):
+        gaps, marking = source.missing == "mask", f"{arg:source.missing=mask}"
+        return replace(part, x=validation.check_series(part.x, gaps=gaps, marking=marking).numpy())
+
+
+def prepared(part: Part, source: Columns) -> Part:
+    """Return series as the model reads them: gaps masked, missing cells filled, values scaled."""
+    x, mask, more = part.x, part.mask, part.more
+    if source.missing == "mask" and (gaps := np.isnan(x)).any():
+        x, mask = np.where(gaps, 0, x), ~gaps if mask is None else mask & ~gaps
+    if source.scale is not None or source.fill not in {None, "zero"}:
+        values = np.array(x)
+        more = more | {"raw": values if more.get("raw") is None else more["raw"]}
+        seen = None if mask is None else torch.from_numpy(np.ascontiguousarray(mask))
+        x = scaled_cells(torch.from_numpy(values), seen, source, part.channels).numpy()
+    return replace(part, x=x, mask=mask, more=more)
 
 
 def scaled_cells(x: Tensor, mask: Tensor | None, source: Columns, channels: Sequence[str] | None) -> Tensor:
@@ -193,13 +200,11 @@ def _statistics(x: Tensor, seen: Tensor, source: Columns, channels: Sequence[str
         mean = values.sum((0, 1)) / count
         return mean, (((values - mean) ** 2).masked_fill(~seen, 0).sum((0, 1)) / count).sqrt()
     file = File(str(source.scale), str(source.scale))
-    if file.ending not in TABLES:
-        raise DataError(f"{file.where}: {arg:source.scale} is a CSV or Parquet file of channel, mean and std.")
     table = open_table(file)
     require_names(table.where, "column", ["mean", "std"], table.columns)
     texts, numbers = table.read({"channel"} & {*table.columns}, ["mean", "std"])
     if "channel" in texts and channels is not None:  # in any order
-        known = texts["channel"].cells
+        known = texts["channel"].array.tolist()
         require_names(table.where, "channel", channels, known)
         numbers = numbers[[known.index(name) for name in channels]]
     if numbers.shape != (x.shape[2], 2) or not np.isfinite(numbers).all():
@@ -217,30 +222,25 @@ def read_ts(file: File, source: Columns) -> Part:
     with file.text() as text:
         lines = [(place, line.strip()) for place, line in enumerate(text, start=1)]
     heads = [line.split() for _, line in lines if line[:1] == "@"]
-    header = {ALIASES.get(key.lower(), key.lower()): words for key, *words in heads}
+    header = {key.lower().replace("target", "class"): words for key, *words in heads}
     rows = [(place, line.split(":")) for place, line in lines if line and line[0] not in "@#"]
     if "@data" not in header or not rows:
         raise DataError(f"{file.where} must hold the line @data and series below it.")
-    labelled, *classes = header.get("@classlabel", ["false"]) or [""]
-    if labelled.lower() not in {"true", "false"}:  # labels would become values
-        raise DataError(f"{file.where}: @classLabel must be true or false, got {quote(labelled)}.")
-    labels = Text.of([parts.pop().strip() for _, parts in rows] if labelled.lower() == "true" else [])
-    univariate = "true" in map(str.lower, header.get("@univariate", []))
-    depth = "1" if univariate else "".join(header.get("@dimensions", [])) or str(len(rows[0][1]) or 1)
+    labelled, *classes = header.get("@classlabel", ["false"]) or ["true"]
+    y = [parts.pop().strip() for _, parts in rows] if labelled.lower() == "true" else None
     series = [[_values(file, place, part) for part in parts] for place, parts in rows]
+    depth = len(series[0])
     for (place, _), channels in zip(rows, series, strict=True):
-        if str(len(channels)) != depth:
+        if len(channels) != depth:
             raise DataError(f"{file.where}, line {place}: {len(channels)} dimensions instead of {depth}.")
     longest = max(len(values) for channels in series for values in channels)
-    x = np.full((len(series), longest, len(series[0])), np.nan, np.float32)
-    for row, channel in np.ndindex(len(x), len(series[0])):
+    x = np.full((len(series), longest, depth), np.nan, np.float32)
+    for row, channel in np.ndindex(len(x), depth):
         x[row, : len(series[row][channel]), channel] = series[row][channel]
-    more: dict[str, Any] = {}
-    if labels.texts and source.labels:
-        numbered = all(parse_number(name) is not None for name in classes)
-        classes.sort(key=float if numbered else None)  # by value where they are numbers, else by letters
-        more["y"], more["classes"] = as_numbers(labels, source.classes or classes or None, file.where)
-    return observed(file.where, x, None, source.channels, more)
+    numbered = all(parse_number(name) is not None for name in classes)
+    classes.sort(key=float if numbered else None)  # by value where they are numbers, else by letters
+    more = {"y": np.array(y, object), "classes": tuple(classes) or None} if y and source.labels else {}
+    return observed(file.where, x, source.channels, more)
 
 
 def _values(file: File, line: int, part: str) -> Doubles:

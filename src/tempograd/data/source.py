@@ -1,22 +1,20 @@
 """Where series are and which columns are what; and files or a data frame as one batch of series."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from inspect import signature
 from typing import Any
 
 import numpy as np
-import torch
 
-from tempograd.core import validation
-from tempograd.core.errors import DataError, arg, brief
-from tempograd.core.series import Series, is_nested, shared_times
+from tempograd.core.errors import DataError, brief
+from tempograd.core.series import Series, is_nested
 from tempograd.data.columns import Columns, Part
 from tempograd.data.files import list_files, reading
-from tempograd.data.fragments import TWO_KINDS, Fragment, prefixed
+from tempograd.data.fragments import Fragment, prefixed, stacked_parts
 from tempograd.data.inspection import inspect_files, joined_fragments
-from tempograd.data.pivot import read_table
-from tempograd.data.reading import in_file, in_one_message, own_id, read_part, scaled_cells, with_channels
+from tempograd.data.pivot import numbered, read_table
+from tempograd.data.reading import in_file, in_one_message, like, own_id, prepared, read_part, sound
 from tempograd.data.table import FRAME, frame_table, is_frame
 
 
@@ -90,23 +88,23 @@ class Source(Columns):
 
     def read(self) -> Series:
         """Read all series; those without names are called after their file where there are several."""
-        source = replace(self, keep=())  # nothing goes along with them
+        source, parts = replace(self, keep=()), list[Part]()  # nothing goes along with them
         if is_frame(self.path):
             part = in_one_message(source, lambda asked: read_table(frame_table(self.path), asked))
-            return _scaled(series_of(part, source, FRAME), source)
-        files, parts = list_files(self.path), []
-        source = with_channels(files, source)
+            return series_of(prepared(sound(part, source, FRAME), source), source, FRAME)
+        files = list_files(self.path)
         for file in files:
             with reading(file.path):
                 asked, before = own_id(file, source)
-                part = read_part(file, asked)
-                if before and part.ids is not None:
-                    part = replace(part, ids=prefixed(part.ids, before))
-                series = series_of(part, source, file.where)
-            if len(files) > 1 and part.ids is None:
-                series = replace(series, ids=[f"{file.origin}:{row}" for row in range(len(series))])
-            parts.append(series)
-        return _scaled(_joined(parts), source)
+                part = like(sound(read_part(file, asked), source, file.where), parts[:1], file.where)
+            ids = part.ids
+            if ids is None and len(files) > 1:
+                ids = [f"{file.origin}:{row}" for row in range(len(part))]
+            elif before and ids is not None:
+                ids = prefixed(ids, before)
+            parts.append(replace(part, ids=ids, more=part.more | {"origins": [file.origin] * len(part)}))
+        where = files[0].where if len(files) == 1 else f"{len(files)} files"
+        return series_of(prepared(stacked_parts(parts), source), source, where)
 
     def fragments(self, size: int = 8_192) -> Iterator[Fragment]:
         """List the parts that runs read one by one, of about ``size`` series, without reading these."""
@@ -161,60 +159,23 @@ read_series.__signature__ = signature(read_series).replace(parameters=_shown)  #
 
 
 def series_of(part: Part, source: Columns, where: str) -> Series:
-    """Return what a reader found, checked; series of unequal length stay a list."""
-    for row, why in sorted(part.faults.items()):
-        raise DataError(f"{where}, row {row + 1}: {why}.")
-    more = part.more
+    """Return what readers found as series; those of unequal length are a list."""
+    times, y, classes = part.more.get("times"), part.more.get("y"), None
+    if y is not None:
+        y, classes = numbered(y, source.classes or part.more.get("classes"), where)
+    cells = {"x": part.x, "mask": part.mask} | {name: part.more.get(name) for name in ("truth", "raw")}
+    if cells["raw"] is not None and part.mask is not None:
+        cells["raw"] = np.where(part.mask, cells["raw"], np.nan)
+    ends = [] if part.steps is None else part.steps.tolist()
+    if part.mask is not None and len(set(ends)) > 1:  # shorter ones have a mask
+        for name, rows in cells.items():
+            cells[name] = rows if rows is None else [row[:end] for row, end in zip(rows, ends, strict=True)]
+        if all(row.all() for row in cells["mask"]):
+            cells["mask"] = None
+        if times is not None:
+            times = [row[: max(ends)] for row in times] if is_nested(times) else times[: max(ends)]
     with in_file(where):
-        gaps, marking = source.missing == "mask", f"{arg:source.missing=mask}"
-        x: Any = validation.check_series(part.x, gaps=gaps, marking=marking)
-        mask: Any = None if part.mask is None else validation.check_mask(part.mask, x)
-        x, mask, _ = validation.without_gaps(x, mask, None, "x")
-        ends = [] if part.steps is None else part.steps.tolist()
-        if mask is not None and len(set(ends)) > 1:  # shorter ones have a mask
-            longest, times = max(ends), more.get("times")
-            if times is not None:
-                more = more | {"times": [row[:longest] for row in times] if is_nested(times) else times[:longest]}
-            x, mask = ([row[:end] for row, end in zip(cells, ends, strict=True)] for cells in (x, mask))
-            mask = None if all(bool(cells.all()) for cells in mask) else mask
-        return Series(x, mask=mask, ids=part.ids, channels=part.channels, **more)
-
-
-def _joined(parts: Sequence[Series]) -> Series:
-    """Put the series of several files together, one after the other."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    if len({isinstance(part.ids, tuple) for part in parts}) > 1:
-        raise DataError(TWO_KINDS.format("some files", "others"))
-    joined: dict[str, Any] = {"classes": first.classes, "channels": first.channels, "units": first.units}
-    for name in ("x", "mask", "truth", "raw"):  # a part without a mask has seen all
-        cells = [getattr(part, name) for part in parts]
-        if name == "mask" and any(cell is not None for cell in cells):
-            every = ([torch.ones_like(row, dtype=torch.bool) for row in part.x] for part in parts)
-            cells = [seen if cell is None else cell for cell, seen in zip(cells, every, strict=True)]
-        joined[name] = None if any(cell is None for cell in cells) else [row for cell in cells for row in cell]
-    rows = [row for part in parts for row in (part.times if is_nested(part.times) else [part.times] * len(part))]
-    joined["times"] = None if None in rows else shared_times(tuple(rows)) or rows
-    joined["ids"] = [name for part in parts for name in np.asarray(part.ids).tolist()]
-    if any(part.y is None for part in parts) or len({part.y.ndim for part in parts}) > 1:
-        return Series(**joined | {"classes": None})
-    labels = [part.y.numpy() for part in parts]
-    if len({part.classes for part in parts}) > 1:  # texts, which are numbered anew
-        called = [part.classes or tuple(map(str, range(int(part.y.max()) + 1))) for part in parts]
-        joined["classes"] = tuple(sorted({name for names in called for name in names}))
-        labels = [np.searchsorted(joined["classes"], names)[y] for names, y in zip(called, labels, strict=True)]
-    longest = max(y.shape[-1] for y in labels)
-    labels = [y if y.ndim == 1 else np.pad(y, ((0, 0), (0, longest - y.shape[1]))) for y in labels]
-    return Series(y=np.concatenate(labels), **joined)
-
-
-def _scaled(series: Series, source: Columns) -> Series:
-    """Return series as a source says that the model reads them; what they were is kept to be shown."""
-    if source.units is not None:
-        series = replace(series, units=source.units)
-    if source.scale is None and source.fill in {None, "zero"}:
-        return series
-    padded = series.padded()
-    z = scaled_cells(padded.x, padded.mask, source, series.channels)
-    return series.scaled([row[: len(part)] for row, part in zip(z, series.x, strict=True)])
+        units = source.units or part.more.get("units")
+        return Series(
+            y=y, classes=classes, ids=part.ids, channels=part.channels, times=times, units=units, **cells
+        )

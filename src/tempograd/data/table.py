@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,6 @@ MISSING = ("", "?", "na", "n/a", "nan", "-nan", "null", "none")
 OTHERS = {"true": 1.0, "false": 0.0, **dict.fromkeys(MISSING, np.nan)}
 LARGEST = float(np.finfo(np.float32).max)
 BEYOND = 2**63  # of int64
-SERIAL = re.compile(r"0[0-9]+|[0-9]{19,}")  # a whole number that would lose digits
 WITH_COMMA = re.compile(r"\s*[+-]?[0-9][0-9.]*,[0-9]+\s*", re.ASCII)
 COMMA = "write it with a decimal point, or read the file with pandas, decimal=',', and pass the data frame"
 
@@ -111,9 +110,9 @@ class Text:
         return cls(codes, list(known))
 
     @property
-    def cells(self) -> list[str]:
+    def array(self) -> NDArray[Any]:
         """The text of every row."""
-        return [self.texts[code] for code in self.codes.tolist()]
+        return np.array(self.texts, object)[self.codes]
 
     def row(self, code: int) -> int:
         """Return the first row that has a text."""
@@ -131,10 +130,9 @@ class Table:
     lists: frozenset[str] = frozenset()
 
     def __init__(self, where: str, names: Sequence[str]) -> None:
-        self.where = where
-        self.columns = [name or f"column {place}" for place, name in enumerate(names, start=1)]
-        self.nameless = [called for called, name in zip(self.columns, names, strict=True) if name in {"", UNNAMED}]
-        for name, count in Counter(self.columns).most_common(1):
+        self.where, self.columns = where, list(names)
+        self.nameless = [name for name in names if name in {"", UNNAMED}]
+        for name, count in Counter(names).most_common(1):
             if count > 1:
                 raise DataError(f"{where} has the column {quote(name)} twice.")
 
@@ -177,7 +175,8 @@ class CsvTable(Table):
         # the times of a wide table are numbers too, and grow
         if len(values) == len(names) and any(later <= earlier for earlier, later in pairwise(values)):
             raise DataError(f"{file.where} begins with values: {heads}.")
-        super().__init__(file.where, names)
+        super().__init__(file.where, [name or f"column {place}" for place, name in enumerate(names, start=1)])
+        self.nameless += [column for column, name in zip(self.columns, names, strict=True) if not name]
         columns = zip(self.columns, zip(*first[1:], strict=True), strict=False)
         self.words = frozenset(name for name, cells in columns if _is_text(cells))
 
@@ -208,13 +207,9 @@ class CsvTable(Table):
         return parsed
 
     def kept(self, names: Sequence[str], rows: Codes) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name, column in self.read(names, [])[0].items():
-            cells = [column.texts[code] for code in column.codes[rows]]
-            numbers = None if any(map(SERIAL.fullmatch, cells)) else parse_numbers(cells)
-            whole = [*map(int, cells)] if numbers is not None and all(map(str.isdecimal, cells)) else None
-            found[name] = arrow().array(whole or (cells if numbers is None else numbers))
-        return found
+        pa, found = arrow(), self.read(names, [])[0]
+        columns = ((name, [text or None for text in column.texts], column.codes) for name, column in found.items())
+        return {name: pa.array(texts, pa.string()).take(pa.array(codes[rows])) for name, texts, codes in columns}
 
     def fault(self, row: int, what: str) -> DataError:
         line, _ = next(islice(self._rows(), row + 1, None))
@@ -251,21 +246,24 @@ class ArrowTable(Table):
 
     def __init__(self, where: str, schema: Any, select: Callable[[Sequence[str]], Any], *, first: int) -> None:
         # an index that has no name is no column, as in a frame
-        names = [name for name in schema.names if not name.startswith(INDEX)]
-        super().__init__(where, names)
-        self.columns, self.nameless = names, [name for name in names if name in {"", UNNAMED}]
-        self._schema, self._select, self._first = schema, select, first
-        types, kinds = arrow().types, {name: _plain(schema.field(name).type) for name in self.columns}
+        super().__init__(where, [name for name in schema.names if not name.startswith(INDEX)])
+        self._schema, self.select, self._first = schema, select, first
+        types, kinds = arrow().types, {name: plain_type(schema.field(name).type) for name in self.columns}
         self.lists = frozenset(name for name, kind in kinds.items() if is_list(kind))
         number = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
         numbers = {name for name, kind in kinds.items() if any(is_kind(kind) for is_kind in number)}
         self.words = frozenset(self.columns) - numbers - self.lists
 
+    @classmethod
+    def of(cls, where: str, table: Any, first: int) -> Self:
+        """Return a table that is in memory."""
+        return cls(where, table.schema, table.select, first=first)
+
     def _read(self, texts: list[str], numbers: Sequence[str]) -> tuple[dict[str, Text], Doubles]:
         for name in self.words.union(self.lists).intersection(numbers):
             kind = f"column {quote(name)} holds {self._schema.field(name).type}"
             raise DataError(f"{self.where}: {kind}, not numbers: choose others with {arg:source.channels}.")
-        table = self._select(list(dict.fromkeys([*texts, *numbers])))
+        table = self.select(list(dict.fromkeys([*texts, *numbers])))
         values = np.empty((table.num_rows, len(numbers)))
         for place, name in enumerate(numbers):
             values[:, place] = plain_values(table.column(name)).cast("float64").to_numpy(zero_copy_only=False)
@@ -273,10 +271,10 @@ class ArrowTable(Table):
 
     def series(self, name: str, shape: tuple[int, int] | None) -> Lists:
         """Return a column of lists as :func:`list_cells` does."""
-        return list_cells(self._select([name]).column(name).combine_chunks(), shape, self.where)
+        return list_cells(self.select([name]).column(name).combine_chunks(), shape, self.where)
 
     def kept(self, names: Sequence[str], rows: Codes) -> dict[str, Any]:
-        table = self._select(list(names)).take(rows)
+        table = self.select(list(names)).take(rows)
         return {name: plain_values(table.column(name)) for name in names}
 
     def fault(self, row: int, what: str) -> DataError:
@@ -304,7 +302,7 @@ def frame_table(frame: Any) -> ArrowTable:
         reason = one_line(str(error).splitlines()[0], 160)
         what = "cannot be read, perhaps a column holds both numbers and text"
         raise DataError(f"{FRAME} {what}: {reason}.") from error
-    return ArrowTable(FRAME, table.schema, table.select, first=0)
+    return ArrowTable.of(FRAME, table, 0)
 
 
 @contextmanager
@@ -335,13 +333,15 @@ def open_table(file: File) -> Table:
         return ArrowTable(file.where, opened.schema_arrow, read, first=1)
 
 
-def _plain(kind: Any) -> Any:
-    return kind.value_type if arrow().types.is_dictionary(kind) else kind
+def plain_type(kind: Any) -> Any:
+    """Return the type of the values of a column, whatever of the kinds of text and dictionaries it is."""
+    types, kind = arrow().types, kind.value_type if arrow().types.is_dictionary(kind) else kind
+    return arrow().string() if types.is_large_string(kind) or types.is_string_view(kind) else kind
 
 
 def plain_values(column: Any) -> Any:
     """Return a column as plain values: what the codes of a dictionary mean may differ between files."""
-    return column.cast(_plain(column.type)).combine_chunks()
+    return column.cast(plain_type(column.type)).combine_chunks()
 
 
 def text_of(column: Any) -> Text:
@@ -394,7 +394,5 @@ def list_cells(column: Any, shape: tuple[int, int] | None, where: str) -> Lists:
 
 def _counts(column: Any) -> Codes:
     """Return the lengths of lists, -1 for none."""
-    import pyarrow.compute as pc  # noqa: PLC0415  # an extra
-
-    found = pc.fill_null(pc.list_value_length(column).cast("int64"), -1)
+    found = arrow().compute.list_value_length(column).cast("int64").fill_null(-1)
     return found.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
