@@ -189,7 +189,6 @@ CASES |= {
         lambda: tg.AugmentedOcclusion().fit(MODEL, X[..., :1])(MODEL, X),
         InputError,
     ),
-    "too many nodes": (lambda: tg.IntegratedGradients(n_steps=5001)(MODEL, X), SettingError),
     "no model": (lambda: tg.explain(None, X), InputError),
     "a class": (lambda: tg.explain(nn.Linear, X), InputError),
     "a whole array": (

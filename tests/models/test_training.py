@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from tempograd.core.errors import InputError, ModelError, SettingError, UnknownNameError
+from tempograd.core.errors import InputError, ModelError, SettingError
 from tempograd.data import Dataset, Series
 from tempograd.models import Recipe, accuracy, build, train
 from tempograd.models import training as training_file
@@ -191,7 +191,7 @@ def test_accuracy_counts_and_restores_mixed_modes():
 
 REFUSED = {
     "unknown setting": (TypeError, lambda: train("gru", toy(), epoch=3)),
-    "unknown option": (UnknownNameError, lambda: train("gru", toy(), options={"width": 3})),
+    "unknown option": (TypeError, lambda: train("gru", toy(), options={"width": 3})),
     "batches of one": (InputError, lambda: train("gru", toy(), batch_size=1)),
     "no step": (SettingError, lambda: train("gru", toy(), learning_rate=0.0)),
     "too few series": (InputError, lambda: train("gru", toy(series=2))),

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import errors, validation
-from tempograd.core.errors import DataError, Finding, InputError, arg, quote, short_path, warn
+from tempograd.core.errors import DataError, Finding, InputError, arg, brief, quote, short_path, warn
 from tempograd.core.estimate import Estimate
 from tempograd.core.question import Effort, Question
 from tempograd.core.registry import Registry
@@ -29,7 +29,6 @@ from tempograd.engine.model import PRECISIONS, computing, owner, place, trusted
 from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import FEW, Varying, look_again, run_twice
 from tempograd.explainers import files
-from tempograd.explainers.checks import METHOD
 from tempograd.explainers.files import LearntNetwork, LearntParts
 from tempograd.explanation import Explanation, Explanations, Facts
 from tempograd.explanation.diagnostics import wrong_gradient
@@ -171,12 +170,18 @@ class Explainer(ABC):
         The explainer itself stays as it is: write ``explainer = explainer.fit(model, x)``.
         """
         predictor, series = nouns(model, x)
-        if inputs.is_several(series.x) or series.fixed is not None:
+        values, several = series.filled, inputs.is_several(series.x)
+        if several or series.fixed is not None:
             self._require_companions(None)
+        if several:
+            inputs.pack_inputs(values)  # which says what is wrong
+        else:
+            validation.check_series(values, name="the training series")
         call = Call(pick=predictor.pick, model_layout=predictor.layout)
-        return self._fit(call.adapt(predictor.called), series.filled, seed)
+        return self._fit(call.adapt(predictor.called), values, validation.check_int(seed, "seed"))
 
-    def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
+    def _fit(self, model: Model, x: Any, seed: int) -> Self:
+        """Return a copy that has learnt from series that were checked: a tensor, or the inputs of several."""
         return self
 
     @property
@@ -365,8 +370,7 @@ class Explainer(ABC):
         self._note_assumptions(findings, predictor, question, asks[0], shown)
         shown |= {"varies": draws > 1 or (bool(varies) and not alone), "findings": tuple(findings)}
         explanations = [self._explanation(*pair, shown) for pair in zip(asks, estimates, strict=True)]
-        checks = [(part, part.gradient_check) for part in explanations]
-        suspects = (part for part, check in checks if check is not None and check.mostly_wrong)
+        suspects = (part for part in explanations if part.gradient_check and part.gradient_check.mostly_wrong)
         problem = next(filter(None, map(wrong_gradient, suspects)), "")
         if problem and errors.warning_counts.get() is None:  # otherwise the verdict on all batches tells
             finding = Finding("gradient.wrong", "warning", {"problem": f"{problem[:1].upper()}{problem[1:]}"})
@@ -424,28 +428,47 @@ class Explainer(ABC):
         validation.check_choice(effort.precision, "precision", PRECISIONS)
         if effort.batch_size is not None:
             validation.check_int(effort.batch_size, "batch_size", 1)
-        pool = question.background is not None or isinstance(question.baseline, str)
-        if pool or self.needs_fit or question.targets is not None:
-            fits = {name: getattr(self, name) for name in ("takes_background", "uses_baseline", "targeted")}
-            fits["fitted"] = self.learnt is not None or not self.needs_fit
-            errors.run_checks(METHOD, {"method": self.name} | fits | vars(question))
+        self._require_answerable(question)
+        if self.needs_fit and self.learnt is None:
+            raise InputError(f"{self.name} learns from training series: {arg:explain.fit}.", code="method.fit")
         if question.target is not None and not self.targeted:
             warn("target.unused", method=self.name)
         output, task, classes = predictor.known_of_outputs(question.output)
         targets = (question.target,) if question.targets in (None, "all") else question.targets or ()
-        scores = [target for target in targets if isinstance(target, TargetScore) and output is None]
-        tasks = {task} if task is not None else {score.task for score in scores} - {None}
-        if len(tasks) > 1:
-            names = " and ".join(sorted(map(str, tasks)))
-            raise InputError(f"These targets are of several tasks, {names}: explain them one by one.")
-        unsaid = not tasks and output is None and question.steps is None
+        if task is None and output is None:
+            task = next((one.task for one in targets if isinstance(one, TargetScore) and one.task), None)
+        unsaid = task is None and output is None and question.steps is None
         if unsaid and isinstance(series.y, Tensor) and series.y.is_floating_point():
             numbers = f"{arg:predictor.task=regression} or {arg:predictor.task=forecast}"
             unless = f"{arg:predictor.task=classification} if the outputs are classes"
             raise InputError(f"The labels are real numbers: pass {numbers}, or {unless}.", code="model.task")
         if classes is None and any(isinstance(target, str) for target in targets):
             classes = series.classes  # the names of labels name outputs
-        return output, next(iter(tasks), None), classes
+        return output, task, classes
+
+    def _require_answerable(self, question: Question) -> None:
+        """Refuse a baseline and targets that the method cannot take, before anything runs."""
+        targets, method = question.targets, self.name
+        if validation.is_background(question.baseline):
+            if question.background is None:
+                source = f"{arg:question.baseline=background} draws from {arg:question.background}"
+                raise InputError(f"{source}: pass both.", code="background.alone")
+            if self.uses_baseline and not self.takes_background:
+                one = f"{method} compares with one baseline and draws none: use a method that draws them, such as"
+                mean = f"timing, or pass the mean of the series as {arg:question.baseline}"
+                raise InputError(f"{one} {mean}.", code="background.method")
+        if targets is None:
+            return
+        if question.target is not None:
+            both = f"{arg:question.target} and {arg:question.targets} exclude each other"
+            raise InputError(f"{both}: put all targets into {arg:question.targets}.", code="targets.both")
+        listed = isinstance(targets, Sequence) and len(targets) > 0 and all(one is not None for one in targets)
+        if not listed or (isinstance(targets, str) and targets != "all"):
+            odd = f"{arg:question.targets} is {brief(targets)}"
+            raise InputError(f"{odd}: list the targets, such as [0, 5], or pass 'all'.", code="targets.kind")
+        if not self.targeted:
+            whole = f"{method} explains the whole output of the model"
+            raise InputError(f"{whole}: leave {arg:question.targets} out.", code="targets.whole")
 
     def _require_companions(self, steps: Any, call: Call | None = None) -> None:
         """Refuse several inputs, series of unequal length and NaN where method or steps cannot take them."""
@@ -611,6 +634,13 @@ def one_by_one(attribute: Callable[[Method, Ask], Estimate]) -> Callable[[Method
         return [attribute(self, one) for one in ask.each()]
 
     return attribute_each
+
+
+def require_probabilities(method: str, ask: Ask, read: Callable[[], Tensor]) -> None:
+    """Refuse raw outputs that are no probabilities, and those of several labels, which sum to anything."""
+    if ask.output != "probability" and not (ask.output == "raw" and outputs.is_probability(read())):
+        none = f"{method} compares probabilities of classes, one of which holds, and the model's outputs are none"
+        raise InputError(f"{none}: leave output out if softmax belongs there, or use occlusion for other outputs.")
 
 
 def check_training(shape: Sequence[int], ask: Ask) -> None:

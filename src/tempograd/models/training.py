@@ -53,8 +53,7 @@ class Recipe:
     patience: int | None = validation.integer(5, optional=True)
     minimum_steps: int = validation.integer(0, least=0)
 
-    def __post_init__(self) -> None:
-        validation.check_settings(self)
+    __post_init__ = validation.check_settings  # a function of the object alone, and so a method
 
     def _loss(self, network: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
         """Return what a step on a batch lowers; other losses may draw from the generator."""
@@ -206,15 +205,14 @@ def train(
         raise InputError(f"data must be a Dataset, as load_dataset returns it, got {brief(data)}.")
     seed = validation.check_int(seed, "seed")
     if data.train.y.is_floating_point():
-        raise InputError(
-            f"{data.name} has real values for labels, but train makes classifiers: train a regression model of "
-            f"your own, and explain it with {arg:question.output=raw}."
-        )
+        own = f"train a regression model of your own, and explain it with {arg:question.output=raw}"
+        raise InputError(f"{data.name} has real values for labels, but train makes classifiers: {own}.")
     recipe = replace(recipe, **overrides)  # type: ignore[arg-type]  # which checks them
     network = _network(model, data, seed, options)
-    best = "cuda" if torch.cuda.is_available() else "cpu"
-    usual = best if isinstance(model, str) else place(network, torch.empty(0))[0]
-    target = find_device(usual if device is None else device)
+    if device is None:
+        best = "cuda" if torch.cuda.is_available() else "cpu"
+        device = best if isinstance(model, str) else place(network, torch.empty(0))[0]
+    target = find_device(device)
     network.to(target)
     generator = torch.Generator().manual_seed(seed)
     train_part, watched = _parts(data, recipe, generator)
@@ -270,15 +268,15 @@ def _fit(
 ) -> dict[str, Any]:
     """Train, and tell how it went: epochs run, and which one's weights were kept at what validation loss."""
     optimiser = Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
-    loss, epoch, note = math.nan, 0, ""
+    loss, epoch = math.nan, 0
     best, best_epoch, weights = math.inf, 0, dict[str, Tensor]()
     notable, notable_epoch = math.inf, 0  # a loss that fell by enough to be worth more epochs
     for epoch in range(1, recipe.epochs + 1):
-        steps = _run_epoch(network, train_part, recipe, optimiser, generator, advance, note)
+        steps = _run_epoch(network, train_part, recipe, optimiser, generator)
+        advance()
         if watched is None or (recipe.patience is None and epoch < recipe.epochs):
             continue  # nothing depends on the loss before the end
         loss = _finite(mean_loss(network, watched), "validation")
-        note = f"validation loss {loss:.4f}"
         if recipe.patience is not None:
             if loss < best:
                 best, best_epoch = loss, epoch
@@ -305,8 +303,6 @@ def _run_epoch(
     recipe: Recipe,
     optimiser: torch.optim.Optimizer,
     generator: torch.Generator,
-    advance: Advance,
-    note: str,
 ) -> int:
     """Take one optimiser step per batch and return how many there were."""
     device, dtype = place(network.train(), split.x)
@@ -320,7 +316,6 @@ def _run_epoch(
         loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
         optimiser.step()
         total += loss.detach()  # a sum on the device, so that a GPU need not wait for every batch
-        advance(1 / len(parts), note)
     _finite(float(total), "training")
     return len(parts)
 
