@@ -319,7 +319,6 @@ OF_TIMEX = {
     "a function": (lambda: tg.TimeX().fit(lambda x: x[:, 0], TRAIN), InputError, r"pass the nn\.Module itself"),
     "no linear layer": (lambda: tg.TimeX().fit(nn.Flatten(), TRAIN), InputError, "use timexpp"),
     "other rows": (lambda: tg.TimeX().fit(_Rows(), TRAIN), ModelError, "one row per series"),
-    "no copy": (lambda: tg.TimeX().fit(_Single(), TRAIN), ModelError, "cannot be copied"),
     "gaussian": (lambda: tg.TimeXPP(gaussian_weight=-1), SettingError, "gaussian_weight must be finite"),
     "reference": (lambda: tg.TimeXPP(reference_weight=-1), SettingError, "reference_weight must be finite"),
 }  # fmt: skip
@@ -349,11 +348,6 @@ class _Rows(nn.Sequential):
 
     def forward(self, x):
         return self[1](self[0](x).repeat(2, 1))[: len(x)]
-
-
-class _Single(Recurrent):
-    def __deepcopy__(self, memo):
-        raise TypeError("there can only be one")
 
 
 @BOTH

@@ -708,14 +708,11 @@ def asks_of(ask: Ask, targets: Any) -> list[Ask]:
 def warn_of_far_zero(x: Tensor, mask: Tensor | None, channels: Sequence[str] | None) -> None:
     """Warn where 0 lies further from a channel's values than these lie apart; a few scaled series may be off."""
     rows = slice(None, None, 1 + len(x) // MANY)
-    lowest = highest = x = x[rows]
-    count: int | Tensor = len(x) * x.shape[1]
-    if mask is not None:
-        lowest, highest = (x.where(mask[rows], end) for end in (torch.inf, -torch.inf))
-        count = mask[rows].sum((0, 1))
-    low, high = lowest.amin((0, 1)), highest.amax((0, 1))
+    x = x[rows]
+    seen = torch.ones_like(x, dtype=torch.bool) if mask is None else mask[rows]
+    low, high = x.where(seen, torch.inf).amin((0, 1)), x.where(seen, -torch.inf).amax((0, 1))
     apart = (high - low).clamp(min=FAR if len(x) < FEW_SERIES else 0)
-    far = (low < high) & (torch.maximum(low, -high) > apart) & (count >= ENOUGH)
+    far = (low < high) & (torch.maximum(low, -high) > apart) & (seen.sum((0, 1)) >= ENOUGH)
     for one in far.nonzero()[:1, 0].tolist():  # the first of them
         which = {"channel": quote((channels or range(len(far)))[one]), "count": int(far.sum()), "of": len(far)}
         warn("baseline.far", **which, low=float(low[one]), high=float(high[one]))

@@ -34,15 +34,6 @@ class PrefixExplainer(Explainer):
     signed: ClassVar[bool] = False
     targeted: ClassVar[bool] = False
 
-    def _learn(
-        self, make: Callable[[], "Network"], model: Model, x: Tensor, schedule: "FitSchedule", seed: int
-    ) -> "Network":
-        """Make a network and let it learn how a step follows the past, for a model that takes prefixes."""
-        if x.shape[1] < 2:
-            raise InputError(f"{self.name} learns how a step follows the past: fit with two steps or more.")
-        require_prefixes(model, x)
-        return learn(make, model, x, schedule, seed, f"train the generator of {self.name}")
-
     def _over_prefixes(self, ask: Ask, candidates: int, scores: Callable[[Prefixes], Tensor]) -> Estimate:
         """Score every series from its predictions at every step, which ``scores`` does for a block of series.
 
@@ -123,6 +114,9 @@ def learn(
 
     The same seed gives the same weights on a CPU; the global random state is neither used nor changed.
     """
+    if x.shape[1] < 2:
+        raise InputError(f"Too few steps to {label}: a step follows the past, so fit with two steps or more.")
+    require_prefixes(model, x)
     device, dtype = place(model, x)
     dtype = torch.promote_types(dtype, torch.float32)
     rng = torch.Generator().manual_seed(seed)
@@ -140,13 +134,7 @@ def learn(
     return network
 
 
-def _train(
-    network: "Generator | WindowGenerator",
-    data: list[Tensor],
-    schedule: FitSchedule,
-    rng: torch.Generator,
-    label: str,
-) -> None:
+def _train(network: Network, data: list[Tensor], schedule: FitSchedule, rng: torch.Generator, label: str) -> None:
     """Learn from the first part of the data, and keep the weights that the second part chooses."""
     learning, watched = data
     like = next(network.parameters())
@@ -379,7 +367,8 @@ class Fit(PrefixExplainer):
         if channels == 1:  # nothing is ever drawn from it
             schedule = schedule._replace(epochs=0)
         make = partial(self._network(), channels, self.hidden or 3 * channels)
-        return replace(self, generator=self._learn(make, model, x, schedule, seed))
+        generator = learn(make, model, x, schedule, seed, f"train the generator of {self.name}")
+        return replace(self, generator=generator)
 
     def _fit_schedule(self) -> FitSchedule:
         return FitSchedule(self.epochs, self.fit_batch_size, patience=self.patience)
@@ -586,7 +575,7 @@ class WinIT(PrefixExplainer):
             return replace(self, source=x)
         schedule = FitSchedule(self.epochs, self.fit_batch_size, rate=1e-4, decay=1e-3, patience=self.patience)
         make = partial(WindowGenerator, x.shape[2], self.window)
-        return replace(self, source=self._learn(make, model, x, schedule, seed))
+        return replace(self, source=learn(make, model, x, schedule, seed, f"train the generator of {self.name}"))
 
     def _network(self) -> type[WindowGenerator]:
         return WindowGenerator

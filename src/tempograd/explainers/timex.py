@@ -180,11 +180,7 @@ def copied(model: Model) -> Model:
     module = owner(model)
     if module is None:
         return model
-    try:
-        twin = copy.deepcopy(module)
-    except Exception as error:
-        reason = f"The model cannot be copied ({type(error).__name__}), and this method trains a copy of it"
-        raise ModelError(f"{reason}: make copy.deepcopy(model) work.") from error
+    twin = copy.deepcopy(module)
     for part in twin.modules():
         if isinstance(part, nn.RNNBase):
             part.flatten_parameters()  # cuDNN warns about weights that lie apart, as copied ones do

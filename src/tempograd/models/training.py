@@ -53,7 +53,7 @@ class Recipe:
     patience: int | None = validation.integer(5, optional=True)
     minimum_steps: int = validation.integer(0, least=0)
 
-    __post_init__ = validation.check_settings  # a function of the object alone, and so a method
+    __post_init__ = validation.check_settings  # type: ignore[misc]  # a function of the object alone, and so a method
 
     def _loss(self, network: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
         """Return what a step on a batch lowers; other losses may draw from the generator."""
