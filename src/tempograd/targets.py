@@ -207,10 +207,7 @@ def difference(first: Address | str, second: Address | str) -> TargetScore:
     >>> score(torch.tensor([[1.0, 2.0, 6.0]])), score.text
     (tensor([5.]), 'output 2 minus output 0')
     """
-    score = _Difference(_address(first), _address(second))
-    if score.first == score.second:
-        raise InputError(f"The difference of output {brief(first)} and itself is 0: pass two outputs.")
-    return score
+    return _Difference(_address(first), _address(second))
 
 
 def quantile_spread(low: int, high: int, steps: slice | Sequence[int] | int | None = None) -> TargetScore:
@@ -303,10 +300,7 @@ def _indices(given: Any, name: str) -> tuple[int, ...] | None:
     parts = [given] if isinstance(given, int) or not isinstance(given, Sequence | range) else list(given)
     if not parts or isinstance(given, str):
         raise InputError(f"{name} must hold at least one integer, got {brief(given)}.")
-    places = tuple(validation.check_int(part, name, 0) for part in parts)
-    if len(set(places)) < len(places):
-        raise InputError(f"{name} must be distinct, got {brief(given)}.")
-    return places
+    return tuple(validation.check_int(part, name, 0) for part in parts)
 
 
 def _address(given: Any) -> Address | str:

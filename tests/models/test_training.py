@@ -72,17 +72,17 @@ def test_gains_too_small_to_matter_are_kept_but_do_not_go_on_for_ever(monkeypatc
 
 def test_holds_out_a_fifth_where_there_is_no_validation(monkeypatch):
     seen = {}
-    run_epoch, loss = training_file._run_epoch, training_file.mean_loss
+    fit, loss = training_file._fit, training_file.mean_loss
 
     def note_training(network, split, *rest):
         seen.setdefault("train", split.ids.tolist())
-        return run_epoch(network, split, *rest)
+        return fit(network, split, *rest)
 
     def note_validation(network, split):
         seen.setdefault("validation", split.ids.tolist())
         return loss(network, split)
 
-    monkeypatch.setattr(training_file, "_run_epoch", note_training)
+    monkeypatch.setattr(training_file, "_fit", note_training)
     monkeypatch.setattr(training_file, "mean_loss", note_validation)
     train("gru", toy(series=50), options=SMALL, epochs=1, seed=7)
     assert len(seen["validation"]) == 10

@@ -248,8 +248,7 @@ class Explainer(ABC):
     @property
     def parameters(self) -> dict[str, Any]:
         """Return the hyper-parameters as plain data."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if not f.metadata.get("fitted")}
-        return {name: value.item() if isinstance(value, np.generic) else value for name, value in plain.items()}
+        return {f.name: getattr(self, f.name) for f in fields(self) if not f.metadata.get("fitted")}
 
     @property
     def facts(self) -> Facts:
@@ -546,9 +545,8 @@ class Explainer(ABC):
             else:
                 findings.append(finding)
         if isinstance(resolved.target, TargetScore) and resolved.averaged:
-            shape = resolved.averaged  # the address of one of the outputs is an example
-            one = tuple(min(size - 1, 3 - axis) if axis < 3 else 0 for axis, size in enumerate(shape))
-            means = {"shape": str(shape), "example": str(one[0] if len(one) == 1 else one)}
+            shape = resolved.averaged
+            means = {"shape": str(shape), "example": str(0 if len(shape) == 1 else (0,) * len(shape))}
             means |= {"score": resolved.target.text, "name": resolved.target.name}
             warn(Finding("target.score", "assumption", {"outputs": math.prod(shape)} | means))
         elif not asked and self.targeted and outputs.one_logit(resolved.columns, ask.output):

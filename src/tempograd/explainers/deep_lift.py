@@ -91,8 +91,7 @@ class DeepLift(Explainer):
         batching.run(len(values), 2, work, f"explain with {self.name}")
         left, delta = torch.stack(sums).sum(0).tolist() if sums and self._examined else (0, 0)
         if left > TOO_FAR * delta > 0:
-            gates = any(isinstance(layer, nn.RNNBase) for layer in part.modules())
-            reason = "the gates inside recurrent layers" if gates else "steps that are no activation modules"
+            reason = "steps that are no activation modules, such as the gates inside recurrent layers"
             warn("deep_lift.residual", caveat=self.caveat, share=f"{left / delta:.0%}", reason=reason)
         return Estimate(values)
 

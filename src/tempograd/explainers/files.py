@@ -116,10 +116,8 @@ def read_explainer(
     path = as_path(path)
     header, tensors = read_tensors(path)
     if header.get("format") != FORMAT:
-        newer = "was written by a newer tempograd: upgrade tempograd to read it"
-        other = "holds no explainer: write one with Explainer.save"
-        ours = header.get("format", "").startswith(FORMAT.rstrip("1"))
-        raise DataError(f"{short_path(path)} {newer if ours else other}.")
+        other = "holds no explainer that this version of tempograd reads: write one with Explainer.save"
+        raise DataError(f"{short_path(path)} {other}.")
     try:
         method, settings, facts = header["method"], json.loads(header["settings"]), json.loads(header["learnt"])
         learnt = None if facts is None else LearntParts(facts, tensors)

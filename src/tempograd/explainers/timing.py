@@ -152,14 +152,10 @@ class Timing(PathMethod):
                 idle = f"{arg:method.max_samples} and {arg:method.stop_when} make no difference without"
                 raise SettingError(f"{idle} {arg:method.tolerance}: pass {arg:method.tolerance=0.1} too.")
             return
-        most = self.max_samples or MOST
-        object.__setattr__(self, "max_samples", most)
+        object.__setattr__(self, "max_samples", self.max_samples or MOST)
         object.__setattr__(self, "stop_when", self.stop_when or "error")
         if not self.controlled:
             raise SettingError(f"{arg:method.tolerance} needs {arg:method.control_variates=True} and segments.")
-        if most < self.n_samples:
-            short = f"{arg:method.max_samples={most}} is below {arg:method.n_samples={self.n_samples}}"
-            raise SettingError(f"{short}: pass a larger max_samples.")
 
     @property
     def controlled(self) -> bool:
@@ -186,7 +182,7 @@ class Timing(PathMethod):
             drawing.warn_of_rare_cells([setting], sum(schedule.stages))
 
         def path(block: Block, stage: int) -> integration.GradientPath:
-            if stage > 0:
+            if stage > 0:  # of some series only
                 drawn = draw_whole(self, setting, block.ids, ask.seed, ask.dtype, stage)
                 return self.masked_path(block, drawn, stage)
             drawn = _small_draw(self, setting, ids, ask.seed, (ask.device, ask.dtype))
@@ -287,26 +283,22 @@ class Timing(PathMethod):
     def masked_path(self, block: Block, drawn: drawing.MaskSample, stage: int = 0) -> integration.GradientPath:
         """Return the paths that masks leave, from the baseline or each from a background series of its own."""
         points, background = drawn.masks.shape[1], block.background
-        alpha = self._positions(points, block.x)
-        if background is None:
-            scale = block.x - block.baseline
-        else:
-            starts, scale = background.starts(block, points, stage), background.displacement(block)
+        alpha, mean_step = self._positions(points, block.x), None
+        scale = block.x - block.baseline if background is None else background.displacement(block)
+        starts = None if background is None else background.starts(block, points, stage)
+        if background is not None:
             mean_step = integration.in_units(background.mean_step(block)[:, None], scale)[:, 0]
 
         def at(batch: slice) -> integration.Points:
             active = drawn.masks[:, batch].view(torch.uint8)
-            if background is not None or not active.is_cuda:
+            if starts is not None or not active.is_cuda:
                 active = active.to(block.x.dtype)  # products are faster on a CPU than from bytes
             weight = None if drawn.weights is None else drawn.weights[:, batch]
-            if background is None:
-                z = integration.masked_points(block.x, scale, active, alpha[batch])
-                return integration.Points(z, weight, active, position=alpha[batch])
-            step = block.x[:, None] - starts(batch)
-            z = torch.addcmul(block.x[:, None], active * (alpha[batch, None, None] - 1), step)
-            return integration.Points(
-                z, weight, active, integration.in_units(step, scale), mean_step, alpha[batch]
-            )
+            moved = scale[:, None] if starts is None else block.x[:, None] - starts(batch)
+            back = active * (alpha[batch, None, None] - 1)  # how far towards the start, 0 where a cell is fixed
+            z = torch.addcmul(block.x[:, None], back, moved, out=back)  # in memory that is there
+            step = None if starts is None else integration.in_units(moved, scale)
+            return integration.Points(z, weight, active, step, mean_step, alpha[batch])
 
         start = block.baseline if background is None else None
         straight = background is None and 0 in (self.segments, self.held)
