@@ -427,7 +427,8 @@ class Explainer(ABC):
         validation.check_choice(effort.precision, "precision", PRECISIONS)
         if effort.batch_size is not None:
             validation.check_int(effort.batch_size, "batch_size", 1)
-        self._require_answerable(question)
+        if isinstance(question.baseline, str) or question.targets is not None:
+            self._require_answerable(question)
         if self.needs_fit and self.learnt is None:
             raise InputError(f"{self.name} learns from training series: {arg:explain.fit}.", code="method.fit")
         if question.target is not None and not self.targeted:
