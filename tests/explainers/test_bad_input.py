@@ -365,14 +365,6 @@ def test_warnings_point_at_the_callers_line():
         assert caught[0].filename == __file__
 
 
-def test_steps_that_are_always_fixed_but_never_observed_do_not_matter():
-    mask = torch.zeros(3, 5, 1)
-    mask[:, 0] = mask[:, 4] = 1
-    with pytest.warns(TempogradWarning, match="use n_samples="):
-        found = tg.Timing(50, None, 1, 4, 4)(linear(5, 1), tg.Series(series(3, 5, 1), mask=mask))
-    assert (found.values[:, [0, 4]] != 0).all()
-
-
 def test_numpy_numbers_can_be_saved(tmp_path):
     found = tg.explain(MODEL, tg.Series(X, ids=np.arange(4)), n_samples=np.int64(30), seed=np.int64(3))
     loaded = tg.Explanation.load(found.save(tmp_path / "e"))

@@ -302,7 +302,7 @@ CASES = {
     ),
     "too few": (lambda kind: kind().fit(linear(9, 3), TRAIN[:3]), InputError, "got 3, pass at least 4"),
     "seed": (lambda kind: kind().fit(linear(9, 3), TRAIN, seed=0.5), InputError, "seed must be an integer"),
-    "NaN": (lambda kind: quick(kind).fit(_Broken(), TRAIN), ModelError, "NaN or infinity for training series"),
+    "NaN": (lambda kind: quick(kind).fit(_Broken(), TRAIN), ModelError, "NaN in the model's outputs"),
     "no gradient": (lambda kind: quick(kind).fit(_Shy(), TRAIN), ModelError, "needs no gradient"),
     "epochs": (lambda kind: kind(epochs=0), InputError, "epochs must be at least 1"),
     "fit_batch_size": (lambda kind: kind(fit_batch_size=1), InputError, "fit_batch_size must be at least 2"),

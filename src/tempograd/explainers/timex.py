@@ -288,9 +288,6 @@ class TrainingSet:
             reading.run(len(x), 1, lambda rows, _: parts.append(self.run_model(x[rows])), label)
         outputs, embeddings = torch.cat([raw for raw, _ in parts]), [each for _, each in parts if each is not None]
         self.embeddings = torch.cat(embeddings) if embeddings else None
-        if not bool(outputs.isfinite().all()):
-            odd = f"The model returned NaN or infinity for training series of shape {tuple(x.shape[1:])}"
-            raise ModelError(f"{odd}: check its weights and the scale of the series.")
         self.output_shape = tuple(outputs.shape[1:])
         self._given = is_probability(outputs)
         self.predictions = self.probabilities(outputs)
@@ -355,7 +352,8 @@ class Training:
                 advance()
                 losses.append(float(self._judge(loss)))
                 if not math.isfinite(losses[-1]):
-                    raise ModelError(f"The loss became {losses[-1]} in epoch {epoch + 1}: lower learning_rate.")
+                    odd = f"The loss became {losses[-1]} in epoch {epoch + 1}"
+                    raise ModelError(f"{odd}: lower learning_rate, or look for NaN in the model's outputs.")
                 if losses[-1] <= min(losses):
                     best = {name: tensor.clone() for name, tensor in generator.state_dict().items()}
                 if epoch >= STEADY:

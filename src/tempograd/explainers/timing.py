@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import validation
@@ -221,12 +219,10 @@ class Timing(PathMethod):
 
         return path
 
-    def segment_settings(
-        self, length: int, channels: int, longest: int, watched: NDArray[np.bool_] | None = None
-    ) -> drawing.SegmentSettings:
+    def segment_settings(self, length: int, channels: int, longest: int) -> drawing.SegmentSettings:
         """Complete the setting for series of ``length`` steps, and refuse what cannot be estimated.
 
-        ``longest`` is the length of the batch, and ``watched`` tells which steps matter, by default all.
+        ``longest`` is the length of the batch.
         """
         count, held = (0, None) if length == 0 else (self.segments, self.held)
         setting = drawing.complete(
@@ -237,7 +233,7 @@ class Timing(PathMethod):
         if share is None:
             enough = ENOUGH if self.held is None else MANY
             share = SHARE if active.min() * self.schedule.stages[0] < enough else 0.0
-        rare = (active < drawing.RAREST) & (True if watched is None else watched)
+        rare = active < drawing.RAREST
         if self._examined and rare.any():
             where = f"of series of {counted(setting.time, 'step')} and {counted(channels, 'channel')}"
             default = drawing.complete(setting.time, channels, None, None, None, longest)
@@ -325,13 +321,8 @@ class _RegionDraw(NamedTuple):
                 explainer = replace(explainer, segments=count, min_length=None, max_length=None)
             x, mask = region.of(x), None if mask is None else region.of(mask)
             lengths = validation.lengths(mask, x)
-        by_length = {}
-        for length in sorted(set(lengths.tolist())):
-            watched = None
-            if mask is not None:  # what was never observed need not be estimated
-                here = mask[lengths.to(mask.device) == length].any(-1).any(0)
-                watched = here[: max(length, 1)].cpu().numpy()
-            by_length[length] = explainer.segment_settings(length, x.shape[2], x.shape[1], watched)
+        each = sorted(set(lengths.tolist()))
+        by_length = {length: explainer.segment_settings(length, x.shape[2], x.shape[1]) for length in each}
         table = drawing.SegmentSampler.table(by_length, x, ask.device, ask.dtype)
         return cls(explainer, ask.seed, number, region, by_length, table)
 
