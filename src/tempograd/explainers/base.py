@@ -221,14 +221,14 @@ class Explainer(ABC):
         if not isinstance(explainer, cls):
             raise DataError(f"{short_path(path)} holds {explainer.name}: read it with tempograd.Explainer.load.")
         try:
-            return explainer if learnt is None else explainer._with_learnt(learnt)
+            return explainer if learnt.facts is None else explainer._with_learnt(learnt)
         except Exception as error:  # of any kind, from torch or from a method of somebody else
             what = f"What {explainer.name} learnt in {short_path(path)}"
             raise DataError(f"{what} does not fit the method that is installed here: fit it again.") from error
 
-    def _learnt_parts(self) -> LearntParts | None:
-        """Return what was learnt as plain data and tensors, None before: of series, or of a network."""
-        return None if self.learnt is None else files.learnt_parts(self.learnt, self.name)
+    def _learnt_parts(self) -> LearntParts:
+        """Return what was learnt as plain data and tensors, none before: of series, or of a network."""
+        return LearntParts(None, {}) if self.learnt is None else files.learnt_parts(self.learnt, self.name)
 
     def _with_learnt(self, parts: LearntParts) -> Self:
         """Return a new explainer that has learnt what the parts hold, the inverse of ``_learnt_parts``."""
