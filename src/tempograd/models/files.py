@@ -45,7 +45,7 @@ def refusing(message: str) -> Iterator[None]:
     """Say one sentence of a file that cannot be read: torch, zipfile and safetensors raise many kinds."""
     try:
         yield
-    except (DataError, ModelError):  # says already what is wrong
+    except DataError:  # says already what is wrong
         raise
     except Exception as error:
         raise DataError(message) from error

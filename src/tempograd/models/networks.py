@@ -51,11 +51,7 @@ class Classifier(nn.Module, ABC):
         sizes = {"channels": channels, "classes": classes, "per_step": per_step}
         self.config: dict[str, Any] = {"name": self.name, **sizes, "options": options}
         self.facts = {}
-
-    @property
-    def tempograd_task(self) -> str:
-        """What the output is, so that nobody has to tell or to guess it."""
-        return "per_step" if self.per_step else "classification"
+        self.tempograd_task = "per_step" if per_step else "classification"  # so that nobody has to tell it
 
     @abstractmethod
     def features(self, x: Tensor) -> Tensor:
