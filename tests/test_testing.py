@@ -312,8 +312,7 @@ BROKEN = {
     "complete": [Incomplete],
     "signed": [Unsigned],
     "targeted": [Everything, AnyTarget],
-    "gradient": [NoGradient, Gradient],
-    "models": [Module, Probabilities],
+    "models": [NoGradient, Gradient, Module, Probabilities],
     "mask": [Unmasked, Filled],
     "padding": [Length],
 }
@@ -347,7 +346,7 @@ def test_what_they_say():
     assert (error.value.rule, str(error.value).count("\n")) == ("ignored", 0)
     assert "0.001" in str(error.value)
     with pytest.raises(tg.TempogradError) as error:
-        testing.check_explainer(NoGradient, rules=["gradient"])
+        testing.check_explainer(NoGradient, rules=["models"])
     assert "ModelError" in str(error.value)
 
 

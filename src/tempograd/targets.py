@@ -16,7 +16,6 @@ words what they are, and are written into the files of explanations.
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import torch
@@ -85,11 +84,9 @@ class _Mean(TargetScore):
         return f"the {self.reduction} over {where}{whose}"
 
     def __call__(self, outputs: Tensor, *_: Tensor) -> Tensor:
-        _require_axes(outputs, self.name, 1)
-        chosen = outputs
-        if self.variable is not None:
-            _require_axes(outputs, f"{self.name}(variable=…)", 2)
-            chosen = _at(chosen, 2, self.variable, "variable")
+        if outputs.ndim < 2:
+            raise InputError(f"targets.{self.name} is for outputs (batch, step), got {tuple(outputs.shape)}.")
+        chosen = outputs if self.variable is None else _at(outputs, 2, self.variable, "variable")
         if self.span is not None:
             chosen = chosen[:, slice(*self.span)]
         elif self.steps is not None:
@@ -119,8 +116,7 @@ class _Spread(TargetScore):
         return f"quantile {self.high} minus quantile {self.low}, {_Mean(self.steps, self.span).text}"
 
     def __call__(self, outputs: Tensor, *_: Tensor) -> Tensor:
-        _require_axes(outputs, self.name, 2)
-        last = outputs.ndim - 1
+        last = max(outputs.ndim - 1, 2)
         apart = _at(outputs, last, self.high, "quantile") - _at(outputs, last, self.low, "quantile")
         return _Mean(self.steps, self.span)(apart)
 
@@ -211,10 +207,7 @@ def difference(first: Address | str, second: Address | str) -> TargetScore:
     >>> score(torch.tensor([[1.0, 2.0, 6.0]])), score.text
     (tensor([5.]), 'output 2 minus output 0')
     """
-    score = _Difference(_address(first), _address(second))
-    if score.first == score.second:
-        raise InputError(f"The difference of output {brief(first)} and itself is 0: pass two outputs.")
-    return score
+    return _Difference(_address(first), _address(second))
 
 
 def quantile_spread(low: int, high: int, steps: slice | Sequence[int] | int | None = None) -> TargetScore:
@@ -287,21 +280,17 @@ def in_words(picker: Picker) -> str:
     """
     if isinstance(picker, TargetScore):
         return picker.text
-    function = picker.func if isinstance(picker, partial) else picker
-    if not isinstance(function, (types.FunctionType, types.MethodType)) or "<lambda>" in function.__qualname__:
+    if not isinstance(picker, (types.FunctionType, types.MethodType)) or "<lambda>" in picker.__qualname__:
         return "a score of your own"
-    lines = (function.__doc__ or "").strip().splitlines()
-    return lines[0].rstrip(".") if lines else f"the score that {function.__name__} picks"
+    lines = (picker.__doc__ or "").strip().splitlines()
+    return lines[0].rstrip(".") if lines else f"the score that {picker.__name__} picks"
 
 
 def _steps(steps: Any) -> tuple[tuple[int, ...] | None, Span | None]:
     if not isinstance(steps, slice):
         return _indices(steps, "steps"), None
-    ends = (("start", steps.start, 0), ("end", steps.stop, 1), ("step", steps.step, 1))
-    start, stop, step = (
-        None if place is None else validation.check_int(place, f"the {name} of steps", least)
-        for name, place, least in ends
-    )
+    ends = (steps.start, 0), (steps.stop, 1), (steps.step, 1)
+    start, stop, step = (None if end is None else validation.check_int(end, "steps", least) for end, least in ends)
     return None, (start, stop, step)
 
 
@@ -311,10 +300,7 @@ def _indices(given: Any, name: str) -> tuple[int, ...] | None:
     parts = [given] if isinstance(given, int) or not isinstance(given, Sequence | range) else list(given)
     if not parts or isinstance(given, str):
         raise InputError(f"{name} must hold at least one integer, got {brief(given)}.")
-    places = tuple(validation.check_int(part, name, 0) for part in parts)
-    if len(set(places)) < len(places):
-        raise InputError(f"{name} must be distinct, got {brief(given)}.")
-    return places
+    return tuple(validation.check_int(part, name, 0) for part in parts)
 
 
 def _address(given: Any) -> Address | str:
@@ -349,12 +335,6 @@ def _output(outputs: Tensor, address: Address | str) -> Tensor:
 
 def _at(outputs: Tensor, axis: int, place: int, what: str) -> Tensor:
     """Return what is at a place of an axis, or refuse one that is not there."""
-    if place >= outputs.shape[axis]:
+    if axis >= outputs.ndim or place >= outputs.shape[axis]:
         raise InputError(f"There is no {what} {place}, counted from 0, in outputs of {tuple(outputs.shape)}.")
     return outputs.select(axis, place)
-
-
-def _require_axes(outputs: Tensor, what: str, least: int) -> None:
-    if outputs.ndim - 1 < least:
-        expected = "(batch, step)" if least == 1 else "(batch, step, variable)"
-        raise InputError(f"targets.{what} is for outputs {expected}, got shape {tuple(outputs.shape)}.")

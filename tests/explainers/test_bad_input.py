@@ -189,7 +189,6 @@ CASES |= {
         lambda: tg.AugmentedOcclusion().fit(MODEL, X[..., :1])(MODEL, X),
         InputError,
     ),
-    "too many nodes": (lambda: tg.IntegratedGradients(n_steps=5001)(MODEL, X), SettingError),
     "no model": (lambda: tg.explain(None, X), InputError),
     "a class": (lambda: tg.explain(nn.Linear, X), InputError),
     "a whole array": (
@@ -364,14 +363,6 @@ def test_warnings_point_at_the_callers_line():
         with pytest.warns(TempogradWarning, match="use n_samples=") as caught:
             call()
         assert caught[0].filename == __file__
-
-
-def test_steps_that_are_always_fixed_but_never_observed_do_not_matter():
-    mask = torch.zeros(3, 5, 1)
-    mask[:, 0] = mask[:, 4] = 1
-    with pytest.warns(TempogradWarning, match="use n_samples="):
-        found = tg.Timing(50, None, 1, 4, 4)(linear(5, 1), tg.Series(series(3, 5, 1), mask=mask))
-    assert (found.values[:, [0, 4]] != 0).all()
 
 
 def test_numpy_numbers_can_be_saved(tmp_path):

@@ -1,32 +1,37 @@
-"""Rows of checks: the example of each raises its code, and a plain question passes all of them."""
+"""What a question is refused for before anything runs: each refusal has its code."""
 
 import pytest
+import torch
+from torch import nn
 
-from tempograd.core.errors import run_checks
-from tempograd.engine.outputs import STEPS
-from tempograd.explainers.checks import METHOD
+import tempograd as tg
+from tempograd.core.errors import InputError
 
-QUESTION = (*METHOD, *STEPS)
-FITS = dict.fromkeys(("takes_background", "uses_baseline", "targeted", "fitted"), True)
-ASKED = {"method": "timing"} | FITS | dict.fromkeys(("target", "targets", "steps", "baseline", "background"))
+MODEL, X = nn.Sequential(nn.Flatten(), nn.Linear(8, 3)), torch.ones(2, 4, 2)
+REFUSED = {
+    "background.alone": ("timing", {"baseline": "background"}),
+    "background.method": ("deep_lift", {"baseline": "background", "background": X}),
+    "targets.both": ("timing", {"target": 0, "targets": [1]}),
+    "targets.kind": ("timing", {"targets": [0, None]}),
+    "targets.whole": ("dynamask", {"targets": [0]}),
+    "method.fit": ("fit", {}),
+    "steps.function": ("timing", {"target": lambda outputs: outputs[:, 0], "steps": 3}),
+}
 
 
-@pytest.mark.parametrize("check", QUESTION, ids=lambda check: check.code)
-def test_the_example_of_a_row_raises_its_code(check):
-    with pytest.raises(check.error) as caught:
-        run_checks(QUESTION, ASKED | dict(check.example))
-    assert caught.value.code == check.code
+@pytest.mark.parametrize("code", REFUSED)
+def test_a_refusal_has_its_code_and_a_sentence_in_both_dialects(code):
+    method, question = REFUSED[code]
+    with pytest.raises(InputError) as caught:
+        tg.explain(MODEL, X, method, **question)
+    assert caught.value.code == code
     for dialect in ("python", "shell"):
         text = caught.value.finding.say(dialect)
         assert text.endswith(".")
         assert "{" not in text
 
 
-def test_a_plain_question_passes():
-    run_checks(QUESTION, ASKED)
-    run_checks(QUESTION, ASKED | {"targets": "all"})
-    run_checks(QUESTION, ASKED | {"targets": [0, 1], "baseline": "background", "background": [1.0]})
-
-
-def test_codes_are_unique():
-    assert len({check.code for check in QUESTION}) == len(QUESTION)
+@pytest.mark.parametrize("targets", [3, [], (), "every"])
+def test_what_is_no_list_of_targets_is_refused(targets):
+    with pytest.raises(InputError, match="list the targets, such as"):
+        tg.explain(MODEL, X, targets=targets)

@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 from tempograd.core.errors import InputError, ModelError, SettingError
 from tempograd.core.question import Question
 from tempograd.engine import Ask
-from tempograd.explainers import ContraLSP
+from tempograd.explainers import ContraLSP, masks
 from tempograd.explainers.masks import Replacement, SharingPart, Trend, contrast, seeded, two_means
 from tests.helpers.literal_methods import blind, first_network, literal_contralsp
 from tests.helpers.models import Recurrent, series, smooth
@@ -45,7 +45,7 @@ def test_trends_are_one_small_network_per_channel():
 def test_at_first_a_mask_is_the_sigmoid_of_the_trend(monkeypatch):
     settings = ContraLSP()
     part = gates(settings)
-    torch.testing.assert_close(settings._mask(part), settings._trend(part).sigmoid())
+    torch.testing.assert_close(settings._mask(part), masks._trend(part).sigmoid())
     flat(monkeypatch)
     for sigma, chance in ((0.5, 0.8413447), (0.8, 0.5 + 0.5 * math.erf(0.5 / 0.8 / 2**0.5)), (1e-9, 1.0)):
         settings = ContraLSP(1.0, 0.0, sigma)

@@ -204,6 +204,6 @@ def test_a_target_makes_no_difference_and_own_steps_are_what_it_explains():
 
 @pytest.mark.parametrize("explainer", [tg.Fit(), tg.WinIT()])
 def test_a_model_that_rejects_prefixes_is_refused_before_anything_is_learnt(explainer, monkeypatch):
-    monkeypatch.setattr("tempograd.explainers.prefix.learn", lambda *_: pytest.fail("it learnt"))
+    monkeypatch.setattr("tempograd.explainers.prefix._train", lambda *_: pytest.fail("it learnt"))
     with pytest.raises(ModelError, match="rejects the first 1 of 6 steps"):
         explainer.fit(linear(6, 2), X)

@@ -302,7 +302,7 @@ CASES = {
     ),
     "too few": (lambda kind: kind().fit(linear(9, 3), TRAIN[:3]), InputError, "got 3, pass at least 4"),
     "seed": (lambda kind: kind().fit(linear(9, 3), TRAIN, seed=0.5), InputError, "seed must be an integer"),
-    "NaN": (lambda kind: quick(kind).fit(_Broken(), TRAIN), ModelError, "NaN or infinity for training series"),
+    "NaN": (lambda kind: quick(kind).fit(_Broken(), TRAIN), ModelError, "NaN in the model's outputs"),
     "no gradient": (lambda kind: quick(kind).fit(_Shy(), TRAIN), ModelError, "needs no gradient"),
     "epochs": (lambda kind: kind(epochs=0), InputError, "epochs must be at least 1"),
     "fit_batch_size": (lambda kind: kind(fit_batch_size=1), InputError, "fit_batch_size must be at least 2"),
@@ -319,7 +319,6 @@ OF_TIMEX = {
     "a function": (lambda: tg.TimeX().fit(lambda x: x[:, 0], TRAIN), InputError, r"pass the nn\.Module itself"),
     "no linear layer": (lambda: tg.TimeX().fit(nn.Flatten(), TRAIN), InputError, "use timexpp"),
     "other rows": (lambda: tg.TimeX().fit(_Rows(), TRAIN), ModelError, "one row per series"),
-    "no copy": (lambda: tg.TimeX().fit(_Single(), TRAIN), ModelError, "cannot be copied"),
     "gaussian": (lambda: tg.TimeXPP(gaussian_weight=-1), SettingError, "gaussian_weight must be finite"),
     "reference": (lambda: tg.TimeXPP(reference_weight=-1), SettingError, "reference_weight must be finite"),
 }  # fmt: skip
@@ -349,11 +348,6 @@ class _Rows(nn.Sequential):
 
     def forward(self, x):
         return self[1](self[0](x).repeat(2, 1))[: len(x)]
-
-
-class _Single(Recurrent):
-    def __deepcopy__(self, memo):
-        raise TypeError("there can only be one")
 
 
 @BOTH

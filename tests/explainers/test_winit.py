@@ -193,7 +193,7 @@ def test_networks_learn_together_as_if_each_were_alone():
     """A channel that repeats itself becomes known; one of noise stays at its variance."""
     x = series(120, 6, 2)
     x[..., 0] = x[:, :1, 0]
-    generator = learn(lambda: WindowGenerator(2, 3, 8), nn.Linear(1, 1), x, FitSchedule(60, 40, 1e-2), 0, "g")
+    generator = learn(lambda: WindowGenerator(2, 3, 8), nn.Identity(), x, FitSchedule(60, 40, 1e-2), 0, "g")
     new = series(200, 6, 2, seed=3)
     new[..., 0] = new[:, :1, 0]
     mean, spread = (part[:, 1:4] for part in generator.moments(generator.past(new)))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from tempograd.core.errors import InputError, ModelError, SettingError, UnknownNameError
+from tempograd.core.errors import InputError, ModelError, SettingError
 from tempograd.data import Dataset, Series
 from tempograd.models import Recipe, accuracy, build, train
 from tempograd.models import training as training_file
@@ -72,17 +72,17 @@ def test_gains_too_small_to_matter_are_kept_but_do_not_go_on_for_ever(monkeypatc
 
 def test_holds_out_a_fifth_where_there_is_no_validation(monkeypatch):
     seen = {}
-    run_epoch, loss = training_file._run_epoch, training_file.mean_loss
+    fit, loss = training_file._fit, training_file.mean_loss
 
     def note_training(network, split, *rest):
         seen.setdefault("train", split.ids.tolist())
-        return run_epoch(network, split, *rest)
+        return fit(network, split, *rest)
 
     def note_validation(network, split):
         seen.setdefault("validation", split.ids.tolist())
         return loss(network, split)
 
-    monkeypatch.setattr(training_file, "_run_epoch", note_training)
+    monkeypatch.setattr(training_file, "_fit", note_training)
     monkeypatch.setattr(training_file, "mean_loss", note_validation)
     train("gru", toy(series=50), options=SMALL, epochs=1, seed=7)
     assert len(seen["validation"]) == 10
@@ -191,7 +191,7 @@ def test_accuracy_counts_and_restores_mixed_modes():
 
 REFUSED = {
     "unknown setting": (TypeError, lambda: train("gru", toy(), epoch=3)),
-    "unknown option": (UnknownNameError, lambda: train("gru", toy(), options={"width": 3})),
+    "unknown option": (TypeError, lambda: train("gru", toy(), options={"width": 3})),
     "batches of one": (InputError, lambda: train("gru", toy(), batch_size=1)),
     "no step": (SettingError, lambda: train("gru", toy(), learning_rate=0.0)),
     "too few series": (InputError, lambda: train("gru", toy(series=2))),

@@ -132,7 +132,6 @@ def test_the_change_sums_over_the_explained_steps():
 BAD = {
     "tolerance": ({"tolerance": 0}, "above 0"),
     "per cent": ({"tolerance": 20}, "below 1"),
-    "max_samples": ({"tolerance": 0.1, "max_samples": 40}, "below n_samples=50"),
     "stop_when": ({"tolerance": 0.1, "stop_when": "bottom"}, "'error' or 'top'"),
     "plain": ({"tolerance": 0.1, "control_variates": False}, "needs control_variates=True"),
     "no segments": ({"tolerance": 0.1, "segments": 0}, "needs control_variates=True"),

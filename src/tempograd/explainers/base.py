@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import errors, validation
-from tempograd.core.errors import DataError, Finding, InputError, arg, quote, short_path, warn
+from tempograd.core.errors import DataError, Finding, InputError, arg, brief, quote, short_path, warn
 from tempograd.core.estimate import Estimate
 from tempograd.core.question import Effort, Question
 from tempograd.core.registry import Registry
@@ -29,7 +29,6 @@ from tempograd.engine.model import PRECISIONS, computing, owner, place, trusted
 from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import FEW, Varying, look_again, run_twice
 from tempograd.explainers import files
-from tempograd.explainers.checks import METHOD
 from tempograd.explainers.files import LearntNetwork, LearntParts
 from tempograd.explanation import Explanation, Explanations, Facts
 from tempograd.explanation.diagnostics import wrong_gradient
@@ -171,12 +170,18 @@ class Explainer(ABC):
         The explainer itself stays as it is: write ``explainer = explainer.fit(model, x)``.
         """
         predictor, series = nouns(model, x)
-        if inputs.is_several(series.x) or series.fixed is not None:
+        values, several = series.filled, inputs.is_several(series.x)
+        if several or series.fixed is not None:
             self._require_companions(None)
+        if several:
+            inputs.pack_inputs(values)  # which says what is wrong
+        else:
+            validation.check_series(values, name="the training series")
         call = Call(pick=predictor.pick, model_layout=predictor.layout)
-        return self._fit(call.adapt(predictor.called), series.filled, seed)
+        return self._fit(call.adapt(predictor.called), values, validation.check_int(seed, "seed"))
 
-    def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
+    def _fit(self, model: Model, x: Any, seed: int) -> Self:
+        """Return a copy that has learnt from series that were checked: a tensor, or the inputs of several."""
         return self
 
     @property
@@ -216,14 +221,14 @@ class Explainer(ABC):
         if not isinstance(explainer, cls):
             raise DataError(f"{short_path(path)} holds {explainer.name}: read it with tempograd.Explainer.load.")
         try:
-            return explainer if learnt is None else explainer._with_learnt(learnt)
+            return explainer if learnt.facts is None else explainer._with_learnt(learnt)
         except Exception as error:  # of any kind, from torch or from a method of somebody else
             what = f"What {explainer.name} learnt in {short_path(path)}"
             raise DataError(f"{what} does not fit the method that is installed here: fit it again.") from error
 
-    def _learnt_parts(self) -> LearntParts | None:
-        """Return what was learnt as plain data and tensors, None before: of series, or of a network."""
-        return None if self.learnt is None else files.learnt_parts(self.learnt, self.name)
+    def _learnt_parts(self) -> LearntParts:
+        """Return what was learnt as plain data and tensors, none before: of series, or of a network."""
+        return LearntParts(None, {}) if self.learnt is None else files.learnt_parts(self.learnt, self.name)
 
     def _with_learnt(self, parts: LearntParts) -> Self:
         """Return a new explainer that has learnt what the parts hold, the inverse of ``_learnt_parts``."""
@@ -243,8 +248,7 @@ class Explainer(ABC):
     @property
     def parameters(self) -> dict[str, Any]:
         """Return the hyper-parameters as plain data."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if not f.metadata.get("fitted")}
-        return {name: value.item() if isinstance(value, np.generic) else value for name, value in plain.items()}
+        return {f.name: getattr(self, f.name) for f in fields(self) if not f.metadata.get("fitted")}
 
     @property
     def facts(self) -> Facts:
@@ -365,8 +369,7 @@ class Explainer(ABC):
         self._note_assumptions(findings, predictor, question, asks[0], shown)
         shown |= {"varies": draws > 1 or (bool(varies) and not alone), "findings": tuple(findings)}
         explanations = [self._explanation(*pair, shown) for pair in zip(asks, estimates, strict=True)]
-        checks = [(part, part.gradient_check) for part in explanations]
-        suspects = (part for part, check in checks if check is not None and check.mostly_wrong)
+        suspects = (part for part in explanations if part.gradient_check and part.gradient_check.mostly_wrong)
         problem = next(filter(None, map(wrong_gradient, suspects)), "")
         if problem and errors.warning_counts.get() is None:  # otherwise the verdict on all batches tells
             finding = Finding("gradient.wrong", "warning", {"problem": f"{problem[:1].upper()}{problem[1:]}"})
@@ -424,28 +427,48 @@ class Explainer(ABC):
         validation.check_choice(effort.precision, "precision", PRECISIONS)
         if effort.batch_size is not None:
             validation.check_int(effort.batch_size, "batch_size", 1)
-        pool = question.background is not None or isinstance(question.baseline, str)
-        if pool or self.needs_fit or question.targets is not None:
-            fits = {name: getattr(self, name) for name in ("takes_background", "uses_baseline", "targeted")}
-            fits["fitted"] = self.learnt is not None or not self.needs_fit
-            errors.run_checks(METHOD, {"method": self.name} | fits | vars(question))
+        if isinstance(question.baseline, str) or question.targets is not None:
+            self._require_answerable(question)
+        if self.needs_fit and self.learnt is None:
+            raise InputError(f"{self.name} learns from training series: {arg:explain.fit}.", code="method.fit")
         if question.target is not None and not self.targeted:
             warn("target.unused", method=self.name)
         output, task, classes = predictor.known_of_outputs(question.output)
         targets = (question.target,) if question.targets in (None, "all") else question.targets or ()
-        scores = [target for target in targets if isinstance(target, TargetScore) and output is None]
-        tasks = {task} if task is not None else {score.task for score in scores} - {None}
-        if len(tasks) > 1:
-            names = " and ".join(sorted(map(str, tasks)))
-            raise InputError(f"These targets are of several tasks, {names}: explain them one by one.")
-        unsaid = not tasks and output is None and question.steps is None
+        if task is None and output is None:
+            task = next((one.task for one in targets if isinstance(one, TargetScore) and one.task), None)
+        unsaid = task is None and output is None and question.steps is None
         if unsaid and isinstance(series.y, Tensor) and series.y.is_floating_point():
             numbers = f"{arg:predictor.task=regression} or {arg:predictor.task=forecast}"
             unless = f"{arg:predictor.task=classification} if the outputs are classes"
             raise InputError(f"The labels are real numbers: pass {numbers}, or {unless}.", code="model.task")
         if classes is None and any(isinstance(target, str) for target in targets):
             classes = series.classes  # the names of labels name outputs
-        return output, next(iter(tasks), None), classes
+        return output, task, classes
+
+    def _require_answerable(self, question: Question) -> None:
+        """Refuse a baseline and targets that the method cannot take, before anything runs."""
+        targets, method = question.targets, self.name
+        if validation.is_background(question.baseline):
+            if question.background is None:
+                source = f"{arg:question.baseline=background} draws from {arg:question.background}"
+                raise InputError(f"{source}: pass both.", code="background.alone")
+            if self.uses_baseline and not self.takes_background:
+                one = f"{method} compares with one baseline and draws none: use a method that draws them, such as"
+                mean = f"timing, or pass the mean of the series as {arg:question.baseline}"
+                raise InputError(f"{one} {mean}.", code="background.method")
+        if targets is None:
+            return
+        if question.target is not None:
+            both = f"{arg:question.target} and {arg:question.targets} exclude each other"
+            raise InputError(f"{both}: put all targets into {arg:question.targets}.", code="targets.both")
+        listed = isinstance(targets, Sequence) and len(targets) > 0 and all(one is not None for one in targets)
+        if not listed or (isinstance(targets, str) and targets != "all"):
+            odd = f"{arg:question.targets} is {brief(targets)}"
+            raise InputError(f"{odd}: list the targets, such as [0, 5], or pass 'all'.", code="targets.kind")
+        if not self.targeted:
+            whole = f"{method} explains the whole output of the model"
+            raise InputError(f"{whole}: leave {arg:question.targets} out.", code="targets.whole")
 
     def _require_companions(self, steps: Any, call: Call | None = None) -> None:
         """Refuse several inputs, series of unequal length and NaN where method or steps cannot take them."""
@@ -523,9 +546,8 @@ class Explainer(ABC):
             else:
                 findings.append(finding)
         if isinstance(resolved.target, TargetScore) and resolved.averaged:
-            shape = resolved.averaged  # the address of one of the outputs is an example
-            one = tuple(min(size - 1, 3 - axis) if axis < 3 else 0 for axis, size in enumerate(shape))
-            means = {"shape": str(shape), "example": str(one[0] if len(one) == 1 else one)}
+            shape = resolved.averaged
+            means = {"shape": str(shape), "example": str(0 if len(shape) == 1 else (0,) * len(shape))}
             means |= {"score": resolved.target.text, "name": resolved.target.name}
             warn(Finding("target.score", "assumption", {"outputs": math.prod(shape)} | means))
         elif not asked and self.targeted and outputs.one_logit(resolved.columns, ask.output):
@@ -613,6 +635,13 @@ def one_by_one(attribute: Callable[[Method, Ask], Estimate]) -> Callable[[Method
     return attribute_each
 
 
+def require_probabilities(method: str, ask: Ask, read: Callable[[], Tensor]) -> None:
+    """Refuse raw outputs that are no probabilities, and those of several labels, which sum to anything."""
+    if ask.output != "probability" and not (ask.output == "raw" and outputs.is_probability(read())):
+        none = f"{method} compares probabilities of classes, one of which holds, and the model's outputs are none"
+        raise InputError(f"{none}: leave output out if softmax belongs there, or use occlusion for other outputs.")
+
+
 def check_training(shape: Sequence[int], ask: Ask) -> None:
     """Refuse training series whose time and channel, or channel alone, are not those of the explained ones."""
     fitted, explained = tuple(shape[-2:]), tuple(ask.x.shape[1:])[-len(shape) :]
@@ -678,14 +707,11 @@ def asks_of(ask: Ask, targets: Any) -> list[Ask]:
 def warn_of_far_zero(x: Tensor, mask: Tensor | None, channels: Sequence[str] | None) -> None:
     """Warn where 0 lies further from a channel's values than these lie apart; a few scaled series may be off."""
     rows = slice(None, None, 1 + len(x) // MANY)
-    lowest = highest = x = x[rows]
-    count: int | Tensor = len(x) * x.shape[1]
-    if mask is not None:
-        lowest, highest = (x.where(mask[rows], end) for end in (torch.inf, -torch.inf))
-        count = mask[rows].sum((0, 1))
-    low, high = lowest.amin((0, 1)), highest.amax((0, 1))
+    x = x[rows]
+    seen = torch.ones_like(x, dtype=torch.bool) if mask is None else mask[rows]
+    low, high = x.where(seen, torch.inf).amin((0, 1)), x.where(seen, -torch.inf).amax((0, 1))
     apart = (high - low).clamp(min=FAR if len(x) < FEW_SERIES else 0)
-    far = (low < high) & (torch.maximum(low, -high) > apart) & (count >= ENOUGH)
+    far = (low < high) & (torch.maximum(low, -high) > apart) & (seen.sum((0, 1)) >= ENOUGH)
     for one in far.nonzero()[:1, 0].tolist():  # the first of them
         which = {"channel": quote((channels or range(len(far)))[one]), "count": int(far.sum()), "of": len(far)}
         warn("baseline.far", **which, low=float(low[one]), high=float(high[one]))

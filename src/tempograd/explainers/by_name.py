@@ -1,4 +1,4 @@
-"""Explain by the name of a method."""
+"""Explain by the name of a method; scores that no method made, one's own and random ones."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +12,7 @@ from tempograd.core import validation
 from tempograd.core.errors import InputError, UnknownNameError, brief
 from tempograd.core.estimate import Estimate
 from tempograd.core.question import Effort, Question
+from tempograd.core.rng import Stream, keys, uniform
 from tempograd.core.series import Series
 from tempograd.engine import Ask, slices
 from tempograd.engine.predictor import Predictor
@@ -69,6 +70,31 @@ class OwnScores(Explainer):
         if not bool(values.isfinite().all()):
             raise InputError(f"Scores of {brief(self.title)} are NaN or infinite where the series has values.")
         return Estimate(values, signed=bool((values < 0).any()))
+
+
+@EXPLAINERS.register("random")
+@dataclass(frozen=True)
+class Random(Explainer):
+    """Scores uniform on (0, 1), independent of the model and of the values: what no information looks like.
+
+    Examples
+    --------
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, 2))
+    >>> scores = Random()(model, torch.zeros(1000, 3, 2)).values
+    >>> bool((scores.mean() - 0.5).abs() < 0.02)
+    True
+    """
+
+    signed: ClassVar[bool] = False
+    needs_gradient: ClassVar[bool] = False
+    uses_baseline: ClassVar[bool] = False
+    takes_inputs: ClassVar[bool] = True
+
+    @one_by_one
+    def attribute(self, ask: Ask) -> Estimate:
+        scores = uniform(keys(ask.seed, ask.ids, Stream.SCORES)[..., None], torch.arange(ask.x[0].numel()))
+        values = scores.view(ask.x.shape).to(ask.x.device)
+        return Estimate(values if ask.mask is None else values * ask.mask)
 
 
 def explain(

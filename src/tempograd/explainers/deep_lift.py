@@ -1,8 +1,7 @@
 """DeepLIFT: slopes between the baseline and the series, carried back layer by layer."""
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -21,9 +20,12 @@ from tempograd.typing import Picker
 
 NODES = 50  # of the slope of softmax between two outputs, which costs no pass of the model
 TOO_FAR = 0.05  # share of the change of the prediction that may be left over without a word
-POOLING = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
-RESCALED = (nn.ReLU, nn.ELU, nn.LeakyReLU, nn.Sigmoid, nn.Tanh, nn.Softplus, nn.Softmax, *POOLING)
-MIXING = (nn.Softmax, *POOLING)  # captum's rules for these mix the series of a batch
+MIXING = (
+    nn.Softmax,
+    nn.MaxPool1d,
+    nn.MaxPool2d,
+    nn.MaxPool3d,
+)  # captum's rules mix the series of a batch
 
 
 @EXPLAINERS.register("deep_lift")
@@ -91,8 +93,7 @@ class DeepLift(Explainer):
         batching.run(len(values), 2, work, f"explain with {self.name}")
         left, delta = torch.stack(sums).sum(0).tolist() if sums and self._examined else (0, 0)
         if left > TOO_FAR * delta > 0:
-            gates = any(isinstance(layer, nn.RNNBase) for layer in part.modules())
-            reason = "the gates inside recurrent layers" if gates else "steps that are no activation modules"
+            reason = "steps that are no activation modules, such as the gates inside recurrent layers"
             warn("deep_lift.residual", caveat=self.caveat, share=f"{left / delta:.0%}", reason=reason)
         return Estimate(values)
 
@@ -100,7 +101,7 @@ class DeepLift(Explainer):
         self, ask: Ask, part: nn.Module, block: Block, method: Callable[[nn.Module], Any]
     ) -> tuple[Tensor, Tensor | None]:
         """Return the scores of a block and the change they should sum to, None for own steps."""
-        with torch.no_grad(), _once(part):
+        with torch.no_grad():
             raw, start = ask.raw_outputs(torch.stack([block.x, block.baseline], 1), block).unbind(1)
         block = ask.read(block, raw)
         slopes, delta = self._slopes(ask, block, raw, start)
@@ -161,23 +162,11 @@ class _Explained(nn.Module):
 def _captum(method: Any, block: Block) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Setting forward, backward hooks")
-        found: Tensor = method.attribute(block.x.clone().requires_grad_(), baselines=block.baseline)
+        try:
+            found: Tensor = method.attribute(block.x.clone().requires_grad_(), baselines=block.baseline)
+        except (AssertionError, RuntimeError) as error:
+            if "used more than once" not in str(error):
+                raise
+            twice = "The model uses an activation module more than once"
+            raise ModelError(f"{twice}: give each place its own module, or use integrated_gradients.") from error
     return found.detach()
-
-
-@contextmanager
-def _once(part: nn.Module) -> Iterator[None]:
-    """Refuse a network that runs an activation more than once in a pass: captum would mix the runs up."""
-    seen: set[nn.Module] = set()
-
-    def note(layer: nn.Module, _: Any) -> None:
-        if layer in seen:
-            twice = f"The model uses one {type(layer).__name__} module more than once"
-            raise ModelError(f"{twice}: give each place its own module, or use integrated_gradients.")
-        seen.add(layer)
-
-    with ExitStack() as stack:
-        for layer in part.modules():
-            if type(layer) in RESCALED:
-                stack.enter_context(layer.register_forward_pre_hook(note))
-        yield

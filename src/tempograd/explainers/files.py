@@ -28,9 +28,9 @@ _Explainer = TypeVar("_Explainer")
 
 
 class LearntParts(NamedTuple):
-    """What a method learnt, as a file holds it: plain JSON data, and tensors by name."""
+    """What a method learnt, as a file holds it: plain JSON data, None before it learnt, and tensors by name."""
 
-    facts: dict[str, Any]
+    facts: Any
     tensors: dict[str, Tensor]
 
 
@@ -79,18 +79,17 @@ def network_of(parts: LearntParts, make: Callable[..., LearntNetwork]) -> Learnt
 # Files
 
 
-def fingerprint_of_explainer(method: str, settings: Mapping[str, Any], learnt: LearntParts | None) -> str:
+def fingerprint_of_explainer(method: str, settings: Mapping[str, Any], learnt: LearntParts) -> str:
     """Name an explainer by a hash of its method, its settings and all that it learnt."""
-    facts = None if learnt is None else learnt.facts
-    digest = hashlib.sha256(json.dumps([method, settings, facts], sort_keys=True).encode())
-    for name, tensor in sorted({} if learnt is None else learnt.tensors.items()):
+    digest = hashlib.sha256(json.dumps([method, settings, learnt.facts], sort_keys=True).encode())
+    for name, tensor in sorted(learnt.tensors.items()):
         digest.update(f"\n{len(name)}:{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
         digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
     return f"{method}:{digest.hexdigest()[:16]}"
 
 
 def write_explainer(
-    path: str | Path, method: str, settings: Mapping[str, Any], learnt: LearntParts | None, *, force: bool = False
+    path: str | Path, method: str, settings: Mapping[str, Any], learnt: LearntParts, *, force: bool = False
 ) -> Path:
     """Write the parts of an explainer; a file that is none is only replaced with ``force``."""
     header = {
@@ -98,11 +97,10 @@ def write_explainer(
         "version": __version__,
         "method": method,
         "settings": json.dumps(settings),
-        "learnt": json.dumps(None if learnt is None else learnt.facts),
+        "learnt": json.dumps(learnt.facts),
         "fingerprint": fingerprint_of_explainer(method, settings, learnt),
     }
-    tensors = {} if learnt is None else learnt.tensors
-    kept = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    kept = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in learnt.tensors.items()}
     force = validation.check_flag(force, "force")
     return write_atomically(
         path, lambda temporary: save_file(kept, temporary, metadata=header), kind=EXPLAINER, force=force
@@ -111,18 +109,16 @@ def write_explainer(
 
 def read_explainer(
     path: str | Path, known: Mapping[str, Callable[..., _Explainer]]
-) -> tuple[_Explainer, LearntParts | None]:
+) -> tuple[_Explainer, LearntParts]:
     """Read what :func:`write_explainer` wrote: one of the ``known`` methods as it was set, and what it learnt."""
     path = as_path(path)
     header, tensors = read_tensors(path)
     if header.get("format") != FORMAT:
-        newer = "was written by a newer tempograd: upgrade tempograd to read it"
-        other = "holds no explainer: write one with Explainer.save"
-        ours = header.get("format", "").startswith(FORMAT.rstrip("1"))
-        raise DataError(f"{short_path(path)} {newer if ours else other}.")
+        other = "holds no explainer that this version of tempograd reads: write one with Explainer.save"
+        raise DataError(f"{short_path(path)} {other}.")
     try:
         method, settings, facts = header["method"], json.loads(header["settings"]), json.loads(header["learnt"])
-        learnt = None if facts is None else LearntParts(facts, tensors)
+        learnt = LearntParts(facts, tensors)
         fits = header["fingerprint"] == fingerprint_of_explainer(method, settings, learnt)
     except (KeyError, ValueError, RecursionError, TypeError) as error:
         raise damaged(path, "its header cannot be read") from error

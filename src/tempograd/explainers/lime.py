@@ -225,19 +225,12 @@ def _corners(fit: LassoProblem) -> Tensor:
     column = empty[..., None].expand(*empty.shape, fit.columns.shape[2])
     active = torch.zeros_like(covariance, dtype=torch.bool)
     path = LassoPath(level, covariance, empty.long(), empty, empty, column, active)
-    rows, joins, beta = torch.arange(len(level), device=level.device), level > alpha, torch.zeros_like(covariance)
+    joins = level > alpha
     for count in range(CORNERS * slots):
-        if count % CHECK == 0:  # those that have arrived step aside
-            on = (path.level > alpha).any(1)
-            beta[rows[~on]] = path.solution()[~on]
-            if not bool(on.any()):
-                break
-            fit, alpha, rows, joins, entering = fit.of(on), alpha[on], rows[on], joins[on], entering[on]
-            path = LassoPath(*(part[on] for part in path))
-        path, joins, entering = _next_corner(_join(path, fit, joins, entering), fit, alpha)
-    else:
-        beta[rows] = path.solution()
-    return beta.mT
+        if count % CHECK == 0 and not bool((path.level > alpha).any()):
+            break
+        path, joins, entering = _next_corner(_join(path, fit, joins, entering), fit, alpha)  # or stay
+    return path.solution().mT
 
 
 def _join(path: LassoPath, fit: LassoProblem, joins: Tensor, entering: Tensor) -> LassoPath:

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from tempograd.core import validation
 from tempograd.core.errors import InputError, arg
 from tempograd.core.estimate import Estimate
 from tempograd.core.optimisers import Adam
-from tempograd.core.progress import Advance, progress_bar
+from tempograd.core.progress import progress_bar
 from tempograd.core.rng import Stream, keys, normal, split
 from tempograd.engine import Ask, Block, apply_link, both_logits, slices
 from tempograd.engine.gradients import require_path
@@ -90,9 +90,7 @@ class LearntMask(Explainer):
         """Return the loss terms of each step of an epoch; one without any moves nothing."""
         return groups
 
-    def _optimize(
-        self, ask: Ask, groups: Groups, leaves: Sequence[Tensor], done: Callable[[], None], *, bounded: bool
-    ) -> None:
+    def _optimize(self, ask: Ask, groups: Groups, leaves: Sequence[Tensor], *, bounded: bool) -> None:
         """Take one step of Adam per group and epoch; ``bounded`` keeps the leaves, all of them masks, in [0, 1].
 
         The losses of a group add up, so that it does not matter how its series are cut into batches. A mask that a
@@ -100,15 +98,16 @@ class LearntMask(Explainer):
         """
         groups = self._steps(ask, groups, leaves)
         optimiser = Adam(leaves, lr=self.lr, foreach=by_lists(), fused=by_lists() is None)
-        for epoch in range(self.epochs):
-            for group in groups:
-                for term in group:
-                    torch.autograd.backward(term.loss(epoch), inputs=term.leaves)
-                optimiser.step()
-                optimiser.zero_grad()
-                for mask in leaves if bounded else ():
-                    mask.detach().clamp_(0, 1)
-            done()
+        with progress_bar(self.epochs, f"explain with {self.name}") as advance:
+            for epoch in range(self.epochs):
+                for group in groups:
+                    for term in group:
+                        torch.autograd.backward(term.loss(epoch), inputs=term.leaves)
+                    optimiser.step()
+                    optimiser.zero_grad()
+                    for mask in leaves if bounded else ():
+                        mask.detach().clamp_(0, 1)
+                advance()
 
     def _read(self, ask: Ask, rows: slice, *, empty: bool = False) -> MaskBatch:
         """Read some series in a pass of their own; ``empty`` compares with the outputs of the baseline instead."""
@@ -323,25 +322,21 @@ class Dynamask(LearntMask):
         """Return the masks of some series (series, area, time, channel) and their errors (series, area)."""
         areas = self.areas if self.size_weight else self.areas[:1]  # otherwise no loss knows its area
         learnt: list[tuple[Tensor, Tensor]] = []
-        total = (series.stop - series.start) * len(areas) * self.epochs
-        with progress_bar(total, f"explain with {self.name}") as advance:
 
-            def work(rows: slice, size: int) -> None:
-                batch = self._read(ask, rows)
-                ask.verify_once()
-                parts = slices(len(areas), max(1, size // len(batch.block.x)))
-                pairs = [self._fit_masks(ask, batch, areas[part], advance) for part in parts]
-                masks, errors = (torch.cat(each, 1).to(ask.x.device) for each in zip(*pairs, strict=True))
-                learnt.append((masks, errors))
+        def work(rows: slice, size: int) -> None:
+            batch = self._read(ask, rows)
+            ask.verify_once()
+            parts = slices(len(areas), max(1, size // len(batch.block.x)))
+            pairs = [self._fit_masks(ask, batch, areas[part]) for part in parts]
+            masks, errors = (torch.cat(each, 1).to(ask.x.device) for each in zip(*pairs, strict=True))
+            learnt.append((masks, errors))
 
-            ask.batching.run(series, len(areas), work)
+        ask.batching.run(series, len(areas), work)
         masks, errors = (torch.cat(parts) for parts in zip(*learnt, strict=True))
         shape = len(masks), len(self.areas)
         return masks.expand(*shape, *masks.shape[2:]), errors.expand(*shape)
 
-    def _fit_masks(
-        self, ask: Ask, batch: MaskBatch, areas: tuple[float, ...], advance: Advance
-    ) -> tuple[Tensor, Tensor]:
+    def _fit_masks(self, ask: Ask, batch: MaskBatch, areas: tuple[float, ...]) -> tuple[Tensor, Tensor]:
         block = batch.block
         shape = len(block.x), len(areas), *block.x.shape[1:]
         mask = block.x.new_full(shape, 0.5, dtype=ask.precision, requires_grad=True)
@@ -359,8 +354,7 @@ class Dynamask(LearntMask):
                 total = total + self.time_weight * rough(mask)
             return total
 
-        done = partial(advance, shape[0] * shape[1])
-        self._optimize(ask, [[LossTerm(block.rows, [mask], loss)]], [mask], done, bounded=True)
+        self._optimize(ask, [[LossTerm(block.rows, [mask], loss)]], [mask], bounded=True)
         with torch.no_grad():
             return mask.where(block.observed[:, None], 0), error()
 
@@ -402,8 +396,7 @@ class Replacement(nn.Module):
         else:
             packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
             states, _ = pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=x.shape[1])
-        output: Tensor = self.head(normalize(states, dim=-1))
-        return output
+        return cast("Tensor", self.head(normalize(states, dim=-1)))
 
 
 class Trend(nn.Module):
@@ -454,8 +447,7 @@ class SharingPart:
 
     def moved(self) -> Tensor:
         """Return what takes the place of each value, counted from the baseline."""
-        replacement: Tensor = self.networks[0](self.centred, self.lengths)
-        return replacement
+        return cast("Tensor", self.networks[0](self.centred, self.lengths))
 
 
 class SharingMask(LearntMask):
@@ -473,16 +465,16 @@ class SharingMask(LearntMask):
         values, total = torch.zeros(ask.x.shape, device=ask.x.device), len(ask.x)
 
         def work(_: slice, size: int) -> None:
-            networks, groups = self._networks(ask), []
+            networks, groups = self._networks(ask), list[list[SharingPart]]()
             for group in slices(total, self.fit_batch_size or total):
                 cuts = (range(group.start, group.stop)[own] for own in slices(group.stop - group.start, size))
                 batches = [self._read(ask, slice(cut.start, cut.stop), empty=self.deletion) for cut in cuts]
                 groups.append([SharingPart(ask, batch, networks) for batch in batches])
             ask.verify_once()
-            with progress_bar(self.epochs, f"explain with {self.name}") as advance:
-                leaves = [*(part.learnt for group in groups for part in group), *networks.parameters()]
-                self._optimize(ask, self._terms(groups), leaves, advance, bounded=False)
-            for part in (part for group in groups for part in group):
+            parts = [part for group in groups for part in group]
+            leaves = [*(part.learnt for part in parts), *networks.parameters()]
+            self._optimize(ask, self._terms(groups), leaves, bounded=False)
+            for part in parts:
                 mask = self._mask(part).detach().clamp(0, 1)
                 values[part.batch.block.rows] = mask.where(part.observed, 0).to(values)
 
@@ -715,7 +707,7 @@ class ContraLSP(SharingMask):
         return [terms]
 
     def _loss(self, part: SharingPart, epoch: int) -> Tensor:
-        tau, moved, gate = self._trend(part), part.moved(), part.learnt + 0.5
+        tau, moved, gate = _trend(part), part.moved(), part.learnt + 0.5
         places = torch.arange(gate[0].numel(), device=gate.device)
         noise = normal(split(part.stream, epoch)[..., None], places).to(gate).view_as(gate)
         mask = _gated(gate + self.sigma * noise, tau).clamp(0, 1)
@@ -724,11 +716,11 @@ class ContraLSP(SharingMask):
 
     def _mask(self, part: SharingPart) -> Tensor:
         with torch.no_grad():
-            return _gated(part.learnt + 0.5, self._trend(part))
+            return _gated(part.learnt + 0.5, _trend(part))
 
-    def _trend(self, part: SharingPart) -> Tensor:
-        tau: Tensor = part.networks[1](part.x * part.observed)
-        return tau
+
+def _trend(part: SharingPart) -> Tensor:
+    return cast("Tensor", part.networks[1](part.x * part.observed))
 
 
 def _gated(gate: Tensor, tau: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from tempograd.engine.background import Background
 from tempograd.engine.batching import CELLS
 from tempograd.engine.outputs import spans, wider
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
-from tempograd.typing import Array, Inputs, Marginal, Model, OcclusionScore, Setting
+from tempograd.typing import Inputs, Marginal, Model, OcclusionScore, Setting
 
 FITTED, TINY = 2, 1e-30  # draws that a line always goes through
 MISSED = 10.0  # times by which draws that missed far values widen an error at most
@@ -233,14 +233,12 @@ class Occlusion(CellReplacement):
     n_samples: int | None = validation.integer(None)
     means: Inputs | None = validation.learnt()
 
-    def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
+    def _fit(self, model: Model, x: Any, seed: int) -> Self:
         """Return a new explainer that replaces by the mean of training series at each step and channel."""
-        name = "the training series"
+        mean = partial(torch.mean, dim=0, keepdim=not isinstance(x, Tensor), dtype=torch.float64)
         if isinstance(x, Mapping):
-            return replace(self, means={name: _mean(part, name) for name, part in x.items()})
-        if isinstance(x, tuple):
-            return replace(self, means=tuple(_mean(part, name) for part in x))
-        return replace(self, means=validation.check_series(x, name=name).mean(0, dtype=torch.float64))
+            return replace(self, means={name: mean(part) for name, part in x.items()})
+        return replace(self, means=tuple(map(mean, x)) if isinstance(x, tuple) else mean(x))
 
     def attribute(self, ask: Ask) -> list[Estimate]:
         if ask.background is None:
@@ -308,11 +306,6 @@ def regressed(block: Block, falls: Tensor, values: Tensor) -> tuple[Tensor, Tens
     missed = (known / seen.clamp(min=TINY)).clamp(1, MISSED).square()  # a curve bends with the square of the step
     error = torch.where(seen > 0, (spread * missed).sqrt(), torch.where(known > 0, torch.inf, 0))
     return mean, error.where(block.observed, 0)
-
-
-def _mean(x: Array, name: str) -> Tensor:
-    """Return the mean row of an input, as a batch of one."""
-    return validation.as_tensor(x, name).mean(0, keepdim=True, dtype=torch.float64)
 
 
 # Augmented feature occlusion: how far the prediction moves when a value is swapped for those of other series.
@@ -412,9 +405,9 @@ class AugmentedOcclusion(CellReplacement):
     over: OcclusionScore = validation.choice("target", OcclusionScore)
     rows: Tensor | None = validation.learnt()
 
-    def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
+    def _fit(self, model: Model, x: Any, seed: int) -> Self:
         """Return a new explainer that draws from these training series."""
-        return replace(self, rows=validation.check_series(x, name="the training series"))
+        return replace(self, rows=x)
 
     @classmethod
     def grid(cls, shape: tuple[int, int]) -> list[dict[str, Setting]]:

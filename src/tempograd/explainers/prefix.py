@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
+from typing import ClassVar, NamedTuple, Self, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +18,10 @@ from tempograd.core.progress import progress_bar
 from tempograd.core.rng import Stream, fold_in, keys, normal, randint
 from tempograd.engine import Ask, Block, Prefixes, place, slices
 from tempograd.engine.prefixes import require_prefixes
-from tempograd.explainers.base import EXPLAINERS, Explainer, check_training, one_by_one
-from tempograd.explainers.checks import require_probabilities
+from tempograd.explainers.base import EXPLAINERS, Explainer, check_training, one_by_one, require_probabilities
 from tempograd.explainers.files import LearntNetwork
 from tempograd.models.training import batches
-from tempograd.typing import Inputs, Model, Setting, WinITAggregation, WinITDistance, WinITSampler
+from tempograd.typing import Model, Setting, WinITAggregation, WinITDistance, WinITSampler
 
 
 class PrefixExplainer(Explainer):
@@ -34,14 +33,6 @@ class PrefixExplainer(Explainer):
     needs_prefixes: ClassVar[bool] = True
     signed: ClassVar[bool] = False
     targeted: ClassVar[bool] = False
-
-    def _training_series(self, model: Model, x: Any) -> Tensor:
-        """Check series to learn from, and that the model takes prefixes of them."""
-        series = validation.check_series(x, name="the training series")
-        if series.shape[1] < 2:
-            raise InputError(f"{self.name} learns how a step follows the past: fit with two steps or more.")
-        require_prefixes(model, series)
-        return series
 
     def _over_prefixes(self, ask: Ask, candidates: int, scores: Callable[[Prefixes], Tensor]) -> Estimate:
         """Score every series from its predictions at every step, which ``scores`` does for a block of series.
@@ -123,7 +114,10 @@ def learn(
 
     The same seed gives the same weights on a CPU; the global random state is neither used nor changed.
     """
-    seed, (device, dtype) = validation.check_int(seed, "seed"), place(model, x)
+    if x.shape[1] < 2:
+        raise InputError(f"Too few steps to {label}: a step follows the past, so fit with two steps or more.")
+    require_prefixes(model, x)
+    device, dtype = place(model, x)
     dtype = torch.promote_types(dtype, torch.float32)
     rng = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(x), generator=rng)
@@ -140,13 +134,7 @@ def learn(
     return network
 
 
-def _train(
-    network: "Generator | WindowGenerator",
-    data: list[Tensor],
-    schedule: FitSchedule,
-    rng: torch.Generator,
-    label: str,
-) -> None:
+def _train(network: Network, data: list[Tensor], schedule: FitSchedule, rng: torch.Generator, label: str) -> None:
     """Learn from the first part of the data, and keep the weights that the second part chooses."""
     learning, watched = data
     like = next(network.parameters())
@@ -373,15 +361,14 @@ class Fit(PrefixExplainer):
     fit_batch_size: int = validation.integer(100, least=2)
     generator: Generator | None = validation.learnt()
 
-    def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
+    def _fit(self, model: Model, x: Tensor, seed: int) -> Self:
         """Return a new explainer that has learnt the distribution of a step given the steps before it."""
-        series = self._training_series(model, x)
-        channels, schedule = series.shape[2], self._fit_schedule()
+        channels, schedule = x.shape[2], self._fit_schedule()
         if channels == 1:  # nothing is ever drawn from it
             schedule = schedule._replace(epochs=0)
         make = partial(self._network(), channels, self.hidden or 3 * channels)
-        label = f"train the generator of {self.name}"
-        return replace(self, generator=learn(make, model, series, schedule, seed, label))
+        generator = learn(make, model, x, schedule, seed, f"train the generator of {self.name}")
+        return replace(self, generator=generator)
 
     def _fit_schedule(self) -> FitSchedule:
         return FitSchedule(self.epochs, self.fit_batch_size, patience=self.patience)
@@ -582,14 +569,13 @@ class WinIT(PrefixExplainer):
         windows: list[dict[str, Setting]] = [{"window": steps} for steps in (2, 5, 20) if steps < shape[0]]
         return [*windows, {"aggregation": "absmax"}]
 
-    def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
+    def _fit(self, model: Model, x: Tensor, seed: int) -> Self:
         """Return a new explainer that has learnt to continue each channel, or draws from these series."""
         if self.sampler == "marginal":
-            return replace(self, source=validation.check_series(x, name="the training series"))
-        series = self._training_series(model, x)
+            return replace(self, source=x)
         schedule = FitSchedule(self.epochs, self.fit_batch_size, rate=1e-4, decay=1e-3, patience=self.patience)
-        make, label = partial(WindowGenerator, series.shape[2], self.window), f"train generators of {self.name}"
-        return replace(self, source=learn(make, model, series, schedule, seed, label))
+        make = partial(WindowGenerator, x.shape[2], self.window)
+        return replace(self, source=learn(make, model, x, schedule, seed, f"train the generator of {self.name}"))
 
     def _network(self) -> type[WindowGenerator]:
         return WindowGenerator

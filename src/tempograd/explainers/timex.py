@@ -24,11 +24,10 @@ from tempograd.engine.gradients import require_path
 from tempograd.engine.model import by_lists, mutable_if_needed, spare
 from tempograd.engine.outputs import is_probability, resumed
 from tempograd.engine.predictor import Adapted, forward
-from tempograd.explainers.base import EXPLAINERS, Explainer, check_training, one_by_one
-from tempograd.explainers.checks import require_probabilities
+from tempograd.explainers.base import EXPLAINERS, Explainer, check_training, one_by_one, require_probabilities
 from tempograd.explainers.files import LearntNetwork
 from tempograd.models.training import batches, seed_generators
-from tempograd.typing import Inputs, Model
+from tempograd.typing import Model
 
 # The small networks of TimeX and TimeX++: which cells to keep, and what the kept cells become.
 
@@ -181,11 +180,7 @@ def copied(model: Model) -> Model:
     module = owner(model)
     if module is None:
         return model
-    try:
-        twin = copy.deepcopy(module)
-    except Exception as error:
-        reason = f"The model cannot be copied ({type(error).__name__}), and this method trains a copy of it"
-        raise ModelError(f"{reason}: make copy.deepcopy(model) work.") from error
+    twin = copy.deepcopy(module)
     for part in twin.modules():
         if isinstance(part, nn.RNNBase):
             part.flatten_parameters()  # cuDNN warns about weights that lie apart, as copied ones do
@@ -293,9 +288,6 @@ class TrainingSet:
             reading.run(len(x), 1, lambda rows, _: parts.append(self.run_model(x[rows])), label)
         outputs, embeddings = torch.cat([raw for raw, _ in parts]), [each for _, each in parts if each is not None]
         self.embeddings = torch.cat(embeddings) if embeddings else None
-        if not bool(outputs.isfinite().all()):
-            odd = f"The model returned NaN or infinity for training series of shape {tuple(x.shape[1:])}"
-            raise ModelError(f"{odd}: check its weights and the scale of the series.")
         self.output_shape = tuple(outputs.shape[1:])
         self._given = is_probability(outputs)
         self.predictions = self.probabilities(outputs)
@@ -354,13 +346,14 @@ class Training:
             for epoch in range(self.settings.epochs):
                 self._mode(training=True)
                 order = self.learning[torch.randperm(len(self.learning), generator=self.random)]
-                parts, loss = batches(order, self.settings.fit_batch_size), torch.zeros(())
-                for rows in parts:
+                loss = torch.zeros(())
+                for rows in batches(order, self.settings.fit_batch_size):
                     loss = self._step(self.data.batch(rows, self.random))
-                    advance(1 / len(parts), f"loss {losses[-1]:.4f}" if losses else "")
+                advance()
                 losses.append(float(self._judge(loss)))
                 if not math.isfinite(losses[-1]):
-                    raise ModelError(f"The loss became {losses[-1]} in epoch {epoch + 1}: lower learning_rate.")
+                    odd = f"The loss became {losses[-1]} in epoch {epoch + 1}"
+                    raise ModelError(f"{odd}: lower learning_rate, or look for NaN in the model's outputs.")
                 if losses[-1] <= min(losses):
                     best = {name: tensor.clone() for name, tensor in generator.state_dict().items()}
                 if epoch >= STEADY:
@@ -437,7 +430,7 @@ class MaskNetwork(Explainer):
     connection: float = validation.real(4.0)
     network: MaskGenerator | None = validation.learnt(by_name=True)
 
-    def _fit(self, model: Model, x: Inputs, seed: int) -> Self:
+    def _fit(self, model: Model, x: Tensor, seed: int) -> Self:
         """Return a new explainer whose mask generator has learnt from series like those the model was trained on.
 
         Parameters
@@ -450,12 +443,10 @@ class MaskNetwork(Explainer):
         seed : int, default=0
             Decides initial weights, order, gates and dropout. On a CPU the same seed gives the same fit.
         """
-        x = validation.check_series(x, name="the training series")
-        seed = validation.check_int(seed, "seed") % 2**63
         if len(x) < LEAST:
             raise InputError(f"{self.name} learns from training series: got {len(x)}, pass at least {LEAST}.")
         mark = fingerprint(model.model if isinstance(model, Adapted) else model)
-        fitted = mutable_if_needed(partial(self._learnt_from, model, x, seed))
+        fitted = mutable_if_needed(partial(self._learnt_from, model, x, seed % 2**63))
         cast("MaskGenerator", fitted.network).facts["model"] = mark()
         return fitted
 

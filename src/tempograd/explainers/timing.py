@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import validation
@@ -152,14 +150,10 @@ class Timing(PathMethod):
                 idle = f"{arg:method.max_samples} and {arg:method.stop_when} make no difference without"
                 raise SettingError(f"{idle} {arg:method.tolerance}: pass {arg:method.tolerance=0.1} too.")
             return
-        most = self.max_samples or MOST
-        object.__setattr__(self, "max_samples", most)
+        object.__setattr__(self, "max_samples", self.max_samples or MOST)
         object.__setattr__(self, "stop_when", self.stop_when or "error")
         if not self.controlled:
             raise SettingError(f"{arg:method.tolerance} needs {arg:method.control_variates=True} and segments.")
-        if most < self.n_samples:
-            short = f"{arg:method.max_samples={most}} is below {arg:method.n_samples={self.n_samples}}"
-            raise SettingError(f"{short}: pass a larger max_samples.")
 
     @property
     def controlled(self) -> bool:
@@ -186,7 +180,7 @@ class Timing(PathMethod):
             drawing.warn_of_rare_cells([setting], sum(schedule.stages))
 
         def path(block: Block, stage: int) -> integration.GradientPath:
-            if stage > 0:
+            if stage > 0:  # of some series only
                 drawn = draw_whole(self, setting, block.ids, ask.seed, ask.dtype, stage)
                 return self.masked_path(block, drawn, stage)
             drawn = _small_draw(self, setting, ids, ask.seed, (ask.device, ask.dtype))
@@ -225,12 +219,10 @@ class Timing(PathMethod):
 
         return path
 
-    def segment_settings(
-        self, length: int, channels: int, longest: int, watched: NDArray[np.bool_] | None = None
-    ) -> drawing.SegmentSettings:
+    def segment_settings(self, length: int, channels: int, longest: int) -> drawing.SegmentSettings:
         """Complete the setting for series of ``length`` steps, and refuse what cannot be estimated.
 
-        ``longest`` is the length of the batch, and ``watched`` tells which steps matter, by default all.
+        ``longest`` is the length of the batch.
         """
         count, held = (0, None) if length == 0 else (self.segments, self.held)
         setting = drawing.complete(
@@ -241,7 +233,7 @@ class Timing(PathMethod):
         if share is None:
             enough = ENOUGH if self.held is None else MANY
             share = SHARE if active.min() * self.schedule.stages[0] < enough else 0.0
-        rare = (active < drawing.RAREST) & (True if watched is None else watched)
+        rare = active < drawing.RAREST
         if self._examined and rare.any():
             where = f"of series of {counted(setting.time, 'step')} and {counted(channels, 'channel')}"
             default = drawing.complete(setting.time, channels, None, None, None, longest)
@@ -287,26 +279,22 @@ class Timing(PathMethod):
     def masked_path(self, block: Block, drawn: drawing.MaskSample, stage: int = 0) -> integration.GradientPath:
         """Return the paths that masks leave, from the baseline or each from a background series of its own."""
         points, background = drawn.masks.shape[1], block.background
-        alpha = self._positions(points, block.x)
-        if background is None:
-            scale = block.x - block.baseline
-        else:
-            starts, scale = background.starts(block, points, stage), background.displacement(block)
+        alpha, mean_step = self._positions(points, block.x), None
+        scale = block.x - block.baseline if background is None else background.displacement(block)
+        starts = None if background is None else background.starts(block, points, stage)
+        if background is not None:
             mean_step = integration.in_units(background.mean_step(block)[:, None], scale)[:, 0]
 
         def at(batch: slice) -> integration.Points:
             active = drawn.masks[:, batch].view(torch.uint8)
-            if background is not None or not active.is_cuda:
+            if starts is not None or not active.is_cuda:
                 active = active.to(block.x.dtype)  # products are faster on a CPU than from bytes
             weight = None if drawn.weights is None else drawn.weights[:, batch]
-            if background is None:
-                z = integration.masked_points(block.x, scale, active, alpha[batch])
-                return integration.Points(z, weight, active, position=alpha[batch])
-            step = block.x[:, None] - starts(batch)
-            z = torch.addcmul(block.x[:, None], active * (alpha[batch, None, None] - 1), step)
-            return integration.Points(
-                z, weight, active, integration.in_units(step, scale), mean_step, alpha[batch]
-            )
+            moved = scale[:, None] if starts is None else block.x[:, None] - starts(batch)
+            back = active * (alpha[batch, None, None] - 1)  # how far towards the start, 0 where a cell is fixed
+            z = torch.addcmul(block.x[:, None], back, moved, out=back)  # in memory that is there
+            step = None if starts is None else integration.in_units(moved, scale)
+            return integration.Points(z, weight, active, step, mean_step, alpha[batch])
 
         start = block.baseline if background is None else None
         straight = background is None and 0 in (self.segments, self.held)
@@ -333,13 +321,8 @@ class _RegionDraw(NamedTuple):
                 explainer = replace(explainer, segments=count, min_length=None, max_length=None)
             x, mask = region.of(x), None if mask is None else region.of(mask)
             lengths = validation.lengths(mask, x)
-        by_length = {}
-        for length in sorted(set(lengths.tolist())):
-            watched = None
-            if mask is not None:  # what was never observed need not be estimated
-                here = mask[lengths.to(mask.device) == length].any(-1).any(0)
-                watched = here[: max(length, 1)].cpu().numpy()
-            by_length[length] = explainer.segment_settings(length, x.shape[2], x.shape[1], watched)
+        each = sorted(set(lengths.tolist()))
+        by_length = {length: explainer.segment_settings(length, x.shape[2], x.shape[1]) for length in each}
         table = drawing.SegmentSampler.table(by_length, x, ask.device, ask.dtype)
         return cls(explainer, ask.seed, number, region, by_length, table)
 

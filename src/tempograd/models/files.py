@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from tempograd.core import validation
-from tempograd.core.errors import DataError, InputError, ModelError, arg, one_line, warn
+from tempograd.core.errors import DataError, InputError, ModelError, arg, one_line
 from tempograd.core.errors import short_path as named
 from tempograd.core.io import MODEL, as_path, load, read_tensors, write_atomically
 from tempograd.engine.model import find_device, fingerprint
@@ -45,7 +45,7 @@ def refusing(message: str) -> Iterator[None]:
     """Say one sentence of a file that cannot be read: torch, zipfile and safetensors raise many kinds."""
     try:
         yield
-    except (DataError, ModelError):  # says already what is wrong
+    except DataError:  # says already what is wrong
         raise
     except Exception as error:
         raise DataError(message) from error
@@ -149,8 +149,8 @@ class FixedBatch(nn.Module):
         self.model, self.size = model, size
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the outputs for the series ``x`` (N, T, D)."""
-        filled = torch.cat([x, x[-1:].expand(-len(x) % self.size, -1, -1)])
+        """Return the outputs for the series ``x``."""
+        filled = torch.cat([x, x[-1:].expand(-len(x) % self.size, *x.shape[1:])])
         return torch.cat([self.model(batch) for batch in torch.split(filled, self.size)])[: len(x)]
 
 
@@ -176,13 +176,7 @@ def load_program(path: Path, device: torch.device, *, trust: bool) -> nn.Module:
         f"more than tensors; write the model again with {writer}."
     )
     with refusing(unreadable), _quiet_and_safe():
-        model: nn.Module = _exported(path, device) if exported else torch.jit.load(path, device).eval()  # type: ignore[no-untyped-call]
-    if isinstance(model, FixedBatch):
-        warn(
-            f"{named(path)} was exported for batches of {model.size} series, which is slow where more would fit: "
-            "export it with dynamic_shapes=({0: torch.export.Dim.AUTO},)."
-        )
-    return model
+        return _exported(path, device) if exported else torch.jit.load(path, device).eval()  # type: ignore[no-untyped-call]
 
 
 @contextmanager
@@ -203,39 +197,16 @@ def _quiet_and_safe() -> Iterator[None]:
 
 def _exported(path: Path, device: torch.device) -> nn.Module:
     """Open a program of ``torch.export`` on a device, made to take any number of series."""
-    program = torch.export.load(path)
-    _refuse_training(path, program)
-    size = _batch(path, program)
+    program: Any = torch.export.load(path)
+    inputs = program.graph_signature.user_inputs
+    shapes = [node.meta["val"].shape for node in program.graph.nodes if node.name in inputs]
+    size = shapes[0][0] if len(shapes) == 1 else None  # a number if it takes batches of that size alone
     if device.type != "cpu":
         from torch.export.passes import move_to_device_pass  # noqa: PLC0415  # loads much that a CPU never needs
 
         program = move_to_device_pass(program, device)
     module: nn.Module = program.module()
     return FixedBatch(module, size) if isinstance(size, int) else module
-
-
-def _refuse_training(path: Path, program: Any) -> None:
-    """Refuse a program whose dropout or batch normalisation was switched on for good when it was written."""
-    for node in program.graph.nodes:
-        names = [argument.name for argument in getattr(getattr(node.target, "_schema", None), "arguments", ())]
-        switched = {name for name, value in zip(names, node.args, strict=False) if value is True}
-        if switched & {"train", "training"}:
-            raise ModelError(
-                f"{named(path)} was exported in training mode, so its dropout or batch normalisation cannot "
-                "be switched off: call model.eval() and export it again."
-            )
-
-
-def _batch(path: Path, program: Any) -> Any:
-    """Return the size of a batch that a program takes, a number only if it takes no other."""
-    inputs = program.graph_signature.user_inputs
-    shapes = [node.meta["val"].shape for node in program.graph.nodes if node.name in inputs]
-    if len(inputs) != 1 or len(shapes) != 1 or len(shapes[0]) != 3:
-        raise ModelError(
-            f"{named(path)} takes {len(inputs)} inputs, the first of {len(shapes[0]) if shapes else 0} axes: "
-            "tempograd explains models of one input (batch, time, channel)."
-        )
-    return shapes[0][0]
 
 
 # Models of one's own: from code, from exported programs, from files of this library.
@@ -328,12 +299,10 @@ def _from_code(source: str, weights: str | Path | None) -> nn.Module:
 def _give_weights(model: nn.Module, weights: str | Path, source: str) -> None:
     """Give a module made by ``source`` its weights; one sentence if they are those of another."""
     try:
-        missing, unexpected = model.load_state_dict(_read_weights(weights), strict=False)
-        odd = [f"it has no {name[:SAID]}" for name in missing] + [f"it has {name[:SAID]}" for name in unexpected]
-    except RuntimeError as error:  # sizes differ
-        odd = [str(error).splitlines()[-1].strip().rstrip(".")[:SAID]]
-    if odd:
-        raise DataError(f"{named(weights)} does not fit {named(source)}: {', '.join(odd[:2])}.")
+        model.load_state_dict(_read_weights(weights))
+    except RuntimeError as error:  # its first line names the class alone
+        odd = " ".join(str(error).partition("\n")[2].split())[:SAID].rstrip(".")
+        raise DataError(f"{named(weights)} does not fit {named(source)}: {odd}.") from error
 
 
 def _made(source: str) -> nn.Module:

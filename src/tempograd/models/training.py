@@ -53,8 +53,7 @@ class Recipe:
     patience: int | None = validation.integer(5, optional=True)
     minimum_steps: int = validation.integer(0, least=0)
 
-    def __post_init__(self) -> None:
-        validation.check_settings(self)
+    __post_init__ = validation.check_settings  # type: ignore[misc]  # a function of the object alone, and so a method
 
     def _loss(self, network: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator) -> Tensor:
         """Return what a step on a batch lowers; other losses may draw from the generator."""
@@ -206,15 +205,14 @@ def train(
         raise InputError(f"data must be a Dataset, as load_dataset returns it, got {brief(data)}.")
     seed = validation.check_int(seed, "seed")
     if data.train.y.is_floating_point():
-        raise InputError(
-            f"{data.name} has real values for labels, but train makes classifiers: train a regression model of "
-            f"your own, and explain it with {arg:question.output=raw}."
-        )
+        own = f"train a regression model of your own, and explain it with {arg:question.output=raw}"
+        raise InputError(f"{data.name} has real values for labels, but train makes classifiers: {own}.")
     recipe = replace(recipe, **overrides)  # type: ignore[arg-type]  # which checks them
     network = _network(model, data, seed, options)
-    best = "cuda" if torch.cuda.is_available() else "cpu"
-    usual = best if isinstance(model, str) else place(network, torch.empty(0))[0]
-    target = find_device(usual if device is None else device)
+    if device is None:
+        best = "cuda" if torch.cuda.is_available() else "cpu"
+        device = best if isinstance(model, str) else place(network, torch.empty(0))[0]
+    target = find_device(device)
     network.to(target)
     generator = torch.Generator().manual_seed(seed)
     train_part, watched = _parts(data, recipe, generator)
@@ -270,22 +268,34 @@ def _fit(
 ) -> dict[str, Any]:
     """Train, and tell how it went: epochs run, and which one's weights were kept at what validation loss."""
     optimiser = Adam(network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
-    loss, epoch, note = math.nan, 0, ""
+    (device, dtype), count = place(network, train_part.x), len(train_part)
+    loss, epoch = math.nan, 0
     best, best_epoch, weights = math.inf, 0, dict[str, Tensor]()
     notable, notable_epoch = math.inf, 0  # a loss that fell by enough to be worth more epochs
     for epoch in range(1, recipe.epochs + 1):
-        steps = _run_epoch(network, train_part, recipe, optimiser, generator, advance, note)
+        network.train()
+        total = torch.zeros((), dtype=torch.float64, device=device)
+        order = torch.randperm(count, generator=generator) if recipe.shuffle else torch.arange(count)
+        parts = batches(order, recipe.batch_size)
+        for batch in parts:
+            x, y = train_part.x[batch].to(device, dtype), train_part.y[batch].to(device)
+            step = recipe._loss(network, x, y, generator)
+            optimiser.zero_grad()
+            step.backward()  # type: ignore[no-untyped-call]  # torch has no types here
+            optimiser.step()
+            total += step.detach()  # a sum on the device, so that a GPU need not wait for every batch
+        _finite(float(total), "training")
+        advance()
         if watched is None or (recipe.patience is None and epoch < recipe.epochs):
             continue  # nothing depends on the loss before the end
         loss = _finite(mean_loss(network, watched), "validation")
-        note = f"validation loss {loss:.4f}"
         if recipe.patience is not None:
             if loss < best:
                 best, best_epoch = loss, epoch
                 weights = {name: tensor.clone() for name, tensor in network.state_dict().items()}
             if loss < notable - NOTABLE:
                 notable, notable_epoch = loss, epoch
-            if epoch >= max(notable_epoch + recipe.patience, recipe.minimum_steps / steps):
+            if epoch >= max(notable_epoch + recipe.patience, recipe.minimum_steps / len(parts)):
                 break
     if recipe.patience is not None:
         network.load_state_dict(weights)
@@ -297,32 +307,6 @@ def _finite(loss: float, part: str) -> float:
     if not math.isfinite(loss):
         raise ModelError(f"The {part} loss became {loss}: look for NaN in the series, or lower the learning_rate.")
     return loss
-
-
-def _run_epoch(
-    network: nn.Module,
-    split: Series,
-    recipe: Recipe,
-    optimiser: torch.optim.Optimizer,
-    generator: torch.Generator,
-    advance: Advance,
-    note: str,
-) -> int:
-    """Take one optimiser step per batch and return how many there were."""
-    device, dtype = place(network.train(), split.x)
-    total = torch.zeros((), dtype=torch.float64, device=device)
-    order = torch.randperm(len(split), generator=generator) if recipe.shuffle else torch.arange(len(split))
-    parts = batches(order, recipe.batch_size)
-    for batch in parts:
-        x, y = split.x[batch].to(device, dtype), split.y[batch].to(device)
-        loss = recipe._loss(network, x, y, generator)
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
-        optimiser.step()
-        total += loss.detach()  # a sum on the device, so that a GPU need not wait for every batch
-        advance(1 / len(parts), note)
-    _finite(float(total), "training")
-    return len(parts)
 
 
 def batches(order: Tensor, size: int) -> list[Tensor]:

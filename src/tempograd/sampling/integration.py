@@ -95,15 +95,6 @@ def in_units(step: Tensor, scale: Tensor) -> Tensor:
     return step / torch.where(scale == 0, 1, scale)[:, None]
 
 
-def masked_points(x: Tensor, difference: Tensor, active: Tensor, alpha: Tensor) -> Tensor:
-    """Return points on the way from x - difference to x at positions ``alpha``, in active cells alone.
-
-    ``active`` is (series, points, time, channel), of numbers or bytes, ``alpha`` (points,).
-    """
-    back = active * (alpha[:, None, None] - 1)  # how far towards the baseline, 0 where a cell is fixed
-    return torch.addcmul(x[:, None], back, difference[:, None], out=back)  # in memory that is there
-
-
 class GradientPath(NamedTuple):
     """The paths of a few series."""
 

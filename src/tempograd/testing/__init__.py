@@ -17,9 +17,7 @@ from collections.abc import Iterable
 from tempograd.explainers import Explainer
 from tempograd.metrics import Metric
 from tempograd.metrics.base import KINDS
-from tempograd.testing.explainers import EXPLAINER_RULES
-from tempograd.testing.metrics import METRIC_RULES
-from tempograd.testing.rules import ContractError, try_rules
+from tempograd.testing.rules import EXPLAINER_RULES, METRIC_RULES, ContractError, try_rules
 
 __all__ = ["EXPLAINER_RULES", "METRIC_RULES", "ContractError", "check_explainer", "check_metric"]
 
