@@ -12,24 +12,6 @@ from tempograd.engine.outputs import apply_link, both_logits, default_class, one
 from tempograd.engine.predictor import Call, Predictor
 from tempograd.engine.prefixes import Prefixes, at_every_step
 
-__all__ = [
-    "Ask",
-    "Batching",
-    "Block",
-    "Call",
-    "Model",
-    "Predictor",
-    "Prefixes",
-    "apply_link",
-    "at_every_step",
-    "both_logits",
-    "compute_gradients",
-    "default_class",
-    "fingerprint",
-    "frozen",
-    "one_logit",
-    "owner",
-    "place",
-    "select_target",
-    "slices",
-]
+__all__ = ["Ask", "Batching", "Block", "Call", "Model", "Predictor", "Prefixes"]
+__all__ += ["apply_link", "at_every_step", "both_logits", "compute_gradients", "default_class", "fingerprint"]
+__all__ += ["frozen", "one_logit", "owner", "place", "select_target", "slices"]

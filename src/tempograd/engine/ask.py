@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, ModelError, arg, run_checks
+from tempograd.core.errors import InputError, ModelError, arg
 from tempograd.core.question import Question
 from tempograd.engine import outputs
 from tempograd.engine.background import LOOKED, LOOKS, Background, Block
@@ -311,8 +311,10 @@ class Ask:
     def resolve(self, raw: Tensor) -> Resolved:
         """Find out from the first output what kind of output the model has, and complete target and steps."""
         whole, asked, output = tuple(raw.shape[1:]), self.question, self.output
-        if asked.steps is not None:
-            run_checks(outputs.STEPS, {"target": asked.target, "steps": asked.steps})
+        if asked.steps is not None and callable(asked.target):
+            raise InputError(
+                f"{arg:question.steps} cannot be combined with a function as target: pick them there."
+            )
         task = outputs.found_task(self.task, asked, whole, self.time)
         row = outputs.outputs_of(task)
         per_step = row.per_step and len(whole) == 2 and whole[0] == self.time
