@@ -183,6 +183,7 @@ def _unclear(shape: tuple[int, ...], time: int, task: str | None = None) -> Mode
         "forecast": "for numbers as they are",
         "multilabel": "for one logit per label",
     }
+    shape = shape[:-1] if task == "per_step" and shape[1:] == (1,) else shape  # without the axis it was given
     words = one if shape == (1,) else several
     ways = [f"{arg:predictor.task={name}} {words[name]}" for name in words if TASKS[name].fits(shape, time)]
     told = "" if task is None else f", and the task {task!r} means {TASKS[task].shape}"
