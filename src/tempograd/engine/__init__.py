@@ -3,8 +3,7 @@
 Experimental: authors of methods may build on it, and its names may still change with each minor release.
 """
 
-from tempograd.engine.ask import Ask
-from tempograd.engine.background import Block
+from tempograd.engine.ask import Ask, Block
 from tempograd.engine.batching import Batching, slices
 from tempograd.engine.gradients import compute_gradients
 from tempograd.engine.model import Model, fingerprint, frozen, owner, place

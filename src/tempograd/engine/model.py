@@ -1,9 +1,12 @@
-"""A model as it is found and left: frozen while it is explained; its device, precision and fingerprint."""
+"""A model as it is found and left: frozen while it is explained; its device, precision, fingerprint and code."""
 
+import ast
 import hashlib
 import inspect
 import random
 import re
+import sys
+import sysconfig
 import threading
 import types
 import warnings
@@ -12,8 +15,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import resolve_name
 from itertools import chain, groupby, islice
 from operator import attrgetter, is_
+from pathlib import Path
+from textwrap import dedent
 from typing import Any, Literal, TypeVar, get_args
 from weakref import ProxyTypes, WeakKeyDictionary, WeakValueDictionary, ref
 
@@ -604,3 +610,80 @@ def trusted(model: Model, x: Tensor, caller: str, *, remember: bool = False) -> 
     if remember:
         known[:] = [*known, key][-KEPT:]
     return key in known
+
+
+# Marks of a model's own code, by which an edited one is told from the one before even if both answer alike
+
+LIBRARIES = [Path(__file__).parents[1], *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))]
+INSTALLED = {"site-packages", "dist-packages"}
+VALUES = (int, float, complex, str)
+PARSING = threading.Lock()  # CPython 3.11 counts how deep a tree is for all threads together
+
+
+def code_mark(model: Model) -> str:
+    """Name the code of a model by a hash of its source, without comments.
+
+    Counted are the files that its classes and functions come from, and those of one's own that these import; of a
+    script or a notebook the classes and functions alone; and the plain values that modules and functions hold.
+    Libraries are not: an upgrade is no other model.
+
+    Examples
+    --------
+    >>> code_mark(len) == code_mark(sum)  # nobody's own code
+    True
+    """
+    parts = [part for module in modules_of(model) for part in module.modules()]
+    held = [value for part in parts for value in vars(part).values() if isinstance(value, types.FunctionType)]
+    within = [thing for each in (model, *held) for thing in reached(each)]
+    kinds = {part if isinstance(part, types.FunctionType) else type(part) for part in (*parts, *within)}
+    here = [part for kind in kinds if kind.__module__ == "__main__" for part in (kind, *vars(kind).values())]
+    texts = [_text(part) for part in here if isinstance(part, types.FunctionType)]
+    texts += _own_sources({kind.__module__ for kind in kinds})
+    settings = [item for part in parts for item in vars(part).items() if item[0] != "training"]
+    values = [f"{name}={value!r}" for name, value in settings if name[:1] != "_" and _is_plain(value)]
+    values += [repr(value) for value in within if isinstance(value, VALUES)]
+    return hashlib.blake2b("\n".join([*sorted(map(_plain, texts)), *values]).encode(), digest_size=8).hexdigest()
+
+
+def _is_plain(value: Any) -> bool:
+    """Tell whether a value is a plain one, such as a threshold or the size of a kernel."""
+    return all(isinstance(each, VALUES) for each in (value if isinstance(value, tuple) else (value,)))
+
+
+def _text(function: types.FunctionType) -> str:
+    with suppress(OSError, TypeError):  # typed into a shell that keeps nothing
+        return dedent(inspect.getsource(function))
+    return repr(function.__code__.co_code)
+
+
+def _plain(source: str) -> str:
+    """Return code without comments and layout; a lambda may be a part of what cannot be read alone."""
+    with suppress(SyntaxError):
+        return ast.dump(_tree(source))
+    return source
+
+
+def _tree(source: str) -> ast.Module:
+    with PARSING:
+        return ast.parse(source)
+
+
+def _own_sources(names: set[str]) -> list[str]:
+    """Return the code of these modules, and of all that they import, that is of no library."""
+    waiting, sources = [*names], dict[str, str]()
+    while waiting:
+        name = waiting.pop()
+        module = sys.modules.get(name)
+        package, file = getattr(module, "__package__", None), Path(getattr(module, "__file__", None) or "")
+        library = INSTALLED & set(file.parts) or any(folder in file.parents for folder in LIBRARIES)
+        if name in sources or name == "__main__" or file.suffix != ".py" or library:
+            continue
+        sources[name] = file.read_text(encoding="utf-8")
+        for node in ast.walk(_tree(sources[name])):
+            if isinstance(node, ast.Import):
+                waiting += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                with suppress(ImportError):  # of a package, in a file that was imported without it
+                    home = resolve_name("." * node.level + (node.module or ""), package)
+                    waiting += [home, *(f"{home}.{alias.name}" for alias in node.names)]
+    return list(sources.values())
