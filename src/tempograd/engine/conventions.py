@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import ModelError, arg, brief, listed
+from tempograd.core.errors import ModelError, arg, listed
 from tempograd.typing import Task
 
 NO_GRADIENT = "numpy arrays, which have no gradient: use a method that needs none, such as occlusion or lime"
@@ -102,13 +102,7 @@ def as_output(raw: Any, z: Tensor) -> Tensor:
         return raw
     if torch.is_grad_enabled() and z.requires_grad:
         raise ModelError(f"The model returns {NO_GRADIENT}.")
-    array = np.asarray(raw)
-    if array.dtype.kind in "OUST":
-        raise ModelError(
-            f"The model must return numbers, got {brief(array.flat[0]) if array.size else 'text'}: pass a "
-            "function that returns scores, not labels."
-        )
-    return validation.as_tensor(array, "the model's output").to(z.device)
+    return validation.as_tensor(np.asarray(raw), "The model's output").to(z.device)
 
 
 # Estimators as scikit-learn has them, and functions of numpy arrays

@@ -281,14 +281,8 @@ def _series(tensor: Tensor, name: str, *, gaps: bool) -> Tensor:
             f"{name} must hold floating-point numbers to be explained, got {tensor.dtype}: convert it to "
             f"float32, or pass it as {arg:series.fixed} if it holds categories, lengths or the like."
         )
-    if not gaps and bool(tensor.isnan().any()):
-        raise InputError(
-            f"{name} holds NaN: pass {arg:series.mask=nan} if that marks what is missing, or put a number there "
-            "and 0 into the mask of this input.",
-            code="series.nan",
-        )
     flat = tensor if tensor.ndim == 3 else tensor.reshape(len(tensor), 1, math.prod(tensor.shape[1:]))
-    return validation.check_series(flat, name, gaps=gaps)
+    return validation.check_series(flat, f"x[{name!r}]", gaps=gaps)
 
 
 def _laid(part: InputPart, baseline: Any, what: str) -> Any:

@@ -79,8 +79,6 @@ class Predictor:
     reset: Callable[[], object] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.model, Predictor):
-            raise InputError("model is a Predictor already: pass it as it is, or make a new one from its model.")
         validation.check_model(self.model)
         if self.task is not None:
             validation.check_choice(self.task, "task", get_args(Task))
@@ -93,8 +91,6 @@ class Predictor:
                     f"modules must hold the modules that the function runs, got {brief(self.modules)}."
                 )
             object.__setattr__(self, "modules", modules)
-        if self.reset is not None and not callable(self.reset):
-            raise InputError(f"reset must be a function without arguments, got {brief(self.reset)}.")
 
     @property
     def called(self) -> Model:
@@ -508,12 +504,11 @@ def numbers_of(raw: Any, z: Tensor, who: str = "The model") -> Tensor:
     tensor([[1., 1.]])
     """
     output: Tensor = raw if isinstance(raw, Tensor) else as_output(picked(raw, None, len(z)), z)
-    if output.is_nested or output.layout is not torch.strided or output.is_meta:
-        kind = "nested" if output.is_nested else f"{output.layout} on {output.device}"
-        raise ModelError(f"{who} must return a dense tensor with numbers, got one that is {kind}: convert it.")
+    odd = output.is_nested or output.layout is not torch.strided or output.is_meta or output.is_quantized
     small = output.is_floating_point() and output.dtype.itemsize == 1
-    if output.is_complex() or output.is_quantized or small or output.dtype == torch.bool:
-        raise ModelError(f"{who} must return real numbers, got {output.dtype}: return scores in torch.float32.")
+    if odd or output.is_complex() or small or output.dtype == torch.bool:
+        kind = "a nested tensor" if output.is_nested else f"{output.dtype}, {output.layout} on {output.device}"
+        raise ModelError(f"{who} must return real numbers in a dense tensor, got {kind}: return torch.float32.")
     rows, shape = len(z), tuple(output.shape)
     if shape[:1] != (rows,) or output.numel() == 0:
         least = "at least one number" if shape[:1] == (rows,) else "one row"

@@ -191,10 +191,6 @@ class Realisation:
             else:
                 generator.seed(self._number % 2**32)
         random.seed(self._number)
-        if torch.xpu.is_initialized():  # type: ignore[no-untyped-call]
-            torch.xpu.manual_seed_all(self._number)
-        if torch.backends.mps.is_available():
-            torch.mps.manual_seed(self._number)
 
     def _single(self, row: Tensor, *place: Tensor) -> Tensor:
         model: Any = self.model
