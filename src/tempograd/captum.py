@@ -40,9 +40,7 @@ except ImportError as error:
 
 __all__ = ["Timing"]
 
-Forward = Callable[..., Tensor]
 Attributions = Tensor | tuple[Tensor, ...]
-Baselines = float | Tensor | tuple[float | Tensor, ...] | None
 Paths = Callable[[Block, int], GradientPath]
 
 
@@ -92,7 +90,7 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
 
     def __init__(
         self,
-        forward_func: Forward,
+        forward_func: Callable[..., Tensor],
         *,
         held: float | None = None,
         segments: int | None = None,
@@ -119,7 +117,7 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
     def attribute(
         self,
         inputs: Tensor | tuple[Tensor, ...],
-        baselines: Baselines = None,
+        baselines: float | Tensor | tuple[float | Tensor, ...] | None = None,
         target: int | tuple[int, ...] | ArrayLike | None = None,
         additional_forward_args: object = None,
         n_steps: int = 50,
@@ -160,7 +158,6 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
             (batch,) of :math:`\delta`.
         """
         single, tensors = isinstance(inputs, Tensor), _inputs_of(inputs)
-        validation.check_flag(return_convergence_delta, "return_convergence_delta")
         if internal_batch_size is not None:
             validation.check_int(internal_batch_size, "internal_batch_size", 1)
         starts = _baselines_of(baselines, tensors)
@@ -300,11 +297,8 @@ def _target_of(target: Any, batch: int) -> Tensor | None:
     if target is None:
         return None
     found = validation.check_numbers(target, "target").cpu()
-    if isinstance(target, tuple) or found.numel() == 1:
-        found = found.reshape(1, -1)
-    elif found.ndim == 1:
-        found = found[:, None]
-    if found.is_floating_point() or found.dtype == torch.bool or found.ndim != 2 or len(found) not in {1, batch}:
+    found = found.reshape(1 if isinstance(target, tuple) or found.numel() == 1 else len(found), -1)
+    if found.is_floating_point() or found.dtype == torch.bool or len(found) not in {1, batch}:
         wanted = f"an integer, a tuple of them, or one of these for each of the {batch} rows"
         raise InputError(f"target must be {wanted}, got {brief(target)}.")
     return found.long().expand(batch, -1)

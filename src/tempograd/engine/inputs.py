@@ -302,32 +302,25 @@ def _laid(part: InputPart, baseline: Any, what: str) -> Any:
 
 def labels_of(packing: Packing, count: int, channels: Any, times: Any, units: Any) -> dict[str, Any]:
     """Name channels, units and steps of ``count`` series: as people do where they do, else by the input."""
-    first, labels = packing.first.name, {"channels": channels, "units": units, "times": times}
-    named = {
-        what: _by_input(part if isinstance(part, Mapping | None) else {first: part}, packing.names, what)
-        for what, part in labels.items()
-    }
-    called = {
-        what: [
-            validation.check_names(named[what][part.name], part.depth, f"{what} of {part.name}")
-            for part in packing.parts
-        ]
+    named = {"channels": channels, "units": units, "times": times}
+    for what, labels in named.items():
+        given = labels if isinstance(labels, Mapping | None) else {packing.first.name: labels}
+        named[what] = _by_input(given, packing.names, what)
+    channels_of, units_of = (
+        [validation.check_names(named[what][p.name], p.depth, f"{what} of {p.name}") for p in packing.parts]
         for what in ("channels", "units")
-    }
-    known = [label for names in called["channels"] for label in names or ()]
+    )
+    known = [label for names in channels_of for label in names or ()]
     labelled: list[str] = []
-    for part, names in zip(packing.parts, called["channels"], strict=True):
+    for part, names in zip(packing.parts, channels_of, strict=True):
         if names is None:
             labelled += [part.name] if part.depth == 1 else [f"{part.name} {d}" for d in range(part.depth)]
         else:  # where two would be alike, by the input too
             labelled += [label if known.count(label) == 1 else f"{part.name} {label}" for label in names]
-    by_part = zip(packing.parts, called["units"], strict=True)
+    by_part = zip(packing.parts, units_of, strict=True)
     every = tuple(unit for part, names in by_part for unit in names or ("",) * part.depth)
-    return {
-        "channels": tuple(labelled),
-        "times": _time_labels(named["times"], packing, count),
-        "units": None if units is None else every,
-    }
+    times = _time_labels(named["times"], packing, count)
+    return {"channels": tuple(labelled), "times": times, "units": None if units is None else every}
 
 
 def _time_labels(times: Mapping[str, Any], packing: Packing, count: int) -> Times:

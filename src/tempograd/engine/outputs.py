@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -454,31 +454,19 @@ def _normalised(found: Sequence[float]) -> bool:
 
 
 # Models that go on from a state
+#
+# A module whose class has ``resume`` promises that ``forward`` is ``resume`` from no state, which is all that it
+# remembers. After step :math:`t` it knows nothing of a series but its state :math:`h_t`, so
+#
+# .. math:: f(x_{0 \ldots T-1}) = f\big(x_{t \ldots T-1} \mid h_t(x_{0 \ldots t-1})\big)
+#
+# exactly. Series that differ from each other late only, such as one with another single cell replaced in each
+# copy, share the states of their beginnings: half of the work on average. The steps go through the model a span
+# at a time, which also keeps what it computes inside a processor's cache.
 
 
-@runtime_checkable
-class Resumable(Protocol):
-    r"""A module whose class promises that ``forward`` is ``resume`` from no state, which is all it remembers.
-
-    After step :math:`t` such a model knows nothing of a series but its state :math:`h_t`, so
-
-    .. math:: f(x_{0 \ldots T-1}) = f\big(x_{t \ldots T-1} \mid h_t(x_{0 \ldots t-1})\big)
-
-    exactly. Series that differ from each other late only, such as one with another single cell replaced in each
-    copy, share the states of their beginnings: half of the work on average. The steps go through the model a span
-    at a time, which also keeps what it computes inside a processor's cache.
-    """
-
-    @property
-    def resumable(self) -> bool:
-        """Whether that is true of this very object, whose parts may have been exchanged."""
-
-    def resume(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the output after more steps (rows, time, channel), and the state (rows, …) after them."""
-
-
-def resumes(model: Model) -> TypeGuard[Resumable]:
-    """Tell whether a model can go on from its state.
+def resumes(model: Any) -> bool:
+    """Tell whether a model can go on from its state: by ``resume(x, state)``, while it is still ``resumable``.
 
     The promise is that of one class: whoever changes what ``forward`` does, in a class derived from it or on the
     object, has to make it anew. Hooks on any part may want to see all steps at once.
@@ -519,7 +507,7 @@ def resumed(model: Model, z: Tensor, alike: Tensor | None = None) -> Model:
     return partial(_along, model, alike=alike)
 
 
-def _along(model: Resumable, z: Tensor, *, alike: Tensor | None) -> Tensor:
+def _along(model: Any, z: Tensor, *, alike: Tensor | None) -> Tensor:
     outputs: list[Tensor] = []
     state, member = None, torch.arange(len(z))  # of which group each series is
     for column, span in enumerate(spans(z.shape[1])):

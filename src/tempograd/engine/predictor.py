@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, replace
+from textwrap import shorten
 from typing import Any, Self, get_args
 
 import torch
@@ -525,8 +526,7 @@ def _explain_failure(error: Exception, z: Tensor, inputs: str | Sequence[int] | 
     goes wrong inside a model is for its author, who needs the error as it is.
     """
     message = str(error)
-    line = (message.strip().splitlines() or [""])[0].rstrip(".")
-    line = line if len(line) <= LONG else f"{line[: LONG - 1]}…"
+    line = shorten((message.strip().splitlines() or [""])[0].rstrip("."), LONG, placeholder="…")
     *_, (deepest, _) = traceback.walk_tb(error.__traceback__)
     if isinstance(error, TempogradError) or out_of_memory(error):
         return
