@@ -6,7 +6,6 @@ import inspect
 import random
 import re
 import sys
-import sysconfig
 import threading
 import types
 from collections import OrderedDict
@@ -177,8 +176,8 @@ class _Call:
         """Freeze a module, with everything in it."""
         modules, weights, buffers = parts_of(module)
         self.touched.update(map(id, modules))
-        copies = list(bits_of(weights)) if sum(weight.numel() for weight in weights) <= LARGE else []
         plain = [weight.detach() for weight in weights]  # where they lie, whatever a forward makes of them
+        copies = [one.clone() for one in plain] if sum(one.numel() for one in plain) <= LARGE else []
         self.weights.append((module, weights, plain, copies, [weight._version for weight in weights]))
         held = [value for value in unusual(modules) if isinstance(value, Tensor)]
         self.copies += [(tensor, tensor._version, tensor.clone()) for tensor in (*buffers, *held)]
@@ -227,14 +226,13 @@ class _Call:
             if [(one.dtype, one.device) for one in plain] != [(now.dtype, now.device) for now in weights]:
                 changed, lost = True, lost or not copies
             elif copies or not weights:
-                changed = not all(map(torch.equal, bits_of(weights), copies))
+                changed = not all(map(torch.equal, bits_of(weights), bits_of(copies)))
             else:
                 lost |= (changed := versions != [weight._version for weight in weights])
             if changed:
                 names.append(type(module).__name__)
-                put_back(plain, copies)
-                for weight, one in zip(weights, plain, strict=True):
-                    weight.data = one
+                for weight, one, copy in zip(weights, plain, copies or plain, strict=True):
+                    weight.data = one.copy_(copy)
         if names and error is None:
             end = "they cannot all be put back, so load the model again" if lost else "they were put back"
             raise ModelError(
@@ -256,14 +254,6 @@ def bits_of(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
                 words.append((torch.view_as_real(flat).view(-1) if flat.is_complex() else flat).view(width))
             bits = torch.cat(words)
         yield bits
-
-
-def put_back(tensors: Iterable[Tensor], copies: Iterable[Tensor]) -> None:
-    """Write the bits that :func:`bits_of` has copied back into the tensors."""
-    for (_, group), copy in zip(_grouped(tensors), copies, strict=False):  # of a large module there are none
-        parts = torch.split(copy, [tensor.numel() * max(1, tensor.element_size() // 4) for tensor in group])
-        for tensor, part in zip(group, parts, strict=True):
-            tensor.detach().copy_(part.clone().view(tensor.dtype).view(tensor.shape))
 
 
 def _grouped(tensors: Iterable[Tensor]) -> Iterator[tuple[torch.dtype, list[Tensor]]]:
@@ -606,7 +596,7 @@ def trusted(model: Model, x: Tensor, caller: str, *, remember: bool = False) -> 
 
 # Marks of a model's own code, by which an edited one is told from the one before even if both answer alike
 
-LIBRARIES = [Path(__file__).parents[1], *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))]
+LIBRARIES = {"tempograd", *sys.stdlib_module_names}
 INSTALLED = {"site-packages", "dist-packages"}
 VALUES = (int, float, complex, str)
 PARSING = threading.Lock()  # CPython 3.11 counts how deep a tree is for all threads together
@@ -667,7 +657,7 @@ def _own_sources(names: set[str]) -> list[str]:
         name = waiting.pop()
         module = sys.modules.get(name)
         package, file = getattr(module, "__package__", None), Path(getattr(module, "__file__", None) or "")
-        library = INSTALLED & set(file.parts) or any(folder in file.parents for folder in LIBRARIES)
+        library = INSTALLED & set(file.parts) or name.partition(".")[0] in LIBRARIES
         if name in sources or name == "__main__" or file.suffix != ".py" or library:
             continue
         sources[name] = file.read_text(encoding="utf-8")
