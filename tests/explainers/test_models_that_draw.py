@@ -144,6 +144,17 @@ def test_what_rounding_explains_is_not_taken_for_a_batch_that_matters(size, kind
     assert (found.varies, found.verdict()) == (False, "no sampling error")
 
 
+def test_eight_bits_mix_series_by_rounding_alone():
+    """Layers of 8 bits choose their scale from all that they are shown, and stay as they are."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 2)).eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says that this place of the function is an old one
+        small = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
+    together, alone = small(X)[-1], small(X[-1:])[0]
+    assert float((together - alone).abs().max()) > 1e-4 * float(small(X).abs().max())  # else nothing is tested
+    assert not tg.explain(small, X, "occlusion").mixes_series
+
+
 def exact(x=X):
     """Occlusion of the mean of the noisy model: weight times value."""
     return WEIGHT * x

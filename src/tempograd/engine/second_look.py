@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from tempograd.core.errors import InputError, arg
-from tempograd.engine.model import Model, generators, held_by, resolution, trusted
+from tempograd.engine.model import Model, generators, held_by, modules_of, parts_of, resolution, trusted
 from tempograd.engine.predictor import forward
 
 FEW = 8  # series that are run again
@@ -21,8 +21,9 @@ MOVED = 2  # of them that run in other batches
 CHECKED = 3  # series on which a shortcut must agree with one call per series
 ROUNDED = 100  # times the precision of a number: what a repeated call may change
 # What another batch may change by rounding, as a share of the outputs: other sizes add up in another order, in the
-# precision of the products
-SINGLE, HALF, COARSER = 1e-4, 1e-2, 5e-2
+# precision of the products; 8-bit layers choose their scale from all that they are shown
+SINGLE, HALF, EIGHT_BITS = 1e-4, 1e-2, 5e-2
+INTEGERS = (torch.int8, torch.qint8, torch.quint8)
 VIEWS = {"View", "UnsafeView", "Squeeze", "Unsqueeze", "Select", "Slice", "Transpose", "Permute", "Clone", "Alias"}
 VIEWS |= {"ReshapeAlias", "ToCopy", "Cat", "Stack", "Expand", "T", "Split", "Unbind", "Index"}
 At = Callable[[Tensor], Model]
@@ -71,9 +72,13 @@ class SecondLook(NamedTuple):
 
     def _explained_by_rounding(self) -> float:
         """Return the share of its outputs that a model's own arithmetic may change from batch to batch."""
+        for modules, weights, buffers in map(parts_of, modules_of(self.model)):
+            coarse = any(tensor.dtype in INTEGERS for tensor in (*weights, *buffers))
+            if coarse or any(".quantized." in type(part).__module__ for part in modules):
+                return EIGHT_BITS
         kinds = [kind for kind in (self.x.dtype, self.raw.dtype) if kind.is_floating_point]
         coarsest = max((resolution(self.x.device, kind) for kind in kinds), default=0.0)
-        return SINGLE if coarsest < 1e-5 else HALF if coarsest <= 2.0**-10 else COARSER
+        return SINGLE if coarsest < 1e-5 else HALF if coarsest <= 2.0**-10 else EIGHT_BITS
 
 
 def look_again(model: Model, at: At, x: Tensor, baseline: Tensor | None = None) -> SecondLook | None:
