@@ -133,7 +133,7 @@ class Estimator:
 
     def __call__(self, z: Tensor) -> Any:
         array, wanted = z.detach().cpu().contiguous().numpy(), getattr(self.estimator, "n_features_in_", None)
-        size = array[0].size
+        size, name = array[0].size, type(self.estimator).__name__
         if wanted == size:
             array = array.reshape(len(array), -1)
         try:
@@ -142,19 +142,14 @@ class Estimator:
             if wanted in (None, size):
                 raise
             raise ValueError(
-                f"{self.name} takes {wanted} features, and series of shape {array.shape[1:]} have {size}"
+                f"{name} takes {wanted} features, and series of shape {array.shape[1:]} have {size}"
             ) from error
         if self.method == "predict" and np.asarray(raw).dtype.kind != "f":
             raise ModelError(
-                f"{self.name} predicts labels, which are no scores, and has neither predict_proba nor "
+                f"{name} predicts labels, which are no scores, and has neither predict_proba nor "
                 "decision_function: pass a function that returns a score for each class."
             )
         return raw
-
-    @property
-    def name(self) -> str:
-        """Return what people call it."""
-        return type(self.estimator).__name__
 
     @property
     def task(self) -> Task:

@@ -255,11 +255,6 @@ class Call:
                 answer = self._answer(model, more, places)
                 shape = as_output(picked(answer, self.pick, len(more), time_first=True), z).shape
             batch = [axis for axis in (0, 1) if len(shape) > 1 and shape[axis] == len(more)]
-            if len(batch) != 1:
-                raise ModelError(
-                    f"The model returned shape {tuple(raw.shape)} for {len(z)} series, and nothing tells which "
-                    "axis is theirs: pass a function that returns (batch, time, class) or (batch, class)."
-                )
         return raw.transpose(0, 1) if batch == [1] else raw
 
     def _answer(self, model: Any, z: Tensor, rows: Tensor | None) -> Any:
@@ -267,8 +262,7 @@ class Call:
         if self.packing is None and not self.by_row:
             return model(self._laid_out(z))
         inputs = {"": z} if self.packing is None else self.packing.unpack(z)
-        several = len({part.shape[1:] for part in inputs.values()}) > 1
-        laid = {name: self._laid_out(part, several=several) for name, part in inputs.items()}
+        laid = {name: self._laid_out(part) for name, part in inputs.items()}
         named = self.packing is not None and self.packing.by_name
         arguments, keywords = ([], laid) if named else (list(laid.values()), {})
         if self.fixed is not None and rows is not None:
@@ -288,19 +282,14 @@ class Call:
             _explain_failure(error, z, ", ".join(words))
             raise
 
-    def _laid_out(self, part: Tensor, *, several: bool = False) -> Tensor:
+    def _laid_out(self, part: Tensor) -> Tensor:
         """Bring an input into the order of axes that the model takes; "BT" is for those of one channel."""
-        layout = self.model_layout
-        if part.ndim != 3 or layout == "BTD" or (several and layout == "BT" and part.shape[2] > 1):
+        if part.ndim != 3 or self.model_layout == "BTD":
             return part
-        if layout != "BT":
-            return part.transpose(*((1, 2) if layout == "BDT" else (0, 1))).contiguous()  # as such series lie
-        if part.shape[2] != 1:
-            raise InputError(
-                f"Predictor(layout='BT') is for series of one channel, x has {part.shape[2]}: pass 'BTD', 'BDT' "
-                "or 'TBD'."
-            )
-        return part.squeeze(2)
+        if self.model_layout == "BT":
+            return part.squeeze(2) if self.packing is not None else part.reshape(part.shape[:2])
+        axes = (1, 2) if self.model_layout == "BDT" else (0, 1)
+        return part.transpose(*axes).contiguous()  # as such series lie
 
     def _companion(self, name: str, value: Any, rows: Tensor, z: Tensor) -> Any:
         """Look up what goes with rows of the series: beside them, and in their precision where nothing is lost."""
