@@ -223,13 +223,13 @@ class _Call:
         self.restore_buffers()
         names, lost = [], False
         for module, weights, plain, copies, versions in self.weights:
-            if [(one.dtype, one.device) for one in plain] != [(now.dtype, now.device) for now in weights]:
-                changed, lost = True, lost or not copies
-            elif copies or not weights:
-                changed = not all(map(torch.equal, bits_of(weights), bits_of(copies)))
-            else:
-                lost |= (changed := versions != [weight._version for weight in weights])
-            if changed:
+            same = [(one.dtype, one.device) for one in plain] == [(now.dtype, now.device) for now in weights]
+            if same and copies:
+                same = all(map(torch.equal, bits_of(weights), bits_of(copies)))
+            elif same:
+                same = versions == [weight._version for weight in weights]
+            if not same:
+                lost |= not copies
                 names.append(type(module).__name__)
                 for weight, one, copy in zip(weights, plain, copies or plain, strict=True):
                     weight.data = one.copy_(copy)
@@ -246,7 +246,15 @@ class _Call:
 
 def bits_of(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
     """Yield copies of the bits of tensors, those of one width on one device behind each other."""
-    for width, group in _grouped(tensors):
+    groups: dict[tuple[int, torch.dtype, torch.device], list[Tensor]] = {}
+    number = count = 0  # of the group, and of the words in it
+    for tensor in tensors:
+        size = tensor.element_size()
+        groups.setdefault((number, WIDTHS.get(size, torch.int32), tensor.device), []).append(tensor)
+        count += tensor.numel() * max(1, size // 4)
+        if count > GROUP:
+            number, count = number + 1, 0
+    for (_, width, _), group in groups.items():
         words: list[Tensor] = []
         with torch.no_grad():
             for _, alike in groupby(group, attrgetter("dtype")):
@@ -254,20 +262,6 @@ def bits_of(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
                 words.append((torch.view_as_real(flat).view(-1) if flat.is_complex() else flat).view(width))
             bits = torch.cat(words)
         yield bits
-
-
-def _grouped(tensors: Iterable[Tensor]) -> Iterator[tuple[torch.dtype, list[Tensor]]]:
-    """Yield tensors that one operation can serve together, with the type of their words."""
-    waiting: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
-    words = 0
-    for tensor in tensors:
-        size = tensor.element_size()
-        waiting.setdefault((WIDTHS.get(size, torch.int32), tensor.device), []).append(tensor)
-        words += tensor.numel() * max(1, size // 4)
-        if words > GROUP:
-            yield from ((width, group) for (width, _), group in waiting.items())
-            waiting, words = {}, 0
-    yield from ((width, group) for (width, _), group in waiting.items())
 
 
 class WithModules(nn.Module):
