@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, arg, brief
+from tempograd.core.errors import InputError, UnknownNameError, arg, brief
 from tempograd.core.series import check_times, is_nested
 from tempograd.typing import Times
 
@@ -134,13 +134,10 @@ class Packing:
         return tuple(part.name for part in self.parts)
 
     def part(self, name: str) -> InputPart:
-        """Look up an input by its name; those by position also by their number."""
-        found = {part.name: part for part in self.parts}
-        if not self.by_name:
-            found |= {str(place): part for place, part in enumerate(self.parts)}
-        if name not in found:
-            raise InputError(f"There is no input {brief(name)}: the inputs are {', '.join(self.names)}.")
-        return found[name]
+        """Look up an input by its name."""
+        if name not in self.names:
+            raise UnknownNameError("input", name, self.names)
+        return self.parts[self.names.index(name)]
 
     def pack(self, parts: Sequence[Tensor], empty: float = 0.0) -> Tensor:
         """Put inputs (batch, steps, channels) into one tensor (batch, time, channel), ``empty`` between them."""
@@ -251,10 +248,9 @@ def pack_inputs(
     packed = packing.pack([value.to(dtype) for value in values.values()])
     shown = None
     if raw is not None:
-        parts = [values[name] if known[name] is None else known[name] for name in names]
+        parts = [(values[n] if known[n] is None else known[n]).reshape(values[n].shape) for n in names]
         parts = [part.to(torch.promote_types(part.dtype, torch.float32)) for part in parts]
-        laid = (part.reshape(values[name].shape) for part, name in zip(parts, names, strict=True))
-        shown = packing.pack([*laid], torch.nan)
+        shown = packing.pack(parts, torch.nan)
     whole = mask is None and bool(observed.all())
     absent_cells = packing.pack([cells.to(dtype) for cells in baselines])
     return Packed(packing, packed, absent_cells, None if whole else observed, shown)
