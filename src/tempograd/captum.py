@@ -157,7 +157,7 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
             Scores like ``inputs``; with ``return_convergence_delta`` a pair of them and the Tensor
             (batch,) of :math:`\delta`.
         """
-        single, tensors = isinstance(inputs, Tensor), _inputs_of(inputs)
+        tensors = _inputs_of(inputs)
         if internal_batch_size is not None:
             validation.check_int(internal_batch_size, "internal_batch_size", 1)
         starts = _baselines_of(baselines, tensors)
@@ -176,13 +176,11 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
                 where=(x.device, x.dtype),  # the inputs go to the model as they are
             )
             scores = _cut(mutable_if_needed(lambda: _values(ask, method, _paths(ask, method, tensors))), tensors)
-            attributions: Attributions = scores[0] if single else scores
+            attributions = scores[0] if isinstance(inputs, Tensor) else scores
             if not return_convergence_delta:
                 return attributions
-            ends = (starts[0], tensors[0]) if single else (starts, tensors)
-            return attributions, self.compute_convergence_delta(
-                attributions, *ends, target, additional_forward_args
-            )
+            delta = self.compute_convergence_delta(scores, starts, tensors, target, additional_forward_args)
+            return attributions, delta
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,8 +282,7 @@ def _inputs_of(inputs: Any) -> tuple[Tensor, ...]:
 
 def _baselines_of(baselines: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Return a baseline like each input, zero by default."""
-    every = len(inputs) if baselines is None else 1
-    given = baselines if isinstance(baselines, tuple) else (baselines,) * every
+    given = baselines if isinstance(baselines, tuple) else (baselines,) * (len(inputs) if baselines is None else 1)
     if len(given) != len(inputs) or any(isinstance(each, str) for each in given):
         wanted = f"None or one number or tensor for each input, {len(inputs)} in all (several in a tuple)"
         raise InputError(f"baselines must be {wanted}, got {', '.join(type(each).__name__ for each in given)}.")

@@ -34,21 +34,13 @@ class InputPart:
     shape: tuple[int, ...]
     start: int  # first step
     channel: int  # first channel
+    time: int  # how many steps: static values have one
+    depth: int  # how many channels
 
     @property
     def is_static(self) -> bool:
         """Whether it has no time."""
         return len(self.shape) < 2
-
-    @property
-    def time(self) -> int:
-        """How many steps it has: static values have one."""
-        return 1 if self.is_static else self.shape[0]
-
-    @property
-    def depth(self) -> int:
-        """How many channels it has."""
-        return self.shape[-1] if self.shape else 1
 
     @property
     def steps(self) -> slice:
@@ -100,7 +92,8 @@ class Packing:
         parts: list[InputPart] = []
         for name, shape in shapes.items():
             channel = parts[-1].channels.stop if parts else 0
-            parts.append(InputPart(name, tuple(shape), starts.get(name, end), channel))
+            time, depth = (shape[0] if name in starts else 1), (shape[-1] if shape else 1)
+            parts.append(InputPart(name, tuple(shape), starts.get(name, end), channel, time, depth))
         return cls(tuple(parts), by_name)
 
     @classmethod
