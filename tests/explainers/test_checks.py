@@ -3,10 +3,9 @@
 import pytest
 
 from tempograd.core.errors import run_checks
-from tempograd.engine.outputs import STEPS
 from tempograd.explainers.checks import METHOD
 
-QUESTION = (*METHOD, *STEPS)
+QUESTION = METHOD
 FITS = dict.fromkeys(("takes_background", "uses_baseline", "targeted", "fitted"), True)
 ASKED = {"method": "timing"} | FITS | dict.fromkeys(("target", "targets", "steps", "baseline", "background"))
 
