@@ -360,6 +360,8 @@ class Ask:
             steps = steps[block.rows].to(self.device)
         block = block._replace(target=target, steps=steps)
         score = self.score(self.apply_link(raw), block, 1, block.x) if known is None else known.score
+        if callable(target):
+            progress.findings.picked.append(score.detach().sum(dtype=torch.float64))
         if score.ndim == 1:
             if progress.prediction is None:
                 progress.prediction = torch.full((len(self.x),), torch.nan, device=self.x.device)
@@ -392,10 +394,7 @@ class Ask:
         total = values.sum(dtype=torch.float64)
         self.progress.findings.verify(self.output, self.x.shape[1:])
         if not math.isfinite(total):
-            raise ModelError(
-                "The model's gradient is NaN or infinite on the path from the baseline to x, or a score that "
-                "target(output) picks is."
-            )
+            raise ModelError("The model's gradient is NaN or infinite on the path from the baseline to x.")
 
     def apply_link(self, raw: Tensor) -> Tensor:
         """Return one number per class from raw outputs; a function gets the model's own columns to pick from."""

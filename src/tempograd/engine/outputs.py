@@ -383,6 +383,7 @@ class Findings:
     """
 
     def __init__(self) -> None:
+        self.picked: list[Tensor] = []  # sums of what a function of the user's picked from the outputs
         self._found: list[Tensor] = []
         self._first: Callable[[], Tensor] | None = None  # until somebody looked at it
         self._kept: dict[int, tuple[int, Callable[[], Tensor]]] = {}  # by the first series, with their number
@@ -421,6 +422,8 @@ class Findings:
                 "The model already returns probabilities (non-negative rows that sum to 1): pass "
                 f"{arg:question.output=raw}, otherwise softmax would be applied twice."
             )
+        if not first and self.picked and not math.isfinite(torch.stack(self.picked).sum()):
+            raise InputError("target(output) is NaN or infinite for some series: pick a score that is a number.")
 
 
 def findings(raw: Tensor) -> Tensor:
