@@ -80,7 +80,7 @@ def test_training(changes, said):
     ("function", "said"),
     [
         (lambda out: out[:, 1] > 0, "target(output) must return real numbers"),
-        (lambda out: out[:, 1].to_sparse(), "target(output) must return a dense tensor"),
+        (lambda out: out[:, 1].to_sparse(), "target(output) must return real numbers in a dense tensor"),
         (lambda out: out[:, 1].to("meta"), "torch.strided on meta"),
         (lambda out: torch.complex(out[:, 1], out[:, 1]), "target(output) must return real numbers"),
         (lambda out: out[:, 1] * torch.nan, ""),

@@ -40,9 +40,7 @@ except ImportError as error:
 
 __all__ = ["Timing"]
 
-Forward = Callable[..., Tensor]
 Attributions = Tensor | tuple[Tensor, ...]
-Baselines = float | Tensor | tuple[float | Tensor, ...] | None
 Paths = Callable[[Block, int], GradientPath]
 
 
@@ -92,7 +90,7 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
 
     def __init__(
         self,
-        forward_func: Forward,
+        forward_func: Callable[..., Tensor],
         *,
         held: float | None = None,
         segments: int | None = None,
@@ -119,7 +117,7 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
     def attribute(
         self,
         inputs: Tensor | tuple[Tensor, ...],
-        baselines: Baselines = None,
+        baselines: float | Tensor | tuple[float | Tensor, ...] | None = None,
         target: int | tuple[int, ...] | ArrayLike | None = None,
         additional_forward_args: object = None,
         n_steps: int = 50,
@@ -159,8 +157,7 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
             Scores like ``inputs``; with ``return_convergence_delta`` a pair of them and the Tensor
             (batch,) of :math:`\delta`.
         """
-        single, tensors = isinstance(inputs, Tensor), _inputs_of(inputs)
-        validation.check_flag(return_convergence_delta, "return_convergence_delta")
+        tensors = _inputs_of(inputs)
         if internal_batch_size is not None:
             validation.check_int(internal_batch_size, "internal_batch_size", 1)
         starts = _baselines_of(baselines, tensors)
@@ -179,13 +176,11 @@ class Timing(GradientAttribution):  # type: ignore[misc]  # captum has no types
                 where=(x.device, x.dtype),  # the inputs go to the model as they are
             )
             scores = _cut(mutable_if_needed(lambda: _values(ask, method, _paths(ask, method, tensors))), tensors)
-            attributions: Attributions = scores[0] if single else scores
+            attributions = scores[0] if isinstance(inputs, Tensor) else scores
             if not return_convergence_delta:
                 return attributions
-            ends = (starts[0], tensors[0]) if single else (starts, tensors)
-            return attributions, self.compute_convergence_delta(
-                attributions, *ends, target, additional_forward_args
-            )
+            delta = self.compute_convergence_delta(scores, starts, tensors, target, additional_forward_args)
+            return attributions, delta
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,8 +282,7 @@ def _inputs_of(inputs: Any) -> tuple[Tensor, ...]:
 
 def _baselines_of(baselines: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Return a baseline like each input, zero by default."""
-    every = len(inputs) if baselines is None else 1
-    given = baselines if isinstance(baselines, tuple) else (baselines,) * every
+    given = baselines if isinstance(baselines, tuple) else (baselines,) * (len(inputs) if baselines is None else 1)
     if len(given) != len(inputs) or any(isinstance(each, str) for each in given):
         wanted = f"None or one number or tensor for each input, {len(inputs)} in all (several in a tuple)"
         raise InputError(f"baselines must be {wanted}, got {', '.join(type(each).__name__ for each in given)}.")
@@ -300,11 +294,8 @@ def _target_of(target: Any, batch: int) -> Tensor | None:
     if target is None:
         return None
     found = validation.check_numbers(target, "target").cpu()
-    if isinstance(target, tuple) or found.numel() == 1:
-        found = found.reshape(1, -1)
-    elif found.ndim == 1:
-        found = found[:, None]
-    if found.is_floating_point() or found.dtype == torch.bool or found.ndim != 2 or len(found) not in {1, batch}:
+    found = found.reshape(1 if isinstance(target, tuple) or found.numel() == 1 else len(found), -1)
+    if found.is_floating_point() or found.dtype == torch.bool or len(found) not in {1, batch}:
         wanted = f"an integer, a tuple of them, or one of these for each of the {batch} rows"
         raise InputError(f"target must be {wanted}, got {brief(target)}.")
     return found.long().expand(batch, -1)

@@ -12,7 +12,7 @@ import pytest
 from torch import nn
 
 from tempograd.engine import Predictor
-from tempograd.engine.code_marks import _plain, code_mark
+from tempograd.engine.model import _plain, code_mark
 
 NET = """
 from torch import nn
@@ -97,7 +97,7 @@ def test_the_code_of_a_library_is_nobodys_own(monkeypatch):
 
 SCRIPT = """
 from torch import nn
-from tempograd.engine.code_marks import code_mark
+from tempograd.engine.model import code_mark
 
 class Net(nn.Module):
     def forward(self, x):

@@ -9,7 +9,7 @@ import torch
 
 import tempograd as tg
 from tempograd.core.rng import Stream
-from tempograd.engine.background import Background, marks_of
+from tempograd.engine.ask import Background, marks_of
 from tests.helpers.models import Recurrent, linear, series, smooth
 
 TIME, CHANNELS = 8, 3

@@ -246,7 +246,7 @@ def test_the_whole_output_has_no_targets(model, x):
         ({"targets": 3}, "list the targets, such as"),
         ({"targets": torch.arange(4)}, "list the targets, such as"),
         ({"targets": [0, None]}, r"targets= is \[0, None\]: list the targets"),
-        ({"targets": [0, 12]}, "target 12 is out of range: the model has 12 outputs, 0 to 11"),
+        ({"targets": [0, 12]}, "target 12 is out of range: the outputs to choose from are 0 to 11"),
         ({"targets": [0, True]}, "must hold integers, got torch.bool"),
         (
             {"targets": [0, lambda out: out[:, 0]], "steps": 1},

@@ -146,7 +146,7 @@ def test_a_tuple_is_an_address_and_a_list_one_target_each():
     model = steep(3)
     one_each = silent(model, target=[0, 1, 2, 0, 1, 2], task="classification")
     assert one_each.target.tolist() == [0, 1, 2, 0, 1, 2]
-    with pytest.raises(tg.TempogradError, match=r"each axis.* or a list for one target"):
+    with pytest.raises(tg.TempogradError, match=r"each axis.* or a list with one target"):
         silent(model, target=(0, 1, 2, 0, 1, 2), task="classification")
 
 

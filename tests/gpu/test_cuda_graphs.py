@@ -80,7 +80,7 @@ def test_a_single_logit_is_played_back_for_either_class(target):
         torch.testing.assert_close(found.values.cpu(), slow.values, rtol=1e-4, atol=1e-7)
         assert torch.equal(found.target.cpu(), slow.target)
     assert recordings(model) == 1
-    with pytest.raises(InputError, match="out of range: the model's only output"):
+    with pytest.raises(InputError, match="out of range: the outputs to choose from are 0 to 1"):
         METHOD(model, x, target=2)
 
 

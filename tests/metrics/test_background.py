@@ -6,7 +6,7 @@ import torch
 import tempograd as tg
 from tempograd.core.errors import TempogradWarning
 from tempograd.core.rng import Stream
-from tempograd.engine.background import Background
+from tempograd.engine.ask import Background
 from tests.helpers.models import Recurrent, series, smooth
 
 TIME, CHANNELS, DRAWS, K = 6, 2, 3, 5

@@ -52,10 +52,10 @@ def test_a_device_whose_memory_is_full(error, saved, monkeypatch):
     refused(lambda: tg.load_model(saved, "cuda"), "memory")
 
 
-@pytest.mark.parametrize("device", [2.5, True, b"cpu", ["cpu"]])
+@pytest.mark.parametrize("device", [2.5, True, ["cpu"]])
 def test_what_is_no_device(device, saved):
     for call in everywhere(saved, device):
-        refused(call, type(device).__name__)
+        refused(call, "There is no device")
 
 
 @pytest.mark.parametrize("device", HERE)

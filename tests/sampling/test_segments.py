@@ -126,13 +126,6 @@ def test_lengths_that_miss_an_anchor_are_weighted_as_starts_counted_one_by_one(t
         assert found[when, -1] == total  # of a length that only longer series have
 
 
-def test_anchored_masks_do_not_depend_on_how_many_are_redrawn_at_once(monkeypatch):
-    setting = SegmentSettings(30, 2, 8, 3, 12)
-    together = draw(setting, 40, anchor=31)
-    monkeypatch.setattr("tempograd.sampling.segments.AT_ONCE", 25)
-    assert torch.equal(draw(setting, 40, anchor=31), together)
-
-
 def test_shorter_series_draw_as_if_they_were_alone():
     x = torch.zeros(2, 20, 3)
     long, short = SegmentSettings(20, 3, 9, 2, 6), SegmentSettings(12, 3, 5, 1, 4)

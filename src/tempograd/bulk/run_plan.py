@@ -22,7 +22,7 @@ from tempograd.data.files import OWN, File
 from tempograd.data.fragments import Fragment, Piece, read_fragment
 from tempograd.data.inspection import Inspected, agreed_channels, inspect_files, joined_fragments, kept_types
 from tempograd.engine import fingerprint
-from tempograd.engine.code_marks import code_mark
+from tempograd.engine.model import code_mark
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import Explainer
 from tempograd.explainers.base import fitted

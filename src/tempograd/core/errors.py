@@ -7,13 +7,13 @@ A sentence marks the arguments that it names with their noun, in an f-string or 
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from os import PathLike, fspath
 from reprlib import Repr
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 T = TypeVar("T")
 _Facts = Mapping[str, Any]
@@ -541,49 +541,3 @@ def _array(value: Any) -> str:
     kind, dtype = type(value).__name__, str(getattr(value, "dtype", "")).removeprefix("torch.")
     article = "an" if kind[:1].lower() in "aeiou" or kind == "ndarray" else "a"
     return f"{article} {kind} of shape {tuple(map(int, shape))}{f' and {dtype}' if dtype else ''}"
-
-
-class Check(NamedTuple):
-    """One row.
-
-    Attributes
-    ----------
-    code : str
-        Of the refusal.
-    fields : tuple of str
-        What ``holds`` is called with, by name.
-    holds : callable
-        Whether all is well.
-    says, fix : str
-        What is the matter and what to do: templates of the fields, arguments marked.
-    example : mapping
-        Values of the fields that are refused.
-    error : type
-        What is raised.
-    """
-
-    code: str
-    fields: tuple[str, ...]
-    holds: Callable[..., bool]
-    says: str
-    fix: str
-    example: Mapping[str, Any]
-    error: type[TempogradError] = InputError
-
-
-def run_checks(checks: Iterable[Check], facts: Mapping[str, Any]) -> None:
-    """Refuse the first row that does not hold of the facts.
-
-    Examples
-    --------
-    >>> positive = Check("k.size", ("k",), lambda k: k > 0, "k is {k}", "pass a count above 0", {"k": 0})
-    >>> run_checks([positive], {"k": 3})
-    >>> run_checks([positive], {"k": 0})
-    Traceback (most recent call last):
-    ...
-    tempograd.core.errors.InputError: k is 0: pass a count above 0.
-    """
-    for check in checks:
-        if not check.holds(*(facts[name] for name in check.fields)):
-            words = {name: facts[name] if name == "method" else brief(facts[name]) for name in check.fields}
-            raise check.error(f"{check.says}: {check.fix}.".format(arg=arg, **words), code=check.code)

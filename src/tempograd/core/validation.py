@@ -136,7 +136,7 @@ def check_series(x: Any, name: str = "x", *, gaps: bool = False, marking: str = 
         # a sum is much faster to compute, and only one that is not finite needs a second look
         if math.isfinite(rows.sum()) or bool(rows.isfinite().all()):
             continue
-        if name != "x" and not gaps:
+        if name[:2] not in ("x", "x[") and not gaps:
             raise InputError(f"{name} must not hold NaN or infinity: put a number there, or leave them out.")
         if bool(rows.isinf().any()):
             raise InputError(f"{name} holds infinity: put a number there, and 0 into the mask if it is missing.")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import ModelError, arg, brief, listed
+from tempograd.core.errors import ModelError, arg, listed
 from tempograd.typing import Task
 
 NO_GRADIENT = "numpy arrays, which have no gradient: use a method that needs none, such as occlusion or lime"
@@ -102,13 +102,7 @@ def as_output(raw: Any, z: Tensor) -> Tensor:
         return raw
     if torch.is_grad_enabled() and z.requires_grad:
         raise ModelError(f"The model returns {NO_GRADIENT}.")
-    array = np.asarray(raw)
-    if array.dtype.kind in "OUST":
-        raise ModelError(
-            f"The model must return numbers, got {brief(array.flat[0]) if array.size else 'text'}: pass a "
-            "function that returns scores, not labels."
-        )
-    return validation.as_tensor(array, "the model's output").to(z.device)
+    return validation.as_tensor(np.asarray(raw), "The model's output").to(z.device)
 
 
 # Estimators as scikit-learn has them, and functions of numpy arrays
@@ -139,7 +133,7 @@ class Estimator:
 
     def __call__(self, z: Tensor) -> Any:
         array, wanted = z.detach().cpu().contiguous().numpy(), getattr(self.estimator, "n_features_in_", None)
-        size = array[0].size
+        size, name = array[0].size, type(self.estimator).__name__
         if wanted == size:
             array = array.reshape(len(array), -1)
         try:
@@ -148,19 +142,14 @@ class Estimator:
             if wanted in (None, size):
                 raise
             raise ValueError(
-                f"{self.name} takes {wanted} features, and series of shape {array.shape[1:]} have {size}"
+                f"{name} takes {wanted} features, and series of shape {array.shape[1:]} have {size}"
             ) from error
         if self.method == "predict" and np.asarray(raw).dtype.kind != "f":
             raise ModelError(
-                f"{self.name} predicts labels, which are no scores, and has neither predict_proba nor "
+                f"{name} predicts labels, which are no scores, and has neither predict_proba nor "
                 "decision_function: pass a function that returns a score for each class."
             )
         return raw
-
-    @property
-    def name(self) -> str:
-        """Return what people call it."""
-        return type(self.estimator).__name__
 
     @property
     def task(self) -> Task:

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core.errors import ModelError
-from tempograd.engine.ask import Ask, Reading
-from tempograd.engine.background import Block
+from tempograd.engine.ask import Ask, Block, Reading
 from tempograd.engine.cuda import CELLS, Tensors, run_captured
 from tempograd.engine.model import NO_GRAPH, Model, NotCapturableError
 from tempograd.engine.outputs import by_class, class_count, default_class, findings, outputs_of, select_target

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, arg, brief
+from tempograd.core.errors import InputError, UnknownNameError, arg, brief
 from tempograd.core.series import check_times, is_nested
 from tempograd.typing import Times
 
@@ -34,21 +34,13 @@ class InputPart:
     shape: tuple[int, ...]
     start: int  # first step
     channel: int  # first channel
+    time: int  # how many steps: static values have one
+    depth: int  # how many channels
 
     @property
     def is_static(self) -> bool:
         """Whether it has no time."""
         return len(self.shape) < 2
-
-    @property
-    def time(self) -> int:
-        """How many steps it has: static values have one."""
-        return 1 if self.is_static else self.shape[0]
-
-    @property
-    def depth(self) -> int:
-        """How many channels it has."""
-        return self.shape[-1] if self.shape else 1
 
     @property
     def steps(self) -> slice:
@@ -100,7 +92,8 @@ class Packing:
         parts: list[InputPart] = []
         for name, shape in shapes.items():
             channel = parts[-1].channels.stop if parts else 0
-            parts.append(InputPart(name, tuple(shape), starts.get(name, end), channel))
+            time, depth = (shape[0] if name in starts else 1), (shape[-1] if shape else 1)
+            parts.append(InputPart(name, tuple(shape), starts.get(name, end), channel, time, depth))
         return cls(tuple(parts), by_name)
 
     @classmethod
@@ -134,13 +127,10 @@ class Packing:
         return tuple(part.name for part in self.parts)
 
     def part(self, name: str) -> InputPart:
-        """Look up an input by its name; those by position also by their number."""
-        found = {part.name: part for part in self.parts}
-        if not self.by_name:
-            found |= {str(place): part for place, part in enumerate(self.parts)}
-        if name not in found:
-            raise InputError(f"There is no input {brief(name)}: the inputs are {', '.join(self.names)}.")
-        return found[name]
+        """Look up an input by its name."""
+        if name not in self.names:
+            raise UnknownNameError("input", name, self.names)
+        return self.parts[self.names.index(name)]
 
     def pack(self, parts: Sequence[Tensor], empty: float = 0.0) -> Tensor:
         """Put inputs (batch, steps, channels) into one tensor (batch, time, channel), ``empty`` between them."""
@@ -251,10 +241,9 @@ def pack_inputs(
     packed = packing.pack([value.to(dtype) for value in values.values()])
     shown = None
     if raw is not None:
-        parts = [values[name] if known[name] is None else known[name] for name in names]
+        parts = [(values[n] if known[n] is None else known[n]).reshape(values[n].shape) for n in names]
         parts = [part.to(torch.promote_types(part.dtype, torch.float32)) for part in parts]
-        laid = (part.reshape(values[name].shape) for part, name in zip(parts, names, strict=True))
-        shown = packing.pack([*laid], torch.nan)
+        shown = packing.pack(parts, torch.nan)
     whole = mask is None and bool(observed.all())
     absent_cells = packing.pack([cells.to(dtype) for cells in baselines])
     return Packed(packing, packed, absent_cells, None if whole else observed, shown)
@@ -281,14 +270,8 @@ def _series(tensor: Tensor, name: str, *, gaps: bool) -> Tensor:
             f"{name} must hold floating-point numbers to be explained, got {tensor.dtype}: convert it to "
             f"float32, or pass it as {arg:series.fixed} if it holds categories, lengths or the like."
         )
-    if not gaps and bool(tensor.isnan().any()):
-        raise InputError(
-            f"{name} holds NaN: pass {arg:series.mask=nan} if that marks what is missing, or put a number there "
-            "and 0 into the mask of this input.",
-            code="series.nan",
-        )
     flat = tensor if tensor.ndim == 3 else tensor.reshape(len(tensor), 1, math.prod(tensor.shape[1:]))
-    return validation.check_series(flat, name, gaps=gaps)
+    return validation.check_series(flat, f"x[{name!r}]", gaps=gaps)
 
 
 def _laid(part: InputPart, baseline: Any, what: str) -> Any:
@@ -308,32 +291,25 @@ def _laid(part: InputPart, baseline: Any, what: str) -> Any:
 
 def labels_of(packing: Packing, count: int, channels: Any, times: Any, units: Any) -> dict[str, Any]:
     """Name channels, units and steps of ``count`` series: as people do where they do, else by the input."""
-    first, labels = packing.first.name, {"channels": channels, "units": units, "times": times}
-    named = {
-        what: _by_input(part if isinstance(part, Mapping | None) else {first: part}, packing.names, what)
-        for what, part in labels.items()
-    }
-    called = {
-        what: [
-            validation.check_names(named[what][part.name], part.depth, f"{what} of {part.name}")
-            for part in packing.parts
-        ]
+    named = {"channels": channels, "units": units, "times": times}
+    for what, labels in named.items():
+        given = labels if isinstance(labels, Mapping | None) else {packing.first.name: labels}
+        named[what] = _by_input(given, packing.names, what)
+    channels_of, units_of = (
+        [validation.check_names(named[what][p.name], p.depth, f"{what} of {p.name}") for p in packing.parts]
         for what in ("channels", "units")
-    }
-    known = [label for names in called["channels"] for label in names or ()]
+    )
+    known = [label for names in channels_of for label in names or ()]
     labelled: list[str] = []
-    for part, names in zip(packing.parts, called["channels"], strict=True):
+    for part, names in zip(packing.parts, channels_of, strict=True):
         if names is None:
             labelled += [part.name] if part.depth == 1 else [f"{part.name} {d}" for d in range(part.depth)]
         else:  # where two would be alike, by the input too
             labelled += [label if known.count(label) == 1 else f"{part.name} {label}" for label in names]
-    by_part = zip(packing.parts, called["units"], strict=True)
+    by_part = zip(packing.parts, units_of, strict=True)
     every = tuple(unit for part, names in by_part for unit in names or ("",) * part.depth)
-    return {
-        "channels": tuple(labelled),
-        "times": _time_labels(named["times"], packing, count),
-        "units": None if units is None else every,
-    }
+    times = _time_labels(named["times"], packing, count)
+    return {"channels": tuple(labelled), "times": times, "units": None if units is None else every}
 
 
 def _time_labels(times: Mapping[str, Any], packing: Packing, count: int) -> Times:

@@ -1,19 +1,23 @@
-"""A model as it is found and left: frozen while it is explained; its device, precision and fingerprint."""
+"""A model as it is found and left: frozen while it is explained; its device, precision, fingerprint and code."""
 
+import ast
 import hashlib
 import inspect
 import random
 import re
+import sys
 import threading
 import types
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import resolve_name
 from itertools import chain, groupby, islice
 from operator import attrgetter, is_
+from pathlib import Path
+from textwrap import dedent
 from typing import Any, Literal, TypeVar, get_args
 from weakref import ProxyTypes, WeakKeyDictionary, WeakValueDictionary, ref
 
@@ -36,9 +40,6 @@ NO_GRAPH = (
 REFUSED = {  # what torch says of a model that it cannot differentiate, and what to do
     "RNN backward can only be called in training mode": (
         "cuDNN cannot differentiate a recurrent layer that a function hides: pass the nn.Module itself."
-    ),
-    "checkpoint is incompatible with .grad()": (
-        "torch.utils.checkpoint(use_reentrant=True) hides the gradient of the input: pass use_reentrant=False."
     ),
     "on a tensor that doesn't require gradient": NO_GRAPH,  # by captum's hooks on layers
 }
@@ -175,8 +176,8 @@ class _Call:
         """Freeze a module, with everything in it."""
         modules, weights, buffers = parts_of(module)
         self.touched.update(map(id, modules))
-        copies = list(bits_of(weights)) if sum(weight.numel() for weight in weights) <= LARGE else []
         plain = [weight.detach() for weight in weights]  # where they lie, whatever a forward makes of them
+        copies = [one.clone() for one in plain] if sum(one.numel() for one in plain) <= LARGE else []
         self.weights.append((module, weights, plain, copies, [weight._version for weight in weights]))
         held = [value for value in unusual(modules) if isinstance(value, Tensor)]
         self.copies += [(tensor, tensor._version, tensor.clone()) for tensor in (*buffers, *held)]
@@ -222,17 +223,16 @@ class _Call:
         self.restore_buffers()
         names, lost = [], False
         for module, weights, plain, copies, versions in self.weights:
-            if [(one.dtype, one.device) for one in plain] != [(now.dtype, now.device) for now in weights]:
-                changed, lost = True, lost or not copies
-            elif copies or not weights:
-                changed = not all(map(torch.equal, bits_of(weights), copies))
-            else:
-                lost |= (changed := versions != [weight._version for weight in weights])
-            if changed:
+            same = [(one.dtype, one.device) for one in plain] == [(now.dtype, now.device) for now in weights]
+            if same and copies:
+                same = all(map(torch.equal, bits_of(weights), bits_of(copies)))
+            elif same:
+                same = versions == [weight._version for weight in weights]
+            if not same:
+                lost |= not copies
                 names.append(type(module).__name__)
-                put_back(plain, copies)
-                for weight, one in zip(weights, plain, strict=True):
-                    weight.data = one
+                for weight, one, copy in zip(weights, plain, copies or plain, strict=True):
+                    weight.data = one.copy_(copy)
         if names and error is None:
             end = "they cannot all be put back, so load the model again" if lost else "they were put back"
             raise ModelError(
@@ -246,7 +246,15 @@ class _Call:
 
 def bits_of(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
     """Yield copies of the bits of tensors, those of one width on one device behind each other."""
-    for width, group in _grouped(tensors):
+    groups: dict[tuple[int, torch.dtype, torch.device], list[Tensor]] = {}
+    number = count = 0  # of the group, and of the words in it
+    for tensor in tensors:
+        size = tensor.element_size()
+        groups.setdefault((number, WIDTHS.get(size, torch.int32), tensor.device), []).append(tensor)
+        count += tensor.numel() * max(1, size // 4)
+        if count > GROUP:
+            number, count = number + 1, 0
+    for (_, width, _), group in groups.items():
         words: list[Tensor] = []
         with torch.no_grad():
             for _, alike in groupby(group, attrgetter("dtype")):
@@ -254,28 +262,6 @@ def bits_of(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
                 words.append((torch.view_as_real(flat).view(-1) if flat.is_complex() else flat).view(width))
             bits = torch.cat(words)
         yield bits
-
-
-def put_back(tensors: Iterable[Tensor], copies: Iterable[Tensor]) -> None:
-    """Write the bits that :func:`bits_of` has copied back into the tensors."""
-    for (_, group), copy in zip(_grouped(tensors), copies, strict=False):  # of a large module there are none
-        parts = torch.split(copy, [tensor.numel() * max(1, tensor.element_size() // 4) for tensor in group])
-        for tensor, part in zip(group, parts, strict=True):
-            tensor.detach().copy_(part.clone().view(tensor.dtype).view(tensor.shape))
-
-
-def _grouped(tensors: Iterable[Tensor]) -> Iterator[tuple[torch.dtype, list[Tensor]]]:
-    """Yield tensors that one operation can serve together, with the type of their words."""
-    waiting: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
-    words = 0
-    for tensor in tensors:
-        size = tensor.element_size()
-        waiting.setdefault((WIDTHS.get(size, torch.int32), tensor.device), []).append(tensor)
-        words += tensor.numel() * max(1, size // 4)
-        if words > GROUP:
-            yield from ((width, group) for (width, _), group in waiting.items())
-            waiting, words = {}, 0
-    yield from ((width, group) for (width, _), group in waiting.items())
 
 
 class WithModules(nn.Module):
@@ -541,13 +527,9 @@ def find_device(device: Any) -> torch.device:
     ...
     tempograd.core.errors.InputError: There is no device 'meta' here: use cpu.
     """
-    if isinstance(device, bool) or not isinstance(device, (str, int, torch.device)):
-        raise InputError(f"device must be a name such as 'cpu' or 'cuda:0', got {type(device).__name__}.")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's own, about names it once knew
-            chosen = torch.device(device)
-            (torch.ones(1, device=chosen) + 1).item()
+        chosen = torch.device(device)
+        (torch.ones(1, device=chosen) + 1).item()
     except Exception as error:  # torch raises many kinds, one for each sort of device that is not there
         shown, use = repr(str(device)[:40]), "use cpu, or cuda:0" if torch.cuda.is_available() else "use cpu"
         full = "out of memory" in str(error).lower()  # of others: nothing of ours is there yet
@@ -604,3 +586,80 @@ def trusted(model: Model, x: Tensor, caller: str, *, remember: bool = False) -> 
     if remember:
         known[:] = [*known, key][-KEPT:]
     return key in known
+
+
+# Marks of a model's own code, by which an edited one is told from the one before even if both answer alike
+
+LIBRARIES = {"tempograd", *sys.stdlib_module_names}
+INSTALLED = {"site-packages", "dist-packages"}
+VALUES = (int, float, complex, str)
+PARSING = threading.Lock()  # CPython 3.11 counts how deep a tree is for all threads together
+
+
+def code_mark(model: Model) -> str:
+    """Name the code of a model by a hash of its source, without comments.
+
+    Counted are the files that its classes and functions come from, and those of one's own that these import; of a
+    script or a notebook the classes and functions alone; and the plain values that modules and functions hold.
+    Libraries are not: an upgrade is no other model.
+
+    Examples
+    --------
+    >>> code_mark(len) == code_mark(sum)  # nobody's own code
+    True
+    """
+    parts = [part for module in modules_of(model) for part in module.modules()]
+    held = [value for part in parts for value in vars(part).values() if isinstance(value, types.FunctionType)]
+    within = [thing for each in (model, *held) for thing in reached(each)]
+    kinds = {part if isinstance(part, types.FunctionType) else type(part) for part in (*parts, *within)}
+    here = [part for kind in kinds if kind.__module__ == "__main__" for part in (kind, *vars(kind).values())]
+    texts = [_text(part) for part in here if isinstance(part, types.FunctionType)]
+    texts += _own_sources({kind.__module__ for kind in kinds})
+    settings = [item for part in parts for item in vars(part).items() if item[0] != "training"]
+    values = [f"{name}={value!r}" for name, value in settings if name[:1] != "_" and _is_plain(value)]
+    values += [repr(value) for value in within if isinstance(value, VALUES)]
+    return hashlib.blake2b("\n".join([*sorted(map(_plain, texts)), *values]).encode(), digest_size=8).hexdigest()
+
+
+def _is_plain(value: Any) -> bool:
+    """Tell whether a value is a plain one, such as a threshold or the size of a kernel."""
+    return all(isinstance(each, VALUES) for each in (value if isinstance(value, tuple) else (value,)))
+
+
+def _text(function: types.FunctionType) -> str:
+    with suppress(OSError, TypeError):  # typed into a shell that keeps nothing
+        return dedent(inspect.getsource(function))
+    return repr(function.__code__.co_code)
+
+
+def _plain(source: str) -> str:
+    """Return code without comments and layout; a lambda may be a part of what cannot be read alone."""
+    with suppress(SyntaxError):
+        return ast.dump(_tree(source))
+    return source
+
+
+def _tree(source: str) -> ast.Module:
+    with PARSING:
+        return ast.parse(source)
+
+
+def _own_sources(names: set[str]) -> list[str]:
+    """Return the code of these modules, and of all that they import, that is of no library."""
+    waiting, sources = [*names], dict[str, str]()
+    while waiting:
+        name = waiting.pop()
+        module = sys.modules.get(name)
+        package, file = getattr(module, "__package__", None), Path(getattr(module, "__file__", None) or "")
+        library = INSTALLED & set(file.parts) or name.partition(".")[0] in LIBRARIES
+        if name in sources or name == "__main__" or file.suffix != ".py" or library:
+            continue
+        sources[name] = file.read_text(encoding="utf-8")
+        for node in ast.walk(_tree(sources[name])):
+            if isinstance(node, ast.Import):
+                waiting += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                with suppress(ImportError):  # of a package, in a file that was imported without it
+                    home = resolve_name("." * node.level + (node.module or ""), package)
+                    waiting += [home, *(f"{home}.{alias.name}" for alias in node.names)]
+    return list(sources.values())

@@ -4,14 +4,14 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tempograd.core import validation
-from tempograd.core.errors import Check, InputError, ModelError, UnknownNameError, arg, brief
+from tempograd.core.errors import InputError, ModelError, UnknownNameError, arg, brief
 from tempograd.core.question import Question
 from tempograd.engine.batching import Batching
 from tempograd.engine.cuda import host_copy
@@ -137,18 +137,6 @@ def link_for(output: str | None, task: str | None) -> str:
     return "raw" if output == "raw" else link
 
 
-STEPS = (
-    Check(
-        "steps.function",
-        ("target", "steps"),
-        lambda target, steps: steps is None or not callable(target),
-        "{arg:question.steps} cannot be combined with a function as target",
-        "pick the steps in the function",
-        {"target": sum, "steps": 3},
-    ),
-)
-
-
 def found_task(task: str | None, question: Question, shape: tuple[int, ...], time: int) -> str | None:
     """Return the task of a model whose output for one series has this shape, where the shape leaves no doubt.
 
@@ -165,7 +153,7 @@ def found_task(task: str | None, question: Question, shape: tuple[int, ...], tim
     output, picked = question.output, callable(question.target)
     if task is not None:
         if not picked and not TASKS[task].fits(shape, time):
-            raise _contradiction(task, shape, time)
+            raise _unclear(shape, time, task)
         return in_full(task, math.prod(shape))
     by_step = len(shape) == 2 and shape[0] == time  # or a forecast of as many steps
     if question.steps is not None and by_step:
@@ -186,32 +174,21 @@ def in_full(task: str | None, columns: int | None) -> str | None:
     return "binary" if task == "classification" and columns == 1 else task
 
 
-def _contradiction(task: str, shape: tuple[int, ...], time: int) -> ModelError:
-    meant = TASKS[task]
-    shape = shape[:-1] if meant.per_step and shape[1:] == (1,) else shape  # without the axis it was given
-    others = [name for name, row in TASKS.items() if row.fits(shape, time)]
-    steps = f" with {time} steps" if meant.per_step else ""
+def _unclear(shape: tuple[int, ...], time: int, task: str | None = None) -> ModelError:
+    """Return the refusal of an output whose shape contradicts the task, or does not tell it."""
+    one = {"binary": "if it is a logit, whose sigmoid is explained", "regression": "for the number as it is"}
+    several = {
+        "classification": "for scores of classes",
+        "per_step": "for scores of classes at each step",
+        "forecast": "for numbers as they are",
+        "multilabel": "for one logit per label",
+    }
+    shape = shape[:-1] if task == "per_step" and shape[1:] == (1,) else shape  # without the axis it was given
+    words = one if shape == (1,) else several
+    ways = [f"{arg:predictor.task={name}} {words[name]}" for name in words if TASKS[name].fits(shape, time)]
+    told = "" if task is None else f", and the task {task!r} means {TASKS[task].shape}"
     return ModelError(
-        f"The model's output for one series has shape {shape}, and the task {task!r} means "
-        f"{meant.shape}{steps}: pass {arg:predictor.task} as {', '.join(others[:-1])} or {others[-1]}, or a "
-        "function as target.",
-        code="model.task",
-    )
-
-
-def _unclear(shape: tuple[int, ...], time: int) -> ModelError:
-    """Return the refusal of an output whose shape does not tell what it is."""
-    if shape == (1,):
-        return ModelError(
-            f"The model returns one number per series: pass {arg:predictor.task=binary} if it is a logit, whose "
-            f"sigmoid is explained, or {arg:predictor.task=regression} for the number as it is.",
-            code="model.task",
-        )
-    per_step = len(shape) == 2 and shape[0] == time
-    steps = f"{arg:predictor.task=per_step} for scores of classes at each step, " if per_step else ""
-    return ModelError(
-        f"The model's output for one series has shape {shape}: pass {steps}{arg:predictor.task=forecast} for "
-        f"numbers as they are, or {arg:predictor.task=multilabel} for one logit per label.",
+        f"The model's output for one series has shape {shape}{told}: pass {', '.join(ways[:-1])}, or {ways[-1]}.",
         code="model.task",
     )
 
@@ -338,12 +315,7 @@ def resolve_target(
         raise InputError(f"target must be an integer or have shape {shape}, got {tuple(tensor.shape)}.")
     if bool(((tensor < 0) | (tensor >= classes)).any()):
         worst = int(tensor.max()) if int(tensor.max()) >= classes else int(tensor.min())
-        choice = f"the model has {columns} outputs, 0 to {columns - 1}"
-        if classes > columns:
-            choice = "the model's only output is the logit of class 1, and class 0 is its complement"
-        elif columns == 1:
-            choice = f"the model has one output, which as {arg:question.output=raw} is target 0"
-        raise InputError(f"target {worst} is out of range: {choice}.")
+        raise InputError(f"target {worst} is out of range: the outputs to choose from are 0 to {classes - 1}.")
     return tensor.to(torch.int64).expand(shape)
 
 
@@ -364,10 +336,9 @@ def _flat_column(address: Any, axes: tuple[int, ...]) -> Any:
     try:
         return int(np.ravel_multi_index(places, axes))
     except (TypeError, ValueError, OverflowError):
-        listed = "" if len(axes) > 1 else ", or a list for one target of each series"
         raise InputError(
             f"target {brief(address)} is out of range, or no address of an output of shape {axes}: pass one index "
-            f"for each axis, at most {tuple(size - 1 for size in axes)}{listed}."
+            f"for each axis, at most {tuple(size - 1 for size in axes)}, or a list with one target per series."
         ) from None
 
 
@@ -483,31 +454,19 @@ def _normalised(found: Sequence[float]) -> bool:
 
 
 # Models that go on from a state
+#
+# A module whose class has ``resume`` promises that ``forward`` is ``resume`` from no state, which is all that it
+# remembers. After step :math:`t` it knows nothing of a series but its state :math:`h_t`, so
+#
+# .. math:: f(x_{0 \ldots T-1}) = f\big(x_{t \ldots T-1} \mid h_t(x_{0 \ldots t-1})\big)
+#
+# exactly. Series that differ from each other late only, such as one with another single cell replaced in each
+# copy, share the states of their beginnings: half of the work on average. The steps go through the model a span
+# at a time, which also keeps what it computes inside a processor's cache.
 
 
-@runtime_checkable
-class Resumable(Protocol):
-    r"""A module whose class promises that ``forward`` is ``resume`` from no state, which is all it remembers.
-
-    After step :math:`t` such a model knows nothing of a series but its state :math:`h_t`, so
-
-    .. math:: f(x_{0 \ldots T-1}) = f\big(x_{t \ldots T-1} \mid h_t(x_{0 \ldots t-1})\big)
-
-    exactly. Series that differ from each other late only, such as one with another single cell replaced in each
-    copy, share the states of their beginnings: half of the work on average. The steps go through the model a span
-    at a time, which also keeps what it computes inside a processor's cache.
-    """
-
-    @property
-    def resumable(self) -> bool:
-        """Whether that is true of this very object, whose parts may have been exchanged."""
-
-    def resume(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the output after more steps (rows, time, channel), and the state (rows, …) after them."""
-
-
-def resumes(model: Model) -> TypeGuard[Resumable]:
-    """Tell whether a model can go on from its state.
+def resumes(model: Any) -> bool:
+    """Tell whether a model can go on from its state: by ``resume(x, state)``, while it is still ``resumable``.
 
     The promise is that of one class: whoever changes what ``forward`` does, in a class derived from it or on the
     object, has to make it anew. Hooks on any part may want to see all steps at once.
@@ -548,7 +507,7 @@ def resumed(model: Model, z: Tensor, alike: Tensor | None = None) -> Model:
     return partial(_along, model, alike=alike)
 
 
-def _along(model: Resumable, z: Tensor, *, alike: Tensor | None) -> Tensor:
+def _along(model: Any, z: Tensor, *, alike: Tensor | None) -> Tensor:
     outputs: list[Tensor] = []
     state, member = None, torch.arange(len(z))  # of which group each series is
     for column, span in enumerate(spans(z.shape[1])):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, replace
+from textwrap import shorten
 from typing import Any, Self, get_args
 
 import torch
@@ -79,8 +80,6 @@ class Predictor:
     reset: Callable[[], object] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.model, Predictor):
-            raise InputError("model is a Predictor already: pass it as it is, or make a new one from its model.")
         validation.check_model(self.model)
         if self.task is not None:
             validation.check_choice(self.task, "task", get_args(Task))
@@ -93,8 +92,6 @@ class Predictor:
                     f"modules must hold the modules that the function runs, got {brief(self.modules)}."
                 )
             object.__setattr__(self, "modules", modules)
-        if self.reset is not None and not callable(self.reset):
-            raise InputError(f"reset must be a function without arguments, got {brief(self.reset)}.")
 
     @property
     def called(self) -> Model:
@@ -258,11 +255,6 @@ class Call:
                 answer = self._answer(model, more, places)
                 shape = as_output(picked(answer, self.pick, len(more), time_first=True), z).shape
             batch = [axis for axis in (0, 1) if len(shape) > 1 and shape[axis] == len(more)]
-            if len(batch) != 1:
-                raise ModelError(
-                    f"The model returned shape {tuple(raw.shape)} for {len(z)} series, and nothing tells which "
-                    "axis is theirs: pass a function that returns (batch, time, class) or (batch, class)."
-                )
         return raw.transpose(0, 1) if batch == [1] else raw
 
     def _answer(self, model: Any, z: Tensor, rows: Tensor | None) -> Any:
@@ -270,8 +262,7 @@ class Call:
         if self.packing is None and not self.by_row:
             return model(self._laid_out(z))
         inputs = {"": z} if self.packing is None else self.packing.unpack(z)
-        several = len({part.shape[1:] for part in inputs.values()}) > 1
-        laid = {name: self._laid_out(part, several=several) for name, part in inputs.items()}
+        laid = {name: self._laid_out(part) for name, part in inputs.items()}
         named = self.packing is not None and self.packing.by_name
         arguments, keywords = ([], laid) if named else (list(laid.values()), {})
         if self.fixed is not None and rows is not None:
@@ -291,19 +282,14 @@ class Call:
             _explain_failure(error, z, ", ".join(words))
             raise
 
-    def _laid_out(self, part: Tensor, *, several: bool = False) -> Tensor:
+    def _laid_out(self, part: Tensor) -> Tensor:
         """Bring an input into the order of axes that the model takes; "BT" is for those of one channel."""
-        layout = self.model_layout
-        if part.ndim != 3 or layout == "BTD" or (several and layout == "BT" and part.shape[2] > 1):
+        if part.ndim != 3 or self.model_layout == "BTD":
             return part
-        if layout != "BT":
-            return part.transpose(*((1, 2) if layout == "BDT" else (0, 1))).contiguous()  # as such series lie
-        if part.shape[2] != 1:
-            raise InputError(
-                f"Predictor(layout='BT') is for series of one channel, x has {part.shape[2]}: pass 'BTD', 'BDT' "
-                "or 'TBD'."
-            )
-        return part.squeeze(2)
+        if self.model_layout == "BT":
+            return part.squeeze(2) if self.packing is not None else part.reshape(part.shape[:2])
+        axes = (1, 2) if self.model_layout == "BDT" else (0, 1)
+        return part.transpose(*axes).contiguous()  # as such series lie
 
     def _companion(self, name: str, value: Any, rows: Tensor, z: Tensor) -> Any:
         """Look up what goes with rows of the series: beside them, and in their precision where nothing is lost."""
@@ -508,12 +494,11 @@ def numbers_of(raw: Any, z: Tensor, who: str = "The model") -> Tensor:
     tensor([[1., 1.]])
     """
     output: Tensor = raw if isinstance(raw, Tensor) else as_output(picked(raw, None, len(z)), z)
-    if output.is_nested or output.layout is not torch.strided or output.is_meta:
-        kind = "nested" if output.is_nested else f"{output.layout} on {output.device}"
-        raise ModelError(f"{who} must return a dense tensor with numbers, got one that is {kind}: convert it.")
+    odd = output.is_nested or output.layout is not torch.strided or output.is_meta or output.is_quantized
     small = output.is_floating_point() and output.dtype.itemsize == 1
-    if output.is_complex() or output.is_quantized or small or output.dtype == torch.bool:
-        raise ModelError(f"{who} must return real numbers, got {output.dtype}: return scores in torch.float32.")
+    if odd or output.is_complex() or small or output.dtype == torch.bool:
+        kind = "a nested tensor" if output.is_nested else f"{output.dtype}, {output.layout} on {output.device}"
+        raise ModelError(f"{who} must return real numbers in a dense tensor, got {kind}: return torch.float32.")
     rows, shape = len(z), tuple(output.shape)
     if shape[:1] != (rows,) or output.numel() == 0:
         least = "at least one number" if shape[:1] == (rows,) else "one row"
@@ -530,8 +515,7 @@ def _explain_failure(error: Exception, z: Tensor, inputs: str | Sequence[int] | 
     goes wrong inside a model is for its author, who needs the error as it is.
     """
     message = str(error)
-    line = (message.strip().splitlines() or [""])[0].rstrip(".")
-    line = line if len(line) <= LONG else f"{line[: LONG - 1]}…"
+    line = shorten((message.strip().splitlines() or [""])[0].rstrip("."), LONG, placeholder="…")
     *_, (deepest, _) = traceback.walk_tb(error.__traceback__)
     if isinstance(error, TempogradError) or out_of_memory(error):
         return

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from tempograd.core.errors import ModelError, TempogradError
-from tempograd.engine.ask import Ask
-from tempograd.engine.background import Block
+from tempograd.engine.ask import Ask, Block
 from tempograd.engine.batching import slices
 from tempograd.engine.model import Model, frozen, owner, place
 from tempograd.engine.outputs import default_class

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from tempograd.core.errors import InputError, arg
 from tempograd.engine.model import Model, generators, held_by, modules_of, parts_of, resolution, trusted
@@ -138,15 +139,8 @@ def _gap(first: Tensor, second: Tensor) -> float:
 
 def _random_state(model: Model) -> list[Any]:
     """Return the state of all generators that a model may use, to be compared with that of another moment."""
-    return [_comparable(state) for _, _, state in generators() + generators(held_by(model))]
-
-
-def _comparable(state: Any) -> Any:
-    if isinstance(state, dict):
-        state = tuple(state.values())
-    if isinstance(state, tuple):
-        return state if set(map(type, state)) == {int} else tuple(map(_comparable, state))
-    return np.asarray(state).tobytes() if isinstance(state, Tensor | np.ndarray) else state
+    parts = tree_leaves([state for *_, state in generators() + generators(held_by(model))])
+    return [np.asarray(part).tobytes() if isinstance(part, Tensor | np.ndarray) else part for part in parts]
 
 
 @dataclass(eq=False)
@@ -191,10 +185,6 @@ class Realisation:
             else:
                 generator.seed(self._number % 2**32)
         random.seed(self._number)
-        if torch.xpu.is_initialized():  # type: ignore[no-untyped-call]
-            torch.xpu.manual_seed_all(self._number)
-        if torch.backends.mps.is_available():
-            torch.mps.manual_seed(self._number)
 
     def _single(self, row: Tensor, *place: Tensor) -> Tensor:
         model: Any = self.model

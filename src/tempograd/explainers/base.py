@@ -23,8 +23,7 @@ from tempograd.core.rng import Stream
 from tempograd.core.series import Series, renumbered
 from tempograd.data.table import is_frame
 from tempograd.engine import Ask, Call, fingerprint, frozen, inputs, outputs
-from tempograd.engine.ask import score_delta
-from tempograd.engine.background import Background
+from tempograd.engine.ask import Background, score_delta
 from tempograd.engine.model import PRECISIONS, computing, owner, place, trusted
 from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import FEW, Varying, look_again, run_twice

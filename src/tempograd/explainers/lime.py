@@ -12,8 +12,7 @@ from tempograd.core.errors import warn
 from tempograd.core.estimate import Estimate
 from tempograd.core.rng import Stream, bits, fold_in, keys
 from tempograd.engine import Ask, Batching, Block, slices
-from tempograd.engine.ask import all_scores, with_targets
-from tempograd.engine.background import Starts
+from tempograd.engine.ask import Starts, all_scores, with_targets
 from tempograd.explainers.base import EXPLAINERS, Explainer
 from tempograd.typing import LimeDistance, Setting
 

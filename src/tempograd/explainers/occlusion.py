@@ -13,8 +13,7 @@ from tempograd.core.errors import ModelError, SettingError, arg
 from tempograd.core.estimate import Estimate
 from tempograd.core.rng import Stream, fold_in, keys, randint
 from tempograd.engine import Ask, Block, Prefixes, slices
-from tempograd.engine.ask import with_targets
-from tempograd.engine.background import Background
+from tempograd.engine.ask import Background, with_targets
 from tempograd.engine.batching import CELLS
 from tempograd.engine.outputs import spans, wider
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training

@@ -17,8 +17,7 @@ from tempograd.core.registry import Registry
 from tempograd.core.rng import Stream
 from tempograd.core.series import Series
 from tempograd.engine import Ask, Call, Model, Predictor, one_logit
-from tempograd.engine.ask import Resolved
-from tempograd.engine.background import Background
+from tempograd.engine.ask import Background, Resolved
 from tempograd.engine.inputs import is_several, pack_inputs
 from tempograd.engine.outputs import OUTPUTS
 from tempograd.engine.second_look import Varying

@@ -196,9 +196,7 @@ class TargetIntegral:
             moving = None if at.active is None else at.active.to(precision)
             mean.add(gradient, at.weight, moving, step, mean_step)
 
-    def look(
-        self, rows: slice | Tensor, block: Block, paths: GradientPath, stage: int, n_evals: int
-    ) -> Tensor | None:
+    def look(self, block: Block, paths: GradientPath, stage: int, n_evals: int) -> Tensor | None:
         """Estimate after a stage, and tell for each series whether it is good enough; None if all go on."""
         before, tolerance = self._parts[0] if stage > 0 else None, self._schedule.tolerance
         observed = None if self.ask.mask is None else block.observed
@@ -238,13 +236,10 @@ class TargetIntegral:
             self.evidence.take(rows)
 
     def _write(self, name: str, rows: slice | Tensor, part: Tensor, kind: torch.dtype) -> None:
-        """Write results of some series; where all come at once, these are the results."""
-        shape, device = (len(self._n_evals), *part.shape[1:]), self._n_evals.device
+        """Write results of some series."""
         if name not in self._results:
-            if part.shape == shape and part.device == device and isinstance(rows, slice):
-                self._results[name] = part.to(kind).contiguous()
-                return
-            self._results[name] = torch.empty(shape, dtype=kind, device=device)
+            shape = len(self._n_evals), *part.shape[1:]
+            self._results[name] = torch.empty(shape, dtype=kind, device=self._n_evals.device)
         self.ask.progress.host_writer.write(self._results[name], rows, part)
 
     def estimate(self) -> Estimate:
@@ -311,7 +306,7 @@ class Integral:
             n_evals += points
             here = rows if len(left) == len(block.x) else left
             both = zip(targets, blocks, strict=True)
-            done, *_ = [target.look(here, one, paths, stage, n_evals) for target, one in both]  # several: None
+            done, *_ = [target.look(one, paths, stage, n_evals) for target, one in both]  # several: None
             if stage == len(stages) - 1 or (done is not None and bool(done.all())):
                 for target in targets:
                     target.finish(here, n_evals)

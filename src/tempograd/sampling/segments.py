@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -173,7 +172,6 @@ def warn_of_rare_cells(settings: list[SegmentSettings], points: int) -> None:
 
 FIELDS = 8  # random numbers of 32 bits that a segment may use
 MORE = 5  # which of those of the first segment says whether there is one more
-WIDE = 2**15  # cells of all masks at one step, from which on a sum of them is worth a call
 BITS = 30  # of the shares that lengths are chosen by
 AT_ONCE = 2**22  # words that are kept at once
 
@@ -295,41 +293,18 @@ def paint(segments: Drawn, sampler: SegmentSampler) -> Tensor:
     edges.scatter_add_(1, first, one)
     edges.scatter_add_(1, first + (length * sampler.channels).view(rows, -1), -one)
     covered = edges.view(rows, steps + 1, sampler.channels)[:, :steps]
-    if edges.is_cuda or rows * sampler.channels < WIDE:
-        covered = covered.cumsum(1, dtype=kind)
-    else:  # many channels at once
-        for before, here in pairwise(covered.unbind(1)):
-            here.add_(before)
     # bool() and not, since a comparison is several times slower on a CPU
-    return covered.bool().logical_not_().view(series, points, steps, sampler.channels)
+    return covered.cumsum(1, dtype=kind).bool().logical_not_().view(series, points, steps, sampler.channels)
 
 
 def _missing(anchor: Tensor, stream: Tensor, sampler: SegmentSampler, drawn: Drawn) -> Drawn:
     """Redraw each segment that covers its anchor from the distribution of those that miss it."""
     cell = anchor.clamp(min=0)[..., None]
     when, where = cell // sampler.channels, cell % sampler.channels
-    length, channel, start = drawn
-    covers = (anchor[..., None] >= 0) & (channel == where) & (start <= when) & (when < start + length)
-    bounds = [value[:, None, None] for value in (sampler.time, sampler.low, sampler.high)]
-    if covers.is_cuda:  # how many do would be known only when the device has got there
-        new = _misses(sampler, when, where, bounds, placement_bits(stream, sampler, (2, 5)).unbind(2))
-        return Drawn(*(torch.where(covers, a, b) for a, b in zip(new, drawn, strict=True)))
-    fields, places, size = torch.arange(2, 5)[:, None, None], covers.nonzero(), max(1, AT_ONCE // sampler.span)
-    for first in range(0, len(places), size):
-        row, point, index = places[first : first + size].unbind(1)
-        words = bits(stream[:, row, point, None], index[:, None] * FIELDS + fields).unbind(0)
-        here = when[row, point], where[row, point], [bound[row, 0] for bound in bounds]
-        for whole, part in zip(drawn, _misses(sampler, *here, words), strict=True):
-            whole[row, point, index] = part[:, 0]
-    return drawn
-
-
-def _misses(
-    sampler: SegmentSampler, when: Tensor, where: Tensor, bounds: Sequence[Tensor], words: Sequence[Tensor]
-) -> Drawn:
-    """Draw segments that miss step ``when`` of channel ``where``, (…, 1), from three words each, (…, segments)."""
-    time, low, high = bounds
-    first, second, place = words
+    covers = (anchor[..., None] >= 0) & (drawn.channel == where) & (drawn.start <= when)
+    covers &= when < drawn.start + drawn.length
+    first, second, place = placement_bits(stream, sampler, (2, 5)).unbind(2)
+    time, low, high = bounds = [value[:, None, None] for value in (sampler.time, sampler.low, sampler.high)]
     cumulative = _missing_weights(when, bounds, sampler.span)
     inside, everywhere = cumulative[..., -1:], (high - low + 1) << BITS
 
@@ -344,7 +319,8 @@ def _misses(
     right = (time - length - when).clamp(min=0)
     start = scale(place, torch.where(same, left + right, time - length + 1))
     start = torch.where(same & (start >= left), start - left + when + 1, start)
-    return Drawn(length, torch.where(same, where, other + (other >= where)), start)
+    new = length, torch.where(same, where, other + (other >= where)), start
+    return Drawn(*(torch.where(covers, *pair) for pair in zip(new, drawn, strict=True)))
 
 
 def _missing_weights(when: Tensor, bounds: Sequence[Tensor], span: int) -> Tensor:
