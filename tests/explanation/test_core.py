@@ -10,8 +10,8 @@ from scipy import stats
 
 import tempograd as tg
 from tempograd.core.errors import DataError, InputError
-from tempograd.explanation.answers import Top
 from tempograd.explanation.files import checksum
+from tempograd.explanation.record import Top
 from tests.helpers.models import Recurrent, linear, series, smooth
 
 

@@ -15,9 +15,8 @@ from tempograd.core.series import Series, check_times, is_nested
 from tempograd.engine import Model, Predictor, fingerprint
 from tempograd.engine.outputs import class_count, link_words, output_of, outputs_of
 from tempograd.explanation import files
-from tempograd.explanation.answers import Blocks, as_table
 from tempograd.explanation.diagnostics import assumed, sentence
-from tempograd.explanation.record import Record, check_fields
+from tempograd.explanation.record import Blocks, Record, as_table, check_fields
 from tempograd.targets import in_words
 from tempograd.typing import ArrayLike, BlockSteps, Inputs, Picker
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tempograd.core import formatting, stats, validation
 from tempograd.core.errors import InputError, brief
-from tempograd.explanation.answers import as_table
+from tempograd.explanation.record import as_table
 from tempograd.metrics.base import METRICS
 from tempograd.typing import ArrayLike
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from tempograd.core.formatting import alike, short_number
-from tempograd.explanation.answers import Blocks
 from tempograd.explanation.core import Explanation
+from tempograd.explanation.record import Blocks
 from tempograd.plots import parts, style
 from tempograd.typing import ArrayLike, BlockSteps, Channels
 from tempograd.views import labels, palette

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tempograd.core.formatting import alike, short_number, table, with_error
 from tempograd.explainers import Explainer
-from tempograd.explanation.answers import as_table
+from tempograd.explanation.record import as_table
 from tempograd.typing import Setting
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from tempograd.engine.predictor import Predictor
 from tempograd.explainers import Explainer, Random
 from tempograd.explainers.base import nouns
 from tempograd.explainers.by_name import explainer_of, keywords
-from tempograd.explanation.answers import as_table
+from tempograd.explanation.record import as_table
 from tempograd.metrics import Metric, compare, summarise
 from tempograd.metrics.evaluation import as_metric
 from tempograd.tuning.racing import Bench, Scored

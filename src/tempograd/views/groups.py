@@ -28,8 +28,8 @@ from torch import Tensor
 from tempograd.core import stats, validation
 from tempograd.core.errors import InputError, UnknownNameError, arg, brief
 from tempograd.core.formatting import alike, counted, short_number, table
-from tempograd.explanation.answers import LISTED, Blocks, more_channels
 from tempograd.explanation.core import Explanation, require
+from tempograd.explanation.record import LISTED, Blocks, more_channels
 from tempograd.typing import ArrayLike, BlockSteps, Channels
 from tempograd.views.labels import channel_names, time_names, when_text
 from tempograd.views.series import BLOCKS, Flags, Floats, Indices, observed_cells, shown_values, sizes, to_numpy
