@@ -429,8 +429,7 @@ class Explanation(Record):
         """Read what :meth:`save` wrote, also by versions that knew less.
 
         A file that was damaged, whose parts do not fit each other, or that a newer version wrote in another way is
-        refused. Files of schema 1 do not tell the facts of their method: those of the
-        library's methods are known; of other methods, and of variants of known ones, nothing is claimed.
+        refused. Files of schema 1 do not tell the facts of their method, so that nothing is claimed of it.
         """
         explanations, _ = files.read_explanations(path, cls)
         if len(explanations) > 1:

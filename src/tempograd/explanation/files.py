@@ -45,22 +45,16 @@ FieldValues = Mapping[str, Any]  # fields of one explanation, by name
 Key = int | str | tuple[int, ...]  # of a target: its number, name or address
 TARGETS = "targets"  # before the tensors of further targets, and the name of what the header says of them
 
-# What schemas before 3 called things.
+# What schemas before 3 called things: tensors, settings, and settings of some methods
 TENSOR_WORDS = {"free_points": "n_draws", "effective_points": "ess", "passes": "n_evals", "change": "delta"}
-TIMING_WORDS = {"controls": "control_variates", "max_points": "max_samples", "until": "stop_when"}
-SETTING_WORDS = {  # by method
-    **{method: {"points": "n_steps"} for method in ("integrated_gradients", "MaskingIG")},
-    **{method: {"points": "n_samples"} for method in ("rand_ig", "gradient_shap")},
-    "timing": TIMING_WORDS | {"points": "n_samples"},
-    **{method: {"samples": "n_samples"} for method in ("lime", "augmented_occlusion")},
-    **{method: {"samples": "n_samples", "batch_size": "fit_batch_size"} for method in ("fit", "winit")},
-    **{method: {"batch": "fit_batch_size"} for method in ("timex", "timexpp", "extremal_mask")},
+SETTING_WORDS = {
+    **{"points": "n_samples", "samples": "n_samples", "batch": "fit_batch_size"},
+    **{"controls": "control_variates", "max_points": "max_samples", "until": "stop_when"},
 }
-
-# What methods promised when files said no more of them than the name, in schema 1
-DETERMINISTIC = {"deep_lift", "dynamask", "integrated_gradients", "occlusion", "timex", "timexpp"}
-WITHOUT_GRADIENT = {"augmented_occlusion", "fit", "lime", "occlusion", "random", "winit"}
-SCHEMA_1 = DETERMINISTIC | WITHOUT_GRADIENT | {"contralsp", "extremal_mask", "gradient_shap", "rand_ig", "timing"}
+METHOD_WORDS = {
+    **{method: {"points": "n_steps"} for method in ("integrated_gradients", "MaskingIG")},
+    **{method: {"batch_size": "fit_batch_size"} for method in ("fit", "winit")},
+}
 
 
 # What fields are in a file
@@ -294,8 +288,6 @@ def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) ->
         raise InputError("its header lacks 'facts'")
     plain = _in_new_words(plain) if schema < 3 else plain
     plain = plain | {"task": in_full(plain.get("task"), plain.get("columns"))}
-    if "facts" not in plain:
-        plain = plain | {"facts": _facts(plain["method"], plain["parameters"])}
     if schema == SCHEMA or "question" in plain:
         return tensors, plain
     tensors = {re.sub(r"^fixed\.", "call.", name): part for name, part in tensors.items()}
@@ -307,30 +299,15 @@ def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) ->
     return tensors, plain | {"steps": steps, "question": asked}
 
 
-def _facts(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a method promised in schema 1; less where the known faults of a variant were asked for."""
-    if method not in SCHEMA_1:
-        return {}
-    less = settings.get("quirks") or 0 in (settings.get("segments"), settings.get("control_variates"))
-    counts = (name for name in ("n_samples", "n_steps") if type(settings.get(name)) is int)
-    return {
-        "complete": method == "integrated_gradients" and not less,
-        "deterministic": method in DETERMINISTIC,
-        "needs_gradient": method not in WITHOUT_GRADIENT,
-        "adaptive": method == "timing" and not less,
-        "unit": next(counts, ""),
-    }
-
-
 def _in_new_words(plain: dict[str, Any]) -> dict[str, Any]:
     """Translate settings and facts; without a tolerance, where it gives up and what it is about said nothing."""
-    words = SETTING_WORDS.get(plain["method"], {})
+    words = SETTING_WORDS | METHOD_WORDS.get(plain["method"], {})
     settings = {words.get(name, name): value for name, value in plain["parameters"].items()}
     if settings.get("tolerance") is None:
         settings |= dict.fromkeys({"max_samples", "stop_when"} & settings.keys())
-    if (facts := plain.get("facts")) is not None:
-        plain = plain | {"facts": facts | {"unit": words.get(facts["unit"], facts["unit"])}}
-    return plain | {"parameters": settings}
+    facts = dict(plain.get("facts", {}))
+    facts |= {"unit": words[facts["unit"]]} if facts.get("unit") in words else {}
+    return plain | {"parameters": settings, "facts": facts}
 
 
 def damaged(path: str | Path, why: str) -> DataError:
