@@ -1,9 +1,9 @@
 """The result of an explainer: signed scores with error bars, and everything needed to use them again."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import torch
 from torch import Tensor
@@ -23,36 +23,6 @@ from tempograd.typing import ArrayLike, BlockSteps, Inputs, Picker
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True, eq=False)
-class InputExplanation:
-    """What an explanation says about one of several inputs, each part in the shape of that input.
-
-    Attributes
-    ----------
-    name : str
-        What the input is called.
-    values, standard_error, n_draws, ess, x, baseline, mask, raw : Tensor
-        (series, time, channel), or (series, value) for static values; see :class:`Explanation`.
-    channels, units : tuple of str, optional
-        What people call the channels or static values, and their units.
-    """
-
-    name: str
-    values: Tensor
-    baseline: Tensor
-    x: Tensor | None = None
-    mask: Tensor | None = None
-    standard_error: Tensor | None = None
-    n_draws: Tensor | None = None
-    ess: Tensor | None = None
-    raw: Tensor | None = None
-    channels: tuple[str, ...] | None = None
-    units: tuple[str, ...] | None = None
-
-    def __repr__(self) -> str:
-        return f"InputExplanation({self.name!r}, {' × '.join(map(str, self.values.shape))})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -178,19 +148,6 @@ class Explanation(Record):
 
         return explain(model, series, OwnScores(method, lambda *_: values), **question)
 
-    @overload
-    def __getitem__(self, rows: str) -> "InputExplanation": ...
-
-    @overload
-    def __getitem__(self, rows: int | slice | ArrayLike) -> Self: ...
-
-    def __getitem__(self, rows: str | int | slice | ArrayLike) -> "Self | InputExplanation":
-        """Return the explanation of one series, or of some of them; it holds as many as were asked for.
-
-        The name of one of several inputs gives the part that is about that input, in its own shape.
-        """
-        return self._input(rows) if isinstance(rows, str) else super().__getitem__(rows)
-
     @property
     def series(self) -> Series | None:
         """The series as the model read them, with everything that belongs to them; None where they were not kept.
@@ -249,15 +206,6 @@ class Explanation(Record):
     def inputs(self) -> tuple[str, ...]:
         """Return the names of the inputs that were explained; empty for a model of one input."""
         return () if self.call.packing is None else self.call.packing.names
-
-    def _input(self, name: str) -> "InputExplanation":
-        if self.call.packing is None:
-            raise InputError(f"There is no input {brief(name)}: the model has one, whose rows have numbers.")
-        part = self.call.packing.part(name)
-        cells = {f.name: getattr(self, f.name) for f in fields(self) if f.metadata["per"] == "cell"}
-        tensors: Any = {name: None if cell is None else part.unpacked(cell) for name, cell in cells.items()}
-        channels, units = (names and names[part.channels] for names in (self.channels, self.units))
-        return InputExplanation(part.name, **tensors, channels=channels, units=units)
 
     @property
     def baseline_kind(self) -> Literal["zero", "average", "background", "own"]:

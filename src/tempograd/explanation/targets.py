@@ -1,7 +1,7 @@
 """Several explanations: of the targets of one call, of batches that become one, and whether they are alike."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -214,7 +214,7 @@ def _joined(parts: Sequence[Explanation], ids: Any) -> Explanation:
         content |= {"names": texts, "ids": torch.tensor([*map(text_key, texts)])} if texts else {"ids": distinct}
     elif len(set(numbers)) < len(numbers):
         raise InputError("Some ids occur in more than one part: pass the ids of all series to concat.")
-    return first._with(**content)
+    return replace(first, **content)
 
 
 def _require_alike(first: Explanation, part: Explanation, number: int) -> None:
