@@ -46,12 +46,12 @@ def test_blocks_are_those_of_a_groupby_of_the_table_of_cells():
     cells["block"] = cells["time"] // 6
     sums = cells.groupby(["id", "channel", "block"])["attribution"].sum()
     expected = sums.groupby(["channel", "block"]).agg(["mean", "sem"])
-    table = found.blocks(steps=6).to_dataframe()
-    np.testing.assert_allclose(table["mean"], expected["mean"], rtol=1e-5)
-    np.testing.assert_allclose(table["standard_error"], expected["sem"], rtol=1e-5)
-    assert table["channel"].tolist() == ["a"] * 5 + ["b"] * 5 + ["c"] * 5
-    assert table["time"].tolist()[:2] == ["steps 0–5", "steps 6–11"]
-    assert table[["start", "stop"]].to_numpy().tolist()[:5] == [[0, 6], [6, 12], [12, 18], [18, 24], [24, 30]]
+    blocks = found.blocks(steps=6)
+    np.testing.assert_allclose(blocks.mean.ravel(), expected["mean"], rtol=1e-5)
+    np.testing.assert_allclose(blocks.error.ravel(), expected["sem"], rtol=1e-5)
+    assert blocks.channels == ("a", "b", "c")
+    assert blocks.times[:2] == ("steps 0–5", "steps 6–11")
+    assert blocks.edges == (0, 6, 12, 18, 24, 30)
 
 
 def test_blocks_over_all_steps_sum_to_the_scores():

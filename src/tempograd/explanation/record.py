@@ -286,23 +286,6 @@ class Blocks:
         what = "attribution" if self.signed else "importance"
         return f"Mean {what} of {self.series:,} series by channel and block, strongest channels first:\n{text}"
 
-    def to_dataframe(self) -> "pd.DataFrame":
-        """Return one row per channel and block, in their order.
-
-        Columns: ``channel``, ``time`` (what the block is called), ``start``, ``stop`` (steps, the latter
-        excluded), ``mean``, ``low``, ``high``, ``standard_error``, ``size`` and ``present``.
-        """
-        depth, count = self.mean.shape
-        columns = {
-            "channel": [label for label in self.channels for _ in range(count)],
-            "time": list(self.times) * depth,
-            "start": list(self.edges[:-1]) * depth,
-            "stop": list(self.edges[1:]) * depth,
-        }
-        fields = ("mean", "low", "high", "error", "size", "present")
-        numbers = {name: getattr(self, name).ravel() for name in fields}
-        return as_table(columns | numbers).rename(columns={"error": "standard_error"})
-
 
 @dataclass(frozen=True, eq=False)
 class InputExplanation:
