@@ -11,9 +11,9 @@ from tempograd.explanation.record import Blocks
 from tempograd.plots import parts, style
 from tempograd.typing import ArrayLike, BlockSteps, Channels
 from tempograd.views import labels, palette
-from tempograd.views.groups import ValueEffect, blocks_of, channel_sums, chosen_channels, group_rows, value_effects
+from tempograd.views.groups import ValueEffect, blocks_of, channel_sums, chosen_channels, value_effects
 from tempograd.views.labels import channel_names
-from tempograd.views.series import Flags, Floats, color_limit
+from tempograd.views.series import Flags, Floats, color_limit, group_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
