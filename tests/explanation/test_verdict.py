@@ -10,7 +10,7 @@ import tempograd as tg
 from tempograd.core.errors import InputError
 from tempograd.explanation import Facts
 from tempograd.explanation.diagnostics import Errors, completeness_gap, goal, needed, needs, poor
-from tempograd.views.reader import reader_verdict
+from tempograd.views.drivers import reader_verdict
 from tests.helpers.explanations import made
 from tests.helpers.models import linear, series, smooth
 

@@ -17,7 +17,7 @@ from tempograd.core.estimate import Found, GradientCheck, hidden
 from tempograd.engine.gradients import APART
 from tempograd.explainers import MaskingIG
 from tempograd.explanation.diagnostics import poor
-from tempograd.views.reader import reader_verdict
+from tempograd.views.drivers import reader_verdict
 from tests.helpers.models import linear, series, smooth
 
 TIME, CHANNELS = 24, 3

@@ -12,7 +12,7 @@ from tempograd.core.question import Question
 from tempograd.html_report.content import collect
 from tempograd.metrics.asking import Evaluation
 from tempograd.views import prediction
-from tempograd.views.reader import label_accuracy
+from tempograd.views.prediction import label_accuracy
 from tests.helpers.literal_metrics import by_hand, randn
 from tests.helpers.report_page import Page
 

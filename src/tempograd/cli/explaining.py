@@ -25,9 +25,9 @@ from tempograd.explanation.diagnostics import assumed, sentence
 from tempograd.metrics import METRICS
 from tempograd.tuning import rank, tune
 from tempograd.tuning.outcome import changed_settings
-from tempograd.views.drivers import CONTROL, describe_series
+from tempograd.views.drivers import CONTROL, describe_series, most_telling
 from tempograd.views.labels import explained, size
-from tempograd.views.reader import label_accuracy, most_telling
+from tempograd.views.prediction import label_accuracy
 
 # ``tempograd explain``: what moved a model's predictions.
 

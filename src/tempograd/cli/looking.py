@@ -11,8 +11,8 @@ from tempograd.core.formatting import alike, short_number, table
 from tempograd.core.io import DRAWN, PICTURE, write_atomically
 from tempograd.core.validation import check_int
 from tempograd.explanation import Explanation
+from tempograd.views.drivers import most_telling
 from tempograd.views.labels import channel_names, name
-from tempograd.views.reader import most_telling
 from tempograd.views.series import position, scores
 
 ENDINGS = {".png": "Software", ".svg": "Creator", ".pdf": "Creator"}  # of pictures, and where notes have room
