@@ -54,7 +54,7 @@ class Driver:
     words: str
 
     def text(self, unit: str = "") -> str:
-        """Return the words with the total, which has the unit of the output: "lactate at 35–46 h (+0.28 ± 0.03)"."""
+        """Return the words with the total, which has the unit of the output: "pulse at 35–46 h (+0.28 ± 0.03)"."""
         return f"{self.words} ({_total(self.total, self.error)}{unit and f' {unit}'})"
 
 
