@@ -248,12 +248,6 @@ def other_targets(one: Explanation, other: Explanation) -> list[int]:
     return one.ids.cpu()[unlike].tolist()
 
 
-def same_lengths(one: Explanation, other: Explanation) -> bool:
-    """Tell whether the model was shown as many steps of each series in both."""
-    first, second = (part.call.lengths or (part.values.shape[1],) * len(part) for part in (one, other))
-    return first == second
-
-
 def other_series(explanation: Explanation, x: Tensor | None, mask: Tensor | None = None) -> list[int]:
     """Return the ids of series whose observed values in ``x`` are not those that were explained.
 

@@ -210,21 +210,10 @@ def _named(baselines: Any, background: Any) -> dict[str, Any]:
 
 def _agreement(one: Explanation, other: Explanation) -> Tensor:
     """Return which share of the strongest tenth of the observed cells two maps have in common, (series,)."""
-    sizes = [each.importance.cpu().double().numpy() for each in (one, other)]
-    rows = [_shared(*(size[i][seen] for size in sizes)) for i, seen in enumerate(observed_cells(one))]
-    return torch.tensor(rows, dtype=torch.float32)
-
-
-def _shared(one: Floats, other: Floats) -> float:
-    """Return which share of the strongest tenth two flat arrays have in common.
-
-    Examples
-    --------
-    >>> _shared(np.arange(10.0), np.arange(10.0) ** 2), _shared(np.array([1.0, 1.0]), np.array([1.0, 2.0]))
-    (1.0, 0.0)
-    """
-    if not len(one):
-        return math.nan
-    count = max(1, round(TOP * len(one)))
-    first, second = (set(np.argsort(-each, kind="stable")[:count].tolist()) for each in (one, other))
-    return len(first & second) / count
+    seen = torch.from_numpy(observed_cells(one)).flatten(1)
+    count = (TOP * seen.sum(1).double()).round().clamp(min=1)
+    sizes = (each.importance.cpu().double().flatten(1).masked_fill(~seen, -torch.inf) for each in (one, other))
+    first, second = (
+        size.argsort(dim=1, descending=True, stable=True).argsort(1) < count[:, None] for size in sizes
+    )
+    return torch.where(seen.any(1), (first & second).sum(1) / count, torch.nan).float()

@@ -16,7 +16,7 @@ from tempograd.engine.outputs import LINKS, link_words
 from tempograd.engine.outputs import outputs_of as outputs_of  # noqa: PLC0414
 from tempograd.explanation import Explanations
 from tempograd.explanation.core import Explanation, require
-from tempograd.explanation.targets import other_series, same_lengths, same_output
+from tempograd.explanation.targets import other_series, same_output
 
 Compared = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 STATIC = inputs.STATIC  # what the step of static values is called
@@ -44,7 +44,7 @@ def as_mapping(explanations: Compared) -> dict[str, Explanation]:
     (name, first), *others = named.items()
     for label, other in others:
         same = same_output(first, other) and other.values.shape == first.values.shape
-        same = same and torch.equal(other.ids, first.ids) and same_lengths(first, other)
+        same = same and torch.equal(other.ids, first.ids) and other.call.lengths == first.call.lengths
         if not same or other_series(first, other.x, other.mask):
             unlike = f"{brief(label)} is of other series or lengths, in another order, or explains another output"
             raise InputError(f"{unlike} than {brief(name)}: compare explanations of the same series.")
