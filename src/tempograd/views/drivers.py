@@ -19,7 +19,6 @@ from tempograd.views.stretches import Stretches, stretches_of
 
 NAMED = 0.1  # of the strongest driver: what is smaller is not worth a place in a sentence
 MOST = 4
-FEW = 1 / 3  # of all scores, by size: below that, drivers are the strongest of many and not the main ones
 CONTROL = "random"  # the method whose scores mean nothing, on purpose
 
 
@@ -150,20 +149,17 @@ def _reasons(explanation: Explanation, row: int, unit: str = "") -> str:
     if not observed_cells(explanation[row]).any():
         return "; nothing of the series was observed"
     sides, rest = _told(explanation, row)
-    found = [each for side in (*sides, rest) for each in side]
-    if not found:
-        return "; no value has a score other than 0"
-    mainly = "mainly" if _share(explanation, row, found) >= FEW else "among much else"
-    if not explanation.signed:
-        return f"; what matters is {mainly} {_listed([each.text().replace('(+', '(') for each in found])}"
     unsure = [each.text(unit) for each in rest]
-    if not sides:
-        return f"; no driver is certain, the largest: {unsure[0]}"
+    if not any(sides):
+        return (
+            f"; no driver is certain, the largest: {unsure[0]}" if rest else "; no value has a score other than 0"
+        )
+    if not explanation.signed:
+        return f"; what matters is {_listed([each.text().replace('(+', '(') for each in sides[0]])}"
     text = ""
-    for place, side in enumerate(sides):
-        how = f"{mainly} " * (place == 0)
-        which = _listed([each.text(unit) for each in side])
-        text += f", {'raised' if side[0].total > 0 else 'lowered'} {how}by {which}"
+    for side in sides:
+        verb = "raised" if side[0].total > 0 else "lowered"
+        text += f", {verb} by {_listed([each.text(unit) for each in side])}"
     return f"{text}; not certain: {_listed(unsure)}" if rest else text
 
 
@@ -185,12 +181,6 @@ def told_channels(explanation: Explanation, i: int | str) -> list[int]:
     sides, rest = _told(explanation, position(explanation, i))
     named = [each for side in sides for each in side] + rest[: None if sides else 1]
     return list(dict.fromkeys(each.channel for each in named))
-
-
-def _share(explanation: Explanation, row: int, found: Sequence[Driver]) -> float:
-    """Return what part of all scores, by size, the drivers hold."""
-    whole = float(explanation.importance[row].clamp(min=0).double().sum())
-    return sum(abs(each.total) for each in found) / whole if whole else 0.0
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -69,15 +69,11 @@ def method(label: str) -> str:
 
 
 def size(explanation: Explanation, join: str = " × ") -> str:
-    """Say how large a series is; of several inputs, each of them."""
+    """Say how large a series is; of several inputs, which they are."""
     packing, (time, depth) = explanation.call.packing, explanation.values.shape[1:]
     if packing is None:
         return f"{counted(time, 'step')}{join}{counted(depth, 'channel')}"
-    parts = []
-    for part in packing.parts:
-        static = counted(part.depth, "static value")
-        parts.append(f"{name(part.name)} ({static if part.is_static else f'{part.time} × {part.depth}'})")
-    return f"{len(parts)} inputs, {', '.join(parts)}" if len(parts) > 1 else parts[0]
+    return f"{counted(len(packing.names), 'input')}, {', '.join(map(name, packing.names))}"
 
 
 def channel_names(explanation: Explanation) -> tuple[str, ...]:
