@@ -18,7 +18,7 @@ from tempograd.explanation import files
 from tempograd.explanation.diagnostics import assumed, sentence
 from tempograd.explanation.record import Blocks, Record, as_table, check_fields
 from tempograd.targets import in_words
-from tempograd.typing import ArrayLike, BlockSteps, Inputs, Picker
+from tempograd.typing import ArrayLike, Inputs, Picker
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -259,20 +259,20 @@ class Explanation(Record):
 
         return describe_series(self, i)
 
-    def blocks(self, rows: ArrayLike | None = None, *, steps: BlockSteps | None = None) -> Blocks:
+    def blocks(self, rows: ArrayLike | None = None, *, steps: int | None = None) -> Blocks:
         """Return the mean attribution of each channel in each block of steps, over a group of series.
 
         Parameters
         ----------
         rows : sequence of int or bool, optional
             The series of the group, by position or as one flag each; by default all.
-        steps : int or sequence of int, optional
-            How many steps a block has, or where blocks begin and the last one ends. By default there are eight.
+        steps : int, optional
+            How many steps a block has. By default there are eight blocks.
 
         Returns
         -------
         Blocks
-            With 95 % intervals over the series; ``to_dataframe()`` is its table.
+            With 95 % intervals over the series.
         """
         from tempograd.views.groups import blocks_of  # noqa: PLC0415  # above
 

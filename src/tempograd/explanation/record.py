@@ -277,9 +277,7 @@ class Blocks:
 
     def __repr__(self) -> str:
         shown = self.order[:LISTED]
-        numbered = all(time.startswith("step") for time in self.times)
-        times = (time.split(" ", 1)[-1] if numbered else time for time in self.times)
-        head = ["steps" if numbered else "", *times]
+        head = ["", *self.times]
         texts = iter(alike(*self.mean[shown].ravel().tolist()))
         rows = [[self.channels[d], *(next(texts) for _ in self.times)] for d in shown]
         text = table([head, *rows]) + more_channels(len(self.channels))

@@ -50,9 +50,8 @@ class Explanations(Mapping[Key, Explanation]):
 
     def __init__(self, parts: Mapping[Key, Explanation]) -> None:
         self._parts = dict(parts)
-        explained = list(self._parts.values())
-        ids = [part.ids for part in explained if isinstance(part, Explanation)]
-        if not ids or len(ids) < len(explained) or not all(torch.equal(ids[0], other) for other in ids):
+        ids = [part.ids for part in self.values() if isinstance(part, Explanation)]
+        if not ids or len(ids) < len(self) or not all(torch.equal(ids[0], other) for other in ids):
             raise InputError(f"All parts must be explanations of the same series, got {brief(parts)}.")
 
     def __getitem__(self, target: Any) -> Explanation:
@@ -219,10 +218,8 @@ def _joined(parts: Sequence[Explanation], ids: Any) -> Explanation:
 
 def _require_alike(first: Explanation, part: Explanation, number: int) -> None:
     """Refuse a part that was explained in another way than the first."""
-    names = [f.name for f in fields(first) if f.metadata["per"] == "alike" and f.name != "parameters"]
+    names = [f.name for f in fields(first) if f.metadata["per"] == "alike"]
     pairs = {name: (getattr(part, name), getattr(first, name)) for name in (*names, "target_text", "background")}
-    new, old = part.parameters, first.parameters
-    pairs |= {name: (new.get(name), old.get(name)) for name in new | old}
     pairs["steps and channels"] = tuple(part.values.shape[1:]), tuple(first.values.shape[1:])
     for name, (other, mine) in pairs.items():
         if other != mine:

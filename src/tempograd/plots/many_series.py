@@ -9,7 +9,7 @@ from tempograd.core.formatting import alike, short_number
 from tempograd.explanation.core import Explanation
 from tempograd.explanation.record import Blocks
 from tempograd.plots import parts, style
-from tempograd.typing import ArrayLike, BlockSteps, Channels
+from tempograd.typing import ArrayLike, Channels
 from tempograd.views import labels, palette
 from tempograd.views.groups import ValueEffect, blocks_of, channel_sums, chosen_channels, value_effects
 from tempograd.views.labels import channel_names
@@ -85,7 +85,7 @@ def blocks(
     explanation: Explanation,
     rows: ArrayLike | None = None,
     *,
-    steps: BlockSteps | None = None,
+    steps: int | None = None,
     channels: Channels | None = None,
     **look: Unpack[style.Look],
 ) -> "Picture":

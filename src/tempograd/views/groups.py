@@ -30,7 +30,7 @@ from tempograd.core.errors import InputError, UnknownNameError, arg, brief
 from tempograd.core.formatting import alike, counted, short_number, table
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.record import LISTED, Blocks, more_channels
-from tempograd.typing import ArrayLike, BlockSteps, Channels
+from tempograd.typing import ArrayLike, Channels
 from tempograd.views.labels import channel_names, time_names, when_text
 from tempograd.views.series import (
     BLOCKS,
@@ -80,7 +80,7 @@ def channel_sums(explanation: Explanation, target: int | None = None, rows: Arra
         index = index[explanation.target.cpu()[index] == validation.check_int(target, "target", 0)]
     if not len(index):
         raise InputError(f"No series was explained for class {target}: explain it, or choose series by rows=.")
-    return blocks_of(explanation, index, steps=[0, explanation.values.shape[1]])
+    return blocks_of(explanation, index, steps=max(1, explanation.values.shape[1]))
 
 
 def chosen_channels(
@@ -110,9 +110,7 @@ def chosen_channels(
     return cast("list[int]", validation.check_positions(found, "channels", len(names)).tolist())
 
 
-def blocks_of(
-    explanation: Explanation, rows: ArrayLike | None = None, *, steps: BlockSteps | None = None
-) -> Blocks:
+def blocks_of(explanation: Explanation, rows: ArrayLike | None = None, *, steps: int | None = None) -> Blocks:
     """Sum scores up over blocks of steps, and average over a group of series.
 
     Parameters
@@ -120,9 +118,8 @@ def blocks_of(
     explanation : Explanation
     rows : sequence of int or bool, optional
         The series of the group, by position or as one flag each; by default all.
-    steps : int or sequence of int, optional
-        How many steps a block has, the last one perhaps fewer; or where blocks begin and the last one ends, such
-        as ``[0, 24, 48]``. By default there are eight blocks.
+    steps : int, optional
+        How many steps a block has, the last one perhaps fewer. By default there are eight blocks.
     """
     chosen = group_rows(require(explanation), rows, "rows")
     edges = block_edges(steps, explanation.values.shape[1])
@@ -153,22 +150,16 @@ def _summed(cells: Tensor, edges: Sequence[int]) -> Tensor:
     return torch.stack([cells[:, first:last].double().sum(1) for first, last in pairwise(edges)], -1)
 
 
-def block_edges(steps: BlockSteps | None, time: int) -> tuple[int, ...]:
+def block_edges(steps: int | None, time: int) -> tuple[int, ...]:
     """Return where blocks of steps begin, and where the last one ends.
 
     Examples
     --------
-    >>> block_edges(20, 48), block_edges([0, 24, 48], 48), block_edges(None, 48)
-    ((0, 20, 40, 48), (0, 24, 48), (0, 6, 12, 18, 24, 30, 36, 42, 48))
+    >>> block_edges(20, 48), block_edges(None, 48)
+    ((0, 20, 40, 48), (0, 6, 12, 18, 24, 30, 36, 42, 48))
     """
-    steps = max(1, math.ceil(time / BLOCKS)) if steps is None else steps
-    if isinstance(steps, (str, bool)) or not isinstance(steps, Sequence | np.ndarray | Tensor):
-        return (*range(0, time, validation.check_int(steps, "steps", 1)), time)
-    edges = validation.check_numbers(steps, "steps").cpu()
-    rising = edges.ndim == 1 and len(edges) > 1 and bool((edges.diff() > 0).all())
-    if not rising or edges.is_floating_point() or edges[0] < 0 or edges[-1] > time:
-        raise InputError(f"steps must be a count, or edges of blocks rising from 0 to {time}, got {brief(steps)}.")
-    return tuple(edges.tolist())
+    length = math.ceil(time / BLOCKS) if steps is None else validation.check_int(steps, "steps", 1)
+    return (*range(0, time, max(1, length)), time)
 
 
 # Two groups

@@ -209,14 +209,9 @@ def output_name(explanation: Explanation, column: int) -> str:
 
 
 def tells_class(explanation: Explanation) -> bool:
-    """Tell whether targets are classes for certain.
-
-    In an explanation that does not know how many outputs the model has, 0 may be the first class or a single
-    probability, which is that of class 1.
-    """
+    """Tell whether targets are classes for certain, which takes to know how many outputs the model has."""
     classes = explanation.output == "probability" and outputs_of(explanation.task).kind == "classes"
-    known = explanation.n_outputs is not None
-    return classes and explanation.target is not None and (known or bool((explanation.target > 0).any()))
+    return classes and explanation.target is not None and explanation.n_outputs is not None
 
 
 def explained(explanation: Explanation, *, by: bool = False) -> str:
