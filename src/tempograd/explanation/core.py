@@ -105,14 +105,6 @@ class Explanation(Record):
         words = "" if self.output == "raw" or self.columns is None else f" ({link_words(self.link, self.columns)})"
         return f"Explanation({shape}, method={self.method!r}, output={self.output!r}{words}, {named}){more}"
 
-    def __str__(self) -> str:
-        """Say what this is, what drove the first prediction, and how sure all of it is."""
-        lines = [repr(self)]
-        if len(self):
-            more = f"; {len(self) - 1:,} more: describe(i)" if len(self) > 1 else ""
-            lines.append(f"Series {self.label(0)}: {self._sentence(0)}{more}")
-        return "\n".join([*lines, f"How sure: {self.verdict()}"])
-
     @classmethod
     def of(
         cls,
@@ -251,13 +243,10 @@ class Explanation(Record):
         i : int or str
             Position of the series, or its name.
         """
-        text = self._sentence(i)
-        return f"{text}; assumed: {assumed([self])}" if self.assumptions else text
-
-    def _sentence(self, i: int | str) -> str:
         from tempograd.views.drivers import describe_series  # noqa: PLC0415  # above
 
-        return describe_series(self, i)
+        text = describe_series(self, i)
+        return f"{text}; assumed: {assumed([self])}" if self.assumptions else text
 
     def blocks(self, rows: ArrayLike | None = None, *, steps: int | None = None) -> Blocks:
         """Return the mean attribution of each channel in each block of steps, over a group of series.

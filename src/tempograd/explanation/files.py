@@ -168,16 +168,16 @@ def _read_question(plain: Any, _: Mapping[str, Tensor], content: FieldValues) ->
     return Question(**{name: _argument(part, content) for name, part in plain.items()})
 
 
-def _read_call(plain: Any, tensors: Mapping[str, Tensor], content: FieldValues) -> Call:
-    return Call.from_plain(decoded(plain, dict), tensors, len(content["values"]))
-
-
 def _read_check(_: Any, tensors: Mapping[str, Tensor], __: FieldValues) -> GradientCheck | None:
     names = [f.name for f in fields(GradientCheck)]
     return GradientCheck(*(tensors[name] for name in names)) if tensors.keys() >= set(names) else None
 
 
-READ = {"question": _read_question, "call": _read_call, "gradient_check": _read_check}
+READ = {
+    "question": _read_question,
+    "call": lambda plain, parts, content: Call.from_plain(decoded(plain, dict), parts, len(content["values"])),
+    "gradient_check": _read_check,
+}
 
 
 # Several targets: the first, and what is different in each of the others

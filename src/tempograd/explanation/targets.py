@@ -73,14 +73,7 @@ class Explanations(Mapping[Key, Explanation]):
 
     def take(self, rows: int | slice | ArrayLike) -> Self:
         """Return the explanations of some of the series, for every target."""
-        return self._each(lambda part: part[rows])
-
-    def with_names(self, **names: Any) -> Self:
-        """Return the same with what people call the parts; see :meth:`Explanation.with_names`."""
-        return self._each(lambda part: part.with_names(**names))
-
-    def _each(self, change: Any) -> Self:
-        return type(self)({key: change(part) for key, part in self._parts.items()})
+        return type(self)({key: part[rows] for key, part in self.items()})
 
     def __repr__(self) -> str:
         return f"Explanations of {counted(len(self), 'target')}, {self.listed}; the first: {self.at(0)!r}"
