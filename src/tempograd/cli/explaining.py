@@ -27,7 +27,6 @@ from tempograd.tuning import rank, tune
 from tempograd.tuning.outcome import changed_settings
 from tempograd.views.drivers import CONTROL, describe_series, most_telling
 from tempograd.views.labels import explained, size
-from tempograd.views.prediction import label_accuracy
 
 # ``tempograd explain``: what moved a model's predictions.
 
@@ -95,7 +94,6 @@ def _print_summary(result: Any, args: argparse.Namespace) -> None:
         "baseline": first.baseline_kind,
         "series": len(first),
         "what": explained(first, by=True),
-        "accuracy": label_accuracy(first),
         "verdict": sentence(first, dialect="shell"),
         "assumed": assumed([first]),
         "relative_error": None if error is None else float(error.median()),
@@ -120,14 +118,10 @@ def _print_summary(result: Any, args: argparse.Namespace) -> None:
 
 
 def _summary_lines(facts: dict[str, Any], several: Explanations | None) -> Iterator[str]:
-    classes = facts["classes"] or ()
     if several is not None:
         yield f"targets: {several.listed}; below, the first of them"
     if facts["most_telling"] is not None:
         yield "most telling, series {series}: {sentence}".format(**facts["most_telling"])
-    if facts["accuracy"] is not None:
-        numbers = ", ".join(f"{number} = {name}" for number, name in enumerate(classes))
-        yield f"right on {percent(facts['accuracy'])} of the labels{f' (class {numbers})' if numbers else ''}"
     yield facts["verdict"]
     yield f"explained: {facts['what']}"
     if facts["assumed"]:

@@ -10,7 +10,6 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.core.errors import InputError
 from tempograd.core.formatting import short_number
-from tempograd.core.validation import lengths
 from tempograd.engine.outputs import outputs_of
 from tempograd.explanation import Explanation
 from tempograd.metrics.asking import Evaluation
@@ -102,22 +101,6 @@ def compare_labels(
         names = np.array([["TN", "FP"], ["FN", "TP"]])
         found["outcome"] = names[1 * (label == POSITIVE), 1 * (predicted == POSITIVE)]
     return found
-
-
-def label_accuracy(explanation: Explanation) -> float | None:
-    """Return the share of labels that the model predicts; None without labels, or where a target was asked for."""
-    y, classes = explanation.y, outputs_of(explanation.task).kind == "classes"
-    predicted, probability = explanation.target, explanation.prediction
-    if explanation.columns == 1 and probability is not None:  # that of class 1
-        predicted = probability > 0.5
-    if y is None or predicted is None or explanation.question.target is not None or not classes:
-        return None
-    if y.is_floating_point() or explanation.n_outputs == 1 or predicted.shape != y.shape:
-        return None  # one raw output says no class
-    right = predicted.cpu() == y.cpu()
-    if right.ndim == 2:  # steps of the padding have no label
-        right = right[torch.arange(right.shape[1]) < lengths(explanation.mask, explanation.values)[:, None]]
-    return float(right.double().mean())
 
 
 class Said(NamedTuple):
