@@ -282,3 +282,12 @@ def test_the_command_line_names_both_classes(target, capsys):
     twin = tg.evaluate(Twin(Risk()), replace(stored, fingerprint=""), metrics=metrics.split(","))
     for metric, values in twin.items():
         assert scores[metric]["scores"] == pytest.approx(values.tolist(), rel=1e-4, abs=1e-6)
+
+
+def test_one_half_is_not_yet_class_one(tmp_path):
+    """As for two equal logits, of which the first counts."""
+    split = Series(torch.zeros(3, 8, 2), torch.tensor([0, 0, 1]))
+    found = tg.explain(Risk(), split.x, "random")
+    content = Page(tg.report(tmp_path / "r.html", Risk(), found, split)).content
+    assert (content["predicted"], content["outcome"]) == ([0, 0, 0], ["TN", "TN", "FN"])
+    assert tg.evaluate(Risk(), found, metrics="accuracy")["accuracy"].tolist() == [0, 0, 0]
