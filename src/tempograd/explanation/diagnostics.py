@@ -35,18 +35,17 @@ SAYS = {  # to those who can run it again
     "mixed": f"noisy: {AGAINST['mixed']}",
     "wrong": f"{AGAINST['wrong']}{{where}}: it misses about {{gap}} of the changes ({CAUSES} in the model?): "
     f"{INSTEAD}",
-    "jumps": f"the prediction jumps where its gradient sees nothing{{where}} ({CAUSES}): try more points, "
-    f"or {INSTEAD}",
     "undefined": f"not known: {AGAINST['undefined']}{{where}} (a division by its scale, a logarithm?); pass a "
     "baseline that it can answer, such as a typical series",
-    "empty": f"{AGAINST['empty']}{{where}}: {{why}}; try another baseline",
+    "empty": f"{AGAINST['empty']}{{where}}: it is flat where the method looked (saturation, {CAUSES}); "
+    "try another baseline",
     "missed": "not converged{where}: no point saw more than a part of the change of the prediction from the "
     "baseline to the series; try another baseline",
     "complete": "complete to {gap}: the scores sum to the change of the prediction",
     "incomplete": "not complete: the scores miss {gap} of the change of the prediction{advice}",
     "exact": "no sampling error",
     "unchecked": "no sampling error; whether the gradient is that of the prediction is not known",
-    "unknown": "no error is known{again}",
+    "unknown": "no error is known: explain again with another seed to see how much the scores move",
 }
 
 
@@ -108,7 +107,8 @@ def judge(explanation: Record, i: int | None = None) -> Verdict:
     many["wrong"] = part.gradient_check is not None and part.gradient_check.mostly_wrong
     worst = next((name for name, concerned in many.items() if concerned), "")
     if worst:  # the gravest first
-        return Verdict(worst, part, left_out, int(getattr(flaws, worst).sum()), flaws)
+        gap = missed_share(part.gradient_check) if worst == "wrong" and part.gradient_check else None
+        return Verdict(worst, part, left_out, int(getattr(flaws, worst).sum()), flaws, None, gap)
     if part.standard_error is None or (part.draws > 1 and gap is not None and gap > GOAL):
         return Verdict(without_error(part, gap), part, left_out, 0, flaws, None, gap)
     estimates = errors(part)
@@ -272,25 +272,17 @@ def verdict_text(verdict: Verdict, dialect: Dialect = "python") -> str:
     if verdict.errors is not None and status != "missed":
         text = _error_text(verdict, verdict.errors)
     else:
-        row, gap = status, verdict.gap or 0
-        if status == "wrong":
-            row, gap = _gradient_words(cast("GradientCheck", part.gradient_check), verdict.bad)
-        flat = f"it is flat where its gradient was taken (saturation, {CAUSES})"
         points = part.parameters.get(part.facts.unit)
-        text = SAYS[row].format(
+        text = SAYS[status].format(
             arg=arg,
             where=verdict.where,
-            why=flat if part.facts.needs_gradient else "no part that was taken away changes it alone",
-            gap=percent(max(gap, 0.001)),
+            gap=percent(max(verdict.gap or 0, 0.001)),
             advice=f"; pass {arg:method.{part.facts.unit}={4 * points}}" if isinstance(points, int) else "",
-            again=": explain again with another seed to see how much the scores move"
-            * (part.facts.deterministic is False),
         )
     if verdict.against is not None and status not in AGAINST:
         text += in_few({name: int(bad.sum()) for name, bad in verdict.against._asdict().items()})
-    if left_out:
-        few = f"; nothing was explained in {left_out:,} series"
-        text += few if len(part) else f": {arg:question.steps} or the mask leave nothing to explain"
+    if left_out and len(part):
+        text += f"; nothing was explained in {left_out:,} series"
     return said(text, dialect)
 
 
@@ -309,12 +301,11 @@ def wrong_gradient(explanation: Record) -> str:
     return "" if hardly or verdict.status != "wrong" else verdict_text(verdict)
 
 
-def _gradient_words(check: GradientCheck, bad: int) -> tuple[str, float]:
-    """Return what is said of a wrong gradient, a key of SAYS, and which share of the changes it misses."""
+def missed_share(check: GradientCheck) -> float:
+    """Return which share of the changes wrong gradients miss, that of the middle series."""
     off = check.found == Found.WRONG
     part = check[off] if bool(off.any()) else check
-    share = torch.maximum(torch.maximum(part.gap, part.beyond), part.missing.abs()).clamp(max=1)
-    return "jumps" if 2 * int(off.sum()) < bad else "wrong", float(share.median())
+    return float(torch.maximum(torch.maximum(part.gap, part.beyond), part.missing.abs()).clamp(max=1).median())
 
 
 def _error_text(verdict: Verdict, estimates: Errors) -> str:
@@ -342,9 +333,7 @@ def _error_text(verdict: Verdict, estimates: Errors) -> str:
         enough = enough[-1:] if requested else []
     noun = "question" if estimates.unit == "draws" else "method"
     setting = "max_samples" if requested and noun == "method" else estimates.unit
-    # what cells that were seen once need is no matter of the goal
-    for_goal = "" if estimates.top or worst <= SLACK * estimates.goal else f" for {percent(estimates.goal)}"
-    ways = [f"{arg:{noun}.{setting}={enough[0]}}{for_goal}"] if enough else []
+    ways = [f"{arg:{noun}.{setting}={enough[0]}}"] if enough else []
     if part.facts.adaptive and not requested and noun == "method":
         ways.append(f"{arg:method.tolerance={estimates.goal:g}}")
     text += f"; pass {', or '.join(ways)}" if bad and ways else ""
