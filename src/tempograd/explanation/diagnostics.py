@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import Dialect, InputError, arg, said
+from tempograd.core.errors import Dialect, arg, said
 from tempograd.core.estimate import LOOKED, MANY, Found, GradientCheck, hidden
 from tempograd.core.formatting import counted, percent
 from tempograd.explanation.record import Record
@@ -89,9 +89,7 @@ class Verdict(NamedTuple):
 
 def judge(explanation: Record, i: int | None = None) -> Verdict:
     """Judge series ``i``, by default all of them."""
-    if i is not None and validation.check_int(i, "i", 0) >= len(explanation):
-        raise InputError(f"There is no series {i}: the explanation holds {len(explanation)}, counted from 0.")
-    part = explanation if i is None else explanation[i]
+    part = explanation if i is None else explanation[validation.check_int(i, "i", 0, len(explanation) - 1)]
     content = torch.ones(len(part), dtype=torch.bool)  # whether steps and the mask leave anything to explain
     for cells in (part.mask, part.steps):
         if isinstance(cells, Tensor):

@@ -153,10 +153,7 @@ def position(explanation: Explanation, i: int | str) -> int:
         if len(places) != 1:
             raise UnknownNameError("single series", i, {*explanation.labels} - {printable(i)})
         return places[0]
-    index = validation.check_int(i, "i", 0)
-    if index >= len(explanation):
-        raise InputError(f"i must be a position in 0 … {len(explanation) - 1}, got {index}.")
-    return index
+    return validation.check_int(i, "i", 0, len(explanation) - 1)
 
 
 def whole_series(explanations: Iterable[Explanation]) -> Tensor:
