@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tempograd.core import validation
-from tempograd.core.formatting import LARGE, SMALL, alike, short_number
+from tempograd.core.formatting import short_number
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.diagnostics import AGAINST, judge, texts_of, verdict_text
 from tempograd.views.labels import channel_names, name, short_times, when_text
@@ -58,33 +58,20 @@ class Driver:
 
 
 def _total(total: float, error: float | None) -> str:
-    """Write a sum as readers take it in: two digits, or one of its error, and no digit that means nothing.
+    """Write a sum to the digit of its error, with two digits where that is not known or too small to matter.
 
     Examples
     --------
     >>> _total(0.2837, 0.0312), _total(-1.3871, 0.26), _total(2.0, 7e-7), _total(0.0912, None)
-    ('+0.28 ± 0.03', '−1.4 ± 0.3', '+2.00', '+0.091')
+    ('+0.28 ± 0.03', '−1.4 ± 0.3', '+2', '+0.091')
     >>> _total(1250.0, 38.0), _total(2.837e-6, 3e-7), _total(0.5, math.inf)
-    ('+1250 ± 40', '+2.8 × 10⁻⁶ ± 3 × 10⁻⁷', '+0.50, error not known')
-    >>> _total(-3.4e9, 6e5)
-    '−3.4 × 10⁹'
+    ('+1250 ± 40', '+2.8 × 10⁻⁶ ± 3 × 10⁻⁷', '+0.5, error not known')
     """
-    sign = "−" if total < 0 else "+"
-    size, known = abs(total), error is not None and math.isfinite(error)
-    if size and not SMALL <= size < LARGE:
-        spread = f" ± {short_number(float(f'{error:.2g}'))}" if known and error and error > 0.005 * size else ""
-        return f"{sign}{short_number(float(f'{size:.2g}'))}{spread}"
-    digits = 1 - math.floor(math.log10(size)) if size else 1
-    if known and error:
-        digits = min(digits + 1, -math.floor(math.log10(float(f"{error:.1g}"))))
-    places = max(digits, 0)
-    text = f"{sign}{round(size, digits):.{places}f}"
-    if error is None:
-        return text
-    if not known:
-        return f"{text}, error not known"
-    spread = f"{round(error, digits):.{places}f}"
-    return f"{text} ± {spread}" if float(spread) else text
+    size, unknown = abs(total), ", error not known" if error == math.inf else ""
+    error = 0.0 if error is None or unknown or error < 0.005 * size else error
+    digits = -math.floor(math.log10(error)) if error else 1 - math.floor(math.log10(size or 1))
+    text = ("−" if total < 0 else "+") + short_number(round(size, digits))
+    return text + (f" ± {short_number(float(f'{error:.1g}'))}" if error else unknown)
 
 
 def drivers_of(explanation: Explanation, i: int | str, most: int = MOST) -> list[Driver]:
@@ -114,18 +101,14 @@ def _driver(explanation: Explanation, row: int, found: Stretches, k: int) -> Dri
 
 
 def _range(low: float, high: float) -> str:
-    """Write the range of some values, to a digit that the larger of them needs.
+    """Write the range of some values.
 
     Examples
     --------
     >>> _range(15.2, 19.96), _range(1.0, 1.0), _range(-1.25, 0.5), _range(88.0, 92.0)
-    ('15.2–20.0', '1', '−1.25 to 0.50', '88–92')
+    ('15.2–20', '1', '−1.25 to 0.5', '88–92')
     """
-    if short_number(low) == short_number(high):
-        return short_number(low)
-    ends = alike(low, high)
-    while all("." in end and end[-1] in "0." for end in ends):
-        ends = tuple(end[:-1] for end in ends)
+    ends = dict.fromkeys((short_number(low), short_number(high)))
     return (" to " if low < 0 else "–").join(ends)
 
 
