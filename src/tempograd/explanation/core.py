@@ -337,8 +337,7 @@ class Explanation(Record):
             "n_draws": self.n_draws,
         }
         known = {name: part for name, part in content.items() if part is not None}
-        cells = {name: part[seen].cpu().numpy() for name, part in known.items() if isinstance(part, Tensor)}
-        return as_table(known | cells)
+        return as_table({n: p[seen].cpu().numpy() if isinstance(p, Tensor) else p for n, p in known.items()})
 
     def plot(self, i: int | str = 0, **options: Any) -> "Figure":
         """Draw series ``i``, a position or a name; the options are those of :func:`tempograd.plots.series`."""

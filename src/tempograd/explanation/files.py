@@ -38,7 +38,6 @@ E = TypeVar("E")  # the class of explanations
 SCHEMA = 5  # 2 brought the facts of the method, 3 today's words, 4 task, call and targets, 5 the question
 # What lies may raise
 BROKEN = (TempogradError, AttributeError, KeyError, TypeError, ValueError, RuntimeError, OverflowError)
-OWN = ("target", "steps", "baseline")  # arguments of the question that are fields of the explanation too
 WHOLE = {"values", "times"}  # stored as they are, so that the sizes of all other parts are bounded by the file's
 TargetParts = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and plain data of one target
 FieldValues = Mapping[str, Any]  # fields of one explanation, by name
@@ -136,10 +135,6 @@ def _asked(value: Any, name: str) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     if callable(value):
         return {"words": in_words(value), "spec": value.spec() if isinstance(value, TargetScore) else None}
-    small = name not in OWN or (name == "baseline" and getattr(value, "ndim", 3) < 3)  # alike for all series
-    if small and isinstance(value, Tensor | np.ndarray):
-        numbers = torch.as_tensor(value)
-        return {"numbers": numbers.tolist(), "dtype": str(numbers.dtype).removeprefix("torch.")}
     if isinstance(value, list | tuple) and all(isinstance(part, str | int | float) for part in value):
         return value if isinstance(value, list) else {"parts": value}
     return value if value is None or isinstance(value, str | int | float) else {"own": name}
