@@ -29,7 +29,7 @@ DOORS = (
     "plot",
     "show",
     "blocks",
-    "_sentence",
+    "describe",
     "_repr_html_",
     "read",
     "fragments",

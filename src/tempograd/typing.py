@@ -53,7 +53,6 @@ InputBaselines = Baseline | Mapping[str, Baseline]
 Steps = Literal["own"] | int | ArrayLike
 """Which outputs are explained, of a model that has one output per step."""
 
-BlockSteps = int | Sequence[int]  # how many steps a block has, or where blocks begin and the last one ends
 Channels = int | Sequence[str | int] | Array
 """Which channels a picture shows: so many of the strongest, or these, by name or position."""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tempograd.views.reader import reader_verdict
+from tempograd.views.drivers import reader_verdict
 
 pytestmark = pytest.mark.browser
 

@@ -12,7 +12,7 @@ import torch
 
 import tempograd as tg
 from tempograd.cli import main
-from tempograd.views.reader import most_telling
+from tempograd.views.drivers import most_telling
 from tests.helpers.report_page import Page
 
 CODE = """

@@ -12,7 +12,6 @@ from torch import nn
 import tempograd as tg
 from tempograd.cli import main
 from tempograd.explanation.diagnostics import completeness_gap, sentence
-from tempograd.models import accuracy
 from tests.helpers.models import linear, series
 
 CODE = """
@@ -77,21 +76,6 @@ def explain(capsys, model, *extra, data="pumps.npz"):
     return capsys.readouterr()
 
 
-@pytest.mark.parametrize("model", ["Sign", "Column"])
-@pytest.mark.usefixtures("labelled")
-def test_how_often_the_model_is_right_and_which_class_is_which(model, capsys):
-    found = explain(capsys, model)
-    known = "(class 0 = down, 1 = up)"
-    assert f"\n  right on 85 % of the labels {known}\n" in found.out
-    assert found.err == ""
-    assert json.loads(explain(capsys, model, "--json").out)["accuracy"] == 0.85
-    explained = json.loads(explain(capsys, model, "--json", "--target", "0").out)
-    assert (explained["accuracy"], explained["classes"]) == (
-        None,
-        ["down", "up"],
-    )
-
-
 def told_to_all(capsys, model, code, words, *extra):
     """Explain in the shell and in Python: both warn, both explanations keep the finding, and the page shows it."""
     told = explain(capsys, model, *extra).err
@@ -130,10 +114,8 @@ def test_steps_of_the_padding_do_not_count_as_wrong():
 @pytest.mark.usefixtures("labelled")
 def test_classes_in_the_wrong_order_are_noticed(capsys):
     found = explain(capsys, "Sign", "--classes", "up,down")
-    assert "  right on 15 % of the labels (class 0 = up, 1 = down)\n" in found.out
     assert "is right on 15 % of the labels, guessing on 50 %" in found.err
     few = explain(capsys, "Sign", "--classes", "up,down", "--limit", str(WRONG + 1))
-    assert "right on 75 % of the labels" in few.out
     assert few.err == ""
 
 
@@ -141,24 +123,7 @@ def test_a_few_unlucky_series_are_no_reason_to_warn(folder, capsys):
     x = series(4, 5, 2)
     np.savez("pumps.npz", x=x.numpy(), y=(x.sum((1, 2)) > 0).numpy().astype(int) ^ np.array([1, 1, 1, 0]))
     found = explain(capsys, "Sign")
-    assert "  right on 25 % of the labels\n" in found.out
     assert found.err == ""
-
-
-def test_steps_of_the_padding_have_no_label(folder, capsys):
-    x, mask = torch.ones(3, 4, 1), torch.ones(3, 4, 1)
-    mask[0, 2:] = 0
-    y = np.ones((3, 4), dtype=int)
-    y[0, 2:] = 0  # padding
-    y[1, 0] = 0
-    np.savez("pumps.npz", x=x.numpy(), mask=mask.numpy(), y=y)
-    assert json.loads(explain(capsys, "Steps", "--json").out)["accuracy"] == pytest.approx(9 / 10)
-
-
-@pytest.mark.parametrize(("model", "extra"), [("Column", ["--output", "raw"]), ("Steps", [])])
-@pytest.mark.usefixtures("labelled")
-def test_no_accuracy_where_labels_are_not_what_is_predicted(model, extra, capsys):
-    assert json.loads(explain(capsys, model, "--json", *extra).out)["accuracy"] is None
 
 
 def test_faulty_labels_are_refused_or_left_out(folder, capsys):
@@ -167,15 +132,6 @@ def test_faulty_labels_are_refused_or_left_out(folder, capsys):
     assert main(argv) == 3
     assert capsys.readouterr().err.startswith("tempograd: pumps.npz: y must hold real numbers")
     assert "right on" not in explain(capsys, "Sign", "--no-labels").out
-
-
-def test_accuracy_is_the_librarys(folder, capsys):
-    model = tg.models.build("gru", 3, 2, hidden=4, per_step=True)
-    tg.save_model(model, "m.safetensors")
-    argv = ["explain", "--model", "m.safetensors", "--data", "switch_feature", "--limit", "70", "--device", "cpu"]
-    assert main([*argv, "--method", "random", "--json"]) == 0
-    test = tg.load_dataset("switch_feature").test.take(slice(70))
-    assert json.loads(capsys.readouterr().out)["accuracy"] == pytest.approx(accuracy(model, test))
 
 
 def natural(times=4):

@@ -16,8 +16,7 @@ import tempograd as tg
 from tempograd.core.errors import DataError
 from tempograd.core.estimate import Estimate
 from tempograd.explanation import Facts
-from tempograd.explanation.files import SCHEMA_1 as METHODS
-from tempograd.explanation.files import SETTING_WORDS, TENSOR_WORDS, _facts, checksum
+from tempograd.explanation.files import SETTING_WORDS, TENSOR_WORDS, checksum
 from tests.helpers.models import linear, series
 
 OLD = Path(__file__).parent / "schema_1"
@@ -63,13 +62,14 @@ def test_what_a_method_from_elsewhere_returns_is_verified():
 
 UNCHECKED = "no sampling error; whether the gradient is that of the prediction is not known"
 SCHEMA_1 = {
-    "complete": COMPLETE,
-    "variant": UNCHECKED,  # with a known fault its sum is no promise
-    "foreign": "no error is known",
-    "timing": "not converged: error about 20 % with 4 samples; "
-    "pass n_samples=33 for 10 %, or tolerance=0.1; 7 cells were seen less than twice",
+    **dict.fromkeys(
+        ("complete", "variant", "foreign"),
+        "no error is known: explain again with another seed to see how much the scores move",
+    ),
+    "timing": "not converged: error about 56 % with 4 samples; "
+    "pass n_samples=160; 7 cells were seen less than twice",
     "timing_variant": "not converged in 1 of 2 series: error about 9.4 % with 6 samples; "
-    "pass n_samples=120 for 10 %; 2 cells were seen less than twice",
+    "pass n_samples=120; 2 cells were seen less than twice",
 }
 ELSEWHERE = """
 import json, sys
@@ -146,7 +146,7 @@ def test_facts_are_those_of_the_class(name):
     assert told.unit == "".join({"n_samples", "n_steps"} & counts)
 
 
-def test_files_of_schema_1_keep_their_verdict(elsewhere):
+def test_files_of_schema_1_promise_nothing(elsewhere):
     """They were written before explanations carried facts; whatever is imported, the same is said."""
     for name, verdict in SCHEMA_1.items():
         with safe_open(schema_1(name), "pt") as file:
@@ -162,21 +162,8 @@ class Faulty(tg.IntegratedGradients):
 
 
 def test_a_variant_promises_less():
-    """Whether it says so itself, or a file of schema 1 has known faults among its settings."""
     assert tg.IntegratedGradients().facts.complete
     assert Faulty().facts == replace(tg.IntegratedGradients().facts, complete=False)
-    plain, more = {"n_steps": 50, "quirks": []}, {"n_steps": 50, "quirks": ["A6"]}
-    assert Facts(**_facts("integrated_gradients", plain)) == tg.IntegratedGradients().facts
-    assert Facts(**_facts("integrated_gradients", more)) == Faulty().facts
-    for settings in ({"segments": 0}, {"control_variates": False}, {"quirks": ["A3"]}):
-        explainer = tg.Timing(**settings) if "quirks" not in settings else tg.Timing(control_variates=False)
-        assert Facts(**_facts("timing", explainer.parameters | settings)) == explainer.facts
-
-
-@pytest.mark.parametrize("name", sorted(METHODS))
-def test_methods_of_schema_1_promise_what_they_do_today(name):
-    explainer = tg.EXPLAINERS[name]()
-    assert Facts(**_facts(name, explainer.parameters)) == explainer.facts
 
 
 def test_explanations_draw_themselves_wherever_they_come_from(elsewhere):

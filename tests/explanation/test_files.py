@@ -212,7 +212,7 @@ def test_numbers_that_are_not_finite_are_refused_where_they_mean_nothing(number,
             assert any(word in refused(path, "is damaged") for word in ("finite numbers", "raw holds NaN"))
             continue
         loaded.add(name)
-        assert str(found)  # whatever is let in can be read
+        assert repr(found) + found.describe(0) + found.verdict()  # whatever is let in can be read
         assert found.plot(0)
     assert loaded == {"delta", *(["standard_error"] if number == torch.inf else [])}
 

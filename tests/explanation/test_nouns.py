@@ -219,7 +219,6 @@ def test_findings_stay_and_assumptions_are_said(tmp_path):
         assert each.assumptions == (f"T{said[1:]}: pass tg.Predictor(model, task='regression').",)
         assert repr(each).endswith(f"\nAssumed: {said}")
         assert each.describe(0).endswith(f"; assumed: {said}")
-        assert str(each).count(said) == 1
     sure = tg.explain(MODEL, X, "integrated_gradients", n_steps=3, target=0, baseline="zero")
     assert sure.assumptions == ()
     assert "ssumed" not in repr(sure)

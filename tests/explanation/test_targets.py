@@ -115,13 +115,12 @@ def test_names_of_outputs():
         named["hour 4"]
 
 
-def test_slices_and_names_are_those_of_each_target(three):
+def test_slices_are_those_of_each_target(three):
     for rows in (2, slice(1, 3), [3, 0], slice(None, None, -1)):
         part = three.take(rows)
         assert list(part) == [0, 5, 11]
         for target in part:
             equal(part[target], three[target][rows])
-    assert [each.channels for each in three.with_names(channels=["a", "b"]).values()] == [("a", "b")] * 3
 
 
 def test_parts_are_joined_target_by_target(three):

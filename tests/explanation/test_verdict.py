@@ -1,6 +1,7 @@
 """The one line that says how good scores are: every number in it against a closed form, by hand."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ import tempograd as tg
 from tempograd.core.errors import InputError
 from tempograd.explanation import Facts
 from tempograd.explanation.diagnostics import Errors, completeness_gap, goal, needed, needs, poor
-from tempograd.views.reader import reader_verdict
+from tempograd.views.drivers import reader_verdict
 from tests.helpers.explanations import made
 from tests.helpers.models import linear, series, smooth
 
@@ -51,20 +52,20 @@ def test_a_series_that_converged():
 def test_a_series_that_did_not_converge_and_what_to_type():
     """50 · (0.22 / 0.1)² = 242, and with a goal of 8 % 378."""
     text = judged(0.22).verdict()
-    tells(text, "not converged", " 22 %", " 10 %", "tolerance=0.1")
-    assert "n_samples=250 " in text
+    tells(text, "not converged", " 22 %", "tolerance=0.1")
+    assert "n_samples=250" in text
     assert judged(0.22).verdict(0) == text
     assert needed(50, 0.22, 0.08) == 380
     far = judged(1.7).verdict()  # 50 · (1.7 / 0.1)² = 14450
     tells(far, "not converged", "over 100 %")
-    assert "n_samples=15000 " in far
+    assert "n_samples=15000" in far
 
 
 def test_a_tolerance_is_the_goal_and_max_samples_what_stopped_it():
     """400 · (0.08 / 0.05)² = 1024."""
     found = judged(0.08, passes=[400], tolerance=0.05, max_samples=400)
-    tells(found.verdict(), "not converged", " 8 %", " 400 ", " 5 %")
-    assert "max_samples=1100 " in found.verdict()
+    tells(found.verdict(), "not converged", " 8 %", " 400 ")
+    assert "max_samples=1100" in found.verdict()
     tells(judged(0.049, passes=[64], tolerance=0.05).verdict(), "converged", " 4.9 %", " 64 ")
 
 
@@ -73,10 +74,10 @@ def test_methods_name_their_own_settings():
     old = judged(0.2, method="rand_ig")
     old = replace(old, parameters={"n_samples": 20})
     tells(old.verdict(), "not converged", " 20 %", " 20 ")
-    assert "n_samples=80 " in old.verdict()
+    assert "n_samples=80" in old.verdict()
     few = replace(old, facts=tg.AugmentedOcclusion().facts, parameters={"n_samples": 10})
     tells(few.verdict(), "not converged", " 20 %", " 10 ")
-    assert "n_samples=40 " in few.verdict()
+    assert "n_samples=40" in few.verdict()
     assert "pass" not in replace(old, parameters={}).verdict()
 
 
@@ -87,10 +88,10 @@ def test_cells_seen_less_than_twice_are_counted():
     assert float(found.relative_error) == pytest.approx(miss)
     tells(found.verdict(), "not converged", " 2 cells")
     assert f"error about {100 * miss:.0f} % " in found.verdict()
-    assert f"n_samples={needed(50, miss, 0.1)} " in found.verdict()
+    assert f"n_samples={needed(50, miss, 0.1)}" in found.verdict()
     mask = torch.ones(1, 2, 2, dtype=torch.bool)
     mask[0, 0, 0] = False
-    tells(replace(found, mask=mask).verdict(), "not converged", " 29 %", "n_samples=410 ", " 1 cell ")
+    tells(replace(found, mask=mask).verdict(), "not converged", " 29 %", "n_samples=410", " 1 cell ")
     never = replace(found, values=torch.zeros(1, 2, 2), standard_error=torch.full((1, 2, 2), math.inf))
     tells(never.verdict(), "not converged", "not known", " 4 cells")
 
@@ -139,19 +140,19 @@ def test_many_series_are_one_line():
     tells(spread.verdict(), "converged", " 5 %", " 20 to 1,200 ")
     many = judged(*[0.2] * 95, *[0.9] * 5)
     for found, advised in ((judged(0.3, 0.05, 0.2), 450), (judged(0.0, 0.05, 0.2), 200), (many, 200)):
-        tells(found.verdict(), "not converged", f"n_samples={advised} ")
+        tells(found.verdict(), "not converged", f"n_samples={advised}")
 
 
 def test_a_few_hard_series_do_not_spoil_the_rest():
     found = replace(judged(*[0.03] * 12, 0.4, *[0.03] * 27), names=tuple(f"bed {i}" for i in range(40)))
     tells(found.verdict(), "converged", " 39 of 40 ", " 3 %", " 40 %", "bed 12")
     tells(found.verdict(12), "not converged", " 40 %")
-    assert "n_samples=800 " in found.verdict(12)  # 50 · (0.4 / 0.1)²
+    assert "n_samples=800" in found.verdict(12)  # 50 · (0.4 / 0.1)²
     tells(found.verdict(11), "converged", " 3 %")
     passes = [64] * 39 + [400]
     stopped = judged(*[0.04] * 39, 0.08, passes=passes, tolerance=0.05, max_samples=400)  # 400 · (8 / 5)² = 1024
     tells(stopped.verdict(), "converged", " 39 of 40 ", " 4 %", " 64 to 400 ", " 8 %", "series 39")
-    assert "max_samples=1100 " in stopped.verdict()
+    assert "max_samples=1100" in stopped.verdict()
 
 
 def test_integrated_gradients_are_judged_by_their_sum():
@@ -179,7 +180,7 @@ def test_other_methods_say_what_they_cannot_say():
     found = tg.explain(model, x, "random")
     assert tg.explain(model, x, "occlusion").verdict() == "no sampling error"
     tells(found.verdict(), "no error is known", "another seed")
-    assert replace(found, facts=Facts()).verdict() == "no error is known"
+    assert replace(found, facts=Facts()).verdict() == found.verdict()
     tells(found[:0].verdict(), "nothing")
 
 
@@ -194,7 +195,7 @@ def test_more_samples_as_advised_reach_the_goal():
     setting = {"method": "rand_ig", "p": 0.5}
     first = tg.explain(model, x, n_samples=20, **setting)
     assert first.verdict().startswith("not converged")
-    points = int(first.verdict().split("n_samples=")[1].split()[0])
+    points = int(re.search(r"n_samples=(\d+)", first.verdict())[1])
     again = tg.explain(model, x, n_samples=points, seed=1, **setting)
     assert int((first.relative_error <= 0.1).sum()) <= 12
     assert int((again.relative_error <= 0.1).sum()) >= 20
@@ -222,7 +223,7 @@ class Faulty(tg.Timing):
 @pytest.mark.parametrize("method", [tg.Timing(segments=0), tg.Timing(control_variates=False), Faulty()], ids=repr)
 def test_a_tolerance_is_not_advised_where_it_would_be_refused(method):
     assert replace(judged(0.22), facts=tg.Timing(segments=3).facts).verdict().endswith("or tolerance=0.1")
-    assert replace(judged(0.22), facts=method.facts).verdict().endswith("; pass n_samples=250 for 10 %")
+    assert replace(judged(0.22), facts=method.facts).verdict().endswith("; pass n_samples=250")
 
 
 def test_what_another_method_calls_a_tolerance_is_no_goal():

@@ -101,7 +101,7 @@ def test_the_sentence_comes_first_and_the_picture_is_of_what_it_names(monkeypatc
     wide = made(values, channels=tuple("abcdefghi"))[1:]
     text = shown(wide).text
     assert text.startswith(f"Series 11\n: {wide.describe(0)}.\n")
-    assert "raised mainly by h 0 at steps 2–3 (+6.0)" in text
+    assert "raised by h 0 at steps 2–3 (+6)" in text
     assert drawn == [[7, 4, 3]]  # up, then down, as the sentence has them
     shown(made(values[..., :2]))
     assert drawn[1:] == [None]  # few channels are all drawn

@@ -271,11 +271,9 @@ def test_the_command_line_names_both_classes(target, capsys):
     )
     found = command(capsys, *argv)
     name = CLASSES[0 if target == "0" else 1]
-    right = "  right on 50 % of the labels (class 0 = survived, 1 = died)\n"
-    assert (right in found.out) == (target is None)
     assert found.err == ""
     facts = json.loads(command(capsys, *argv, "--json").out)
-    assert (facts["classes"], facts["accuracy"]) == (CLASSES, 0.5 if target is None else None)
+    assert facts["classes"] == CLASSES
     stored = tg.Explanation.load("explanation.safetensors")
     assert (stored.target.tolist(), stored.n_outputs) == ([CLASSES.index(name)] * 4, 2)
     wanted = ["evaluate", "explanation.safetensors", "--model", "risk_net:Risk", "--device", "cpu", "--json"]
@@ -286,15 +284,10 @@ def test_the_command_line_names_both_classes(target, capsys):
         assert scores[metric]["scores"] == pytest.approx(values.tolist(), rel=1e-4, abs=1e-6)
 
 
-@pytest.mark.usefixtures("folder")
-def test_one_half_is_not_yet_class_one(capsys):
+def test_one_half_is_not_yet_class_one(tmp_path):
     """As for two equal logits, of which the first counts."""
-    np.savez("zero.npz", x=np.zeros((3, 8, 2), dtype=np.float32), y=np.array([0, 0, 1]))
-    argv = ["explain", "--model", "risk_net:Risk", "--data", "zero.npz", "--device", "cpu", "--method", "random"]
-    facts = json.loads(command(capsys, *argv, "--json").out)
-    assert facts["accuracy"] == pytest.approx(2 / 3)
     split = Series(torch.zeros(3, 8, 2), torch.tensor([0, 0, 1]))
-    content = Page(tg.report("r.html", Risk(), tg.explain(Risk(), split.x, "random"), split)).content
-    assert (content["predicted"], content["outcome"]) == ([0, 0, 0], ["TN", "TN", "FN"])
     found = tg.explain(Risk(), split.x, "random")
+    content = Page(tg.report(tmp_path / "r.html", Risk(), found, split)).content
+    assert (content["predicted"], content["outcome"]) == ([0, 0, 0], ["TN", "TN", "FN"])
     assert tg.evaluate(Risk(), found, metrics="accuracy")["accuracy"].tolist() == [0, 0, 0]

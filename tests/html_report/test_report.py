@@ -17,7 +17,7 @@ from tempograd.data import Series
 from tempograd.explainers import explain
 from tempograd.html_report import report
 from tempograd.metrics import compare, evaluate
-from tempograd.views.reader import reader_verdict
+from tempograd.views.drivers import reader_verdict
 from tests.helpers.explanations import masked_series, three_explanations
 from tests.helpers.models import Flat, RunningMean, random_series
 from tests.helpers.report_page import Page, flags

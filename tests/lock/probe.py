@@ -586,9 +586,11 @@ def _ranked(model, x, methods, call):
 
 def _compared(model, x, explainer, call):
     comparison = asked(tg.compare_baselines, model, x, explainer, **call)
-    parts = {f"{row} removed to {column}": scores for (row, column), scores in comparison.scores.items()}
-    for name, explanation in comparison.explanations.items():
-        parts |= {f"{name} {part}": value for part, value in kept(explanation).items()}
+    parts = {
+        f"{name} {part}": value
+        for name, explanation in comparison.explanations.items()
+        for part, value in kept(explanation).items()
+    }
     return parts | {f"shared {place}": shared for place, shared in enumerate(agreements(comparison))}
 
 

@@ -211,7 +211,7 @@ def test_names_are_written_as_they_are(tmp_path):
 
 def test_wrong_arguments_are_told_in_one_sentence():
     explanation = made(VALUES)
-    with pytest.raises(tg.TempogradError, match=r"i must be a position in 0 … 1, got 2"):
+    with pytest.raises(tg.TempogradError, match=r"i must be at most 1, got 2"):
         plots.series(explanation, 2)
     with pytest.raises(tg.TempogradError, match=r"No channel is called 'z'. Known names: channel 0, channel 1."):
         plots.series(explanation, channels=["z"])

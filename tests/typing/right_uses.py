@@ -190,7 +190,7 @@ def choices(folder: Path) -> None:
     assert_type(tg.Explainer.load(found.explainer.save(folder / "tuned.safetensors")), tg.Explainer)
     named: Mapping[str, tg.Explainer | str] = {"tuned": found.explainer, "IG": "integrated_gradients"}
     assert_type(tg.rank(tg.Predictor(MODEL), X, named, metric="cpp", k=2, target=1), tg.Ranking)
-    assert_type(tg.compare_baselines(MODEL, X, "occlusion", k=2), tg.BaselineComparison)
+    assert_type(tg.compare_baselines(MODEL, X, "occlusion", target=1), tg.BaselineComparison)
 
 
 def contracts() -> None:

@@ -25,7 +25,7 @@ def looped(found, rows, edges):
     return mean, error
 
 
-@pytest.mark.parametrize("steps", [7, [3, 9, 30], None])
+@pytest.mark.parametrize("steps", [7, 30, None])
 def test_blocks_are_those_of_a_slow_loop(steps):
     found, rows = with_gaps(waves(series=6)), [0, 2, 3, 5]
     blocks = found.blocks(rows, steps=steps)
@@ -46,12 +46,12 @@ def test_blocks_are_those_of_a_groupby_of_the_table_of_cells():
     cells["block"] = cells["time"] // 6
     sums = cells.groupby(["id", "channel", "block"])["attribution"].sum()
     expected = sums.groupby(["channel", "block"]).agg(["mean", "sem"])
-    table = found.blocks(steps=6).to_dataframe()
-    np.testing.assert_allclose(table["mean"], expected["mean"], rtol=1e-5)
-    np.testing.assert_allclose(table["standard_error"], expected["sem"], rtol=1e-5)
-    assert table["channel"].tolist() == ["a"] * 5 + ["b"] * 5 + ["c"] * 5
-    assert table["time"].tolist()[:2] == ["steps 0–5", "steps 6–11"]
-    assert table[["start", "stop"]].to_numpy().tolist()[:5] == [[0, 6], [6, 12], [12, 18], [18, 24], [24, 30]]
+    blocks = found.blocks(steps=6)
+    np.testing.assert_allclose(blocks.mean.ravel(), expected["mean"], rtol=1e-5)
+    np.testing.assert_allclose(blocks.error.ravel(), expected["sem"], rtol=1e-5)
+    assert blocks.channels == ("a", "b", "c")
+    assert blocks.times[:2] == ("steps 0–5", "steps 6–11")
+    assert blocks.edges == (0, 6, 12, 18, 24, 30)
 
 
 def test_blocks_over_all_steps_sum_to_the_scores():
@@ -80,7 +80,7 @@ def test_stamps_of_the_blocks():
     assert hours.blocks(steps=12).times == ("0–11 h", "12–23 h", "24–29 h")
     own = waves(series=2).with_names(times=[[f"{n}.{t}" for t in range(30)] for n in range(2)])
     assert own.blocks(steps=15).times == ("steps 0–14", "steps 15–29")  # stamps that differ are none of a group
-    assert own.blocks([1], steps=[0, 2]).times == ("1.0–1.1",)
+    assert own.blocks([1], steps=2).times[:2] == ("1.0–1.1", "1.2–1.3")
 
 
 def test_the_interval_of_a_mean_holds_the_truth_as_often_as_it_says():
@@ -103,8 +103,6 @@ def test_blocks_that_are_none(said):
     said.refused(InputError, waves().blocks, [0, 0])
     said.refused(InputError, waves().blocks, [0, 9])
     said.refused(InputError, waves().blocks, steps=0)
-    said.refused(InputError, waves().blocks, steps=[0, 10, 5])
-    said.refused(InputError, waves().blocks, steps=[0, 99])
     said.refused(InputError, waves().blocks, steps="day")
 
 

@@ -12,7 +12,6 @@ from tempograd.core.question import Question
 from tempograd.html_report.content import collect
 from tempograd.metrics.base import Evaluation
 from tempograd.views import prediction
-from tempograd.views.reader import label_accuracy
 from tests.helpers.literal_metrics import by_hand, randn
 from tests.helpers.report_page import Page
 
@@ -159,12 +158,6 @@ def test_a_number_has_the_name_and_the_unit_that_somebody_gave():
     assert plainly(logits) == "“ward [A]”"
     scored = replace(logits, prediction=torch.tensor([2.5, 1.0, 2.0]))
     assert plainly(scored) == "“ward [A]” is 2.5"  # a class has no unit
-
-
-def test_a_forecast_has_no_share_of_right_classes():
-    y = torch.tensor([0, 1, 1])
-    assert label_accuracy(replace(addressed(7), y=y)) is None
-    assert label_accuracy(replace(multilabel(), y=y)) is None
 
 
 def test_a_page_follows_the_score_of_addresses_and_functions():

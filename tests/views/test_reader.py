@@ -7,7 +7,7 @@ import torch
 
 import tempograd as tg
 from tempograd.core.errors import InputError
-from tempograd.views.reader import reader_verdict
+from tempograd.views.drivers import reader_verdict
 from tests.helpers.explanations import made, waves
 from tests.helpers.models import Risk, patients, series, smooth
 

@@ -202,7 +202,7 @@ class Run:
         rest = in_few(totals.against) + rest
         if totals.errors[table.BINS] == explained:
             facts = self.example.facts
-            what = "complete" if facts.complete else SAYS[without_error(self.example, None)].format(again="")
+            what = "complete" if facts.complete else SAYS[without_error(self.example, None)]
             missed = "" if totals.good == explained else f" in {totals.good:,} of {explained:,} series"
             return f"{what}{missed}{rest}"
         good = "converged" if totals.good >= MOST * explained else "not converged"

@@ -149,7 +149,7 @@ def _sentences(found: Explanation, place: Stretches, columns: dict[str, Any], he
         return pc.if_else(pa.array(chosen.any(1)), whole, "")
 
     if not found.signed:
-        return _join(head, listed("; what matters is mainly ", named), _none(named))
+        return _join(head, listed("; what matters is ", named), _none(named))
     first_up = np.take_along_axis(total > 0, sure.argmax(1)[:, None], 1)
     sides = [sure & ((total > 0) == first_up), sure & ((total > 0) != first_up)]
     verbs = [listed(f", {verb} by ", side & up) for side in sides for verb, up in _verbs(total)]

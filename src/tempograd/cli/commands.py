@@ -26,7 +26,7 @@ from tempograd.metrics import METRICS, evaluate
 from tempograd.metrics import table as metric_table
 from tempograd.models import MODELS, accuracy, save_model, train
 from tempograd.views import labels
-from tempograd.views.reader import most_telling
+from tempograd.views.drivers import most_telling
 from tempograd.views.series import position, scores
 
 ENDINGS = {".png": "Software", ".svg": "Creator", ".pdf": "Creator"}  # of pictures, and where notes have room

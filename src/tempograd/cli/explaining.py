@@ -23,9 +23,8 @@ from tempograd.explanation.diagnostics import assumed, sentence
 from tempograd.metrics import METRICS
 from tempograd.tuning import rank, tune
 from tempograd.tuning.racing import changed_settings
-from tempograd.views.drivers import CONTROL, describe_series
+from tempograd.views.drivers import CONTROL, describe_series, most_telling
 from tempograd.views.labels import explained, size
-from tempograd.views.reader import label_accuracy, most_telling
 
 # ``tempograd explain``: what moved a model's predictions.
 
@@ -86,7 +85,6 @@ def _print_summary(result: Any, args: argparse.Namespace) -> None:
         "baseline": first.baseline_kind,
         "series": len(first),
         "what": explained(first, by=True),
-        "accuracy": label_accuracy(first),
         "verdict": sentence(first, dialect="shell"),
         "assumed": assumed([first]),
         "relative_error": None if error is None else float(error.median()),

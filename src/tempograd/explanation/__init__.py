@@ -1,8 +1,7 @@
 """The result of an explainer, how good it is, and its file."""
 
-from tempograd.explanation.answers import Blocks
-from tempograd.explanation.core import Explanation, InputExplanation
-from tempograd.explanation.record import Facts
+from tempograd.explanation.core import Explanation
+from tempograd.explanation.record import Blocks, Facts, InputExplanation
 from tempograd.explanation.targets import Explanations, concat
 
 __all__ = ["Blocks", "Explanation", "Explanations", "Facts", "InputExplanation", "concat"]

@@ -1,9 +1,9 @@
 """The result of an explainer: signed scores with error bars, and everything needed to use them again."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import torch
 from torch import Tensor
@@ -15,45 +15,14 @@ from tempograd.core.series import Series, check_times, is_nested
 from tempograd.engine import Model, Predictor, fingerprint
 from tempograd.engine.outputs import class_count, link_words, output_of, outputs_of
 from tempograd.explanation import files
-from tempograd.explanation.answers import Blocks, as_table
 from tempograd.explanation.diagnostics import assumed, sentence
-from tempograd.explanation.record import Record, check_fields
+from tempograd.explanation.record import Blocks, Record, as_table, check_fields
 from tempograd.targets import in_words
-from tempograd.typing import ArrayLike, BlockSteps, Inputs, Picker
+from tempograd.typing import ArrayLike, Inputs, Picker
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True, eq=False)
-class InputExplanation:
-    """What an explanation says about one of several inputs, each part in the shape of that input.
-
-    Attributes
-    ----------
-    name : str
-        What the input is called.
-    values, standard_error, n_draws, ess, x, baseline, mask, raw : Tensor
-        (series, time, channel), or (series, value) for static values; see :class:`Explanation`.
-    channels, units : tuple of str, optional
-        What people call the channels or static values, and their units.
-    """
-
-    name: str
-    values: Tensor
-    baseline: Tensor
-    x: Tensor | None = None
-    mask: Tensor | None = None
-    standard_error: Tensor | None = None
-    n_draws: Tensor | None = None
-    ess: Tensor | None = None
-    raw: Tensor | None = None
-    channels: tuple[str, ...] | None = None
-    units: tuple[str, ...] | None = None
-
-    def __repr__(self) -> str:
-        return f"InputExplanation({self.name!r}, {' × '.join(map(str, self.values.shape))})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,14 +105,6 @@ class Explanation(Record):
         words = "" if self.output == "raw" or self.columns is None else f" ({link_words(self.link, self.columns)})"
         return f"Explanation({shape}, method={self.method!r}, output={self.output!r}{words}, {named}){more}"
 
-    def __str__(self) -> str:
-        """Say what this is, what drove the first prediction, and how sure all of it is."""
-        lines = [repr(self)]
-        if len(self):
-            more = f"; {len(self) - 1:,} more: describe(i)" if len(self) > 1 else ""
-            lines.append(f"Series {self.label(0)}: {self._sentence(0)}{more}")
-        return "\n".join([*lines, f"How sure: {self.verdict()}"])
-
     @classmethod
     def of(
         cls,
@@ -178,19 +139,6 @@ class Explanation(Record):
         from tempograd.explainers.by_name import OwnScores, explain  # noqa: PLC0415  # above
 
         return explain(model, series, OwnScores(method, lambda *_: values), **question)
-
-    @overload
-    def __getitem__(self, rows: str) -> "InputExplanation": ...
-
-    @overload
-    def __getitem__(self, rows: int | slice | ArrayLike) -> Self: ...
-
-    def __getitem__(self, rows: str | int | slice | ArrayLike) -> "Self | InputExplanation":
-        """Return the explanation of one series, or of some of them; it holds as many as were asked for.
-
-        The name of one of several inputs gives the part that is about that input, in its own shape.
-        """
-        return self._input(rows) if isinstance(rows, str) else super().__getitem__(rows)
 
     @property
     def series(self) -> Series | None:
@@ -251,15 +199,6 @@ class Explanation(Record):
         """Return the names of the inputs that were explained; empty for a model of one input."""
         return () if self.call.packing is None else self.call.packing.names
 
-    def _input(self, name: str) -> "InputExplanation":
-        if self.call.packing is None:
-            raise InputError(f"There is no input {brief(name)}: the model has one, whose rows have numbers.")
-        part = self.call.packing.part(name)
-        cells = {f.name: getattr(self, f.name) for f in fields(self) if f.metadata["per"] == "cell"}
-        tensors: Any = {name: None if cell is None else part.unpacked(cell) for name, cell in cells.items()}
-        channels, units = (names and names[part.channels] for names in (self.channels, self.units))
-        return InputExplanation(part.name, **tensors, channels=channels, units=units)
-
     @property
     def baseline_kind(self) -> Literal["zero", "average", "background", "own"]:
         """Return what the scores compare with: ``"own"`` are any other numbers.
@@ -304,28 +243,25 @@ class Explanation(Record):
         i : int or str
             Position of the series, or its name.
         """
-        text = self._sentence(i)
-        return f"{text}; assumed: {assumed([self])}" if self.assumptions else text
-
-    def _sentence(self, i: int | str) -> str:
         from tempograd.views.drivers import describe_series  # noqa: PLC0415  # above
 
-        return describe_series(self, i)
+        text = describe_series(self, i)
+        return f"{text}; assumed: {assumed([self])}" if self.assumptions else text
 
-    def blocks(self, rows: ArrayLike | None = None, *, steps: BlockSteps | None = None) -> Blocks:
+    def blocks(self, rows: ArrayLike | None = None, *, steps: int | None = None) -> Blocks:
         """Return the mean attribution of each channel in each block of steps, over a group of series.
 
         Parameters
         ----------
         rows : sequence of int or bool, optional
             The series of the group, by position or as one flag each; by default all.
-        steps : int or sequence of int, optional
-            How many steps a block has, or where blocks begin and the last one ends. By default there are eight.
+        steps : int, optional
+            How many steps a block has. By default there are eight blocks.
 
         Returns
         -------
         Blocks
-            With 95 % intervals over the series; ``to_dataframe()`` is its table.
+            With 95 % intervals over the series.
         """
         from tempograd.views.groups import blocks_of  # noqa: PLC0415  # above
 
@@ -401,8 +337,7 @@ class Explanation(Record):
             "n_draws": self.n_draws,
         }
         known = {name: part for name, part in content.items() if part is not None}
-        cells = {name: part[seen].cpu().numpy() for name, part in known.items() if isinstance(part, Tensor)}
-        return as_table(known | cells)
+        return as_table({n: p[seen].cpu().numpy() if isinstance(p, Tensor) else p for n, p in known.items()})
 
     def plot(self, i: int | str = 0, **options: Any) -> "Figure":
         """Draw series ``i``, a position or a name; the options are those of :func:`tempograd.plots.series`."""
@@ -430,8 +365,7 @@ class Explanation(Record):
         """Read what :meth:`save` wrote, also by versions that knew less.
 
         A file that was damaged, whose parts do not fit each other, or that a newer version wrote in another way is
-        refused. Files of schema 1 do not tell the facts of their method: those of the
-        library's methods are known; of other methods, and of variants of known ones, nothing is claimed.
+        refused. Files of schema 1 do not tell the facts of their method, so that nothing is claimed of it.
         """
         explanations, _ = files.read_explanations(path, cls)
         if len(explanations) > 1:

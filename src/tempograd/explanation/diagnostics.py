@@ -1,14 +1,14 @@
 """How good is this map? Judged once, in numbers and a status, and said to each audience in its dialect."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import Dialect, InputError, arg, said
+from tempograd.core.errors import Dialect, arg, said
 from tempograd.core.estimate import LOOKED, MANY, Found, GradientCheck, hidden
 from tempograd.core.formatting import counted, percent
 from tempograd.explanation.record import Record
@@ -33,16 +33,19 @@ SAYS = {  # to those who can run it again
     "nothing": "nothing was explained",
     "noisy": f"noisy: {AGAINST['noisy']}; pass {arg:question.draws=32}",
     "mixed": f"noisy: {AGAINST['mixed']}",
+    "wrong": f"{AGAINST['wrong']}{{where}}: it misses about {{gap}} of the changes ({CAUSES} in the model?): "
+    f"{INSTEAD}",
     "undefined": f"not known: {AGAINST['undefined']}{{where}} (a division by its scale, a logarithm?); pass a "
     "baseline that it can answer, such as a typical series",
-    "empty": f"{AGAINST['empty']}{{where}}: {{why}}; try another baseline",
+    "empty": f"{AGAINST['empty']}{{where}}: it is flat where the method looked (saturation, {CAUSES}); "
+    "try another baseline",
     "missed": "not converged{where}: no point saw more than a part of the change of the prediction from the "
     "baseline to the series; try another baseline",
     "complete": "complete to {gap}: the scores sum to the change of the prediction",
     "incomplete": "not complete: the scores miss {gap} of the change of the prediction{advice}",
     "exact": "no sampling error",
     "unchecked": "no sampling error; whether the gradient is that of the prediction is not known",
-    "unknown": "no error is known{again}",
+    "unknown": "no error is known: explain again with another seed to see how much the scores move",
 }
 
 
@@ -50,18 +53,13 @@ class Errors(NamedTuple):
     """Estimated relative errors of some series, and what they cost."""
 
     error: list[float]
-    small: list[bool]  # whether each is good enough: below the goal or stable, and undisputed
+    good: list[bool]  # whether each is small enough or stable, known of every cell, and undisputed
     points: list[int]  # empty where nobody knows
     unit: str  # the setting that buys them, a word as well
     unseen: list[int]  # observed cells of each with fewer than two draws, of which no error is known
     goal: float
     top: bool  # whether the run stopped by the top tenth of the cells and not by the error
-    missed: tuple[bool, ...] = ()  # whether no draw saw a change of the prediction that could be this large
-
-    @property
-    def good(self) -> list[bool]:
-        """Whether each is small enough, and known of every cell."""
-        return [small and not unseen for small, unseen in zip(self.small, self.unseen, strict=True)]
+    missed: Sequence[bool] = ()  # whether no draw saw a change of the prediction that could be this large
 
 
 class Against(NamedTuple):
@@ -75,7 +73,7 @@ class Against(NamedTuple):
 class Verdict(NamedTuple):
     """How good the map of one series, or of all, is."""
 
-    status: str  # a key of SAYS, "converged", "rough" or "wrong"
+    status: str  # a key of SAYS, "converged" or "rough"
     part: Record  # of the series of which anything was explained
     left_out: int  # how many others there are
     bad: int = 0  # series that the status, or a good one not, is about
@@ -91,9 +89,7 @@ class Verdict(NamedTuple):
 
 def judge(explanation: Record, i: int | None = None) -> Verdict:
     """Judge series ``i``, by default all of them."""
-    if i is not None and validation.check_int(i, "i", 0) >= len(explanation):
-        raise InputError(f"There is no series {i}: the explanation holds {len(explanation)}, counted from 0.")
-    part = explanation if i is None else explanation[i]
+    part = explanation if i is None else explanation[validation.check_int(i, "i", 0, len(explanation) - 1)]
     content = torch.ones(len(part), dtype=torch.bool)  # whether steps and the mask leave anything to explain
     for cells in (part.mask, part.steps):
         if isinstance(cells, Tensor):
@@ -109,7 +105,8 @@ def judge(explanation: Record, i: int | None = None) -> Verdict:
     many["wrong"] = part.gradient_check is not None and part.gradient_check.mostly_wrong
     worst = next((name for name, concerned in many.items() if concerned), "")
     if worst:  # the gravest first
-        return Verdict(worst, part, left_out, int(getattr(flaws, worst).sum()), flaws)
+        gap = missed_share(part.gradient_check) if worst == "wrong" and part.gradient_check else None
+        return Verdict(worst, part, left_out, int(getattr(flaws, worst).sum()), flaws, None, gap)
     if part.standard_error is None or (part.draws > 1 and gap is not None and gap > GOAL):
         return Verdict(without_error(part, gap), part, left_out, 0, flaws, None, gap)
     estimates = errors(part)
@@ -210,12 +207,12 @@ def errors(explanation: Record) -> Errors:
     if top and points:  # a run that was not stopped by its top had all the points there were
         small = torch.tensor(points) < (settings.get("max_samples") or 0)
     small &= ~(torch.stack(against(explanation)).any(0) | missed)
-    unseen = error.isinf() if explanation.mask is None else error.isinf() & explanation.mask
+    unseen = (error.isinf() if explanation.mask is None else error.isinf() & explanation.mask).flatten(1).sum(1)
+    small &= (unseen == 0).cpu()
     if explanation.draws > 1:
         unit, points = "draws", [explanation.draws] * count
-    many = unseen.flatten(1).sum(1).tolist()
-    numbers = relative.tolist(), small.tolist(), points, unit or "n_samples", many, goal(explanation), top
-    return Errors(*numbers, tuple(missed.tolist()))
+    told = unit or "n_samples", unseen.tolist(), goal(explanation), top, missed.tolist()
+    return Errors(relative.tolist(), small.tolist(), points, *told)
 
 
 def needed(points: int, error: float, goal: float) -> int:
@@ -272,25 +269,18 @@ def verdict_text(verdict: Verdict, dialect: Dialect = "python") -> str:
     status, part, left_out = verdict.status, verdict.part, verdict.left_out
     if verdict.errors is not None and status != "missed":
         text = _error_text(verdict, verdict.errors)
-    elif status == "wrong":
-        text = _gradient_text(verdict)
     else:
-        flat = f"it is flat where its gradient was taken (saturation, {CAUSES})"
         points = part.parameters.get(part.facts.unit)
         text = SAYS[status].format(
             arg=arg,
             where=verdict.where,
-            why=flat if part.facts.needs_gradient else "no part that was taken away changes it alone",
             gap=percent(max(verdict.gap or 0, 0.001)),
             advice=f"; pass {arg:method.{part.facts.unit}={4 * points}}" if isinstance(points, int) else "",
-            again=": explain again with another seed to see how much the scores move"
-            * (part.facts.deterministic is False),
         )
     if verdict.against is not None and status not in AGAINST:
         text += in_few({name: int(bad.sum()) for name, bad in verdict.against._asdict().items()})
-    if left_out:
-        few = f"; nothing was explained in {left_out:,} series"
-        text += few if len(part) else f": {arg:question.steps} or the mask leave nothing to explain"
+    if left_out and len(part):
+        text += f"; nothing was explained in {left_out:,} series"
     return said(text, dialect)
 
 
@@ -306,20 +296,14 @@ def wrong_gradient(explanation: Record) -> str:
     """
     points, verdict = explanation.n_evals, judge(explanation)
     hardly = points is not None and bool((points < LOOKED).any())
-    return "" if hardly or verdict.status != "wrong" else _gradient_text(verdict)
+    return "" if hardly or verdict.status != "wrong" else verdict_text(verdict)
 
 
-def _gradient_text(verdict: Verdict) -> str:
-    """Say that the gradient is not that of the prediction, by how much, and what it may be."""
-    check, where = cast("GradientCheck", verdict.part.gradient_check), verdict.where
+def missed_share(check: GradientCheck) -> float:
+    """Return which share of the changes wrong gradients miss, that of the middle series."""
     off = check.found == Found.WRONG
-    if 2 * int(off.sum()) < verdict.bad:
-        jumps = f"the prediction jumps where its gradient sees nothing{where} ({CAUSES})"
-        return f"{jumps}: try more points, or {INSTEAD}"
     part = check[off] if bool(off.any()) else check
-    share = torch.maximum(torch.maximum(part.gap, part.beyond), part.missing.abs()).clamp(max=1)
-    missing = f"it misses about {percent(float(share.median()))} of the changes"
-    return f"{AGAINST['wrong']}{where}: {missing} ({CAUSES} in the model?): {INSTEAD}"
+    return float(torch.maximum(torch.maximum(part.gap, part.beyond), part.missing.abs()).clamp(max=1).median())
 
 
 def _error_text(verdict: Verdict, estimates: Errors) -> str:
@@ -347,9 +331,7 @@ def _error_text(verdict: Verdict, estimates: Errors) -> str:
         enough = enough[-1:] if requested else []
     noun = "question" if estimates.unit == "draws" else "method"
     setting = "max_samples" if requested and noun == "method" else estimates.unit
-    unknown = estimates.top or worst <= SLACK * estimates.goal  # what the goal takes
-    for_goal = "" if unknown else f" for {percent(estimates.goal)}"
-    ways = [f"{arg:{noun}.{setting}={enough[0]}}{for_goal}"] if enough else []
+    ways = [f"{arg:{noun}.{setting}={enough[0]}}"] if enough else []
     if part.facts.adaptive and not requested and noun == "method":
         ways.append(f"{arg:method.tolerance={estimates.goal:g}}")
     text += f"; pass {', or '.join(ways)}" if bad and ways else ""

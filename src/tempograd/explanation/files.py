@@ -38,14 +38,13 @@ E = TypeVar("E")  # the class of explanations
 SCHEMA = 5  # 2 brought the facts of the method, 3 today's words, 4 task, call and targets, 5 the question
 # What lies may raise
 BROKEN = (TempogradError, AttributeError, KeyError, TypeError, ValueError, RuntimeError, OverflowError)
-OWN = ("target", "steps", "baseline")  # arguments of the question that are fields of the explanation too
 WHOLE = {"values", "times"}  # stored as they are, so that the sizes of all other parts are bounded by the file's
 TargetParts = tuple[dict[str, Tensor], dict[str, Any]]  # tensors and plain data of one target
 FieldValues = Mapping[str, Any]  # fields of one explanation, by name
 Key = int | str | tuple[int, ...]  # of a target: its number, name or address
 TARGETS = "targets"  # before the tensors of further targets, and the name of what the header says of them
 
-# What schemas before 3 called things.
+# What schemas before 3 called things
 TENSOR_WORDS = {"free_points": "n_draws", "effective_points": "ess", "passes": "n_evals", "change": "delta"}
 TIMING_WORDS = {"controls": "control_variates", "max_points": "max_samples", "until": "stop_when"}
 SETTING_WORDS = {  # by method
@@ -56,11 +55,6 @@ SETTING_WORDS = {  # by method
     **{method: {"samples": "n_samples", "batch_size": "fit_batch_size"} for method in ("fit", "winit")},
     **{method: {"batch": "fit_batch_size"} for method in ("timex", "timexpp", "extremal_mask")},
 }
-
-# What methods promised when files said no more of them than the name, in schema 1
-DETERMINISTIC = {"deep_lift", "dynamask", "integrated_gradients", "occlusion", "timex", "timexpp"}
-WITHOUT_GRADIENT = {"augmented_occlusion", "fit", "lime", "occlusion", "random", "winit"}
-SCHEMA_1 = DETERMINISTIC | WITHOUT_GRADIENT | {"contralsp", "extremal_mask", "gradient_shap", "rand_ig", "timing"}
 
 
 # What fields are in a file
@@ -142,10 +136,6 @@ def _asked(value: Any, name: str) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     if callable(value):
         return {"words": in_words(value), "spec": value.spec() if isinstance(value, TargetScore) else None}
-    small = name not in OWN or (name == "baseline" and getattr(value, "ndim", 3) < 3)  # alike for all series
-    if small and isinstance(value, Tensor | np.ndarray):
-        numbers = torch.as_tensor(value)
-        return {"numbers": numbers.tolist(), "dtype": str(numbers.dtype).removeprefix("torch.")}
     if isinstance(value, list | tuple) and all(isinstance(part, str | int | float) for part in value):
         return value if isinstance(value, list) else {"parts": value}
     return value if value is None or isinstance(value, str | int | float) else {"own": name}
@@ -174,16 +164,16 @@ def _read_question(plain: Any, _: Mapping[str, Tensor], content: FieldValues) ->
     return Question(**{name: _argument(part, content) for name, part in plain.items()})
 
 
-def _read_call(plain: Any, tensors: Mapping[str, Tensor], content: FieldValues) -> Call:
-    return Call.from_plain(decoded(plain, dict), tensors, len(content["values"]))
-
-
 def _read_check(_: Any, tensors: Mapping[str, Tensor], __: FieldValues) -> GradientCheck | None:
     names = [f.name for f in fields(GradientCheck)]
     return GradientCheck(*(tensors[name] for name in names)) if tensors.keys() >= set(names) else None
 
 
-READ = {"question": _read_question, "call": _read_call, "gradient_check": _read_check}
+READ = {
+    "question": _read_question,
+    "call": lambda plain, parts, content: Call.from_plain(decoded(plain, dict), parts, len(content["values"])),
+    "gradient_check": _read_check,
+}
 
 
 # Several targets: the first, and what is different in each of the others
@@ -294,8 +284,6 @@ def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) ->
         raise InputError("its header lacks 'facts'")
     plain = _in_new_words(plain) if schema < 3 else plain
     plain = plain | {"task": in_full(plain.get("task"), plain.get("columns"))}
-    if "facts" not in plain:
-        plain = plain | {"facts": _facts(plain["method"], plain["parameters"])}
     if schema == SCHEMA or "question" in plain:
         return tensors, plain
     tensors = {re.sub(r"^fixed\.", "call.", name): part for name, part in tensors.items()}
@@ -307,30 +295,15 @@ def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) ->
     return tensors, plain | {"steps": steps, "question": asked}
 
 
-def _facts(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a method promised in schema 1; less where the known faults of a variant were asked for."""
-    if method not in SCHEMA_1:
-        return {}
-    less = settings.get("quirks") or 0 in (settings.get("segments"), settings.get("control_variates"))
-    counts = (name for name in ("n_samples", "n_steps") if type(settings.get(name)) is int)
-    return {
-        "complete": method == "integrated_gradients" and not less,
-        "deterministic": method in DETERMINISTIC,
-        "needs_gradient": method not in WITHOUT_GRADIENT,
-        "adaptive": method == "timing" and not less,
-        "unit": next(counts, ""),
-    }
-
-
 def _in_new_words(plain: dict[str, Any]) -> dict[str, Any]:
     """Translate settings and facts; without a tolerance, where it gives up and what it is about said nothing."""
     words = SETTING_WORDS.get(plain["method"], {})
     settings = {words.get(name, name): value for name, value in plain["parameters"].items()}
     if settings.get("tolerance") is None:
         settings |= dict.fromkeys({"max_samples", "stop_when"} & settings.keys())
-    if (facts := plain.get("facts")) is not None:
-        plain = plain | {"facts": facts | {"unit": words.get(facts["unit"], facts["unit"])}}
-    return plain | {"parameters": settings}
+    facts = dict(plain.get("facts", {}))
+    facts |= {"unit": words[facts["unit"]]} if facts.get("unit") in words else {}
+    return plain | {"parameters": settings, "facts": facts}
 
 
 def damaged(path: str | Path, why: str) -> DataError:

@@ -5,25 +5,29 @@ field are one of these: :func:`per_cell`, :func:`per_series`, :data:`ALIKE` or :
 values of parts become one where that is not plain; ``absent`` returns what a part that has None is joined with.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from numbers import Integral
-from typing import Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args, overload
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import stats, validation
-from tempograd.core.errors import Finding, InputError, brief, printable
+from tempograd.core.errors import Finding, InputError, MissingExtraError, brief, printable
 from tempograd.core.estimate import GradientCheck, relative_error
+from tempograd.core.formatting import alike, table
 from tempograd.core.question import Question
 from tempograd.core.series import Series, has_rows, is_nested
 from tempograd.engine import Call
-from tempograd.explanation.answers import Top
 from tempograd.typing import ArrayLike, Task, Times
 from tempograd.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Metadata = dict[str, Any]
 NUMBERS: dict[str, Callable[[Tensor], bool]] = {  # that tensors hold
@@ -118,18 +122,16 @@ def _joined_calls(calls: Sequence[Call], _: Sequence[Any]) -> Call:
     first, manners = calls[0], []
     for call in calls:
         constants = {name: has_rows(part) or (part,) for name, part in call.companions.items()}
-        absent = call.lengths is None, call.fixed is None
-        manners.append((call.packing, call.pick, call.model_layout, absent, constants))
+        manners.append((call.packing, call.pick, call.model_layout, call.lengths is None, constants))
     if any(manner != manners[0] for manner in manners):
         raise InputError("The parts called the model in other ways, or with other fixed inputs: join those alike.")
-    if first.fixed is not None:
-        joined = {
-            name: one_of([call.companions[name] for call in calls]) if has_rows(part) else part
-            for name, part in first.companions.items()
-        }
-        first = replace(first, fixed=joined if isinstance(first.fixed, Mapping) else tuple(joined.values()))
+    fixed: Any = {
+        name: one_of([call.companions[name] for call in calls]) if has_rows(part) else part
+        for name, part in first.companions.items()
+    }
+    fixed = first.fixed and (fixed if isinstance(first.fixed, Mapping) else tuple(fixed.values()))
     lengths = None if first.lengths is None else one_of([call.lengths for call in calls])
-    return replace(first, lengths=lengths, gaps=None)
+    return replace(first, fixed=fixed, lengths=lengths, gaps=None)
 
 
 def _joined_questions(questions: Sequence[Question], parts: Sequence[Any]) -> Question:
@@ -155,13 +157,12 @@ def check_fields(record: Any, sizes: Mapping[str, int]) -> None:
         optional = type(None) in get_args(each.type)
         if "shapes" not in declared or (value is None and optional) or (name == "steps" and value == "own"):
             continue
-        wanted = [tuple(sizes.get(axis, ...) for axis in shape.split()) for shape in declared["shapes"]]
         holds = NUMBERS.get(declared.get("holds", ""))
-        shapes = _shapes(value) if isinstance(value, Tensor) or holds is None else [brief(value)]
-        open_ended = [axes[:-1] for axes in wanted if axes[-1] is ...]
-        if not all(shape in wanted or shape[:1] in open_ended for shape in shapes):
+        shape = brief(value) if holds is not None and not isinstance(value, Tensor) else _shape(value)
+        wanted = [tuple(sizes.get(axis, ...) for axis in axes.split()) for axes in declared["shapes"]]
+        if shape not in wanted and (*shape[:1], ...) not in wanted:
             expected = " or ".join(map(str, wanted)).replace("Ellipsis", "…")
-            raise InputError(f"{name} must have shape {expected}, got {' and '.join(map(str, shapes))}.")
+            raise InputError(f"{name} must have shape {expected}, got {shape}.")
         if holds is None:
             continue
         if not holds(value):
@@ -174,11 +175,144 @@ def check_fields(record: Any, sizes: Mapping[str, int]) -> None:
             raise InputError(f"{name} must hold finite numbers.")
 
 
-def _shapes(value: Any) -> list[Any]:
-    """Return the shape of a tensor or of names; names of each series may be of several."""
+def _shape(value: Any) -> tuple[int, ...]:
+    """Return the shape of a tensor or of names, which may be of several lengths, one after the other."""
     if isinstance(value, Tensor):
-        return [tuple(value.shape)]
-    return sorted({(len(value), len(row)) for row in value}) if is_nested(value) else [(len(value),)]
+        return tuple(value.shape)
+    return (len(value), *sorted({len(row) for row in value} if is_nested(value) else ()))
+
+
+# What it answers with: its strongest cells, and sums over blocks of steps, which print themselves
+
+_Numbers = NDArray[np.floating[Any]]
+LISTED = 10  # rows of a table that prints itself
+
+
+def as_table(content: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> "pd.DataFrame":
+    """Return columns, or rows, as a DataFrame, where pandas is installed."""
+    try:
+        import pandas as pd  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise MissingExtraError("pandas", "data") from error
+    return pd.DataFrame(content)
+
+
+def more_channels(count: int) -> str:
+    """Say how many channels a table leaves out, on a line of its own; nothing if it has them all."""
+    rest = count - LISTED
+    return f"\n… and {rest:,} more channel{'s' * (rest > 1)}" if rest > 0 else ""
+
+
+SHOWN = 5  # series that a short text names
+
+
+@dataclass(frozen=True, eq=False)
+class Top:
+    """The strongest cells of each series, (series, k) each; -1 and 0 where a series has fewer observed cells."""
+
+    time: Tensor
+    channel: Tensor
+    values: Tensor
+    series: Sequence[object]
+    times: Times | None = None
+    channels: Sequence[str] | None = None
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter((self.time, self.channel, self.values))
+
+    def __repr__(self) -> str:
+        """Write one line per series, the first few of them, with the names that people know."""
+        lines = [f"Top {self.time.shape[1]} cells of {len(self.time)} series, as time/channel value:"]
+        for row in range(min(len(self.time), SHOWN)):
+            stamps = self.times[row] if is_nested(self.times) else self.times
+            cells = zip(*(part[row].tolist() for part in (self.time, self.channel, self.values)), strict=True)
+            texts = [
+                f"{stamps[t] if stamps else t}/{self.channels[d] if self.channels else d} {value:+.3g}"
+                for t, d, value in cells
+                if t >= 0
+            ]
+            lines.append(f"  {self.series[row]}: {', '.join(texts) or 'no cell observed'}")
+        more = [f"  … and {len(self.time) - SHOWN} more series"] if len(self.time) > SHOWN else []
+        return "\n".join([*lines, *more])
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Sums of scores over blocks of steps, as means over a group of series; arrays are (channel, block).
+
+    Attributes
+    ----------
+    channels, times : tuple of str
+        What people call the channels, and the blocks.
+    edges : tuple of int
+        Block ``b`` holds the steps from ``edges[b]`` to ``edges[b + 1]``, the latter excluded.
+    series : int
+        How many series the group has.
+    signed : bool
+        Whether scores have a sign; without, ``mean`` is the mean size.
+    mean, error, low, high : array
+        Mean over the series, its standard error and 95 % interval (infinite for a single series).
+    size : array
+        Mean over the series of the sum of the sizes of the scores.
+    present : array
+        Share of the series in which anything was observed there.
+    """
+
+    channels: tuple[str, ...]
+    times: tuple[str, ...]
+    edges: tuple[int, ...]
+    series: int
+    signed: bool
+    mean: _Numbers
+    error: _Numbers
+    low: _Numbers
+    high: _Numbers
+    size: _Numbers
+    present: _Numbers
+
+    @property
+    def order(self) -> list[int]:
+        """Return the channels by their size over all blocks, the largest first."""
+        return [int(d) for d in np.argsort(-self.size.sum(1), kind="stable")]
+
+    def __repr__(self) -> str:
+        shown = self.order[:LISTED]
+        head = ["", *self.times]
+        texts = iter(alike(*self.mean[shown].ravel().tolist()))
+        rows = [[self.channels[d], *(next(texts) for _ in self.times)] for d in shown]
+        text = table([head, *rows]) + more_channels(len(self.channels))
+        what = "attribution" if self.signed else "importance"
+        return f"Mean {what} of {self.series:,} series by channel and block, strongest channels first:\n{text}"
+
+
+@dataclass(frozen=True, eq=False)
+class InputExplanation:
+    """What an explanation says about one of several inputs, each part in the shape of that input.
+
+    Attributes
+    ----------
+    name : str
+        What the input is called.
+    values, standard_error, n_draws, ess, x, baseline, mask, raw : Tensor
+        (series, time, channel), or (series, value) for static values; see :class:`Explanation`.
+    channels, units : tuple of str, optional
+        What people call the channels or static values, and their units.
+    """
+
+    name: str
+    values: Tensor
+    baseline: Tensor
+    x: Tensor | None = None
+    mask: Tensor | None = None
+    standard_error: Tensor | None = None
+    n_draws: Tensor | None = None
+    ess: Tensor | None = None
+    raw: Tensor | None = None
+    channels: tuple[str, ...] | None = None
+    units: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"InputExplanation({self.name!r}, {' × '.join(map(str, self.values.shape))})"
 
 
 # The fields
@@ -270,24 +404,35 @@ class Record:
         texts = {name: value for name, value in vars(self).items() if isinstance(value, str | tuple | dict)}
         vars(self).update({name: printable(value) for name, value in texts.items()})
 
-    def _with(self, **changes: Any) -> Self:
-        """Return the explanation with other fields, which are known to fit."""
-        changed = copy(self)
-        vars(changed).update(changes)
-        return changed
-
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, rows: int | slice | ArrayLike) -> Self:
-        """Return one series, or some of them, each once: as many as were asked for."""
-        places: Any = [rows] if isinstance(rows, Integral) else rows
-        try:
-            places = range(len(self))[rows] if isinstance(rows, slice) else places
-        except (TypeError, ValueError) as error:
-            raise InputError(f"rows must be a slice of integers, got {brief(rows)}.") from error
+    @overload
+    def __getitem__(self, rows: str) -> InputExplanation: ...
+
+    @overload
+    def __getitem__(self, rows: int | slice | ArrayLike) -> Self: ...
+
+    def __getitem__(self, rows: str | int | slice | ArrayLike) -> Self | InputExplanation:
+        """Return the explanation of one series, or of some of them; it holds as many as were asked for.
+
+        The name of one of several inputs gives the part that is about that input, in its own shape.
+        """
+        if isinstance(rows, str):
+            return self._input(rows)
+        places: Any = range(len(self))[rows] if isinstance(rows, slice) else rows
+        places = [places] if isinstance(places, Integral) else places
         index = validation.check_positions(places, "rows", len(self))
-        return self._with(**taken(self, validation.check_distinct(index)))
+        return replace(self, **taken(self, validation.check_distinct(index)))
+
+    def _input(self, name: str) -> InputExplanation:
+        if self.call.packing is None:
+            raise InputError(f"There is no input {brief(name)}: the model has one, whose rows have numbers.")
+        part = self.call.packing.part(name)
+        cells = {f.name: getattr(self, f.name) for f in fields(self) if f.metadata["per"] == "cell"}
+        tensors: Any = {name: None if cell is None else part.unpacked(cell) for name, cell in cells.items()}
+        channels, units = (names and names[part.channels] for names in (self.channels, self.units))
+        return InputExplanation(part.name, **tensors, channels=channels, units=units)
 
     def apart(self, cells: Tensor) -> Any:
         """Return cells (series, time, channel) as the series were given: a tensor, a list, or several inputs."""

@@ -1,7 +1,7 @@
 """Several explanations: of the targets of one call, of batches that become one, and whether they are alike."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -50,9 +50,8 @@ class Explanations(Mapping[Key, Explanation]):
 
     def __init__(self, parts: Mapping[Key, Explanation]) -> None:
         self._parts = dict(parts)
-        explained = list(self._parts.values())
-        ids = [part.ids for part in explained if isinstance(part, Explanation)]
-        if not ids or len(ids) < len(explained) or not all(torch.equal(ids[0], other) for other in ids):
+        ids = [part.ids for part in self.values() if isinstance(part, Explanation)]
+        if not ids or len(ids) < len(self) or not all(torch.equal(ids[0], other) for other in ids):
             raise InputError(f"All parts must be explanations of the same series, got {brief(parts)}.")
 
     def __getitem__(self, target: Any) -> Explanation:
@@ -74,14 +73,7 @@ class Explanations(Mapping[Key, Explanation]):
 
     def take(self, rows: int | slice | ArrayLike) -> Self:
         """Return the explanations of some of the series, for every target."""
-        return self._each(lambda part: part[rows])
-
-    def with_names(self, **names: Any) -> Self:
-        """Return the same with what people call the parts; see :meth:`Explanation.with_names`."""
-        return self._each(lambda part: part.with_names(**names))
-
-    def _each(self, change: Any) -> Self:
-        return type(self)({key: change(part) for key, part in self._parts.items()})
+        return type(self)({key: part[rows] for key, part in self.items()})
 
     def __repr__(self) -> str:
         return f"Explanations of {counted(len(self), 'target')}, {self.listed}; the first: {self.at(0)!r}"
@@ -214,15 +206,13 @@ def _joined(parts: Sequence[Explanation], ids: Any) -> Explanation:
         content |= {"names": texts, "ids": torch.tensor([*map(text_key, texts)])} if texts else {"ids": distinct}
     elif len(set(numbers)) < len(numbers):
         raise InputError("Some ids occur in more than one part: pass the ids of all series to concat.")
-    return first._with(**content)
+    return replace(first, **content)
 
 
 def _require_alike(first: Explanation, part: Explanation, number: int) -> None:
     """Refuse a part that was explained in another way than the first."""
-    names = [f.name for f in fields(first) if f.metadata["per"] == "alike" and f.name != "parameters"]
+    names = [f.name for f in fields(first) if f.metadata["per"] == "alike"]
     pairs = {name: (getattr(part, name), getattr(first, name)) for name in (*names, "target_text", "background")}
-    new, old = part.parameters, first.parameters
-    pairs |= {name: (new.get(name), old.get(name)) for name in new | old}
     pairs["steps and channels"] = tuple(part.values.shape[1:]), tuple(first.values.shape[1:])
     for name, (other, mine) in pairs.items():
         if other != mine:
@@ -246,12 +236,6 @@ def other_targets(one: Explanation, other: Explanation) -> list[int]:
         return []
     unlike = (one.target.cpu() != other.target.cpu()).reshape(len(one), -1).any(1)
     return one.ids.cpu()[unlike].tolist()
-
-
-def same_lengths(one: Explanation, other: Explanation) -> bool:
-    """Tell whether the model was shown as many steps of each series in both."""
-    first, second = (part.call.lengths or (part.values.shape[1],) * len(part) for part in (one, other))
-    return first == second
 
 
 def other_series(explanation: Explanation, x: Tensor | None, mask: Tensor | None = None) -> list[int]:

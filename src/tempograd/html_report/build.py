@@ -30,8 +30,8 @@ from tempograd.metrics.evaluation import measure
 from tempograd.typing import Model
 from tempograd.version import __version__
 from tempograd.views import palette
+from tempograd.views.drivers import doubts
 from tempograd.views.labels import Compared, as_mapping, explained, size
-from tempograd.views.reader import doubts
 from tempograd.views.series import aligned, chosen, most
 
 SCRIPTS = (  # one scope, in this order

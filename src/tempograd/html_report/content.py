@@ -26,11 +26,10 @@ from tempograd.metrics import METRICS
 from tempograd.metrics.aggregate import ARROWS, MetricScores, PaperTable, TableCell
 from tempograd.typing import Model
 from tempograd.views import prediction, series
-from tempograd.views.drivers import CONTROL, describe_series, told_channels
+from tempograd.views.drivers import CONTROL, describe_series, reader_verdict, told_channels
 from tempograd.views.groups import blocks_of, channel_sums, value_effects
 from tempograd.views.labels import are_numbers, channel_names, output_name, output_unit, outputs_of, unit_apart
 from tempograd.views.prediction import POSITIVE, RemovedOutputs
-from tempograd.views.reader import reader_verdict
 from tempograd.views.series import Flags, Floats, to_numpy
 
 STUDENT = 401  # values of a table

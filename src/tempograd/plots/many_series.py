@@ -7,12 +7,12 @@ import numpy as np
 import torch
 
 from tempograd.core.formatting import alike, short_number
-from tempograd.explanation.answers import Blocks
 from tempograd.explanation.core import Explanation
+from tempograd.explanation.record import Blocks
 from tempograd.metrics import compare, removal_curve, table
 from tempograd.metrics.aggregate import MetricScores
 from tempograd.plots import parts
-from tempograd.typing import Array, ArrayLike, Baseline, BlockSteps, Channels, Model
+from tempograd.typing import Array, ArrayLike, Baseline, Channels, Model
 from tempograd.views import groups, labels, palette
 from tempograd.views.drivers import CONTROL
 from tempograd.views.labels import Compared, as_mapping, channel_names
@@ -89,7 +89,7 @@ def blocks(
     explanation: Explanation,
     rows: ArrayLike | None = None,
     *,
-    steps: BlockSteps | None = None,
+    steps: int | None = None,
     channels: Channels | None = None,
     **look: Unpack[parts.Look],
 ) -> "Picture":

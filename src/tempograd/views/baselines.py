@@ -1,10 +1,10 @@
-"""How much a map depends on what it compares with: agreement of maps, and each map under each way of removing."""
+"""How much a map depends on what it compares with: what maps against several baselines have in common."""
 
 import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, TempogradWarning, arg, brief
-from tempograd.core.formatting import alike, percent, table
+from tempograd.core.formatting import percent, table
 from tempograd.core.question import asks
 from tempograd.core.series import Series
 from tempograd.engine.predictor import Predictor
@@ -21,9 +21,8 @@ from tempograd.explainers import Explainer, explain
 from tempograd.explainers.base import nouns
 from tempograd.explainers.by_name import explainer_of
 from tempograd.explanation import Explanation
-from tempograd.metrics import METRICS, Metric, compare, evaluate, summarise
-from tempograd.metrics.faithfulness import Faithfulness
-from tempograd.typing import InputBaselines, Inputs, Measured, Model
+from tempograd.metrics import compare, summarise
+from tempograd.typing import InputBaselines, Inputs, Model
 from tempograd.views.series import Floats, observed_cells
 
 TOP = 0.1  # share of the observed cells whose ranking people read
@@ -41,26 +40,16 @@ class BaselineComparison:
     agreement : dict of Tensor
         By two baselines, the share of the top tenth of the cells that their maps have in common, (series,). By one
         of them twice, of its map and the one of another seed: what samples alone change, where a method draws any.
-    scores : dict of Tensor
-        One score per series, by (explained against, removed to).
-    metric : str
-        What the scores are.
     """
 
     explanations: dict[str, Explanation]
     agreement: dict[tuple[str, str], Tensor]
-    scores: dict[tuple[str, str], Tensor]
-    metric: str
-    higher_is_better: bool = True
 
     def __repr__(self) -> str:
-        names, shared = self.baselines, self.shared()
-        means = alike(*(summarise(self.scores[row, column]).mean for row in names for column in names))
-        rows = [["top tenth in common", *names]]
-        rows += [[name, *map(percent, line)] for name, line in zip(names, shared.tolist(), strict=True)]
-        rows.append([f"{self.metric.upper()}, removed to", *names])
-        rows += [[name, *means[at * len(names) :][: len(names)]] for at, name in enumerate(names)]
-        return f"BaselineComparison of {len(self.explanations[names[0]])} series: {self.verdict()}\n{table(rows)}"
+        names, shared = self.baselines, self.shared().tolist()
+        rows = [[name, *map(percent, line)] for name, line in zip(names, shared, strict=True)]
+        text = table([["top tenth in common", *names], *rows])
+        return f"BaselineComparison of {len(self.explanations[names[0]])} series: {self.verdict()}\n{text}"
 
     @property
     def baselines(self) -> tuple[str, ...]:
@@ -78,23 +67,8 @@ class BaselineComparison:
             shared[row, column] = shared[column, row] = summarise(found).mean
         return shared
 
-    def _best(self, removed: str) -> str | None:
-        """Return the baseline whose map is surely better than all others under one way of removing."""
-        sign = 1 if self.higher_is_better else -1
-        scores = {name: sign * self.scores[name, removed] for name in self.baselines}
-        best = max(scores, key=lambda name: summarise(scores[name]).mean)
-        sure = all(compare(scores[best], other).low > 0 for name, other in scores.items() if name != best)
-        return best if sure else None
-
     def verdict(self) -> str:
-        """Say in one line how much the choice matters, and which map is best under which removals."""
-        best = {name: self._best(name) for name in self.baselines}
-        surely = "removed to {}, the map against {} is the best of these"
-        told = [surely.format(*names) for names in best.items() if names[1]]
-        return "; ".join([self._agreed(), *(told or [f"whose {self.metric.upper()} is best cannot be told"])])
-
-    def _agreed(self) -> str:
-        """Say how much the choice changes the maps, as far as samples let that be seen."""
+        """Say in one line how much the choice changes the maps, as far as samples let that be seen."""
         pairs = {pair: found for pair, found in self.agreement.items() if pair[0] != pair[1]}
         pair = min(pairs, key=lambda names: summarise(pairs[names]).mean)
         shared = summarise(pairs[pair]).mean
@@ -119,10 +93,6 @@ def compare_baselines(
     x: Inputs | Series,
     method: str | Explainer = "timing",
     baselines: Sequence[str] | Mapping[str, InputBaselines] | None = None,
-    *,
-    metric: str | Metric = "cpd",
-    k: int | float = 0.1,
-    of: Measured | None = None,
     **options: Any,
 ) -> BaselineComparison:
     """Explain the same predictions against several baselines, and tell how much that changes the maps.
@@ -134,10 +104,6 @@ def compare_baselines(
     baselines : names, or mapping of names to baselines, optional
         What to compare with, at least two of zero, average and background, or baselines of your own; by default
         the first two and, with ``background=``, the third.
-    metric : str or Metric
-        A metric that removes cells, by which each map is scored under each way of removing.
-    k, of
-        See :func:`tempograd.evaluate`.
     **options
         The question as in :func:`tempograd.explain`, such as ``background``, and settings of the method.
 
@@ -149,8 +115,8 @@ def compare_baselines(
     Notes
     -----
     Each baseline costs one explanation, two where the method draws samples: the second, with the next seed, tells
-    how much of a difference samples alone make. Each pair of baselines costs one evaluation. A cell counts by the
-    size of its score, as in the metrics.
+    how much of a difference samples alone make. A cell counts by the size of its score, as in the metrics.
+    ``tg.evaluate(model, found.explanations["zero"], baseline="average")`` scores a map under any way of removing.
 
     Methods that can compare with the mean of the background instead of a baseline (occlusion, gradient_shap) are
     given it for ``"background"`` alone.
@@ -160,8 +126,8 @@ def compare_baselines(
     >>> import torch
     >>> steep = lambda x: (x[:, 0] * x[:, 1] + x[:, 2]).tanh()
     >>> x = torch.tensor([[[0.1], [3.0], [1.0], [0.5]], [[1.0], [0.2], [2.0], [0.1]]])
-    >>> found = compare_baselines(steep, x, "occlusion", output="raw", k=1)
-    >>> found.baselines, found.scores["zero", "average"].shape
+    >>> found = compare_baselines(steep, x, "occlusion", output="raw")
+    >>> found.baselines, found.agreement["zero", "average"].shape
     (('zero', 'average'), torch.Size([2]))
     """
     if options.get("targets") is not None or "baseline" in options:
@@ -169,9 +135,6 @@ def compare_baselines(
     background = options.pop("background", None)
     predictor, series = nouns(model, x)
     named = _named(baselines, background)
-    chosen = METRICS[metric]() if isinstance(metric, str) else metric
-    if not isinstance(chosen, Faithfulness):
-        raise InputError(f"metric must be one that removes cells, such as 'cpd', got {brief(metric)}.")
     kind = explainer_of(method, {})
 
     def explained(baseline: Any, **more: Any) -> Explanation:
@@ -181,11 +144,6 @@ def compare_baselines(
         return explain(predictor, series, method, baseline=baseline, **(options | pool | more))
 
     found = {name: explained(each) for name, each in named.items()}
-    scores = {}
-    for (row, explanation), (column, each) in product(found.items(), named.items()):
-        pool = {"background": background} if validation.is_background(each) else {}
-        scored = evaluate(predictor, explanation, metrics=[chosen], k=k, of=of, baseline=each, **pool)
-        scores[row, column] = scored[chosen.name]
     agreement = {pair: _agreement(*(found[name] for name in pair)) for pair in combinations(named, 2)}
     for name, one in found.items():
         if kind.uses_baseline and one.facts.deterministic is False:
@@ -194,7 +152,7 @@ def compare_baselines(
                 warnings.simplefilter("ignore", TempogradWarning)  # the first one has said it
                 other = explained(named[name], **{"seed": seed, "gradient_check": False})
             agreement[name, name] = _agreement(one, other)
-    return BaselineComparison(found, agreement, scores, chosen.name, chosen.higher_is_better)
+    return BaselineComparison(found, agreement)
 
 
 def _named(baselines: Any, background: Any) -> dict[str, Any]:
@@ -210,21 +168,10 @@ def _named(baselines: Any, background: Any) -> dict[str, Any]:
 
 def _agreement(one: Explanation, other: Explanation) -> Tensor:
     """Return which share of the strongest tenth of the observed cells two maps have in common, (series,)."""
-    sizes = [each.importance.cpu().double().numpy() for each in (one, other)]
-    rows = [_shared(*(size[i][seen] for size in sizes)) for i, seen in enumerate(observed_cells(one))]
-    return torch.tensor(rows, dtype=torch.float32)
-
-
-def _shared(one: Floats, other: Floats) -> float:
-    """Return which share of the strongest tenth two flat arrays have in common.
-
-    Examples
-    --------
-    >>> _shared(np.arange(10.0), np.arange(10.0) ** 2), _shared(np.array([1.0, 1.0]), np.array([1.0, 2.0]))
-    (1.0, 0.0)
-    """
-    if not len(one):
-        return math.nan
-    count = max(1, round(TOP * len(one)))
-    first, second = (set(np.argsort(-each, kind="stable")[:count].tolist()) for each in (one, other))
-    return len(first & second) / count
+    seen = torch.from_numpy(observed_cells(one)).flatten(1)
+    count = (TOP * seen.sum(1).double()).round().clamp(min=1)
+    sizes = (each.importance.cpu().double().flatten(1).masked_fill(~seen, -torch.inf) for each in (one, other))
+    first, second = (
+        size.argsort(dim=1, descending=True, stable=True).argsort(1) < count[:, None] for size in sizes
+    )
+    return torch.where(seen.any(1), (first & second).sum(1) / count, torch.nan).float()

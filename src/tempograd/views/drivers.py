@@ -1,21 +1,24 @@
-"""What drove a prediction, in one sentence; :mod:`tempograd.views.stretches` has the rule that groups values."""
+"""What drove a prediction, in one sentence, and how sure that is, for those who read it: nothing to type.
+
+:mod:`tempograd.views.stretches` has the rule that groups values.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tempograd.core import validation
-from tempograd.core.formatting import LARGE, SMALL, alike, short_number
+from tempograd.core.formatting import short_number
 from tempograd.explanation.core import Explanation, require
+from tempograd.explanation.diagnostics import AGAINST, judge, texts_of, verdict_text
 from tempograd.views.labels import channel_names, name, short_times, when_text
 from tempograd.views.prediction import said_of
-from tempograd.views.reader import doubt
-from tempograd.views.series import observed_cells, position
+from tempograd.views.series import certain_sizes, observed_cells, position
 from tempograd.views.stretches import Stretches, stretches_of
 
 NAMED = 0.1  # of the strongest driver: what is smaller is not worth a place in a sentence
 MOST = 4
-FEW = 1 / 3  # of all scores, by size: below that, drivers are the strongest of many and not the main ones
 CONTROL = "random"  # the method whose scores mean nothing, on purpose
 
 
@@ -49,40 +52,26 @@ class Driver:
     high: float
     words: str
 
-    @property
-    def text(self) -> str:
-        """The words with the total: "lactate 15–20 mmol/L at 35–46 h (+0.28 ± 0.03)"."""
-        return f"{self.words} ({_total(self.total, self.error)})"
+    def text(self, unit: str = "") -> str:
+        """Return the words with the total, which has the unit of the output: "pulse at 35–46 h (+0.28 ± 0.03)"."""
+        return f"{self.words} ({_total(self.total, self.error)}{unit and f' {unit}'})"
 
 
 def _total(total: float, error: float | None) -> str:
-    """Write a sum as readers take it in: two digits, or one of its error, and no digit that means nothing.
+    """Write a sum to the digit of its error, with two digits where that is not known or too small to matter.
 
     Examples
     --------
     >>> _total(0.2837, 0.0312), _total(-1.3871, 0.26), _total(2.0, 7e-7), _total(0.0912, None)
-    ('+0.28 ± 0.03', '−1.4 ± 0.3', '+2.00', '+0.091')
+    ('+0.28 ± 0.03', '−1.4 ± 0.3', '+2', '+0.091')
     >>> _total(1250.0, 38.0), _total(2.837e-6, 3e-7), _total(0.5, math.inf)
-    ('+1250 ± 40', '+2.8 × 10⁻⁶ ± 3 × 10⁻⁷', '+0.50, error not known')
-    >>> _total(-3.4e9, 6e5)
-    '−3.4 × 10⁹'
+    ('+1250 ± 40', '+2.8 × 10⁻⁶ ± 3 × 10⁻⁷', '+0.5, error not known')
     """
-    sign = "−" if total < 0 else "+"
-    size, known = abs(total), error is not None and math.isfinite(error)
-    if size and not SMALL <= size < LARGE:
-        spread = f" ± {short_number(float(f'{error:.2g}'))}" if known and error and error > 0.005 * size else ""
-        return f"{sign}{short_number(float(f'{size:.2g}'))}{spread}"
-    digits = 1 - math.floor(math.log10(size)) if size else 1
-    if known and error:
-        digits = min(digits + 1, -math.floor(math.log10(float(f"{error:.1g}"))))
-    places = max(digits, 0)
-    text = f"{sign}{round(size, digits):.{places}f}"
-    if error is None:
-        return text
-    if not known:
-        return f"{text}, error not known"
-    spread = f"{round(error, digits):.{places}f}"
-    return f"{text} ± {spread}" if float(spread) else text
+    size, unknown = abs(total), ", error not known" if error == math.inf else ""
+    error = 0.0 if error is None or unknown or error < 0.005 * size else error
+    digits = -math.floor(math.log10(error)) if error else 1 - math.floor(math.log10(size or 1))
+    text = ("−" if total < 0 else "+") + short_number(round(size, digits))
+    return text + (f" ± {short_number(float(f'{error:.1g}'))}" if error else unknown)
 
 
 def drivers_of(explanation: Explanation, i: int | str, most: int = MOST) -> list[Driver]:
@@ -99,41 +88,27 @@ def _driver(explanation: Explanation, row: int, found: Stretches, k: int) -> Dri
     """Describe a driver of series ``row``."""
     d, start, stop = (int(part[k]) for part in (found.channel, found.start, found.stop))
     error = None if explanation.standard_error is None else float(found.error[k])
-    low = high = math.nan
+    low, high, words = math.nan, math.nan, [name(channel_names(explanation)[d])]
     if explanation.shown is not None:
         seen = observed_cells(explanation[row])[0][start:stop, d]
         there = explanation.shown[row, start:stop, d].double().cpu().numpy()[seen]
         low, high = float(there.min()), float(there.max())
-    words = _words(explanation, row, d, start, stop, low, high)
-    return Driver(d, start, stop, float(found.total[k]), error, bool(found.certain[k]), low, high, words)
-
-
-# In words
-
-
-def _words(explanation: Explanation, row: int, d: int, start: int, stop: int, low: float, high: float) -> str:
-    parts = [name(channel_names(explanation)[d])]
-    if not math.isnan(low):
         unit = "" if explanation.units is None else name(explanation.units[d])
-        parts += ["="] if parts[0][-1:].isdigit() else []
-        parts += [_range(low, high), unit]
-    when = when_text(short_times(explanation.times_of(row))[start:stop], numbered=explanation.times is None)
-    return " ".join(part for part in (*parts, when) if part)
+        words += [*(["="] if words[0][-1:].isdigit() else []), _range(low, high), unit]
+    words.append(when_text(short_times(explanation.times_of(row))[start:stop], numbered=explanation.times is None))
+    text = " ".join(filter(None, words))
+    return Driver(d, start, stop, float(found.total[k]), error, bool(found.certain[k]), low, high, text)
 
 
 def _range(low: float, high: float) -> str:
-    """Write the range of some values, to a digit that the larger of them needs.
+    """Write the range of some values.
 
     Examples
     --------
     >>> _range(15.2, 19.96), _range(1.0, 1.0), _range(-1.25, 0.5), _range(88.0, 92.0)
-    ('15.2–20.0', '1', '−1.25 to 0.50', '88–92')
+    ('15.2–20', '1', '−1.25 to 0.5', '88–92')
     """
-    if short_number(low) == short_number(high):
-        return short_number(low)
-    ends = alike(low, high)
-    while all("." in end and end[-1] in "0." for end in ends):
-        ends = tuple(end[:-1] for end in ends)
+    ends = dict.fromkeys((short_number(low), short_number(high)))
     return (" to " if low < 0 else "–").join(ends)
 
 
@@ -157,20 +132,17 @@ def _reasons(explanation: Explanation, row: int, unit: str = "") -> str:
     if not observed_cells(explanation[row]).any():
         return "; nothing of the series was observed"
     sides, rest = _told(explanation, row)
-    found = [each for side in (*sides, rest) for each in side]
-    if not found:
-        return "; no value has a score other than 0"
-    mainly = "mainly" if _share(explanation, row, found) >= FEW else "among much else"
+    unsure = [each.text(unit) for each in rest]
+    if not any(sides):
+        return (
+            f"; no driver is certain, the largest: {unsure[0]}" if rest else "; no value has a score other than 0"
+        )
     if not explanation.signed:
-        return f"; what matters is {mainly} {_listed([each.text.replace('(+', '(') for each in found])}"
-    unsure = [_with_unit(each, unit) for each in rest]
-    if not sides:
-        return f"; no driver is certain, the largest: {unsure[0]}"
+        return f"; what matters is {_listed([each.text().replace('(+', '(') for each in sides[0]])}"
     text = ""
-    for place, side in enumerate(sides):
-        how = f"{mainly} " * (place == 0)
-        which = _listed([_with_unit(each, unit) for each in side])
-        text += f", {'raised' if side[0].total > 0 else 'lowered'} {how}by {which}"
+    for side in sides:
+        verb = "raised" if side[0].total > 0 else "lowered"
+        text += f", {verb} by {_listed([each.text(unit) for each in side])}"
     return f"{text}; not certain: {_listed(unsure)}" if rest else text
 
 
@@ -194,15 +166,50 @@ def told_channels(explanation: Explanation, i: int | str) -> list[int]:
     return list(dict.fromkeys(each.channel for each in named))
 
 
-def _with_unit(driver: Driver, unit: str) -> str:
-    return f"{driver.text[:-1]} {unit})" if unit and driver.text.endswith(")") else driver.text
-
-
-def _share(explanation: Explanation, row: int, found: Sequence[Driver]) -> float:
-    """Return what part of all scores, by size, the drivers hold."""
-    whole = float(explanation.importance[row].clamp(min=0).double().sum())
-    return sum(abs(each.total) for each in found) / whole if whole else 0.0
-
-
 def _listed(texts: Sequence[str]) -> str:
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+# How sure that is
+
+BADGES = {  # by the status of the verdict; of any other nothing is known
+    **dict.fromkeys(("complete", "exact"), "exact"),
+    **dict.fromkeys(("rough", "missed", "incomplete"), "rough"),
+    **dict.fromkeys(("noisy", "mixed", "wrong", "empty"), "unreliable"),
+    "converged": "converged",
+}
+
+
+def doubts(explanations: Iterable[Explanation]) -> str:
+    """Say what was found out about model and baseline, in whole sentences; the rest is for whoever runs it."""
+    texts = texts_of(explanations, "warning", ("model.", "baseline."))
+    return " ".join(text if text.endswith("?") else f"{text}." for text in texts)
+
+
+class ReaderVerdict(NamedTuple):
+    """How sure an explanation is: one word for a badge, and a sentence."""
+
+    badge: str
+    text: str
+
+
+def reader_verdict(explanation: Explanation, i: int | None = None) -> ReaderVerdict:
+    """Return how sure series ``i`` is, by default all of them: the verdict, and nothing to type."""
+    verdict = judge(explanation, i)
+    return ReaderVerdict(BADGES.get(verdict.status, "unknown"), verdict_text(verdict, "reader"))
+
+
+def doubt(explanation: Explanation, row: int) -> str:
+    """Say what no further samples would mend of a series, or of most of them; nothing where nothing is known."""
+    verdict, check = judge(explanation, row), explanation.gradient_check
+    if verdict.status not in {*AGAINST, "nothing"} and check is not None and check.mostly_wrong:
+        verdict = judge(explanation)
+    return f"{AGAINST[verdict.status]}{verdict.where}" if verdict.status in AGAINST else ""
+
+
+def most_telling(explanation: Explanation) -> int:
+    """Return the position of the series that tells most, the first of equals.
+
+    Its scores are the largest, summed by size; where their errors are known, only those with a certain sign count.
+    """
+    return int(certain_sizes(explanation).argmax())

@@ -28,11 +28,21 @@ from torch import Tensor
 from tempograd.core import stats, validation
 from tempograd.core.errors import InputError, UnknownNameError, arg, brief
 from tempograd.core.formatting import alike, counted, short_number, table
-from tempograd.explanation.answers import LISTED, Blocks, more_channels
 from tempograd.explanation.core import Explanation, require
-from tempograd.typing import ArrayLike, BlockSteps, Channels
+from tempograd.explanation.record import LISTED, Blocks, more_channels
+from tempograd.typing import ArrayLike, Channels
 from tempograd.views.labels import channel_names, time_names, when_text
-from tempograd.views.series import BLOCKS, Flags, Floats, Indices, observed_cells, shown_values, sizes, to_numpy
+from tempograd.views.series import (
+    BLOCKS,
+    Flags,
+    Floats,
+    Indices,
+    group_rows,
+    observed_cells,
+    shown_values,
+    sizes,
+    to_numpy,
+)
 
 
 def push_and_size(explanation: Explanation, rows: Any = slice(None)) -> tuple[Tensor, Tensor]:
@@ -70,7 +80,7 @@ def channel_sums(explanation: Explanation, target: int | None = None, rows: Arra
         index = index[explanation.target.cpu()[index] == validation.check_int(target, "target", 0)]
     if not len(index):
         raise InputError(f"No series was explained for class {target}: explain it, or choose series by rows=.")
-    return blocks_of(explanation, index, steps=[0, explanation.values.shape[1]])
+    return blocks_of(explanation, index, steps=max(1, explanation.values.shape[1]))
 
 
 def chosen_channels(
@@ -100,9 +110,7 @@ def chosen_channels(
     return cast("list[int]", validation.check_positions(found, "channels", len(names)).tolist())
 
 
-def blocks_of(
-    explanation: Explanation, rows: ArrayLike | None = None, *, steps: BlockSteps | None = None
-) -> Blocks:
+def blocks_of(explanation: Explanation, rows: ArrayLike | None = None, *, steps: int | None = None) -> Blocks:
     """Sum scores up over blocks of steps, and average over a group of series.
 
     Parameters
@@ -110,9 +118,8 @@ def blocks_of(
     explanation : Explanation
     rows : sequence of int or bool, optional
         The series of the group, by position or as one flag each; by default all.
-    steps : int or sequence of int, optional
-        How many steps a block has, the last one perhaps fewer; or where blocks begin and the last one ends, such
-        as ``[0, 24, 48]``. By default there are eight blocks.
+    steps : int, optional
+        How many steps a block has, the last one perhaps fewer. By default there are eight blocks.
     """
     chosen = group_rows(require(explanation), rows, "rows")
     edges = block_edges(steps, explanation.values.shape[1])
@@ -143,33 +150,16 @@ def _summed(cells: Tensor, edges: Sequence[int]) -> Tensor:
     return torch.stack([cells[:, first:last].double().sum(1) for first, last in pairwise(edges)], -1)
 
 
-def group_rows(explanation: Explanation, rows: ArrayLike | None, what: str) -> Tensor:
-    """Return the positions of the series of a group, each once."""
-    count = len(explanation)
-    found = torch.arange(count) if rows is None else validation.check_positions(rows, what, count)
-    if not len(found):
-        raise InputError(f"{what} chooses no series: there is nothing to average over.")
-    if len(set(found.tolist())) < len(found):
-        raise InputError(f"{what} must name each series once, got {brief(rows)}.")
-    return found
-
-
-def block_edges(steps: BlockSteps | None, time: int) -> tuple[int, ...]:
+def block_edges(steps: int | None, time: int) -> tuple[int, ...]:
     """Return where blocks of steps begin, and where the last one ends.
 
     Examples
     --------
-    >>> block_edges(20, 48), block_edges([0, 24, 48], 48), block_edges(None, 48)
-    ((0, 20, 40, 48), (0, 24, 48), (0, 6, 12, 18, 24, 30, 36, 42, 48))
+    >>> block_edges(20, 48), block_edges(None, 48)
+    ((0, 20, 40, 48), (0, 6, 12, 18, 24, 30, 36, 42, 48))
     """
-    steps = max(1, math.ceil(time / BLOCKS)) if steps is None else steps
-    if isinstance(steps, (str, bool)) or not isinstance(steps, Sequence | np.ndarray | Tensor):
-        return (*range(0, time, validation.check_int(steps, "steps", 1)), time)
-    edges = validation.check_numbers(steps, "steps").cpu()
-    rising = edges.ndim == 1 and len(edges) > 1 and bool((edges.diff() > 0).all())
-    if not rising or edges.is_floating_point() or edges[0] < 0 or edges[-1] > time:
-        raise InputError(f"steps must be a count, or edges of blocks rising from 0 to {time}, got {brief(steps)}.")
-    return tuple(edges.tolist())
+    length = math.ceil(time / BLOCKS) if steps is None else validation.check_int(steps, "steps", 1)
+    return (*range(0, time, max(1, length)), time)
 
 
 # Two groups
@@ -337,33 +327,16 @@ class ValueEffect:
     signed: bool
 
     @property
-    def certain(self) -> Flags:
-        """Tell of which groups the interval leaves 0 out."""
-        return np.asarray((self.low > 0) | (self.high < 0))
-
-    @property
-    def ends(self) -> tuple[int, int]:
-        """Return which groups stand for the lowest and the highest values.
-
-        Each is the outermost group with a certain score; where neither of the two outer ones is certain, the
-        outermost with an interval.
-        """
-        near = range(min(2, max(1, len(self.mean) // 2)))
-        return self._end(list(near)), self._end([len(self.mean) - 1 - group for group in near])
-
-    def _end(self, groups: Sequence[int]) -> int:
-        known = [group for group in groups if np.isfinite(self.low[group])]
-        return next((group for group in groups if self.certain[group]), (*known, groups[0])[0])
-
-    @property
     def pushes(self) -> tuple[int, int]:
-        """Return where the lowest and the highest values certainly push: up (1), down (-1), or nowhere (0)."""
-        if not len(self.mean):
-            return 0, 0
-        ends = list(self.ends)
-        effect = np.where(self.certain[ends], self.mean[ends], 0.0)
-        effect[np.abs(effect) < SLIGHT * np.abs(effect).max()] = 0.0
-        low, high = np.sign(effect).astype(int).tolist()
+        """Return where the lowest and the highest values certainly push: up (1), down (-1), or nowhere (0).
+
+        Of the two outer groups at each end the first one with a certain score tells.
+        """
+        near, certain = min(2, max(1, len(self.mean) // 2)), (self.low > 0) | (self.high < 0)
+        effect = np.where(certain, self.mean, 0.0)
+        ends = [next(filter(None, side[:near].tolist()), 0.0) for side in (effect, effect[::-1])]
+        slight = SLIGHT * max(map(abs, ends))
+        low, high = (int(np.sign(end)) if abs(end) >= slight else 0 for end in ends)
         return low, high
 
     @property
@@ -381,10 +354,9 @@ class ValueEffect:
         if not len(self.values):
             return "no value observed"
         if not self.signed:
-            low, high = self.ends
-            if self.low[high] > self.high[low]:
+            if self.low[-1] > self.high[0]:
                 return "high values matter more"
-            return "low values matter more" if self.high[high] < self.low[low] else "no clear direction"
+            return "low values matter more" if self.high[-1] < self.low[0] else "no clear direction"
         low, high = self.pushes
         if not low and not high:
             return "no clear direction"
@@ -398,9 +370,7 @@ class ValueEffect:
         """Return words, numbers and groups as plain data for a page; None stands for an unknown limit."""
         groups = zip(self.centre, self.mean, self.low, self.high, self.counts, self.series, strict=True)
         return {
-            "channel": self.channel,
             "words": self.words,
-            "pushes": self.pushes,
             "strength": self.strength,
             "groups": [[float(part) if np.isfinite(part) else None for part in group] for group in groups],
         }

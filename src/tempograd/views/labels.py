@@ -16,7 +16,7 @@ from tempograd.engine.outputs import LINKS, link_words
 from tempograd.engine.outputs import outputs_of as outputs_of  # noqa: PLC0414
 from tempograd.explanation import Explanations
 from tempograd.explanation.core import Explanation, require
-from tempograd.explanation.targets import other_series, same_lengths, same_output
+from tempograd.explanation.targets import other_series, same_output
 
 Compared = Explanation | Sequence[Explanation] | Mapping[str, Explanation]
 STATIC = inputs.STATIC  # what the step of static values is called
@@ -44,7 +44,7 @@ def as_mapping(explanations: Compared) -> dict[str, Explanation]:
     (name, first), *others = named.items()
     for label, other in others:
         same = same_output(first, other) and other.values.shape == first.values.shape
-        same = same and torch.equal(other.ids, first.ids) and same_lengths(first, other)
+        same = same and torch.equal(other.ids, first.ids) and other.call.lengths == first.call.lengths
         if not same or other_series(first, other.x, other.mask):
             unlike = f"{brief(label)} is of other series or lengths, in another order, or explains another output"
             raise InputError(f"{unlike} than {brief(name)}: compare explanations of the same series.")
@@ -69,15 +69,11 @@ def method(label: str) -> str:
 
 
 def size(explanation: Explanation, join: str = " × ") -> str:
-    """Say how large a series is; of several inputs, each of them."""
+    """Say how large a series is; of several inputs, which they are."""
     packing, (time, depth) = explanation.call.packing, explanation.values.shape[1:]
     if packing is None:
         return f"{counted(time, 'step')}{join}{counted(depth, 'channel')}"
-    parts = []
-    for part in packing.parts:
-        static = counted(part.depth, "static value")
-        parts.append(f"{name(part.name)} ({static if part.is_static else f'{part.time} × {part.depth}'})")
-    return f"{len(parts)} inputs, {', '.join(parts)}" if len(parts) > 1 else parts[0]
+    return f"{counted(len(packing.names), 'input')}, {', '.join(map(name, packing.names))}"
 
 
 def channel_names(explanation: Explanation) -> tuple[str, ...]:
@@ -213,14 +209,9 @@ def output_name(explanation: Explanation, column: int) -> str:
 
 
 def tells_class(explanation: Explanation) -> bool:
-    """Tell whether targets are classes for certain.
-
-    In an explanation that does not know how many outputs the model has, 0 may be the first class or a single
-    probability, which is that of class 1.
-    """
+    """Tell whether targets are classes for certain, which takes to know how many outputs the model has."""
     classes = explanation.output == "probability" and outputs_of(explanation.task).kind == "classes"
-    known = explanation.n_outputs is not None
-    return classes and explanation.target is not None and (known or bool((explanation.target > 0).any()))
+    return classes and explanation.target is not None and explanation.n_outputs is not None
 
 
 def explained(explanation: Explanation, *, by: bool = False) -> str:

@@ -17,6 +17,7 @@ from tempograd.data import Series
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.targets import other_series
 from tempograd.metrics.removal import rankings
+from tempograd.typing import ArrayLike
 
 Floats = NDArray[np.floating[Any]]
 Flags = NDArray[np.bool_]
@@ -152,10 +153,7 @@ def position(explanation: Explanation, i: int | str) -> int:
         if len(places) != 1:
             raise UnknownNameError("single series", i, {*explanation.labels} - {printable(i)})
         return places[0]
-    index = validation.check_int(i, "i", 0)
-    if index >= len(explanation):
-        raise InputError(f"i must be a position in 0 … {len(explanation) - 1}, got {index}.")
-    return index
+    return validation.check_int(i, "i", 0, len(explanation) - 1)
 
 
 def whole_series(explanations: Iterable[Explanation]) -> Tensor:
@@ -172,25 +170,29 @@ def shown_values(explanations: Collection[Explanation]) -> Tensor:
     return whole_series(explanations) if raw is None else raw
 
 
+def group_rows(explanation: Explanation, rows: ArrayLike | None, what: str) -> Tensor:
+    """Return the positions of the series of a group, each once."""
+    count = len(explanation)
+    found = torch.arange(count) if rows is None else validation.check_positions(rows, what, count)
+    if not len(found):
+        raise InputError(f"{what} chooses no series: name at least one.")
+    if len(set(found.tolist())) < len(found):
+        raise InputError(f"{what} must name each series once, got {brief(rows)}.")
+    return found
+
+
 def aligned(explanation: Explanation, split: Series) -> Series:
     """Return the part of ``split`` that was explained, in the explanation's order.
 
-    Series are found by id, or by name. Explanations made without ids number their series from 0; they belong to
+    Series are found by id. Explanations made without ids number their series from 0; they belong to
     the first series of the split if they hold the same values.
     """
-    split = Series.of(split).padded()
-    numbers: tuple[Iterable[object], Iterable[object]] = (split.keys.tolist(), explanation.ids.tolist())
-    names = (printable(split.ids) if isinstance(split.ids, tuple) else (), explanation.names or ())
-    for there, wanted in (numbers, names):
-        place = {name: row for row, name in enumerate(there)}
-        rows = [place[name] for name in wanted if name in place]
-        if len(set(rows)) == len(explanation) == len(rows):  # a name of several is none
-            found = split.take(rows)
-            if _same(explanation, found):
-                return found
-    found = split.take(slice(len(explanation)))
-    if explanation.x is not None and _same(explanation, found):
-        return found
+    split, count = Series.of(split).padded(), len(explanation)
+    place = {key: row for row, key in enumerate(split.keys.tolist())}
+    rows = [place[key] for key in explanation.ids.tolist() if key in place]
+    for found in (split.take(rows), *([split.take(slice(count))] if explanation.x is not None else [])):
+        if len(found) == count and _same(explanation, found):
+            return found
     same = f"pass those that were, with {arg:source.scale} and so on as before"
     raise InputError(f"The data hold other series than were explained: {same}.")
 
@@ -220,10 +222,7 @@ def chosen(explanation: Explanation, series: Sequence[int] | None, most: int) ->
     """
     count, target = len(explanation), explanation.target
     if series is not None:
-        positions: list[int] = validation.check_positions(series, "series", count).tolist()
-        if not positions or len(set(positions)) < len(positions):
-            raise InputError(f"series must be distinct positions in 0 … {count - 1}, got {brief(series)}.")
-        return positions
+        return [int(place) for place in group_rows(explanation, series, "series")]
     if count <= most:
         return list(range(count))
     classes = torch.zeros(count) if target is None or target.ndim > 1 else target.cpu()

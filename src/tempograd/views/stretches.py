@@ -30,7 +30,6 @@ WEAK = 0.2  # of the largest score of a channel
 PAUSE = 24  # steps of a series for each weak value that may follow another inside a driver
 KEPT = 0.9  # of the sum of a driver
 LEVEL = 0.95
-AHEAD = 4  # times as many stretches as are wanted are looked at first
 SLACK = 1e-9  # of a sum, which rounding may take
 
 
@@ -106,24 +105,11 @@ def strongest_of(values: Tensor, seen: Tensor, most: int) -> tuple[Tensor, ...]:
     flat = values.transpose(1, 2).reshape(count * depth, time)  # a channel in each row
     line, start, stop = _stretches(flat, seen.transpose(1, 2).reshape(count * depth, time))
     sizes, sums = (torch.nn.functional.pad(each.cumsum(1), (1, 0)) for each in (flat.abs(), flat))
-    bound = sizes[line, stop] - sizes[line, start]  # no part of a stretch has a larger sum
-    row, rank, order = _ranked(line // depth, bound, count)
-    looked = AHEAD * most
-    while True:  # among the largest, until nothing that is left can be as large
-        near = order[rank < looked].sort().values  # in the order of channels and time
-        at = line[near]
-        first, last = _cut(sizes, at, start[near], stop[near])
-        size = (sums[at, last] - sums[at, first]).abs()
-        best_row, best_rank, best = _ranked(at // depth, size, count)
-        enough = size.new_zeros(count)
-        enough[best_row[best_rank == most - 1]] = size[best[best_rank == most - 1]]
-        far = rank >= looked
-        if not bool((bound[order[far]] * (1 + SLACK) >= enough[row[far]]).any()):
-            break
-        looked *= AHEAD
-    kept = best_rank < most
-    best = best[kept]
-    return best_row[kept], best_rank[kept], at[best] % depth, first[best], last[best]
+    first, last = _cut(sizes, line, start, stop)
+    row, rank, order = _ranked(line // depth, (sums[line, last] - sums[line, first]).abs(), count)
+    kept = rank < most
+    best = order[kept]
+    return row[kept], rank[kept], line[best] % depth, first[best], last[best]
 
 
 def _ranked(row: Tensor, size: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -158,14 +144,10 @@ def _cut(sums: Tensor, line: Tensor, start: Tensor, stop: Tensor) -> tuple[Tenso
     which = torch.arange(len(line), device=line.device).repeat_interleave(length)
     step = torch.arange(len(which), device=line.device) - (length.cumsum(0) - length)[which] + start[which]
     whole = (sums[line, stop] - sums[line, start])[which]
-    wanted = sums[line[which], step] + KEPT * whole * (1 - SLACK)
-    low, high = step.clone(), stop[which].clone()  # the first end that holds enough, by bisection
-    for _ in range(time.bit_length()):
-        middle = (low + high) // 2
-        enough = sums[line[which], middle] >= wanted
-        low, high = low.where(enough, (middle + 1).minimum(high)), middle.where(enough, high)
-    enough = sums[line[which], high] >= wanted
-    rated = ((high - step) * (time + 1) + step).where(enough, (time + 1) ** 2)
+    wanted = sums.new_full((len(sums), time), torch.inf)
+    wanted[line[which], step] = sums[line[which], step] + KEPT * whole * (1 - SLACK)
+    end = torch.searchsorted(sums, wanted)[line[which], step]  # the first that holds enough
+    rated = ((end - step) * (time + 1) + step).where(end <= stop[which], (time + 1) ** 2)
     best = torch.full_like(line, (time + 1) ** 2).scatter_reduce(0, which, rated, "amin")
     first = best % (time + 1)
     return first, first + best // (time + 1)
