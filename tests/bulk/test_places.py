@@ -11,7 +11,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.bulk.store import Store
-from tempograd.bulk.table import TABLES
+from tempograd.bulk.store import TABLES
 from tempograd.bulk.worker import Worker
 
 fsspec = pytest.importorskip("fsspec")

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.bulk.table import TABLES
+from tempograd.bulk.store import TABLES
 from tempograd.bulk.worker import Worker
 from tempograd.cli import main
 from tempograd.core import progress

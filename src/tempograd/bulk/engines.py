@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import lru_cache
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
@@ -71,11 +71,9 @@ class Pool(ABC):
 
 
 def run_by(pool: Pool, fragments: Iterable[Fragment], timeout: float | None = None) -> Iterator[Attempt]:
-    """Run fragments by the workers of a pool."""
-    try:
+    """Run fragments by the workers of a pool, and end these where the way through them ends."""
+    with closing(pool):
         yield from _Queue(pool, fragments, timeout).attempts()
-    finally:
-        pool.close()
 
 
 class _Queue:
@@ -323,7 +321,8 @@ class RayTasks(Pool):
         return future
 
     def close(self) -> None:
-        for future, task in self.tasks.items():
+        tasks, self.tasks = self.tasks, {}
+        for future, task in tasks.items():
             if not future.done():
                 self.ray.cancel(task, force=True)
         if self.started:

@@ -1,20 +1,33 @@
-"""Where a run lies: a folder here, or an address such as ``s3://…`` that fsspec opens."""
+"""Where a run lies: a folder here, or an address such as ``s3://…`` that fsspec opens; and what the run is of.
+
+``summary/``, ``drivers/`` and ``cells/`` hold Parquet files, ``_tempograd/`` what the run is of and which of these
+files count (:mod:`tempograd.bulk.manifest`).
+"""
 
 import json
-import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import unquote
 
-from tempograd.core.errors import OutputError, one_line, short_path, warn
-from tempograd.core.io import PREFIX, as_path, made, reason, scratch, sync, write_atomically
-from tempograd.data.files import REMOTE
+from tempograd.core.errors import DataError, OutputError, brief, one_line, short_path, warn
+from tempograd.core.io import PREFIX, as_path, made, reason, scratch, sync
+from tempograd.data.files import OWN, REMOTE
+from tempograd.explanation import Explanation
 
-BUCKETS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss"}
-LOCAL = ("file://", "local://")
+LOCAL = re.compile("^(file|local)://")
+FAILED, RUN, EXAMPLE = (f"{OWN}/{name}" for name in ("failed.json", "run.json", "example.safetensors"))
+VERSIONS = f"{OWN}/versions"
+TABLES = ("cells", "drivers", "summary")  # in the order in which they are finished
+FORMAT = 3  # of the folder and its files
+OWN_ERROR = re.compile(r"^tempograd\.[\w.]+: ")
+DIFFERENCES = 3  # that a sentence names
+TOLD = {"code": "the code of the model, or a value that it holds"}  # its marks help nobody
+Files = dict[str, tuple[int, float]]  # size and time of each, by names
 
 
 class Store:
@@ -27,68 +40,38 @@ class Store:
     """
 
     def __init__(self, place: str | Path) -> None:
-        text = str(place)
-        for scheme in LOCAL:
-            text = text.removeprefix(scheme)
-        self.fs: Any = None
-        if REMOTE.match(text):
-            self.place, self.fs, self.root = text.rstrip("/"), *_opened(text)
-        else:
-            self.root = str(as_path(text if isinstance(place, str) else place, "out").absolute())
-            self.place = str(place)
+        text = LOCAL.sub("", str(place))
+        self.place, self.local = text.rstrip("/") if REMOTE.match(text) else str(place), not REMOTE.match(text)
+        path = str(as_path(text if isinstance(place, str) else place, "out").absolute())
+        self.fs, self.root = _opened(path if self.local else text, local=self.local)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Store, (self.place if self.fs is not None else self.root,)  # workers stand in other folders
+        return Store, (self.root if self.local else self.place,)  # workers stand in other folders
 
     def __str__(self) -> str:
         return short_path(self.place)
 
     def path(self, name: str) -> str:
-        """Return what ``fs``, or the system, calls a file."""
+        """Return what ``fs`` calls a file."""
         return f"{self.root}/{name}".rstrip("/")
 
     def address(self, name: str) -> str:
         """Return what other programs call a file."""
-        return self.path(name) if self.fs is None else f"{self.place.partition('?')[0]}/{name}".rstrip("/")
+        return self.path(name) if self.local else f"{self.place.partition('?')[0]}/{name}".rstrip("/")
 
-    def files(self, folder: str) -> dict[str, tuple[int, float]]:
-        """Return size and time of every file below a folder, by names."""
-        if self.fs is not None:
-            self.fs.invalidate_cache()
-            with suppress(FileNotFoundError):
-                found = self.fs.find(self.path(folder), detail=True)
-                return {name[len(self.root) + 1 :]: (info["size"], 0.0) for name, info in found.items()}
-            return {}
-        listed: dict[str, tuple[int, float]] = {}
-        waiting = [folder]
-        while waiting:
-            above = waiting.pop()
-            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.path(above)) as entries:
-                for each in entries:
-                    name = f"{above}/{each.name}"
-                    if each.is_dir():
-                        waiting.append(name)
-                    else:
-                        status = each.stat()
-                        listed[name] = status.st_size, status.st_mtime
-        return listed
-
-    def names(self) -> list[str]:
-        """Return what lies in the folder itself, without what is being written."""
-        with suppress(FileNotFoundError):
-            if self.fs is not None:
-                return [Path(each).name for each in self.fs.ls(self.root, detail=False)]
-            return [each.name for each in Path(self.root).iterdir() if not each.name.startswith(PREFIX)]
-        return []
+    def files(self, folder: str) -> Files:
+        """Return size and time of every file below a folder, by names; of times elsewhere nobody knows much."""
+        self.fs.invalidate_cache()
+        found = self.fs.find(self.path(folder), detail=True) if self.local or self.exists(folder) else {}
+        start = len(self.root) + 1
+        return {name[start:]: (each["size"], each["mtime"] if self.local else 0.0) for name, each in found.items()}
 
     def exists(self, name: str) -> bool:
-        """Tell whether there is a file."""
-        return Path(self.path(name)).exists() if self.fs is None else bool(self.fs.exists(self.path(name)))
+        """Tell whether there is a file, or any below it."""
+        return bool(self.fs.exists(self.path(name)))
 
     def read(self, name: str) -> bytes:
         """Return what a file holds; FileNotFoundError where there is none."""
-        if self.fs is None:
-            return Path(self.path(name)).read_bytes()
         self.fs.invalidate_cache()
         return bytes(self.fs.cat_file(self.path(name)))
 
@@ -105,13 +88,9 @@ class Store:
 
     def write_text(self, name: str, text: str) -> None:
         """Write a text, over what is there."""
-        if self.fs is None:
-            path = Path(self.path(name))
-            made(path.parent)
-            write_atomically(path, lambda new: new.write_text(text, encoding="utf-8"))
-        else:
-            with self.writing(name):
-                self.fs.pipe_file(self.path(name), text.encode())
+        with self.scratch() as folder:
+            (folder / "new").write_text(text, encoding="utf-8")
+            self.publish(folder / "new", name)
 
     def append(self, name: str, text: str) -> None:
         """Write a text behind what a file of this machine holds."""
@@ -124,11 +103,12 @@ class Store:
         A link here, a conditional put elsewhere; a store that has neither can have one writer at a time.
         """
         text = json.dumps(content).encode()
-        with self.writing(name):
-            if self.fs is None:
-                return _linked(Path(self.path(name)), text)
+        with self.writing(name), self.scratch() as folder:
             try:
-                self.fs.pipe_file(self.path(name), text, mode="create")
+                if self.local:
+                    _link(folder / "new", Path(self.path(name)), text)
+                else:
+                    self.fs.pipe_file(self.path(name), text, mode="create")
             except FileExistsError:
                 return False
             except (NotImplementedError, ValueError, TypeError):
@@ -136,48 +116,44 @@ class Store:
                     return False
                 warn(f"{self} has no exclusive write: let one run at a time write there.")
                 self.fs.pipe_file(self.path(name), text)
-            return True
+        return True
 
     def publish(self, file: Path, name: str) -> None:
         """Put a finished file of this machine under its name, at once and whole."""
         with self.writing(name):
-            if self.fs is None:
-                path = Path(self.path(name))
-                path.parent.mkdir(parents=True, exist_ok=True)
-                sync(file)
-                file.replace(path)
-                with suppress(OSError):  # the file is there either way
-                    sync(path.parent)
-            else:
+            if not self.local:
                 self.fs.put_file(str(file), self.path(name))
+                return
+            path = Path(self.path(name))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            sync(file)
+            file.replace(path)
+            with suppress(OSError):  # the file is there either way
+                sync(path.parent)
 
     def move(self, name: str, new: str) -> None:
         """Call a file otherwise; one that is gone was moved by somebody else."""
         with self.writing(name), suppress(FileNotFoundError):
-            if self.fs is None:
-                path = Path(self.path(new))
-                path.parent.mkdir(parents=True, exist_ok=True)
-                Path(self.path(name)).replace(path)
-            else:
-                self.fs.mv(self.path(name), self.path(new))
+            if self.local:
+                Path(self.path(new)).parent.mkdir(parents=True, exist_ok=True)
+            self.fs.mv(self.path(name), self.path(new))
 
     def delete(self, name: str) -> None:
         """Remove a file if it is there."""
         with self.writing(name), suppress(FileNotFoundError):
-            if self.fs is None:
-                Path(self.path(name)).unlink()
-            else:
-                self.fs.rm_file(self.path(name))
+            self.fs.rm_file(self.path(name))
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
         """Yield a folder of this machine for files that are being written, near to where they will lie."""
-        if self.fs is None:
-            with self.writing(""), scratch(made(self.root)) as folder:
-                yield folder
-        else:
+        if not self.local:
             with TemporaryDirectory(prefix="tempograd-") as temporary:
                 yield Path(temporary)
+            return
+        with self.writing(""):
+            Path(self.root).mkdir(parents=True, exist_ok=True)
+            with scratch(self.root) as folder:
+                yield folder
 
     @contextmanager
     def writing(self, name: str) -> Iterator[None]:
@@ -189,65 +165,140 @@ class Store:
         except OSError as error:
             raise OutputError(f"{short_path(self.address(name))} cannot be written: {reason(error)}.") from error
 
+
+class RunFolder(Store):
+    """A folder that is a run, or can become one."""
+
+    @property
+    def is_run(self) -> bool:
+        """Tell whether a run has begun here."""
+        return self.exists(RUN)
+
     def check(self) -> None:
-        """See that files can be written."""
-        if self.fs is None:
-            if Path(self.root).exists() and not Path(self.root).is_dir():
-                raise OutputError(f"{self} is a file: results go to a folder.")
-            made(self.root)
-            return
+        """Refuse a folder that is neither new nor empty nor a run."""
+        with self.writing(""), suppress(FileNotFoundError):
+            names = [Path(each).name for each in self.fs.ls(self.root, detail=False)]
+            if any(not name.startswith((OWN, PREFIX)) for name in names) and not self.is_run:
+                raise OutputError(f"{self} holds other files and no run: name a new or an empty folder.")
+
+    def agree(self, content: Mapping[str, Any]) -> None:
+        """Refuse the run that is here if it is of other facts."""
+        known = self.told() if self.is_run else content
+        if known["key"] != content["key"]:
+            differences = _differences(known["facts"], json.loads(json.dumps(content["facts"])))
+            raise DataError(
+                f"{self} holds results of another run, which differs in {differences}: name another folder.",
+                code="run.other",
+            )
+
+    def begin(self, content: Mapping[str, Any], example: Explanation) -> None:
+        """Begin a run, unless one of the same facts has begun."""
+        if not self.is_run:
+            self._try()
+            with self.scratch() as folder:
+                example.save(folder / "example.safetensors")
+                self.publish(folder / "example.safetensors", EXAMPLE)
+            self.create(RUN, {"tempograd": "run", "format": FORMAT, **content})
+        self.agree(content)
+
+    def _try(self) -> None:
+        """See that files can be written, and make the folders that some stores need."""
         try:
-            if (
-                not set([self.fs.protocol] if isinstance(self.fs.protocol, str) else self.fs.protocol) & BUCKETS
-            ):  # there, a name that is misspelt would become a bucket
-                self.fs.makedirs(self.root, exist_ok=True)
-            self.write("_tempograd/probe.json", {})
-            self.delete("_tempograd/probe.json")
+            if self.local:
+                made(self.root)
+            self.write(f"{VERSIONS}/probe", {})
+            self.delete(f"{VERSIONS}/probe")
         except OutputError:
             raise
         except Exception as error:  # whatever the library of a store raises
             raise OutputError(f"{self} cannot be written: {one_line(str(error), 200).rstrip('.')}.") from error
 
-    def local(self, name: str, folder: Path) -> Path:
-        """Return a file of this machine with what a file holds, a copy in ``folder`` where that lies elsewhere."""
-        if self.fs is None:
-            return Path(self.path(name))
-        copy = folder / Path(name).name
-        copy.write_bytes(self.read(name))
-        return copy
-
-
-def _linked(path: Path, text: bytes) -> bool:
-    """Write a new file under its name, and tell whether that was free."""
-    made(path.parent)
-    with scratch(path.parent) as folder:
-        new = folder / "new"
-        new.write_bytes(text)
-        sync(new)
+    def told(self) -> dict[str, Any]:
+        """Return what the run is of."""
         try:
-            path.hardlink_to(new)
-        except FileExistsError:
-            return False
-        except OSError:  # a file system without links
-            if path.exists():
-                return False
-            shutil.move(new, path)
-    return True
+            found = json.loads(self.read(RUN))
+        except (FileNotFoundError, NotADirectoryError):
+            raise DataError(f"{self} is no run: name a folder that a run over a data set wrote.") from None
+        except (OSError, ValueError) as error:
+            raise DataError(f"{self.address(RUN)} cannot be read: {brief(str(error))}.") from error
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise DataError(f"{self.address(RUN)} is of no run that this version of tempograd knows.")
+        return found
+
+    def example(self) -> Explanation:
+        """Return the explanation of the first two series, which tells what all series share."""
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "example.safetensors"
+            file.write_bytes(self.read(EXAMPLE))
+            return Explanation.load(file)
+
+    def results(self) -> Files:
+        """Return size and time of every file of results."""
+        return {name: told for table in TABLES for name, told in self.files(table).items()}
+
+    def failures(self) -> dict[str, str]:
+        """Return why files, or some of them together, have no results, by what messages call them."""
+        return self.load(FAILED) or {}
 
 
-def _opened(address: str) -> tuple[Any, str]:
+def kept_reason(text: str) -> str:
+    r"""Return the reason at the end of a traceback; errors of this library say all in their sentence.
+
+    Examples
+    --------
+    >>> kept_reason("Traceback …\n  File …\ntempograd.core.errors.DataError: q.csv holds no series.\n")
+    'q.csv holds no series.'
+    >>> kept_reason("Traceback …\nRuntimeError: the cable is loose\n")
+    'RuntimeError: the cable is loose'
+    """
+    return OWN_ERROR.sub("", text.strip().rpartition("\n")[2])
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Say in which facts two runs differ, and how."""
+    one, two = (
+        {name: value for key, part in facts.items() for name, value in _parts(key, part).items()}
+        for facts in (old, new)
+    )
+    names = [name for name in one | two if one.get(name) != two.get(name)]
+    told = [
+        TOLD.get(name) or f"{name} ({brief(one.get(name))} there, {brief(two.get(name))} here)" for name in names
+    ]
+    rest = f" and {len(told) - DIFFERENCES} more" if len(told) > DIFFERENCES else ""
+    return ", ".join(told[:DIFFERENCES]) + rest
+
+
+def _parts(name: str, value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {name: value}
+
+
+def _link(new: Path, path: Path, text: bytes) -> None:
+    """Write a file under a name that is free; FileExistsError where it is not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new.write_bytes(text)
+    sync(new)
+    try:
+        path.hardlink_to(new)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        if path.exists():
+            raise FileExistsError from None
+        shutil.move(new, path)
+
+
+def _opened(address: str, *, local: bool) -> tuple[Any, str]:
     """Return the file system of an address, by fsspec, and the path in it; options may follow as a query."""
     from fsspec import filesystem  # noqa: PLC0415  # comes with torch, and takes its time
-    from fsspec.core import split_protocol  # noqa: PLC0415
 
+    if local:
+        return filesystem("file"), address
     plain, _, query = address.partition("?")
-    scheme, _ = split_protocol(plain)
     options = dict(part.split("=", 1) for part in query.split("&") if "=" in part)
     if "endpoint_override" in options:  # as pyarrow calls it
-        options["endpoint_url"] = options.pop("endpoint_override")
-        options["endpoint_url"] = options["endpoint_url"].replace("%3A", ":").replace("%2F", "/")
+        options["endpoint_url"] = unquote(options.pop("endpoint_override"))
     try:
-        fs = filesystem(scheme, **options)
+        fs = filesystem(plain.partition("://")[0], **options)
         return fs, str(fs._strip_protocol(plain)).rstrip("/")
     except (ImportError, ValueError, OSError, TypeError) as error:
         raise OutputError(

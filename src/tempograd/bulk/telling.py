@@ -211,12 +211,12 @@ class Events:
 
     def __init__(self, store: Store) -> None:
         self.store, self.lines, self.written = store, list[str](), 0.0
-        self.name = EVENTS if store.fs is None else EVENTS.replace(".", f"-{_stamp().replace(':', '')}.")
+        self.name = EVENTS if store.local else EVENTS.replace(".", f"-{_stamp().replace(':', '')}.")
 
     def append(self, event: Event) -> None:
         """Keep an event; elsewhere the file is written anew, which takes its time."""
         self.lines.append(json.dumps(event) + "\n")
-        if self.store.fs is None:
+        if self.store.local:
             self.store.append(self.name, self.lines.pop())
         elif event["event"] == "end" or time.monotonic() - self.written > EVERY / 2:
             self.store.write_text(self.name, "".join(self.lines))

@@ -3,6 +3,7 @@
 import copy
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 from tempograd.bulk import table
 from tempograd.bulk.manifest import STAGED, Entry
-from tempograd.bulk.store import Store
+from tempograd.bulk.store import TABLES, Files, Store
 from tempograd.core.errors import (
     LONGEST,
     DataError,
@@ -263,7 +264,7 @@ class _Writing:
     def __init__(self, worker: Worker, fragment: Fragment, folder: Path) -> None:
         self.worker, self.fragment, self.folder = worker, fragment, folder
         self.start = time.perf_counter()
-        self.totals, self.first_fault, self.ids = table.Totals(), "", "numbers"
+        self.counts, self.first_fault, self.ids = Counter[str](), "", "numbers"
         self.files: dict[str, _File] = {}  # by names in the store
 
     def write(self) -> Entry:
@@ -291,17 +292,18 @@ class _Writing:
         finally:
             for file in self.files.values():
                 file.close()
+        files, counted = self._publish(), dict(self.counts)
         made = {"device": worker.device, "tempograd": __version__, "torch": torch.__version__, "ids": self.ids}
         seconds = time.perf_counter() - self.start
-        return Entry(self.fragment, self._publish(), self.totals, dict(counts), self.first_fault, seconds, made)
+        return Entry(self.fragment, files, counted, dict(counts), self.first_fault, seconds, made)
 
-    def _publish(self) -> dict[str, tuple[int, float]]:
+    def _publish(self) -> Files:
         """Put the files into the store, those that have a row for every series last."""
-        published = {}
-        for name in sorted(self.files, key=lambda name: table.TABLES.index(name.partition("/")[0])):
+        store, published = self.worker.job.store, Files()
+        for name in sorted(self.files, key=lambda name: TABLES.index(name.partition("/")[0])):
             status = self.files[name].path.stat()
-            self.worker.job.store.publish(self.files[name].path, name)
-            published[name] = status.st_size, 0.0 if self.worker.job.store.fs is not None else status.st_mtime
+            store.publish(self.files[name].path, name)
+            published[name] = status.st_size, status.st_mtime if store.local else 0.0
         return published
 
     def _batches(self) -> Generator[Part, None, None]:
@@ -340,9 +342,7 @@ class _Writing:
         """Turn a batch into rows of the tables."""
         job = self.worker.job
         judged = [table.quality_of(found) for _, found in done.explained]
-        for (_, found), quality in zip(done.explained, judged, strict=True):
-            self.totals.add(found, quality)
-        self.totals.add_batch(batch, done.faults)
+        self.counts.update(table.counts_of(batch, done.faults, judged))
         if done.faults and not self.first_fault:
             row = min(done.faults)
             self.first_fault = f"series {batch.ids[row].as_py()}: {done.faults[row]}"
