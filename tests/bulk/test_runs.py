@@ -161,7 +161,7 @@ def test_a_folder_of_somebody_else_is_left_alone(x, tmp_path):
     write(tmp_path / "in", x)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("years of work")
-    with pytest.raises(tg.TempogradError, match="holds other files and no run"):
+    with pytest.raises(tg.TempogradError, match="is neither a run nor empty"):
         explain(tmp_path)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.txt"]
 

@@ -1,7 +1,6 @@
 """From a source to a folder of results: two series first, then all fragments, with a limit on faults."""
 
 import copy
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -19,16 +18,7 @@ from tempograd.bulk.store import FAILED, RunFolder, kept_reason
 from tempograd.bulk.table import columns_of
 from tempograd.bulk.telling import Events, Log, Progress, Telling, beside
 from tempograd.bulk.worker import Worker
-from tempograd.core.errors import (
-    LONGEST,
-    DataError,
-    InputError,
-    ModelError,
-    arg,
-    brief,
-    one_line,
-    warn,
-)
+from tempograd.core.errors import LONGEST, DataError, InputError, ModelError, arg, brief, one_line
 from tempograd.core.question import asks, divided
 from tempograd.data import Source
 from tempograd.data.files import OWN, arrow
@@ -39,7 +29,6 @@ from tempograd.explainers.by_name import explainer_of, require_alone
 from tempograd.models import load_model
 from tempograd.typing import Model
 
-COMMIT_EVERY = 1.0  # seconds
 FEWEST = 10_000  # series before which a share of faults says nothing, where nobody knows how many will come
 
 
@@ -189,12 +178,9 @@ def _check_question(options: Mapping[str, Any]) -> None:
     """Refuse what is of single series, which belongs into the source."""
     if options["targets"] is not None:
         raise InputError(f"A run explains one target: pass {arg:question.target}.")
-    if getattr(options["target"], "ndim", 0) > 0:
-        raise InputError(f"{arg:question.target} must be the same for all series: an output, a function, or None.")
-    if getattr(options["baseline"], "ndim", 0) == 3 and len(options["baseline"]) != 1:
-        raise InputError(
-            f"{arg:question.baseline} must be the same for all series: of shape (time, channel), or a name."
-        )
+    for name, axes in (("target", 0), ("baseline", 2)):
+        if getattr(options[name], "ndim", 0) > axes and len(options[name]) != 1:
+            raise InputError(f"{arg:question.{name}} must be the same for all series.")
 
 
 def _check_kept(source: Source, taken: set[str]) -> None:
@@ -229,7 +215,6 @@ class Driving:
         self.telling = Telling(plan.total, before, run=key, append=Events(plan.folder).append, **told)
         self.first_fault, self.failed = "", dict[str, str]()
         self.warnings = plan.warned
-        self.committed = time.monotonic()
 
     def drive(self, attempts: Callable[[Iterable[Fragment]], Iterator[Attempt]]) -> Run:
         self.plan.write()
@@ -251,22 +236,13 @@ class Driving:
     def _coming(self) -> Iterator[Fragment]:
         """Yield what is to be done, as long as the limit is not reached."""
         begun, limit = 0, self.terms.limit
-        todo = [fragment for fragment in self.changes.todo if fragment.name not in self.changes.done]
-        if limit is None:
-            yield from todo
-            return
-        # nobody knows how many series are in files that are read together
-        for fragment in (part for each in todo for part in (each.apart() if each.rows is None else [each])):
-            rows = fragment.rows or 0
-            if max(begun, self.telling.done) >= limit:
-                return
-            if not begun and rows > limit:
-                warn(
-                    f"The next fragment has {rows:,} series, more than {arg:run.limit={limit}}: all of them are "
-                    "explained."
-                )
-            begun += rows
-            yield fragment
+        for each in (fragment for fragment in self.changes.todo if fragment.name not in self.changes.done):
+            # nobody knows how many series are in files that are read together
+            for fragment in each.apart() if limit is not None and each.rows is None else [each]:
+                if limit is not None and max(begun, self.telling.done) >= limit:
+                    return
+                begun += fragment.rows or 0
+                yield fragment
 
     def _failed(self, where: str, error: str) -> None:
         self.failed[where] = error
@@ -284,8 +260,7 @@ class Driving:
         counts = entry.counts
         telling.note(entry.fragment.where, counts["series"], counts["faults"], entry.seconds, entry.size)
         self._keep(entry)
-        if time.monotonic() - self.committed >= COMMIT_EVERY:
-            self._commit()
+        self._commit()
         if len(self.first) < 2:  # files that count alike; the others are compared at the end
             self.first.append(entry)
             refuse_repeats(self.folder, self.first)
@@ -308,7 +283,7 @@ class Driving:
     def _commit(self) -> None:
         """Make a version of what is ready."""
         self.manifest.commit(self.ready, self.dropped)
-        self.ready, self.dropped, self.committed = [], set(), time.monotonic()
+        self.ready, self.dropped = [], set()
 
     def _stop_at(self, faults: int, done: int, series: int) -> None:
         """Stop where too large a share of so many series has no explanation."""
@@ -325,11 +300,9 @@ class Driving:
         self.warnings.say()
         if self.failed:
             what = "1 file or fragment" if len(self.failed) == 1 else f"{len(self.failed):,} files or fragments"
-            told = (
-                f"{what} could not be read or explained; the others are done, and {arg:run.failures} tells more. "
-            )
+            why = f"{what} could not be read or explained; the others are done, and {arg:run.failures} tells more."
             first = kept_reason(next(iter(self.failed.values())))
-            raise DataError(f"{told}. The first: {one_line(first, LONGEST - len(told))}", code="run.faults")
+            raise DataError(f"{why} The first: {one_line(first, LONGEST - len(why))}", code="run.faults")
         run = Run(self.folder)
         summary = run.summary()
         self._stop_at(summary["faults"], summary["series"], summary["series"])

@@ -261,13 +261,11 @@ class RunPlan:
     def _refuse_another_model(self) -> None:
         """Refuse a model that answers otherwise than the run's: of a library nothing else is known."""
         was, now = self.folder.example(), self.example
-        alike = (
-            was.x is not None and now.x is not None and torch.equal(was.ids, now.ids) and was.x.equal(now.x.cpu())
-        )
-        if not alike or was.varies or now.varies or was.prediction is None or now.prediction is None:
+        one, two = was.prediction, now.prediction
+        drawn = was.varies or now.varies or one is None or two is None or was.x is None or now.x is None
+        if drawn or not (was.ids.equal(now.ids) and was.x.equal(now.x.cpu())):  # others than the run began with
             return
-        one, two = was.prediction.double(), now.prediction.double().cpu()
-        if float((one - two).abs().max()) > ANSWERS * float(torch.maximum(one.abs(), two.abs()).max()):
+        if float((one - two.cpu()).abs().max()) > ANSWERS * float(torch.maximum(one.abs(), two.abs().cpu()).max()):
             raise DataError(
                 f"{self.folder} holds results of another model: for the first series it predicted something else "
                 "than this one. Name another folder."

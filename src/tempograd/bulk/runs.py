@@ -57,40 +57,27 @@ class Run:
     """The results of :func:`explain_dataset`: a folder of Parquet files, and what can be told from its manifest.
 
     ``folder/summary``, ``folder/drivers`` and ``folder/cells`` are tables that any database reads.
+
+    Attributes
+    ----------
+    folder : str
+        The folder, or the address.
+    version : int
+        The number of the commit that this is.
+    key, method : str
+        The hash of model, method, settings, options and shape, and the name of the method.
+    ids : {"numbers", "texts"}
+        What series are called by.
     """
 
     def __init__(self, folder: RunFolder, version: int | None = None) -> None:
-        self._store, self._told = folder, folder.told()
-        self._manifest = Manifest(folder, version)
-        self._entries = list(self._manifest.entries.values())
-        self._counts = Counter[str]()
+        self._store, self._told, self._manifest = folder, folder.told(), Manifest(folder, version)
+        self._entries, self._counts = list(self._manifest.entries.values()), Counter[str]()
         for entry in self._entries:
             self._counts.update(entry.counts)
-
-    @property
-    def folder(self) -> str:
-        """Return the folder, or the address."""
-        return self._store.place
-
-    @property
-    def version(self) -> int:
-        """Return the number of the commit that this is."""
-        return self._manifest.version
-
-    @property
-    def ids(self) -> str:
-        """Tell what series are called by: "numbers" or "texts"."""
-        return next((entry.made["ids"] for entry in self._entries), "texts")
-
-    @property
-    def key(self) -> str:
-        """Return the hash of model, method, settings, options and shape."""
-        return str(self._told["key"])
-
-    @property
-    def method(self) -> str:
-        """Return the name of the method."""
-        return str(self._told["facts"]["method"])
+        self.folder, self.version = folder.place, self._manifest.version
+        self.key, self.method = str(self._told["key"]), str(self._told["facts"]["method"])
+        self.ids = next((entry.made["ids"] for entry in self._entries), "texts")
 
     @cached_property
     def example(self) -> Explanation:

@@ -6,7 +6,6 @@ files count (:mod:`tempograd.bulk.manifest`).
 
 import json
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -102,20 +101,27 @@ class Store:
 
         A link here, a conditional put elsewhere; a store that has neither can have one writer at a time.
         """
-        text = json.dumps(content).encode()
+        text, lacking = (
+            json.dumps(content),
+            (OSError,) if self.local else (NotImplementedError, ValueError, TypeError),
+        )
         with self.writing(name), self.scratch() as folder:
+            new = folder / "new"
+            new.write_text(text, encoding="utf-8")
             try:
                 if self.local:
-                    _link(folder / "new", Path(self.path(name)), text)
+                    sync(new)
+                    Path(self.path(name)).parent.mkdir(parents=True, exist_ok=True)
+                    Path(self.path(name)).hardlink_to(new)
                 else:
-                    self.fs.pipe_file(self.path(name), text, mode="create")
+                    self.fs.pipe_file(self.path(name), text.encode(), mode="create")
             except FileExistsError:
                 return False
-            except (NotImplementedError, ValueError, TypeError):
+            except lacking:
                 if self.exists(name):
                     return False
                 warn(f"{self} has no exclusive write: let one run at a time write there.")
-                self.fs.pipe_file(self.path(name), text)
+                self.publish(new, name)
         return True
 
     def publish(self, file: Path, name: str) -> None:
@@ -179,7 +185,7 @@ class RunFolder(Store):
         with self.writing(""), suppress(FileNotFoundError):
             names = [Path(each).name for each in self.fs.ls(self.root, detail=False)]
             if any(not name.startswith((OWN, PREFIX)) for name in names) and not self.is_run:
-                raise OutputError(f"{self} holds other files and no run: name a new or an empty folder.")
+                raise OutputError(f"{self} is neither a run nor empty: name a new folder, or an empty one.")
 
     def agree(self, content: Mapping[str, Any]) -> None:
         """Refuse the run that is here if it is of other facts."""
@@ -270,21 +276,6 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 def _parts(name: str, value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {name: value}
-
-
-def _link(new: Path, path: Path, text: bytes) -> None:
-    """Write a file under a name that is free; FileExistsError where it is not."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new.write_bytes(text)
-    sync(new)
-    try:
-        path.hardlink_to(new)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links
-        if path.exists():
-            raise FileExistsError from None
-        shutil.move(new, path)
 
 
 def _opened(address: str, *, local: bool) -> tuple[Any, str]:

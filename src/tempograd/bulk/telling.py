@@ -22,7 +22,7 @@ EVENTS = f"{OWN}/events.jsonl"
 EVERY = 60.0  # seconds from line to line
 ENOUGH, SHARE = 30.0, 0.02  # seconds, or the share of what is left, after which a forecast makes sense
 WORTH = 60.0  # seconds that a rest takes at least that is forecast unasked
-MINUTE, HOUR = 60, 3600
+MINUTE, HOUR, MEGA = 60, 3600, 1e6
 NAMED = 20  # files that an event names
 
 # texts that whoever starts a run wants to find beside what the run is of, by the names of their files
@@ -92,18 +92,17 @@ class Telling:
         before: int,
         *,
         run: str,
-        log: Log | None,
-        progress: Callable[[Progress], object] | None,
-        price: float | None,
         append: Callable[[Event], None],
+        log: Log | None = None,
+        progress: Callable[[Progress], object] | None = None,
+        price: float | None = None,
     ) -> None:
         self.total, self.before, self.run, self.progress, self.price = total, before, run, progress, price
         self.hidden = log is None and progress is not None
         self.log = log or (None if self.hidden or sys.stderr.isatty() else "text")
-        self.append, self.workers, self.fragments = append, 1, 0
-        self.done = self.shown = self.faults = self.bytes = 0
+        self.append, self.workers, self.start = append, 1, time.monotonic()
+        self.done = self.shown = self.faults = self.bytes = self.fragments = 0
         self.forecast_told = False
-        self.start = time.monotonic()
         self.advance: Advance
 
     def __enter__(self) -> Self:
@@ -183,7 +182,7 @@ class Telling:
             return
         self.forecast_told = True
         size, money = round(self.bytes / self.done * self.total), None
-        line = f"about {_roughly(left)} more, {_as_bytes(size)} of results"
+        line = f"about {_in_words(left)} more, {max(size, MEGA) / MEGA:,.0f} MB of results"
         if self.price is not None:
             money = self.price * left / HOUR
             line += f", about {money:,.2f} at {self.price:,.2f} per hour"
@@ -239,32 +238,3 @@ def _in_words(seconds: float) -> str:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / MINUTE), MINUTE)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
-
-
-def _roughly(seconds: float) -> str:
-    """Write a time as a forecast tells it.
-
-    Examples
-    --------
-    >>> _roughly(5040), _roughly(1500), _roughly(20)
-    ('1.4 hours', '25 minutes', '20 seconds')
-    """
-    if seconds >= HOUR:
-        return f"{seconds / HOUR:,.1f} hours"
-    if seconds >= MINUTE:
-        return counted(round(seconds / MINUTE), "minute")
-    return counted(max(1, round(seconds)), "second")
-
-
-def _as_bytes(size: int) -> str:
-    """Write a number of bytes.
-
-    Examples
-    --------
-    >>> _as_bytes(2_310_000_000), _as_bytes(45_600), _as_bytes(12)
-    ('2.3 GB', '46 kB', '12 B')
-    """
-    for power, unit in ((12, "TB"), (9, "GB"), (6, "MB"), (3, "kB")):
-        if (value := size / 10**power) >= 1:
-            return f"{value:.{int(value < 10)}f} {unit}"
-    return f"{size} B"

@@ -5,7 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -234,28 +234,21 @@ def _reason(error: Exception) -> str:
 class _File:
     """A Parquet file of results that is being written, in groups of rows."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.waiting, self.writer = path, list[Any](), None
+    def __init__(self, path: Path, schema: Any) -> None:
+        self.path, self.waiting, self.writer = path, list[Any](), table.open_writer(str(path), schema)
 
     def add(self, rows: Any) -> None:
-        if self.writer is None:
-            self.writer = table.open_writer(str(self.path), rows.schema)
         self.waiting.append(rows)
         if sum(each.nbytes for each in self.waiting) >= table.GROUP_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Write what waits, as one group of rows."""
-        if self.waiting and self.writer is not None:
-            whole = arrow().concat_tables(self.waiting)
-            self.waiting = []
+        if self.waiting:
+            whole, self.waiting = arrow().concat_tables(self.waiting), []
             self.writer.write_table(whole, row_group_size=max(1, len(whole)))  # there may be no driver
             del whole
             arrow().default_memory_pool().release_unused()  # or it keeps what it once had
-
-    def close(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
 
 
 class _Writing:
@@ -269,33 +262,27 @@ class _Writing:
 
     def write(self) -> Entry:
         worker, known = self.worker, set[int]()
-        pending: Future[None] | None = None
         try:
-            with (
-                ThreadPoolExecutor(1) as behind,
-                counted_warnings() as counts,
-                closing(self._batches()) as batches,
-            ):
+            with ThreadPoolExecutor(1) as behind, counted_warnings() as told, closing(self._batches()) as batches:
+                pending = behind.submit(int)  # nothing yet
                 for batch in batches:
                     self._tell_padding(batch)
                     done = worker.explain_each(batch, known)
-                    if pending is not None:
-                        pending.result()
+                    pending.result()
                     pending = behind.submit(self._keep_aside, batch, done, worker.explained())
                     worker.tell(len(batch))
-                if pending is not None:
-                    pending.result()
+                pending.result()
             if not self.files:
                 raise DataError(f"{self.fragment.where} holds no series.")
             for file in self.files.values():
                 file.flush()
         finally:
             for file in self.files.values():
-                file.close()
+                file.writer.close()
         files, counted = self._publish(), dict(self.counts)
         made = {"device": worker.device, "tempograd": __version__, "torch": torch.__version__, "ids": self.ids}
         seconds = time.perf_counter() - self.start
-        return Entry(self.fragment, files, counted, dict(counts), self.first_fault, seconds, made)
+        return Entry(self.fragment, files, counted, dict(told), self.first_fault, seconds, made)
 
     def _publish(self) -> Files:
         """Put the files into the store, those that have a row for every series last."""
@@ -352,5 +339,5 @@ class _Writing:
             for folder, part in table.parted(rows, job.partition):
                 path = f"{name}/{folder}{self.fragment.name}.parquet"
                 if path not in self.files:
-                    self.files[path] = _File(self.folder / f"{len(self.files)}.parquet")
+                    self.files[path] = _File(self.folder / f"{len(self.files)}.parquet", part.schema)
                 self.files[path].add(part)
