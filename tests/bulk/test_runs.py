@@ -287,7 +287,7 @@ def test_a_folder_that_is_read_only_is_refused_first(x, tmp_path, monkeypatch):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(tempfile, "mkdtemp", refused)
-    with pytest.raises(tg.TempogradError, match="no folder that can be written to: Read-only file system"):
+    with pytest.raises(tg.TempogradError, match="cannot be written: Read-only file system"):
         explain(tmp_path)
     assert not RunFolder(tmp_path / "out").is_run
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from tempograd.bulk.engines import Attempt, Here, Pool, Processes, RayTasks, Threads, run_by
 from tempograd.bulk.manifest import Entry, Manifest, refuse_repeats
-from tempograd.bulk.run_plan import Engine, KeptCells, Removed, RunPlan, Terms, cuts_of
+from tempograd.bulk.run_plan import Engine, KeptCells, Removed, RunPlan, Terms
 from tempograd.bulk.runs import Run
 from tempograd.bulk.store import FAILED, RunFolder, kept_reason
 from tempograd.bulk.table import columns_of
@@ -203,13 +203,12 @@ class Driving:
         self.plan, self.folder, self.terms = plan, plan.folder, plan.terms
         self.manifest = Manifest(plan.folder)
         self.changes = plan.compare(self.manifest)
-        self.ready, self.dropped = [*self.changes.renewed], self.changes.dropped  # to be committed
+        self.waiting = list[Entry]()  # for all that takes the place of the same earlier results
+        self.older = set().union(*(entry.fragment.paths for entry in self.changes.old.values()))
         there = [entry for name, entry in self.manifest.entries.items() if name in self.changes.done]
         self.first = there[:1]  # the first two, which are compared at once
-        for entry in self.manifest.adopt({fragment.name: fragment for fragment in self.changes.todo}):
-            self.changes.done.add(entry.name)
-            there.append(entry)
-            self._keep(entry)
+        self.adopted = self.manifest.adopt({fragment.name: fragment for fragment in self.changes.todo})
+        there += self.adopted
         before, terms = sum(entry.counts["series"] for entry in there), plan.terms
         told: dict[str, Any] = {"log": terms.log, "progress": terms.progress, "price": terms.price}
         self.telling = Telling(plan.total, before, run=key, append=Events(plan.folder).append, **told)
@@ -223,20 +222,21 @@ class Driving:
             self._failed(origin, error)
         with self.telling:
             self.telling.inputs(self.changes.files)
+            self._keep(*self.changes.renewed, *self.adopted)
             try:
                 with self.telling.showing():
                     for attempt in attempts(self._coming()):
                         self._note(attempt)
             finally:
-                self._commit()
+                self.manifest.commit(*self.changes.replacing(self.waiting))
             if self.terms.limit is not None:
                 self.telling.forecast()
             return self._finish()
 
     def _coming(self) -> Iterator[Fragment]:
         """Yield what is to be done, as long as the limit is not reached."""
-        begun, limit = 0, self.terms.limit
-        for each in (fragment for fragment in self.changes.todo if fragment.name not in self.changes.done):
+        begun, limit, done = 0, self.terms.limit, {entry.name for entry in self.adopted}
+        for each in (fragment for fragment in self.changes.todo if fragment.name not in done):
             # nobody knows how many series are in files that are read together
             for fragment in each.apart() if limit is not None and each.rows is None else [each]:
                 if limit is not None and max(begun, self.telling.done) >= limit:
@@ -260,30 +260,18 @@ class Driving:
         counts = entry.counts
         telling.note(entry.fragment.where, counts["series"], counts["faults"], entry.seconds, entry.size)
         self._keep(entry)
-        self._commit()
         if len(self.first) < 2:  # files that count alike; the others are compared at the end
             self.first.append(entry)
             refuse_repeats(self.folder, self.first)
         series = max(telling.done, FEWEST) if self.plan.total is None else self.plan.total
         self._stop_at(telling.faults, telling.done, series)
 
-    def _keep(self, entry: Entry) -> None:
-        """Let an entry be committed, at once or with all that takes the place of the same earlier results."""
-        parts = cuts_of(entry.fragment)
-        swap = next((swap for part in parts if (swap := self.changes.swaps.get(part))), None)
-        if swap is None:
-            self.ready.append(entry)
-            return
-        swap.entries.append(entry)
-        swap.left -= parts
-        if not swap.left:
-            self.ready += swap.entries
-            self.dropped |= swap.old
-
-    def _commit(self) -> None:
-        """Make a version of what is ready."""
-        self.manifest.commit(self.ready, self.dropped)
-        self.ready, self.dropped = [], set()
+    def _keep(self, *entries: Entry) -> None:
+        """Commit entries, unless they take the place of earlier results: those wait until all are there."""
+        wait = [entry for entry in entries if not self.older.isdisjoint(entry.fragment.paths)]
+        self.waiting += wait
+        if len(wait) < len(entries):
+            self.manifest.commit(entry for entry in entries if entry not in wait)
 
     def _stop_at(self, faults: int, done: int, series: int) -> None:
         """Stop where too large a share of so many series has no explanation."""

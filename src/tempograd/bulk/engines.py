@@ -9,7 +9,7 @@ import sys
 import threading
 import traceback
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -41,15 +41,17 @@ class Attempt(NamedTuple):
 
 
 class WorkerLostError(TempogradError):
-    """A worker died with its fragment."""
+    """A worker died with its fragment, or was taken away with its machine, which is no fault of the fragment."""
+
+    taken = False
 
 
 class Pool(ABC):
-    """Workers that take fragments; ``lost`` are the errors by which one that died is known."""
+    """Workers that take fragments; ``lost`` are the errors by which one that died is known, or was taken away."""
 
     capacity = 1
     lost: tuple[type[BaseException], ...] = (BrokenProcessPool,)
-    taken: tuple[type[BaseException], ...] = ()  # errors by which a machine that was taken away is known
+    taken: tuple[type[BaseException], ...] = ()
 
     @abstractmethod
     def submit(self, fragment: Fragment | None) -> "Future[Any]":
@@ -60,20 +62,46 @@ class Pool(ABC):
 
     def start(self, timeout: float | None) -> None:
         """See that a worker elsewhere can open, before the run starts."""
-        try:
-            self.submit(None).result(timeout)
-        except TimeoutError:
+        future = self.submit(None)
+        opened, _ = wait([future], timeout)
+        error = self.failure(future) if opened else None
+        if error is not None or not opened:
             self.close()
-            raise TempogradError(f"No worker opened within {arg:run.timeout={timeout:g}} seconds.") from None
-        except Exception as error:  # whatever a module's code does in another process
-            self.close()
-            raise _not_sent(_cause(error)) from error
+        if not opened:
+            raise TempogradError(f"No worker opened within {arg:run.timeout={timeout:g}} seconds.")
+        if error is not None:
+            raise _not_sent(error)
+
+    def failure(self, future: "Future[Any]") -> BaseException | None:
+        """Return why a fragment failed: what a worker raised, which Ray wraps, or that it died."""
+        error = future.exception()
+        if isinstance(cause := getattr(error, "cause", None), BaseException):
+            return cause
+        if not isinstance(error, self.lost):
+            return error
+        lost = WorkerLostError(f"A worker was killed, possibly out of memory: {one_line(str(error), 200)}")
+        lost.taken = isinstance(error, self.taken)
+        return lost
 
 
 def run_by(pool: Pool, fragments: Iterable[Fragment], timeout: float | None = None) -> Iterator[Attempt]:
     """Run fragments by the workers of a pool, and end these where the way through them ends."""
+    queue = _Queue(pool, fragments)
     with closing(pool):
-        yield from _Queue(pool, fragments, timeout).attempts()
+        while queue.fill():
+            done, _ = wait(queue.running, timeout, FIRST_COMPLETED)
+            if not done:
+                raise TempogradError(
+                    f"No fragment was finished within {arg:run.timeout={timeout:g}} seconds. What is done stays: "
+                    "start the run again, with more time or smaller fragments."
+                )
+            for future in done:
+                fragment, error = queue.running.pop(future), pool.failure(future)
+                if error is None:
+                    queue.lost = 0
+                    yield Attempt(fragment, future.result())
+                elif queue.is_given_up(fragment, error):
+                    yield Attempt(fragment, None, "".join(traceback.format_exception(error)))
 
 
 class _Queue:
@@ -83,30 +111,12 @@ class _Queue:
     others took it.
     """
 
-    def __init__(self, pool: Pool, fragments: Iterable[Fragment], timeout: float | None) -> None:
-        self.pool, self.coming, self.timeout = pool, iter(fragments), timeout
+    def __init__(self, pool: Pool, fragments: Iterable[Fragment]) -> None:
+        self.pool, self.coming, self.tries, self.lost = pool, iter(fragments), Counter[str](), 0
         self.again, self.suspects = deque[Fragment](), deque[Fragment]()
         self.running: dict[Future[Entry], Fragment] = {}
-        self.tries: dict[str, int] = {}
-        self.lost = 0
 
-    def attempts(self) -> Iterator[Attempt]:
-        while self._fill():
-            done, _ = wait(self.running, self.timeout, FIRST_COMPLETED)
-            if not done:
-                raise TempogradError(
-                    f"No fragment was finished within {arg:run.timeout={self.timeout:g}} seconds. What is done "
-                    "stays: start the run again, with more time or smaller fragments."
-                )
-            for future in done:
-                fragment, error = self.running.pop(future), future.exception()
-                if error is None:
-                    self.lost = 0
-                    yield Attempt(fragment, future.result())
-                elif self._failed_for_good(fragment, error := self._reason(error)):
-                    yield Attempt(fragment, None, "".join(traceback.format_exception(error)))
-
-    def _fill(self) -> bool:
+    def fill(self) -> bool:
         """Keep all workers busy, and tell whether any is."""
         while len(self.running) < self.pool.capacity:
             fragment = next(self.coming, None) or (self.again.popleft() if self.again else None)
@@ -117,49 +127,30 @@ class _Queue:
             self.running[self.pool.submit(fragment)] = fragment
         return bool(self.running)
 
-    def _reason(self, error: BaseException) -> BaseException:
-        """Return why a fragment failed, and stop where workers do nothing but die."""
-        if not isinstance(error, self.pool.lost) or _cause(error) is not error:
-            return _cause(error)
-        self.lost += 1
+    def is_given_up(self, fragment: Fragment, error: BaseException) -> bool:
+        """Let a fragment that failed be tried again, and tell whether it had its tries."""
+        died = isinstance(error, WorkerLostError)
+        self.lost += died
+        if isinstance(error, OutputError):  # a full disk stops the run: all else would be computed in vain
+            raise error
         if self.lost >= max(KILLS, 2 * self.pool.capacity):  # all of them at once may be the machine
             raise TempogradError(
                 f"{self.lost} workers in a row were killed, possibly out of memory. What is done stays: start the "
                 "run again, with fewer workers or a smaller batch."
             ) from error
-        if isinstance(error, self.pool.taken):
-            return error
-        return WorkerLostError(f"A worker was killed, possibly out of memory: {one_line(str(error), 200)}")
-
-    def _failed_for_good(self, fragment: Fragment, error: BaseException) -> bool:
-        """Count a failure, let the fragment be tried again, and tell whether it had its tries."""
-        if isinstance(error, OutputError):  # a full disk stops the run: all else would be computed in vain
-            raise error
-        if isinstance(error, self.pool.taken):  # no fault of the fragment
-            self.again.append(fragment)
+        parts = fragment.apart()
+        if len(parts) > 1 or getattr(error, "taken", False):  # one file may be to blame, or a machine
+            self.again.extend([fragment] if getattr(error, "taken", False) else parts)
             return False
-        if len(parts := fragment.apart()) > 1:  # each file of several by itself: one of them may be to blame
-            self.again.extend(parts)
-            return False
-        self.tries[fragment.name] = self.tries.get(fragment.name, 0) + 1
+        self.tries[fragment.name] += 1
         if self.tries[fragment.name] < TRIES:
-            alone = isinstance(error, WorkerLostError) and self.tries[fragment.name] == TRIES - 1
+            alone = died and self.tries[fragment.name] == TRIES - 1
             (self.suspects if alone else self.again).append(fragment)
         return self.tries[fragment.name] == TRIES
 
 
-def _cause(error: BaseException) -> BaseException:
-    """Return what a task raised, which Ray wraps."""
-    cause = getattr(error, "cause", None)
-    return cause if isinstance(cause, BaseException) else error
-
-
 def _not_sent(error: BaseException) -> ModelError:
     return ModelError(f"The model cannot be sent to other processes: {one_line(str(error), 300).rstrip('.')}.")
-
-
-def _done(worker: Worker, fragment: Fragment | None) -> Entry | None:
-    return None if fragment is None else worker.run(fragment)
 
 
 class Here(Pool):
@@ -171,7 +162,7 @@ class Here(Pool):
     def submit(self, fragment: Fragment | None) -> "Future[Any]":
         future: Future[Any] = Future()
         try:
-            future.set_result(_done(self.worker, fragment))
+            future.set_result(self.worker.run(fragment))
         except Exception as error:  # one bad fragment must not cost the others; the traceback is kept
             future.set_exception(error)
         return future
@@ -188,7 +179,7 @@ class Threads(Pool):
         self.threads = ThreadPoolExecutor(self.capacity)
 
     def submit(self, fragment: Fragment | None) -> "Future[Any]":
-        return self.threads.submit(_done, self.worker, fragment)
+        return self.threads.submit(self.worker.run, fragment)
 
     def close(self) -> None:
         self.threads.shutdown(wait=False, cancel_futures=True)
@@ -216,7 +207,7 @@ def _opened(sent: Any) -> Worker:
 
 
 def _run(sent: Any, fragment: Fragment | None) -> Entry | None:
-    return _done(_opened(sent), fragment)
+    return _opened(sent).run(fragment)
 
 
 class Processes(Pool):

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, Literal, NamedTuple
 
@@ -70,15 +70,6 @@ class Terms:
         return self.engine is not None or (self.workers or 1) > 1 or self.timeout is not None
 
 
-@dataclass(eq=False)
-class Swap:
-    """Results of earlier input, and what takes their place all at once: parts still to come, and entries."""
-
-    old: set[str]
-    left: set[FilePart]
-    entries: list[Entry] = field(default_factory=list)
-
-
 class Changes(NamedTuple):
     """What a plan and the results that are there have to do with each other.
 
@@ -90,10 +81,8 @@ class Changes(NamedTuple):
         Those of them whose files, or files of results, lie elsewhere or have another time than was noted.
     todo : list of Fragment
         The others.
-    swaps : dict of (str, int) to Swap
-        For parts of files, what they take the place of.
-    dropped : set of str
-        Results that go without anything in their place.
+    old : dict of str to Entry
+        Results of earlier input, or damaged ones, that give way.
     files : dict of str to list of str
         Files that are new, changed or gone since the last time.
     """
@@ -101,9 +90,22 @@ class Changes(NamedTuple):
     done: set[str]
     renewed: list[Entry]
     todo: list[Fragment]
-    swaps: dict[FilePart, Swap]
-    dropped: set[str]
+    old: dict[str, Entry]
     files: dict[str, list[str]]
+
+    def replacing(self, new: Sequence[Entry]) -> tuple[list[Entry], set[str]]:
+        """Return those of some new results that can take the place of old ones, and the names of these.
+
+        They can where all new results of the files of an old one are there: readers see each series once.
+        """
+        there = set().union(*(cuts_of(entry.fragment) for entry in new))
+        missing = set().union(*(cuts_of(fragment) for fragment in self.todo)) - there
+        waiting = {path for path, _ in missing}
+        parts = [{*entry.fragment.paths} for entry in (*self.old.values(), *new)]
+        while more := {path for paths in parts if paths & waiting for path in paths} - waiting:
+            waiting |= more
+        gone = {name for name, entry in self.old.items() if not waiting & {*entry.fragment.paths}}
+        return [entry for entry in new if not waiting & {*entry.fragment.paths}], gone
 
 
 class RunPlan:
@@ -186,7 +188,7 @@ class RunPlan:
             "gone": [piece.origin for piece in gone.values()],
         }
         renewed = [entry for name, entry in sound.items() if entry != manifest.entries[name]]
-        return Changes(set(sound), renewed, todo, *_swaps(old, todo), files)
+        return Changes(set(sound), renewed, todo, old, files)
 
     def look(self, batch_size: int | None) -> None:
         """Explain two series, so that mistakes are found before anything starts."""
@@ -275,23 +277,6 @@ class RunPlan:
 def cuts_of(fragment: Fragment) -> set[FilePart]:
     """Return the parts of files that a fragment holds, by path and first row."""
     return {(piece.path, piece.start) for piece in fragment.pieces}
-
-
-def _swaps(old: Mapping[str, Entry], todo: Sequence[Fragment]) -> tuple[dict[FilePart, Swap], set[str]]:
-    """Return for parts of files which results give way to them, and the results that give way to nothing."""
-    coming: dict[str, set[FilePart]] = {}
-    for fragment in todo:
-        for path in fragment.paths:
-            coming.setdefault(path, set()).update(cuts_of(fragment))
-    swaps, dropped = dict[FilePart, Swap](), set[str]()
-    for name, entry in old.items():
-        new = set().union(*(coming.get(path, set()) for path in entry.fragment.paths))
-        touched = {id(swaps[part]): swaps[part] for part in new if part in swaps}.values()
-        swap = Swap({name}.union(*(each.old for each in touched)), new.union(*(each.left for each in touched)))
-        swaps |= dict.fromkeys(swap.left, swap)
-        if not new:
-            dropped.add(name)
-    return swaps, dropped
 
 
 def _moved(known: Iterable[Piece], now: Mapping[str, Inspected]) -> dict[str, str]:

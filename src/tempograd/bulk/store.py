@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tempograd.core.errors import DataError, OutputError, brief, one_line, short_path, warn
-from tempograd.core.io import PREFIX, as_path, made, reason, scratch, sync
+from tempograd.core.io import PREFIX, as_path, reason, scratch, sync
 from tempograd.data.files import OWN, REMOTE
 from tempograd.explanation import Explanation
 
@@ -199,34 +199,24 @@ class RunFolder(Store):
 
     def begin(self, content: Mapping[str, Any], example: Explanation) -> None:
         """Begin a run, unless one of the same facts has begun."""
-        if not self.is_run:
-            self._try()
-            with self.scratch() as folder:
-                example.save(folder / "example.safetensors")
-                self.publish(folder / "example.safetensors", EXAMPLE)
-            self.create(RUN, {"tempograd": "run", "format": FORMAT, **content})
-        self.agree(content)
-
-    def _try(self) -> None:
-        """See that files can be written, and make the folders that some stores need."""
         try:
-            if self.local:
-                made(self.root)
-            self.write(f"{VERSIONS}/probe", {})
-            self.delete(f"{VERSIONS}/probe")
+            if not self.is_run:
+                with self.scratch() as folder:
+                    example.save(folder / "example.safetensors")
+                    self.publish(folder / "example.safetensors", EXAMPLE)
+                self.fs.makedirs(self.path(VERSIONS), exist_ok=True)  # which some stores need
+                self.create(RUN, {"tempograd": "run", "format": FORMAT, **content})
         except OutputError:
             raise
         except Exception as error:  # whatever the library of a store raises
             raise OutputError(f"{self} cannot be written: {one_line(str(error), 200).rstrip('.')}.") from error
+        self.agree(content)
 
     def told(self) -> dict[str, Any]:
         """Return what the run is of."""
-        try:
-            found = json.loads(self.read(RUN))
-        except (FileNotFoundError, NotADirectoryError):
-            raise DataError(f"{self} is no run: name a folder that a run over a data set wrote.") from None
-        except (OSError, ValueError) as error:
-            raise DataError(f"{self.address(RUN)} cannot be read: {brief(str(error))}.") from error
+        found = self.load(RUN)
+        if found is None:
+            raise DataError(f"{self} is no run: name a folder that a run over a data set wrote.")
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise DataError(f"{self.address(RUN)} is of no run that this version of tempograd knows.")
         return found

@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import fields, replace
+from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -46,75 +47,60 @@ class ExplainedRows(NamedTuple):
     faults: dict[int, str]
 
 
-class Rows(NamedTuple):
-    """Some explained series as rows of the tables, without what a batch knows of them."""
-
-    summary: Any
-    cells: Any
-    drivers: Any
-    row: NDArray[np.int64]  # the series of each driver
-
-
 def as_tables(
     batch: Part, done: ExplainedRows, judged: list["Quality"], example: Explanation, cells: str, run: str
 ) -> dict[str, Any]:
-    """Return the rows of a batch, in its order, as Arrow tables by name.
+    """Return the rows of a batch as Arrow tables by name, series without an explanation last.
 
     ``judged`` tells how good each of the explanations is, ``example`` which columns there are, ``cells`` what is
     kept of each cell; ``run`` is the key of the run.
     """
-    pa, count = arrow(), len(batch)
-    explained = done.explained or [(np.empty(0, np.int64), example[:0])]
-    parts = [
-        _rows_of(found, quality, *_shown(batch, rows), cells)
-        for (rows, found), quality in zip(explained, judged or [quality_of(example[:0])], strict=True)
-    ]
-    places = np.concatenate([rows for rows, _ in explained])
-    back = np.full(count, -1)
-    back[places] = np.arange(len(places))
+    pa, tables = arrow(), dict[str, list[Any]]()
+    columns = {"id": batch.ids, "key": pa.array(batch.keys)} | batch.kept
+    origins = pa.array(batch.more.get("origins") or [""] * len(batch), pa.string())
 
-    def known(rows: NDArray[np.int64] | None = None) -> Any:
-        """Return what the batch knows of its series, or of some."""
-        names = {"id": batch.ids, "key": pa.array(batch.keys)} | batch.kept
-        return pa.table(names if rows is None else {name: part.take(rows) for name, part in names.items()})
+    def known(rows: Any) -> Any:
+        """Return what the batch knows of some of its series."""
+        return pa.table({name: column.take(pa.array(rows)) for name, column in columns.items()})
 
-    def joined(tables: list[Any]) -> Any:
-        """Put rows of parts into the order of the batch, null where nothing was explained."""
-        whole = pa.concat_tables(tables, promote_options="default")
-        return whole if (back == np.arange(count)).all() else whole.take(pa.array(back, mask=back < 0))
+    def about(rows: Any) -> Any:
+        """Return what the summary tells of series without an explanation too."""
+        faults = [said(done.faults[row]) if row in done.faults else None for row in rows.tolist()]
+        texts = {"fault": pa.array(faults, pa.string()), "source": origins.take(pa.array(rows))}
+        return pa.table(texts | {"run": pa.array([run] * len(rows), pa.string())})
 
-    faults = [said(done.faults[row]) if row in done.faults else None for row in range(count)]
-    about = {"fault": pa.array(faults, pa.string()), "source": batch.more.get("origins") or [""] * count}
-    drivers = [
-        beside(known(pa.array(rows[part.row])), part.drivers)
-        for (rows, _), part in zip(explained, parts, strict=True)
-    ]
-    summary = beside(known(), joined([part.summary for part in parts]))
-    return {
-        "summary": beside(summary, pa.table(about | {"run": [run] * count})),
-        "drivers": pa.concat_tables(drivers),
-        "cells": beside(known(), joined([part.cells for part in parts])),
-    }
+    nothing = (np.empty(0, np.int64), example[:0])  # which has all columns
+    explained = zip([nothing, *done.explained], [quality_of(example[:0]), *judged], strict=True)
+    for (rows, found), quality in explained:
+        row, parts = _rows_of(found, quality, *_shown(batch, rows), cells)
+        of_each = {"summary": [known(rows), parts["summary"], about(rows)], "cells": [known(rows), parts["cells"]]}
+        for name, columns_ in (of_each | {"drivers": [known(rows[row]), parts["drivers"]]}).items():
+            tables.setdefault(name, []).append(beside(*columns_))
+    wrong = np.array(sorted(done.faults), dtype=np.int64)
+    tables["summary"].append(beside(known(wrong), about(wrong)))
+    tables["cells"].append(known(wrong))
+    return {name: pa.concat_tables(parts, promote_options="default") for name, parts in tables.items()}
 
 
 def columns_of(example: Explanation) -> set[str]:
     """Return the names of all columns of the tables, which no column that goes along may have."""
-    rows = _rows_of(example[:0], quality_of(example[:0]), None, example[:0].values.cpu().numpy(), "all")
-    tables = (rows.summary, rows.cells, rows.drivers)
-    return {"id", "key", "fault", "source", "run"}.union(*(table.column_names for table in tables))
+    _, tables = _rows_of(example[:0], quality_of(example[:0]), None, example[:0].values.cpu().numpy(), "all")
+    return {"id", "key", "fault", "source", "run"}.union(*(table.column_names for table in tables.values()))
 
 
-def beside(one: Any, other: Any) -> Any:
-    """Put two tables of as many rows beside each other."""
-    columns = [
-        *zip(one.column_names, one.columns, strict=True),
-        *zip(other.column_names, other.columns, strict=True),
-    ]
-    return arrow().table(dict(columns))
+def beside(*tables: Any) -> Any:
+    """Put tables of as many rows beside each other."""
+    columns = (zip(table.column_names, table.columns, strict=True) for table in tables)
+    return arrow().table(dict(chain.from_iterable(columns)))
 
 
-def _rows_of(found: Explanation, quality: "Quality", times: Any, values: NDArray[Any], cells: str) -> Rows:
-    """Return some series as rows; ``times`` are what steps are called, and ``values`` are as they were read."""
+def _rows_of(
+    found: Explanation, quality: "Quality", times: Any, values: NDArray[Any], cells: str
+) -> tuple[NDArray[np.int64], dict[str, Any]]:
+    """Return some series as rows of each table, without what a batch knows of them, and the series of each driver.
+
+    ``times`` are what steps are called, and ``values`` are as they were read.
+    """
     pa, unknown = arrow(), np.full(len(found), np.nan, dtype=np.float32)
     place = stretches_of(found, MOST)
     drivers = _driver_columns(found, place, times, values)
@@ -133,7 +119,8 @@ def _rows_of(found: Explanation, quality: "Quality", times: Any, values: NDArray
         "samples": _column(quality.samples),
     }
     numbers = {name: _column(part) for name, part in _cells(found, cells).items()}
-    return Rows(pa.table(summary), pa.table(numbers), pa.table(drivers), place.row.cpu().numpy())
+    tables = {"summary": summary, "cells": numbers, "drivers": drivers}
+    return place.row.cpu().numpy(), {name: pa.table(columns) for name, columns in tables.items()}
 
 
 def _column(part: NDArray[Any]) -> Any:
@@ -217,7 +204,6 @@ class Quality(NamedTuple):
     """How good each map is, (series,) each."""
 
     error: NDArray[np.float32]  # NaN where there is no Monte-Carlo error
-    good: NDArray[np.bool_]
     samples: NDArray[np.int32]  # 0 where nobody counts them
     verdict: NDArray[Any]  # "good", "rough", or what speaks against the map
 
@@ -237,14 +223,12 @@ def quality_of(found: Explanation) -> Quality:
             good &= (small | (delta == 0)).cpu().numpy()
         evals = found.n_evals
         samples = np.zeros(count, np.int32) if evals is None else evals.cpu().numpy().astype(np.int32)
-    if noisy := diagnostics.noisy(found):
-        good[:] = False
     verdict = np.where(good, "good", "rough").astype(object)
     for name, bad in reversed(flaws._asdict().items()):  # the gravest last
         verdict[bad.numpy()] = diagnostics.AGAINST[name]
-    if noisy:
+    if diagnostics.noisy(found):
         verdict[:] = diagnostics.AGAINST["mixed" if found.mixes_series else "noisy"]
-    return Quality(error, good, samples, verdict)
+    return Quality(error, samples, verdict)
 
 
 def counts_of(batch: Part, faults: Collection[int], judged: list[Quality]) -> Counter[str]:
@@ -286,9 +270,8 @@ def _driver_columns(found: Explanation, place: Stretches, times: Any, values: ND
         if times and not isinstance(times[0], str):
             pairs = zip(row.tolist(), step.tolist(), strict=True)
             return pa.array([times[r][t] if t < len(times[r]) else str(t) for r, t in pairs], pa.string())
-        return pa.array([*(times or ()), *map(str, steps[len(times or ()) :].tolist())], pa.string()).take(
-            pa.array(step)
-        )
+        numbers = map(str, steps[len(times or ()) :].tolist())
+        return pa.array([*(times or ()), *numbers], pa.string()).take(pa.array(step))
 
     return {
         "rank": pa.array(rank.astype(np.int32) + 1),
@@ -313,10 +296,8 @@ def _predicted(found: Explanation) -> tuple[Any, Any, Any]:
     else:
         columns, place = np.unique(target.cpu().numpy(), return_inverse=True)
         called = [labels.output_name(found, column) for column in columns.tolist()]
-        names, plain = (
-            pa.array(texts, pa.string()).take(pa.array(place))
-            for texts in (called, [text.strip("“”") for text in called])
-        )
+        names = pa.array(called, pa.string()).take(pa.array(place))
+        plain = pa.compute.utf8_trim(names, "“”")
     if found.prediction is None:
         return names, plain, pa.nulls(count, pa.float32())
     number = found.prediction.float().cpu().numpy()

@@ -133,8 +133,10 @@ class Worker:
         with frozen(self.model):
             return _worker_elsewhere, (self.job, copy.deepcopy(cast("nn.Module", self.model)).cpu())
 
-    def run(self, fragment: Fragment) -> Entry:
+    def run(self, fragment: Fragment | None) -> Entry | None:
         """Explain a fragment, and leave what became of it in the store, for a driver that is killed."""
+        if fragment is None:  # who asks wants to know whether this worker opens
+            return None
         with self.job.store.scratch() as folder:
             entry = _Writing(self, fragment, folder).write()
         self.job.store.write(f"{STAGED}/{fragment.name}.json", entry.plain)
