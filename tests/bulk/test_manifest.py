@@ -108,9 +108,7 @@ def test_a_version_that_is_none_is_refused(version, lake):
 def entry(name, count=1):
     """Make an entry without files."""
     fragment = Fragment("file", (Piece(f"/{name}", name, version=(count,)),))
-    return Entry(
-        fragment, {f"summary/{name}.parquet": (count, 1.5)}, {"series": count}, {}, "", 0.5, {"ids": "texts"}
-    )
+    return Entry(fragment, {f"summary/{name}.parquet": (count, 1.5)}, {"series": count}, {}, 0.5, {"ids": "texts"})
 
 
 def replayed(store):

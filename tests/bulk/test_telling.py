@@ -36,7 +36,7 @@ def told(total=100_000, before=0, **options):
     """Return what tells of a run, and the list of its events."""
     events = []
     options = {"log": "text", "progress": None, "price": None} | options
-    return Telling(total, before, run="key", append=events.append, **options), events
+    return Telling(total, before, "key", events.append, SimpleNamespace(**options)), events
 
 
 def test_a_line_at_the_start_each_minute_and_at_the_end(clock, capsys):

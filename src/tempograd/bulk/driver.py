@@ -1,6 +1,7 @@
 """From a source to a folder of results: two series first, then all fragments, with a limit on faults."""
 
 import copy
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -16,7 +17,7 @@ from tempograd.bulk.run_plan import Engine, KeptCells, Removed, RunPlan, Terms
 from tempograd.bulk.runs import Run
 from tempograd.bulk.store import FAILED, RunFolder, kept_reason
 from tempograd.bulk.table import columns_of
-from tempograd.bulk.telling import Events, Log, Progress, Telling, beside
+from tempograd.bulk.telling import EVENTS, Log, Progress, Telling, beside
 from tempograd.bulk.worker import Worker
 from tempograd.core.errors import LONGEST, DataError, InputError, ModelError, arg, brief, one_line
 from tempograd.core.question import asks, divided
@@ -128,11 +129,13 @@ def explain_dataset(
     folder.check()
     plan = RunPlan(folder, _predictor(model, terms), explainer, asked, source, terms)
     plan.look(effort.batch_size)
-    _check_kept(source, columns_of(plan.example))
+    for name in {*source.keep} & columns_of(plan.example) - ({"id"} if source.id in {None, "id"} else set()):
+        clash = f"{arg:source.keep} cannot name {name!r}: results have a column of that name"
+        raise InputError(f"{clash}. Rename yours in the files.")
     job, content = plan.job(effort.batch_size, str(model) if isinstance(model, (str, Path)) else None)
     worker = Worker(job, plan.predictor.called)
     driving = Driving(plan, job.key)
-    pool = _pool(worker, terms, driving.telling) if driving.changes.todo else Here(worker)
+    pool = _pool(worker, terms, driving.telling) if plan.todo else Here(worker)
     with closing(pool):
         folder.begin(content, plan.example)
         for name, text in (beside.get() or {}).items():
@@ -145,7 +148,7 @@ def _pool(worker: Worker, terms: Terms, telling: Telling) -> Pool:
     pool: Pool
     if terms.engine == "ray":
         pool = RayTasks(worker, terms.workers, terms.timeout)
-    elif terms.elsewhere:
+    elif terms.timeout is not None or (terms.workers or 1) > 1:
         pool = Processes(worker, terms.workers or 1, terms.timeout)
     elif worker.device == "cuda":
         pool = Threads(worker)
@@ -157,14 +160,14 @@ def _pool(worker: Worker, terms: Terms, telling: Telling) -> Pool:
 
 def _predictor(model: Any, terms: Terms) -> Predictor:
     """Return the model as it is called here: on its device, a copy where it has to move."""
-    device = terms.device
+    device, elsewhere = terms.device, terms.engine or terms.timeout or (terms.workers or 1) > 1
     if isinstance(model, (str, Path)):
         model = load_model(model, device or ("cuda" if torch.cuda.is_available() else "cpu"))
     predictor = model if isinstance(model, Predictor) else Predictor(model)
     module = predictor.model
-    if terms.elsewhere and not isinstance(module, nn.Module):
+    if elsewhere and not isinstance(module, nn.Module):
         raise ModelError(f"Other processes cannot get {brief(module)}: pass an nn.Module.")
-    if device is None or terms.elsewhere:
+    if device is None or elsewhere:
         return predictor
     if not isinstance(module, nn.Module):
         raise InputError(f"{arg:run.device} is for modules: a function computes where it likes.")
@@ -183,16 +186,6 @@ def _check_question(options: Mapping[str, Any]) -> None:
             raise InputError(f"{arg:question.{name}} must be the same for all series.")
 
 
-def _check_kept(source: Source, taken: set[str]) -> None:
-    """Refuse columns that would take the place of results."""
-    for name in source.keep:
-        if name in taken and not name == (source.id or "id") == "id":
-            raise InputError(
-                f"{arg:source.keep} cannot name {name!r}: results have a column of that name. Rename yours in the "
-                "files."
-            )
-
-
 # The way through the fragments that are left
 
 
@@ -202,18 +195,15 @@ class Driving:
     def __init__(self, plan: RunPlan, key: str) -> None:
         self.plan, self.folder, self.terms = plan, plan.folder, plan.terms
         self.manifest = Manifest(plan.folder)
-        self.changes = plan.compare(self.manifest)
+        plan.compare(self.manifest)
         self.waiting = list[Entry]()  # for all that takes the place of the same earlier results
-        self.older = set().union(*(entry.fragment.paths for entry in self.changes.old.values()))
-        there = [entry for name, entry in self.manifest.entries.items() if name in self.changes.done]
+        self.older = set().union(*(entry.fragment.paths for entry in plan.old.values()))
+        there = [entry for name, entry in self.manifest.entries.items() if name in plan.sound]
         self.first = there[:1]  # the first two, which are compared at once
-        self.adopted = self.manifest.adopt({fragment.name: fragment for fragment in self.changes.todo})
+        self.adopted = self.manifest.adopt({fragment.name: fragment for fragment in plan.todo})
         there += self.adopted
-        before, terms = sum(entry.counts["series"] for entry in there), plan.terms
-        told: dict[str, Any] = {"log": terms.log, "progress": terms.progress, "price": terms.price}
-        self.telling = Telling(plan.total, before, run=key, append=Events(plan.folder).append, **told)
-        self.first_fault, self.failed = "", dict[str, str]()
-        self.warnings = plan.warned
+        before, self.failed = sum(entry.counts["series"] for entry in there), dict[str, str]()
+        self.telling = Telling(plan.total, before, key, self._append, plan.terms)
 
     def drive(self, attempts: Callable[[Iterable[Fragment]], Iterator[Attempt]]) -> Run:
         self.plan.write()
@@ -221,22 +211,25 @@ class Driving:
         for origin, error in self.plan.unread.items():
             self._failed(origin, error)
         with self.telling:
-            self.telling.inputs(self.changes.files)
-            self._keep(*self.changes.renewed, *self.adopted)
+            self.telling.inputs(self.plan.changed)
+            self._keep(*self.plan.renewed, *self.adopted)
             try:
                 with self.telling.showing():
                     for attempt in attempts(self._coming()):
                         self._note(attempt)
             finally:
-                self.manifest.commit(*self.changes.replacing(self.waiting))
+                self.manifest.commit(*self.plan.replacing(self.waiting))
             if self.terms.limit is not None:
                 self.telling.forecast()
             return self._finish()
 
+    def _append(self, event: dict[str, Any]) -> None:
+        self.folder.append(EVENTS, json.dumps(event) + "\n")
+
     def _coming(self) -> Iterator[Fragment]:
         """Yield what is to be done, as long as the limit is not reached."""
         begun, limit, done = 0, self.terms.limit, {entry.name for entry in self.adopted}
-        for each in (fragment for fragment in self.changes.todo if fragment.name not in done):
+        for each in (fragment for fragment in self.plan.todo if fragment.name not in done):
             # nobody knows how many series are in files that are read together
             for fragment in each.apart() if limit is not None and each.rows is None else [each]:
                 if limit is not None and max(begun, self.telling.done) >= limit:
@@ -254,11 +247,10 @@ class Driving:
             self._failed(attempt.fragment.where, attempt.error)
             telling.failed(attempt.fragment.where, kept_reason(attempt.error))
             return
-        self.first_fault = self.first_fault or entry.first_fault
         for text, times in entry.warnings.items():
-            self.warnings.add(text, times)
-        counts = entry.counts
-        telling.note(entry.fragment.where, counts["series"], counts["faults"], entry.seconds, entry.size)
+            self.plan.warned.add(text, times)
+        series, faults = entry.counts["series"], entry.counts["faults"]
+        telling.note(entry.fragment.where, series, faults, entry.seconds, entry.size)
         self._keep(entry)
         if len(self.first) < 2:  # files that count alike; the others are compared at the end
             self.first.append(entry)
@@ -276,16 +268,15 @@ class Driving:
     def _stop_at(self, faults: int, done: int, series: int) -> None:
         """Stop where too large a share of so many series has no explanation."""
         if faults > self.terms.max_faults * series:
-            why = one_line(self.first_fault, 150)
-            raise DataError(
-                f"{faults:,} of {done:,} series could not be explained, more than "
-                f"{arg:run.max_faults={self.terms.max_faults:g}} allows; what is done stays. "
-                + (f"The first: {why}" if why else f"{arg:run.faults} tells why."),
-                code="run.faults",
+            first = next(
+                (f"The first: series {name}: {why}" for name, why in Run(self.folder).faults().items()), ""
             )
+            share = f"more than {arg:run.max_faults={self.terms.max_faults:g}} allows; what is done stays"
+            told = f"{faults:,} of {done:,} series could not be explained, {share}. {one_line(first, 150)}"
+            raise DataError(told, code="run.faults")
 
     def _finish(self) -> Run:
-        self.warnings.say()
+        self.plan.warned.say()
         if self.failed:
             what = "1 file or fragment" if len(self.failed) == 1 else f"{len(self.failed):,} files or fragments"
             why = f"{what} could not be read or explained; the others are done, and {arg:run.failures} tells more."

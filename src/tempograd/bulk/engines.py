@@ -63,14 +63,13 @@ class Pool(ABC):
     def start(self, timeout: float | None) -> None:
         """See that a worker elsewhere can open, before the run starts."""
         future = self.submit(None)
-        opened, _ = wait([future], timeout)
-        error = self.failure(future) if opened else None
-        if error is not None or not opened:
+        try:
+            future.result(timeout)
+        except Exception as error:  # whatever a module's code does in another process
             self.close()
-        if not opened:
-            raise TempogradError(f"No worker opened within {arg:run.timeout={timeout:g}} seconds.")
-        if error is not None:
-            raise _not_sent(error)
+            if isinstance(error, TimeoutError):
+                raise TempogradError(f"No worker opened within {arg:run.timeout={timeout:g}} seconds.") from None
+            raise _not_sent(self.failure(future) or error) from error
 
     def failure(self, future: "Future[Any]") -> BaseException | None:
         """Return why a fragment failed: what a worker raised, which Ray wraps, or that it died."""

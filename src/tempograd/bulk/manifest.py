@@ -38,8 +38,6 @@ class Entry:
         What :func:`tempograd.bulk.table.counts_of` counts.
     warnings : dict of str to int
         How often each was given.
-    first_fault : str
-        Of a series without an explanation.
     seconds : float
         That it took.
     made : dict of str to str
@@ -50,7 +48,6 @@ class Entry:
     files: Files
     counts: dict[str, int]
     warnings: dict[str, int]
-    first_fault: str
     seconds: float
     made: dict[str, str]
 
@@ -203,12 +200,9 @@ def _read_file(store: Store, name: str, columns: list[str] | None) -> Any:
 
 def is_readable(path: str) -> bool:
     """Tell whether a Parquet file of this machine is whole, by reading all of it."""
-    pa = arrow()
     try:
-        with pa.parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            for _ in file.iter_batches():
-                pass
-    except (OSError, ValueError, pa.ArrowException):
+        arrow().parquet.read_table(path, partitioning=None, page_checksum_verification=True)
+    except (OSError, ValueError, arrow().ArrowException):
         return False
     return True
 

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from tempograd.bulk.store import RunFolder
 from tempograd.bulk.telling import Log, Progress
 from tempograd.bulk.worker import Job
 from tempograd.core import validation
-from tempograd.core.errors import DataError, TempogradError, WarningCounts, arg, counted_warnings, listed, warn
+from tempograd.core.errors import DataError, TempogradError, arg, counted_warnings, listed, warn
 from tempograd.core.question import Question
 from tempograd.core.series import Series
 from tempograd.core.validation import choice, integer, positive, real
@@ -28,7 +28,6 @@ from tempograd.engine.code_marks import code_mark
 from tempograd.engine.predictor import Predictor
 from tempograd.explainers import Explainer
 from tempograd.explainers.base import fitted
-from tempograd.explanation import Explanation
 from tempograd.targets import TargetScore
 from tempograd.version import ALGORITHM
 
@@ -64,73 +63,33 @@ class Terms:
     def __post_init__(self) -> None:
         validation.check_settings(self)
 
-    @property
-    def elsewhere(self) -> bool:
-        """Whether other processes explain."""
-        return self.engine is not None or (self.workers or 1) > 1 or self.timeout is not None
 
+@dataclass(eq=False)
+class RunPlan:
+    """What is explained by what, and the fragments of it.
 
-class Changes(NamedTuple):
-    """What a plan and the results that are there have to do with each other.
-
-    Attributes
-    ----------
-    done : set of str
-        Fragments whose results are there, and whole.
-    renewed : list of Entry
-        Those of them whose files, or files of results, lie elsewhere or have another time than was noted.
-    todo : list of Fragment
-        The others.
-    old : dict of str to Entry
-        Results of earlier input, or damaged ones, that give way.
-    files : dict of str to list of str
-        Files that are new, changed or gone since the last time.
+    Beside what it is made from it knows ``found``, the files, and ``fragments``, all of them; after :meth:`look`
+    an ``example``; and after :meth:`compare` what is ``sound``, the fragments whose results are there, and whole,
+    which of these are ``renewed``, since files lie elsewhere or have another time than was noted, which are
+    ``todo``, the ``old`` results that give way, of earlier input or damaged, and what has ``changed`` since then.
     """
 
-    done: set[str]
-    renewed: list[Entry]
-    todo: list[Fragment]
-    old: dict[str, Entry]
-    files: dict[str, list[str]]
+    folder: RunFolder
+    predictor: Predictor
+    explainer: Explainer
+    options: dict[str, Any]
+    source: Source
+    terms: Terms
 
-    def replacing(self, new: Sequence[Entry]) -> tuple[list[Entry], set[str]]:
-        """Return those of some new results that can take the place of old ones, and the names of these.
-
-        They can where all new results of the files of an old one are there: readers see each series once.
-        """
-        there = set().union(*(cuts_of(entry.fragment) for entry in new))
-        missing = set().union(*(cuts_of(fragment) for fragment in self.todo)) - there
-        waiting = {path for path, _ in missing}
-        parts = [{*entry.fragment.paths} for entry in (*self.old.values(), *new)]
-        while more := {path for paths in parts if paths & waiting for path in paths} - waiting:
-            waiting |= more
-        gone = {name for name, entry in self.old.items() if not waiting & {*entry.fragment.paths}}
-        return [entry for entry in new if not waiting & {*entry.fragment.paths}], gone
-
-
-class RunPlan:
-    """What is explained by what, and the fragments of it."""
-
-    def __init__(
-        self,
-        folder: RunFolder,
-        predictor: Predictor,
-        explainer: Explainer,
-        options: dict[str, Any],
-        source: Source,
-        terms: Terms,
-    ) -> None:
-        self.folder, self.terms, self.explainer, self.options = folder, terms, explainer, options
+    def __post_init__(self) -> None:
         # labels and outputs have the same names
-        self.predictor = replace(predictor, classes=predictor.classes or source.classes)
-        known = (Inspected.from_plain(each) for each in folder.load(PLAN) or ())
+        self.predictor = replace(self.predictor, classes=self.predictor.classes or self.source.classes)
+        known = (Inspected.from_plain(each) for each in self.folder.load(PLAN) or ())
         self.before = {each.file.path: each for each in known}
-        self.found = inspect_files(source.path, source, terms.fragment, self.before)
-        self.source = agreed_channels(self.found, source)
+        self.found = inspect_files(self.source.path, self.source, self.terms.fragment, self.before)
+        self.source = agreed_channels(self.found, self.source)
         self.kept = kept_types(self.found)
-        self.fragments = joined_fragments(self.found, terms.fragment)
-        self.example: Explanation
-        self.warned = WarningCounts()
+        self.fragments = joined_fragments(self.found, self.terms.fragment)
 
     @property
     def unread(self) -> dict[str, str]:
@@ -147,7 +106,7 @@ class RunPlan:
         """Note the files of the source, which are not read again while they stay as they are."""
         self.folder.write(PLAN, [each.plain for each in self.found])
 
-    def compare(self, manifest: Manifest) -> Changes:
+    def compare(self, manifest: Manifest) -> None:
         """Compare the plan with the results that are there.
 
         Results of files that are as they were stay as they are, whatever has joined their neighbours since.
@@ -176,19 +135,32 @@ class RunPlan:
         covered = set().union(*(cuts_of(entry.fragment) for entry in sound.values()))
         left = [each for each in self.found if any((each.file.path, cut[0]) not in covered for cut in each.cuts)]
         fragments = (replace(each, alone=len(now) == 1) for each in joined_fragments(left, self.terms.fragment))
-        todo = [fragment for fragment in fragments if fragment.name not in sound]
-        self.fragments = [*(entry.fragment for entry in sound.values()), *todo]
-        old = {name: entry for name, entry in entries.items() if name not in sound}
+        self.todo = [fragment for fragment in fragments if fragment.name not in sound]
+        self.fragments = [*(entry.fragment for entry in sound.values()), *self.todo]
+        self.old = {name: entry for name, entry in entries.items() if name not in sound}
         if gone and keep:
-            _tell_kept(gone, [entry.fragment for entry in old.values()])
+            _tell_kept(gone, [entry.fragment for entry in self.old.values()])
         was = {moved.get(path, path): each.version for path, each in self.before.items()}
-        files = {
+        self.changed = {
             "new": [each.file.origin for path, each in now.items() if path not in was and was],
             "changed": [e.file.origin for path, e in now.items() if was.get(path, e.version) != e.version],
             "gone": [piece.origin for piece in gone.values()],
         }
-        renewed = [entry for name, entry in sound.items() if entry != manifest.entries[name]]
-        return Changes(set(sound), renewed, todo, old, files)
+        self.sound, self.renewed = sound, [each for name, each in sound.items() if each != manifest.entries[name]]
+
+    def replacing(self, new: Sequence[Entry]) -> tuple[list[Entry], set[str]]:
+        """Return those of some new results that can take the place of old ones, and the names of these.
+
+        They can where all new results of the files of an old one are there: readers see each series once.
+        """
+        there = set().union(*(cuts_of(entry.fragment) for entry in new))
+        missing = set().union(*(cuts_of(fragment) for fragment in self.todo)) - there
+        waiting = {path for path, _ in missing}
+        parts = [{*entry.fragment.paths} for entry in (*self.old.values(), *new)]
+        while more := {path for paths in parts if paths & waiting for path in paths} - waiting:
+            waiting |= more
+        gone = {name for name, entry in self.old.items() if not waiting & {*entry.fragment.paths}}
+        return [entry for entry in new if not waiting & {*entry.fragment.paths}], gone
 
     def look(self, batch_size: int | None) -> None:
         """Explain two series, so that mistakes are found before anything starts."""
@@ -232,8 +204,8 @@ class RunPlan:
     def job(self, batch: int | None, address: str | None) -> tuple[Job, dict[str, Any]]:
         """Return what workers do, and what the run is of; another run in the folder is refused."""
         terms, predictor = self.terms, self.predictor
-        about = {"task": predictor.task, "pick": predictor.pick, "model_layout": predictor.layout}
-        told = self.options | about | {"missing": self.source.missing or "error"}
+        about = {name: getattr(predictor, name) for name in ("task", "classes", "pick", "layout")}
+        told = self.options | about | {"classes": None, "missing": self.source.missing or "error"}
         facts = {
             "model": fingerprint(predictor.called)(),
             "code": code_mark(predictor.called),
@@ -248,15 +220,13 @@ class RunPlan:
             "fragment": terms.fragment,
             "algorithm": ALGORITHM,
         }
-        key = digest(facts, size=16)
-        more = {"columns": self.source.plain, "cells": terms.cells, "batch": batch, "address": address}
-        content = {"key": key, "facts": facts, **more}
+        key, more = digest(facts, size=16), {"columns": self.source.plain, "cells": terms.cells}
+        content = {"key": key, "facts": facts, "batch": batch, "address": address, **more}
         if self.folder.is_run:
             self.folder.agree(content)
             self._refuse_another_model()
         options = {name: value for name, value in self.options.items() if value is not None}
         device = None if terms.device is None else str(terms.device)
-        about = {name: getattr(predictor, name) for name in ("task", "classes", "pick", "layout")}
         what = (self.folder, key, self.source, self.explainer, self.example, self.kept, about, options)
         return Job(*what, terms.cells, terms.partition, batch, device), content
 

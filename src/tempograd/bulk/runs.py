@@ -127,27 +127,25 @@ class Run:
 
     def verdict(self) -> str:
         """Say in one line how good the scores are, from the manifest alone."""
-        counts, summary = self._counts, self.summary()
-        series, faults, good, left = (summary[name] for name in ("series", "faults", "good", "left"))
+        counts, left = self._counts, self.summary()["left"]
+        series, faults, good = counts["series"], counts["faults"], counts["good"]
         explained = series - faults
-        rest = "" if not faults else f"; {faults:,} of {series:,} series could not be explained"
-        rest += "" if not left else f"; {counted(left, 'file')} still to be done"
+        rest = f"; {faults:,} of {series:,} series could not be explained" if faults else ""
+        rest += f"; {counted(left, 'file')} still to be done" if left else ""
         if not explained:
             return f"nothing was explained{rest}"
         for what in AGAINST.values():
             if counts[what] > MANY * explained:
                 return f"not to be relied on: {what} in {counts[what]:,} of {explained:,} series{rest}"
         rest = in_few({name: counts[what] for name, what in AGAINST.items()}) + rest
-        where = f" in {good:,} of {explained:,} series" * (good < explained)
         if self.example.standard_error is None:
             what = "complete" if self.example.facts.complete else SAYS[without_error(self.example, None)]
-            return f"{what.format(again='')}{where}{rest}"
-        used = f"{counts['samples'] / explained:,.0f} samples a series"
-        if good >= MOST * explained:
-            return f"converged{where}, with {used}{rest}"
-        if self.example.facts.adaptive and "tolerance" in self.example.parameters:
+            return f"{what.format(again='')} in {good:,} of {explained:,} series{rest}"
+        status = "converged" if good >= MOST * explained else "not converged"
+        if status != "converged" and self.example.facts.adaptive and "tolerance" in self.example.parameters:
             rest = f"; with a tolerance of {GOAL:g} each series goes on until it is good{rest}"
-        return f"not converged: {good:,} of {explained:,} series are good, with {used}{rest}"
+        used = f"{counts['samples'] / explained:,.0f} samples a series"
+        return f"{status}: {good:,} of {explained:,} series are good, with {used}{rest}"
 
     def faults(self) -> dict[int | str, str]:
         """Return why series could not be explained, by their ids."""

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tempograd.core.errors import DataError, OutputError, brief, one_line, short_path, warn
-from tempograd.core.io import PREFIX, as_path, reason, scratch, sync
+from tempograd.core.io import PREFIX, as_path, reason, scratch, sync, write_atomically
 from tempograd.data.files import OWN, REMOTE
 from tempograd.explanation import Explanation
 
@@ -92,9 +92,13 @@ class Store:
             self.publish(folder / "new", name)
 
     def append(self, name: str, text: str) -> None:
-        """Write a text behind what a file of this machine holds."""
-        with self.writing(name), Path(self.path(name)).open("a", encoding="utf-8") as file:
-            file.write(text)
+        """Write a text behind what a file holds, where that can be."""
+        with (
+            self.writing(name),
+            suppress(NotImplementedError, ValueError),
+            self.fs.open(self.path(name), "ab") as file,
+        ):
+            file.write(text.encode())
 
     def create(self, name: str, content: Any) -> bool:
         """Write plain data unless somebody has meanwhile, and tell whether this was the first.
@@ -127,15 +131,11 @@ class Store:
     def publish(self, file: Path, name: str) -> None:
         """Put a finished file of this machine under its name, at once and whole."""
         with self.writing(name):
-            if not self.local:
+            if self.local:
+                Path(self.path(name)).parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(self.path(name), file.replace)
+            else:
                 self.fs.put_file(str(file), self.path(name))
-                return
-            path = Path(self.path(name))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            sync(file)
-            file.replace(path)
-            with suppress(OSError):  # the file is there either way
-                sync(path.parent)
 
     def move(self, name: str, new: str) -> None:
         """Call a file otherwise; one that is gone was moved by somebody else."""
@@ -199,17 +199,15 @@ class RunFolder(Store):
 
     def begin(self, content: Mapping[str, Any], example: Explanation) -> None:
         """Begin a run, unless one of the same facts has begun."""
-        try:
-            if not self.is_run:
+        if not self.is_run:
+            try:
                 with self.scratch() as folder:
                     example.save(folder / "example.safetensors")
                     self.publish(folder / "example.safetensors", EXAMPLE)
-                self.fs.makedirs(self.path(VERSIONS), exist_ok=True)  # which some stores need
-                self.create(RUN, {"tempograd": "run", "format": FORMAT, **content})
-        except OutputError:
-            raise
-        except Exception as error:  # whatever the library of a store raises
-            raise OutputError(f"{self} cannot be written: {one_line(str(error), 200).rstrip('.')}.") from error
+            except FileNotFoundError as error:  # a bucket that is none
+                raise OutputError(f"{self} cannot be written: {reason(error)}.") from error
+            self.fs.makedirs(self.path(VERSIONS), exist_ok=True)  # which some stores need
+            self.create(RUN, {"tempograd": "run", "format": FORMAT, **content})
         self.agree(content)
 
     def told(self) -> dict[str, Any]:

@@ -145,8 +145,7 @@ def parted(rows: Any, column: str | None) -> list[tuple[str, Any]]:
         return [("", rows)]
     pa, found = arrow(), []
     for value in pa.compute.unique(rows.column(column)):
-        place = pa.compute.is_null(rows.column(column)) if not value.is_valid else None
-        here = rows.filter(pa.compute.equal(rows.column(column), value) if place is None else place)
+        here = rows.filter(pa.compute.is_in(rows.column(column), pa.array([value.as_py()], value.type)))
         name = quote(str(value.as_py()), safe=" :+-_.,") if value.is_valid else "__HIVE_DEFAULT_PARTITION__"
         found.append((f"{column}={name}/", here.drop_columns([column])))
     return found

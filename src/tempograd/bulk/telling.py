@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-from tempograd.bulk.store import Store
 from tempograd.core.errors import LONGEST, OutputError, one_line
 from tempograd.core.formatting import counted, short_number
 from tempograd.core.progress import Advance, progress_bar, say
 from tempograd.data.files import OWN
+
+if TYPE_CHECKING:
+    from tempograd.bulk.run_plan import Terms
 
 Log = Literal["text", "json"]
 Event = dict[str, Any]
@@ -76,30 +78,25 @@ class Telling:
         Series in all, None where nobody knows it, and those that were done before.
     run : str
         The key of the run.
-    log : {"text", "json"}, optional
-        Lines on standard error; by default text, unless that is a terminal or ``progress`` hears of it.
-    progress : callable, optional
-        Is called with a :class:`Progress` after each fragment.
-    price : float, optional
-        Of an hour.
     append : callable
         Keeps an event.
+    terms : Terms
+        What is shown: ``log``, lines on standard error, by default text, unless that is a terminal or ``progress``
+        hears of it, which is called with a :class:`Progress` after each fragment; and the ``price`` of an hour.
     """
 
     def __init__(
-        self,
-        total: int | None,
-        before: int,
-        *,
-        run: str,
-        append: Callable[[Event], None],
-        log: Log | None = None,
-        progress: Callable[[Progress], object] | None = None,
-        price: float | None = None,
+        self, total: int | None, before: int, run: str, append: Callable[[Event], object], terms: "Terms"
     ) -> None:
-        self.total, self.before, self.run, self.progress, self.price = total, before, run, progress, price
-        self.hidden = log is None and progress is not None
-        self.log = log or (None if self.hidden or sys.stderr.isatty() else "text")
+        self.total, self.before, self.run, self.progress, self.price = (
+            total,
+            before,
+            run,
+            terms.progress,
+            terms.price,
+        )
+        self.hidden = terms.log is None and terms.progress is not None
+        self.log = terms.log or (None if self.hidden or sys.stderr.isatty() else "text")
         self.append, self.workers, self.start = append, 1, time.monotonic()
         self.done = self.shown = self.faults = self.bytes = self.fragments = 0
         self.forecast_told = False
@@ -203,23 +200,6 @@ class Telling:
 
     def _say(self, line: str) -> None:
         say(line, sys.stderr)
-
-
-class Events:
-    """The events of a run, one JSON object a line: ``events.jsonl``, and in a store elsewhere a file a start."""
-
-    def __init__(self, store: Store) -> None:
-        self.store, self.lines, self.written = store, list[str](), 0.0
-        self.name = EVENTS if store.local else EVENTS.replace(".", f"-{_stamp().replace(':', '')}.")
-
-    def append(self, event: Event) -> None:
-        """Keep an event; elsewhere the file is written anew, which takes its time."""
-        self.lines.append(json.dumps(event) + "\n")
-        if self.store.local:
-            self.store.append(self.name, self.lines.pop())
-        elif event["event"] == "end" or time.monotonic() - self.written > EVERY / 2:
-            self.store.write_text(self.name, "".join(self.lines))
-            self.written = time.monotonic()
 
 
 def _stamp() -> str:

@@ -4,9 +4,8 @@ import copy
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -259,19 +258,21 @@ class _Writing:
     def __init__(self, worker: Worker, fragment: Fragment, folder: Path) -> None:
         self.worker, self.fragment, self.folder = worker, fragment, folder
         self.start = time.perf_counter()
-        self.counts, self.first_fault, self.ids = Counter[str](), "", "numbers"
+        self.counts, self.ids = Counter[str](), "numbers"
         self.files: dict[str, _File] = {}  # by names in the store
 
     def write(self) -> Entry:
         worker, known = self.worker, set[int]()
+        batches = read_fragment(self.fragment, worker.job.source, worker.size, worker.job.kept)
         try:
-            with ThreadPoolExecutor(1) as behind, counted_warnings() as told, closing(self._batches()) as batches:
-                pending = behind.submit(int)  # nothing yet
-                for batch in batches:
+            with ThreadPoolExecutor(2) as beside, counted_warnings() as told:
+                coming, pending = beside.submit(next, batches, None), beside.submit(int)  # nothing to keep yet
+                while (batch := coming.result()) is not None:
+                    coming = beside.submit(next, batches, None)
                     self._tell_padding(batch)
                     done = worker.explain_each(batch, known)
                     pending.result()
-                    pending = behind.submit(self._keep_aside, batch, done, worker.explained())
+                    pending = beside.submit(self._keep, batch, done, worker.explained())
                     worker.tell(len(batch))
                 pending.result()
             if not self.files:
@@ -281,10 +282,9 @@ class _Writing:
         finally:
             for file in self.files.values():
                 file.writer.close()
-        files, counted = self._publish(), dict(self.counts)
         made = {"device": worker.device, "tempograd": __version__, "torch": torch.__version__, "ids": self.ids}
         seconds = time.perf_counter() - self.start
-        return Entry(self.fragment, files, counted, dict(told), self.first_fault, seconds, made)
+        return Entry(self.fragment, self._publish(), dict(self.counts), dict(told), seconds, made)
 
     def _publish(self) -> Files:
         """Put the files into the store, those that have a row for every series last."""
@@ -294,16 +294,6 @@ class _Writing:
             store.publish(self.files[name].path, name)
             published[name] = status.st_size, status.st_mtime if store.local else 0.0
         return published
-
-    def _batches(self) -> Generator[Part, None, None]:
-        """Read one batch ahead."""
-        job = self.worker.job
-        batches = read_fragment(self.fragment, job.source, self.worker.size, job.kept)
-        with ThreadPoolExecutor(1) as ahead:
-            coming = ahead.submit(next, batches, None)
-            while (batch := coming.result()) is not None:
-                coming = ahead.submit(next, batches, None)
-                yield batch
 
     def _tell_padding(self, batch: Part) -> None:
         """Say what a model reads after the end of shorter series, which readers pad; arrays come as they are."""
@@ -317,24 +307,15 @@ class _Writing:
                 "by itself."
             )
 
-    def _keep_aside(self, batch: Part, done: table.ExplainedRows, explained: Any) -> None:
-        """Keep a batch while the next one is explained: a GPU does not let one wait for the other."""
-        if explained is None:
-            self._keep(batch, done)
-            return
-        stream = torch.cuda.Stream(self.worker.place)  # type: ignore[no-untyped-call]  # of torch
-        stream.wait_event(explained)
-        with torch.cuda.stream(stream):
-            self._keep(batch, done)
-
-    def _keep(self, batch: Part, done: table.ExplainedRows) -> None:
-        """Turn a batch into rows of the tables."""
+    def _keep(self, batch: Part, done: table.ExplainedRows, explained: Any) -> None:
+        """Turn a batch into rows of the tables; a GPU explains the next one meanwhile, and neither waits."""
+        if explained is not None:
+            stream = torch.cuda.Stream(self.worker.place)  # type: ignore[no-untyped-call]  # of torch
+            stream.wait_event(explained)
+            torch.cuda.set_stream(stream)  # of this thread
         job = self.worker.job
         judged = [table.quality_of(found) for _, found in done.explained]
         self.counts.update(table.counts_of(batch, done.faults, judged))
-        if done.faults and not self.first_fault:
-            row = min(done.faults)
-            self.first_fault = f"series {batch.ids[row].as_py()}: {done.faults[row]}"
         self.ids = "numbers" if arrow().types.is_integer(batch.ids.type) else "texts"
         example = replace(job.example, channels=job.source.channels, units=job.source.units)
         for name, rows in table.as_tables(batch, done, judged, example, job.cells, job.key).items():
