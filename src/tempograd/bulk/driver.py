@@ -1,6 +1,5 @@
 """From a source to a folder of results: two series first, then all fragments, with a limit on faults."""
 
-import copy
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -13,11 +12,11 @@ from torch import nn
 
 from tempograd.bulk.engines import Attempt, Here, Pool, Processes, RayTasks, Threads, run_by
 from tempograd.bulk.manifest import Entry, Manifest, refuse_repeats
-from tempograd.bulk.run_plan import Engine, KeptCells, Removed, RunPlan, Terms
+from tempograd.bulk.run_plan import RunPlan
 from tempograd.bulk.runs import Run
 from tempograd.bulk.store import FAILED, RunFolder, kept_reason
 from tempograd.bulk.table import columns_of
-from tempograd.bulk.telling import EVENTS, Log, Progress, Telling, beside
+from tempograd.bulk.telling import EVENTS, Engine, KeptCells, Log, Progress, Removed, Telling, Terms, beside
 from tempograd.bulk.worker import Worker
 from tempograd.core.errors import LONGEST, DataError, InputError, ModelError, arg, brief, one_line
 from tempograd.core.question import asks, divided
@@ -83,7 +82,8 @@ def explain_dataset(
     workers : int, optional
         How many; by default one in this process, and with Ray one per GPU or core.
     device : str or device, optional
-        Where models compute; by default where the model is, and in other processes on a GPU if there is one.
+        Where models compute, to which a module is moved; by default where the model is, and in other processes on
+        a GPU if there is one.
     timeout : float, optional
         Seconds after which the run ends, its workers too, if no fragment was finished meanwhile. Such a run has
         processes of its own; by default it waits.
@@ -159,7 +159,7 @@ def _pool(worker: Worker, terms: Terms, telling: Telling) -> Pool:
 
 
 def _predictor(model: Any, terms: Terms) -> Predictor:
-    """Return the model as it is called here: on its device, a copy where it has to move."""
+    """Return the model as it is called here, on its device."""
     device, elsewhere = terms.device, terms.engine or terms.timeout or (terms.workers or 1) > 1
     if isinstance(model, (str, Path)):
         model = load_model(model, device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -171,10 +171,7 @@ def _predictor(model: Any, terms: Terms) -> Predictor:
         return predictor
     if not isinstance(module, nn.Module):
         raise InputError(f"{arg:run.device} is for modules: a function computes where it likes.")
-    place = torch.empty(0, device=device).device
-    if all(part.device == place for part in (*module.parameters(), *module.buffers())):
-        return predictor
-    return replace(predictor, model=copy.deepcopy(module).to(place))
+    return replace(predictor, model=module.to(device))
 
 
 def _check_question(options: Mapping[str, Any]) -> None:

@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import pickle
-import re
 import socket
 import sys
 import threading
@@ -205,10 +204,6 @@ def _opened(sent: Any) -> Worker:
     return pickle.loads(sent)  # type: ignore[no-any-return]  # noqa: S301  # by the program that started this
 
 
-def _run(sent: Any, fragment: Fragment | None) -> Entry | None:
-    return _opened(sent).run(fragment)
-
-
 class Processes(Pool):
     """Processes of this machine, each the only one of its pool: a pool that loses one ends all of its own."""
 
@@ -252,7 +247,7 @@ def _enter(sent: bytes, number: int) -> None:
 
 
 def _run_here(fragment: Fragment | None) -> Entry | None:
-    return _run(_sent[0], fragment)
+    return _opened(_sent[0]).run(fragment)
 
 
 def _end_with_parent() -> None:
@@ -266,7 +261,6 @@ def _end_with_parent() -> None:
 # Tasks on a Ray cluster
 
 QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # Ray 2.50 and later warn where a task asks for no GPU
-ADDRESS = re.compile(r"([^/]+):(\d+)")  # not those of Ray's client, ray://…
 ANSWER = 10.0  # seconds in which a cluster answers
 
 
@@ -320,7 +314,7 @@ class RayTasks(Pool):
 
 
 def _run_on_ray(sent: list[Any], fragment: Fragment | None) -> Any:
-    return _run(sent[0], fragment)
+    return _opened(sent[0]).run(fragment)
 
 
 def _start_ray(ray: Any) -> None:
@@ -328,8 +322,9 @@ def _start_ray(ray: Any) -> None:
     os.environ |= {name: os.environ.get(name, value) for name, value in QUIET.items()}
     address = _address()
     try:
-        if place := ADDRESS.fullmatch(address):  # Ray itself tries for many minutes, and prints what helps nobody
-            socket.create_connection((place[1].strip("[]"), int(place[2])), ANSWER).close()
+        host, _, port = address.rpartition(":")
+        if port.isdecimal() and "/" not in host:  # not of Ray's client; Ray itself tries for many minutes
+            socket.create_connection((host.strip("[]"), int(port)), ANSWER).close()
         job = ray.job_config.JobConfig()
         job._client_job = True  # or Ray puts the current folder before all libraries of its workers
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="error", job_config=job)

@@ -35,7 +35,7 @@ class Entry:
     files : dict of str to (int, float)
         Size and time of each file, by names.
     counts : dict of str to int
-        What :func:`tempograd.bulk.table.counts_of` counts.
+        What :func:`tempograd.bulk.table.as_tables` counts.
     warnings : dict of str to int
         How often each was given.
     seconds : float
@@ -103,12 +103,11 @@ class Manifest:
         if self.wanted is not None and not 0 <= self.wanted <= last:
             raise InputError(f"The run has no version {self.wanted}: the last one is {last}.")
         last = last if self.wanted is None else self.wanted
-        wholes = [number for number in _numbers(self.store.files(WHOLE)) if self.version < number <= last]
-        for number in sorted(wholes, reverse=True):
-            if (found := self.store.load(f"{WHOLE}/{number:012}.json")) is not None:
-                self.entries = {entry.name: entry for entry in map(Entry.from_plain, found)}
-                self.version = self.whole = number
-                break
+        wholes = (number for number in _numbers(self.store.files(WHOLE)) if self.version < number <= last)
+        found = self.store.load(f"{WHOLE}/{(whole := max(wholes, default=0)):012}.json")
+        if found is not None:
+            self.entries = {entry.name: entry for entry in map(Entry.from_plain, found)}
+            self.version = self.whole = whole
         while self.version < last:
             name = f"{VERSIONS}/{self.version + 1:012}.json"
             found = self.store.load(name)

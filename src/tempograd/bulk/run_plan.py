@@ -1,23 +1,22 @@
 """What is explained by what: two series first, so that mistakes are found before anything starts."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 
 from tempograd.bulk.manifest import Entry, Manifest
 from tempograd.bulk.store import RunFolder
-from tempograd.bulk.telling import Log, Progress
+from tempograd.bulk.telling import Terms
 from tempograd.bulk.worker import Job
 from tempograd.core import validation
 from tempograd.core.errors import DataError, TempogradError, arg, counted_warnings, listed, warn
 from tempograd.core.question import Question
 from tempograd.core.series import Series
-from tempograd.core.validation import choice, integer, positive, real
 from tempograd.data import Source
 from tempograd.data.columns import Part
 from tempograd.data.files import OWN
@@ -36,32 +35,7 @@ LOOKED_AT = 64  # series among which those are
 PLAN = f"{OWN}/plan.json"
 TRIED = 8  # fragments, or files, among which readable ones are looked for
 ANSWERS = 0.01  # the share by which answers of one model may differ from one device to another
-Removed = Literal["keep", "drop", "refuse"]
-KeptCells = Literal["all", "top", "none"]
-Engine = Literal["ray"]
 FilePart = tuple[str, int]
-
-
-@dataclass(frozen=True)
-class Terms:
-    """How a run is made: the arguments of :func:`explain_dataset` that are no part of the question."""
-
-    cells: KeptCells = choice("all", KeptCells)
-    partition: str | None = None
-    removed: Removed = choice("keep", Removed)
-    engine: Engine | None = choice(None, Engine)
-    workers: int | None = integer(None)
-    device: Any = None
-    timeout: float | None = positive(None)
-    fragment: int = integer(8_192)
-    max_faults: float = real(0.01, high=1)
-    limit: int | None = integer(None, most=2**63 - 1)
-    log: Log | None = choice(None, Log)
-    price: float | None = real(None)
-    progress: Callable[[Progress], object] | None = None
-
-    def __post_init__(self) -> None:
-        validation.check_settings(self)
 
 
 @dataclass(eq=False)

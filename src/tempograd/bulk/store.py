@@ -258,8 +258,7 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     told = [
         TOLD.get(name) or f"{name} ({brief(one.get(name))} there, {brief(two.get(name))} here)" for name in names
     ]
-    rest = f" and {len(told) - DIFFERENCES} more" if len(told) > DIFFERENCES else ""
-    return ", ".join(told[:DIFFERENCES]) + rest
+    return ", ".join([*told[:DIFFERENCES], *(["…"] if told[DIFFERENCES:] else [])])
 
 
 def _parts(name: str, value: Any) -> dict[str, Any]:

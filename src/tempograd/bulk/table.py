@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.core.errors import said
+from tempograd.core.errors import LONGEST, TempogradError, one_line, said
 from tempograd.core.estimate import GradientCheck
 from tempograd.data.columns import Part
 from tempograd.data.files import arrow
@@ -47,13 +47,20 @@ class ExplainedRows(NamedTuple):
     faults: dict[int, str]
 
 
-def as_tables(
-    batch: Part, done: ExplainedRows, judged: list["Quality"], example: Explanation, cells: str, run: str
-) -> dict[str, Any]:
-    """Return the rows of a batch as Arrow tables by name, series without an explanation last.
+def reason_of(error: Exception) -> str:
+    """Return why a series has no explanation, arguments in the sentence marked."""
+    if isinstance(error, TempogradError):
+        return one_line(error.finding.text, LONGEST)
+    first_line = str(error).strip().partition("\n")[0] or type(error).__name__
+    return one_line(f"{type(error).__name__}: {first_line}", LONGEST)
 
-    ``judged`` tells how good each of the explanations is, ``example`` which columns there are, ``cells`` what is
-    kept of each cell; ``run`` is the key of the run.
+
+def as_tables(
+    batch: Part, done: ExplainedRows, example: Explanation, cells: str, run: str
+) -> tuple[dict[str, Any], Counter[str]]:
+    """Return the rows of a batch as Arrow tables by name, series without an explanation last, and their counts.
+
+    ``example`` tells which columns there are, ``cells`` what is kept of each cell; ``run`` is the key of the run.
     """
     pa, tables = arrow(), dict[str, list[Any]]()
     columns = {"id": batch.ids, "key": pa.array(batch.keys)} | batch.kept
@@ -69,22 +76,23 @@ def as_tables(
         texts = {"fault": pa.array(faults, pa.string()), "source": origins.take(pa.array(rows))}
         return pa.table(texts | {"run": pa.array([run] * len(rows), pa.string())})
 
-    nothing = (np.empty(0, np.int64), example[:0])  # which has all columns
-    explained = zip([nothing, *done.explained], [quality_of(example[:0]), *judged], strict=True)
-    for (rows, found), quality in explained:
-        row, parts = _rows_of(found, quality, *_shown(batch, rows), cells)
+    counts, nothing = _counts_of(batch, done.faults), (np.empty(0, np.int64), example[:0])  # which has all columns
+    for rows, found in [nothing, *done.explained]:
+        row, parts = _rows_of(found, *_shown(batch, rows), cells)
+        words, samples = parts["summary"].column("verdict"), parts["summary"].column("samples")
+        counts.update(words.to_pylist(), samples=pa.compute.sum(samples, min_count=0).as_py())
         of_each = {"summary": [known(rows), parts["summary"], about(rows)], "cells": [known(rows), parts["cells"]]}
         for name, columns_ in (of_each | {"drivers": [known(rows[row]), parts["drivers"]]}).items():
             tables.setdefault(name, []).append(beside(*columns_))
     wrong = np.array(sorted(done.faults), dtype=np.int64)
     tables["summary"].append(beside(known(wrong), about(wrong)))
     tables["cells"].append(known(wrong))
-    return {name: pa.concat_tables(parts, promote_options="default") for name, parts in tables.items()}
+    return {name: pa.concat_tables(parts, promote_options="default") for name, parts in tables.items()}, counts
 
 
 def columns_of(example: Explanation) -> set[str]:
     """Return the names of all columns of the tables, which no column that goes along may have."""
-    _, tables = _rows_of(example[:0], quality_of(example[:0]), None, example[:0].values.cpu().numpy(), "all")
+    _, tables = _rows_of(example[:0], None, example[:0].values.cpu().numpy(), "all")
     return {"id", "key", "fault", "source", "run"}.union(*(table.column_names for table in tables.values()))
 
 
@@ -95,7 +103,7 @@ def beside(*tables: Any) -> Any:
 
 
 def _rows_of(
-    found: Explanation, quality: "Quality", times: Any, values: NDArray[Any], cells: str
+    found: Explanation, times: Any, values: NDArray[Any], cells: str
 ) -> tuple[NDArray[np.int64], dict[str, Any]]:
     """Return some series as rows of each table, without what a batch knows of them, and the series of each driver.
 
@@ -105,18 +113,19 @@ def _rows_of(
     place = stretches_of(found, MOST)
     drivers = _driver_columns(found, place, times, values)
     head, name, share = _predicted(found)
-    doubt = pa.array(["" if word in GOOD else f"{word}; " for word in quality.verdict], pa.string())
+    error, samples, verdict = _quality_of(found)
+    doubt = pa.array(["" if word in GOOD else f"{word}; " for word in verdict], pa.string())
     target = np.full(len(found), -1) if found.target is None else found.target.cpu().numpy()
     summary = {
         "class": name,
         "probability": share,
         "sentence": _join(doubt, _sentences(found, place, drivers, head, numbered=times is None)),
-        "verdict": pa.array(quality.verdict, pa.string()),
+        "verdict": pa.array(verdict, pa.string()),
         "target": _column(target.astype(np.int32)),
         "score": _column(unknown if found.prediction is None else found.prediction.float().cpu().numpy()),
         "delta": _column(unknown if found.delta is None else found.delta.float().cpu().numpy()),
-        "relative_error": _column(quality.error),
-        "samples": _column(quality.samples),
+        "relative_error": _column(error),
+        "samples": _column(samples),
     }
     numbers = {name: _column(part) for name, part in _cells(found, cells).items()}
     tables = {"summary": summary, "cells": numbers, "drivers": drivers}
@@ -199,16 +208,11 @@ def _strongest(found: Explanation, size: Tensor) -> dict[str, NDArray[Any]]:
     return columns
 
 
-class Quality(NamedTuple):
-    """How good each map is, (series,) each."""
+def _quality_of(found: Explanation) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[Any]]:
+    """Return the error of each series, NaN where there is none, its samples, 0 where nobody counts, and its verdict.
 
-    error: NDArray[np.float32]  # NaN where there is no Monte-Carlo error
-    samples: NDArray[np.int32]  # 0 where nobody counts them
-    verdict: NDArray[Any]  # "good", "rough", or what speaks against the map
-
-
-def quality_of(found: Explanation) -> Quality:
-    """Judge each series by the rules of the verdict."""
+    The verdict is "good", "rough", or what speaks against the map, by the rules for all series together.
+    """
     count, flaws = len(found), diagnostics.against(found)
     if found.standard_error is not None:
         told = diagnostics.errors(found)
@@ -227,10 +231,10 @@ def quality_of(found: Explanation) -> Quality:
         verdict[bad.numpy()] = diagnostics.AGAINST[name]
     if diagnostics.noisy(found):
         verdict[:] = diagnostics.AGAINST["mixed" if found.mixes_series else "noisy"]
-    return Quality(error, samples, verdict)
+    return error, samples, verdict
 
 
-def counts_of(batch: Part, faults: Collection[int], judged: list[Quality]) -> Counter[str]:
+def _counts_of(batch: Part, faults: Collection[int]) -> Counter[str]:
     """Count the series of a batch, and what can be added up over them.
 
     These are ``series``, ``faults`` (those without an explanation), how many have each word for a ``verdict``, the
@@ -242,11 +246,8 @@ def counts_of(batch: Part, faults: Collection[int], judged: list[Quality]) -> Co
     time, depth = missing.shape[1:]
     last = (~missing.all(2) * np.arange(1, time + 1)).max(1, initial=0)  # steps up to the last with a value
     missing &= (np.arange(time) < last[:, None])[..., None]
-    counts = Counter(series=len(batch), faults=len(faults), cells=int(last.sum()) * depth)
-    counts.update(missing=int(missing.sum()), filled=int(np.count_nonzero(batch.x[missing])))
-    for quality in judged:
-        counts.update(quality.verdict.tolist(), samples=int(quality.samples.sum(dtype=np.int64)))
-    return counts
+    holes = {"missing": int(missing.sum()), "filled": int(np.count_nonzero(batch.x[missing]))}
+    return Counter(series=len(batch), faults=len(faults), cells=int(last.sum()) * depth, **holes)
 
 
 # Words, for many series at once

@@ -1,4 +1,4 @@
-"""What a run tells while it goes on: a bar on a terminal, elsewhere lines with a time stamp, and its events."""
+"""What a run is told, and what it tells: a bar on a terminal, elsewhere lines with a time stamp; events."""
 
 import json
 import sys
@@ -7,24 +7,26 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from tempograd.core.errors import LONGEST, OutputError, one_line
 from tempograd.core.formatting import counted, short_number
-from tempograd.core.progress import Advance, progress_bar, say
+from tempograd.core.progress import Advance, clock, progress_bar, say
+from tempograd.core.validation import check_settings, choice, integer, positive, real
 from tempograd.data.files import OWN
 
-if TYPE_CHECKING:
-    from tempograd.bulk.run_plan import Terms
-
 Log = Literal["text", "json"]
+Removed = Literal["keep", "drop", "refuse"]
+KeptCells = Literal["all", "top", "none"]
+Engine = Literal["ray"]
 Event = dict[str, Any]
 EVENTS = f"{OWN}/events.jsonl"
 EVERY = 60.0  # seconds from line to line
 ENOUGH, SHARE = 30.0, 0.02  # seconds, or the share of what is left, after which a forecast makes sense
 WORTH = 60.0  # seconds that a rest takes at least that is forecast unasked
-MINUTE, HOUR, MEGA = 60, 3600, 1e6
+HOUR, MEGA = 3600, 1e6
 NAMED = 20  # files that an event names
 
 # texts that whoever starts a run wants to find beside what the run is of, by the names of their files
@@ -59,7 +61,7 @@ class Progress(NamedTuple):
         if self.per_second:
             parts.append(self.pace)
         if self.left:
-            parts.append(f"{_in_words(self.left)} left")
+            parts.append(f"{clock(self.left)} left")
         return ", ".join(parts)
 
     @property
@@ -67,6 +69,28 @@ class Progress(NamedTuple):
         """Return how fast it goes, and how many series have no explanation."""
         rate = f"{self.per_second:,.0f}" if self.per_second >= 10 else short_number(self.per_second)
         return f"{rate} series/s" + (f", {self.faults:,} without an explanation" if self.faults else "")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a run is made: the arguments of :func:`explain_dataset` that are no part of the question."""
+
+    cells: KeptCells = choice("all", KeptCells)
+    partition: str | None = None
+    removed: Removed = choice("keep", Removed)
+    engine: Engine | None = choice(None, Engine)
+    workers: int | None = integer(None)
+    device: Any = None
+    timeout: float | None = positive(None)
+    fragment: int = integer(8_192)
+    max_faults: float = real(0.01, high=1)
+    limit: int | None = integer(None, most=2**63 - 1)
+    log: Log | None = choice(None, Log)
+    price: float | None = real(None)
+    progress: Callable[[Progress], object] | None = None
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 class Telling:
@@ -86,7 +110,7 @@ class Telling:
     """
 
     def __init__(
-        self, total: int | None, before: int, run: str, append: Callable[[Event], object], terms: "Terms"
+        self, total: int | None, before: int, run: str, append: Callable[[Event], object], terms: Terms
     ) -> None:
         self.total, self.before, self.run, self.progress, self.price = (
             total,
@@ -179,7 +203,7 @@ class Telling:
             return
         self.forecast_told = True
         size, money = round(self.bytes / self.done * self.total), None
-        line = f"about {_in_words(left)} more, {max(size, MEGA) / MEGA:,.0f} MB of results"
+        line = f"about {clock(left)} more, {max(size, MEGA) / MEGA:,.0f} MB of results"
         if self.price is not None:
             money = self.price * left / HOUR
             line += f", about {money:,.2f} at {self.price:,.2f} per hour"
@@ -204,17 +228,3 @@ class Telling:
 
 def _stamp() -> str:
     return datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _in_words(seconds: float) -> str:
-    """Write a time to the minute, or to the second where it is less than one.
-
-    Examples
-    --------
-    >>> _in_words(6180), _in_words(720), _in_words(41.2)
-    ('1 h 43 min', '12 min', '41 s')
-    """
-    if seconds < MINUTE:
-        return f"{seconds:.0f} s"
-    hours, minutes = divmod(round(seconds / MINUTE), MINUTE)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

@@ -18,18 +18,7 @@ from torch import Tensor, nn
 from tempograd.bulk import table
 from tempograd.bulk.manifest import STAGED, Entry
 from tempograd.bulk.store import TABLES, Files, Store
-from tempograd.core.errors import (
-    LONGEST,
-    DataError,
-    ModelError,
-    OutputError,
-    TempogradError,
-    brief,
-    counted_warnings,
-    one_line,
-    short_path,
-    warn,
-)
+from tempograd.core.errors import DataError, ModelError, OutputError, brief, counted_warnings, short_path, warn
 from tempograd.core.progress import muted
 from tempograd.core.series import Series
 from tempograd.data import Source
@@ -190,7 +179,7 @@ class Worker:
                 raise
             except Exception as error:  # whatever a model raises for one series must not cost the others
                 if len(rows) == 1:
-                    faults[int(rows[0])] = _reason(error)
+                    faults[int(rows[0])] = table.reason_of(error)
                 else:
                     waiting = [rows[: len(rows) // 2], rows[len(rows) // 2 :], *waiting]
         return table.ExplainedRows(done, faults)
@@ -222,14 +211,6 @@ def _filled(keys: NDArray[np.int64], least: int) -> tuple[NDArray[np.int64], int
         if key not in taken:
             more.append(key)
     return np.concatenate([keys, np.array(more, dtype=np.int64)]), len(more)
-
-
-def _reason(error: Exception) -> str:
-    """Return why a series has no explanation, arguments in the sentence marked."""
-    if isinstance(error, TempogradError):
-        return one_line(error.finding.text, LONGEST)
-    first_line = str(error).strip().partition("\n")[0] or type(error).__name__
-    return one_line(f"{type(error).__name__}: {first_line}", LONGEST)
 
 
 class _File:
@@ -314,11 +295,11 @@ class _Writing:
             stream.wait_event(explained)
             torch.cuda.set_stream(stream)  # of this thread
         job = self.worker.job
-        judged = [table.quality_of(found) for _, found in done.explained]
-        self.counts.update(table.counts_of(batch, done.faults, judged))
         self.ids = "numbers" if arrow().types.is_integer(batch.ids.type) else "texts"
         example = replace(job.example, channels=job.source.channels, units=job.source.units)
-        for name, rows in table.as_tables(batch, done, judged, example, job.cells, job.key).items():
+        tables, counts = table.as_tables(batch, done, example, job.cells, job.key)
+        self.counts.update(counts)
+        for name, rows in tables.items():
             for folder, part in table.parted(rows, job.partition):
                 path = f"{name}/{folder}{self.fragment.name}.parquet"
                 if path not in self.files:
