@@ -57,8 +57,8 @@ def test_a_line_at_the_start_each_minute_and_at_the_end(clock, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "2026-11-19T03:00:01Z 2,000 of 100,000 series"
     assert lines[2:] == [
-        "2026-11-19T03:01:11Z 10,500 of 100,000 series, 121 series/s, 2 without an explanation, 12 min left",
-        "2026-11-19T03:02:11Z 10,500 of 100,000 series, 65 series/s, 2 without an explanation, 23 min left",
+        "2026-11-19T03:01:11Z 10,500 of 100,000 series, 121 series/s, 2 without an explanation, 11:59 left",
+        "2026-11-19T03:02:11Z 10,500 of 100,000 series, 65 series/s, 2 without an explanation, 22:47 left",
         "2026-11-19T03:03:11Z 100,000 of 100,000 series, 516 series/s, 2 without an explanation",
     ]
     assert lines[1].startswith("2026-11-19T03:00:11Z about ")
@@ -83,10 +83,10 @@ def test_a_line_at_the_start_each_minute_and_at_the_end(clock, capsys):
 @pytest.mark.parametrize(
     ("done", "seconds", "price", "line"),
     [
-        (20_000, 1_260, PRICE, "about 1 h 24 min more, 2,310 MB of results, about 5.60 at 4.00 per hour"),
-        (20_000, 1_260, None, "about 1 h 24 min more, 2,310 MB of results"),
-        (50_000, 1_500, None, "about 25 min more, 2,310 MB of results"),
-        (50_000, 20, 3_600.0, "about 20 s more, 2,310 MB of results, about 20.00 at 3,600.00 per hour"),
+        (20_000, 1_260, PRICE, "about 1:24:00 more, 2,310 MB of results, about 5.60 at 4.00 per hour"),
+        (20_000, 1_260, None, "about 1:24:00 more, 2,310 MB of results"),
+        (50_000, 1_500, None, "about 25:00 more, 2,310 MB of results"),
+        (50_000, 20, 3_600.0, "about 0:20 more, 2,310 MB of results, about 20.00 at 3,600.00 per hour"),
     ],
 )
 def test_a_forecast_of_hours_bytes_and_money(done, seconds, price, line, clock, capsys):

@@ -1,7 +1,7 @@
 """From a source to a folder of results: two series first, then all fragments, with a limit on faults."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from torch import nn
 
 from tempograd.bulk.engines import Attempt, Here, Pool, Processes, RayTasks, Threads, run_by
 from tempograd.bulk.manifest import Entry, Manifest, refuse_repeats
-from tempograd.bulk.run_plan import RunPlan
+from tempograd.bulk.run_plan import PLAN, RunPlan
 from tempograd.bulk.runs import Run
 from tempograd.bulk.store import FAILED, RunFolder, kept_reason
 from tempograd.bulk.table import columns_of
@@ -140,7 +140,7 @@ def explain_dataset(
         folder.begin(content, plan.example)
         for name, text in (beside.get() or {}).items():
             folder.write_text(f"{OWN}/{name}", text)
-        return driving.drive(lambda fragments: run_by(pool, fragments, timeout))
+        return driving.drive(pool)
 
 
 def _pool(worker: Worker, terms: Terms, telling: Telling) -> Pool:
@@ -197,13 +197,13 @@ class Driving:
         self.older = set().union(*(entry.fragment.paths for entry in plan.old.values()))
         there = [entry for name, entry in self.manifest.entries.items() if name in plan.sound]
         self.first = there[:1]  # the first two, which are compared at once
-        self.adopted = self.manifest.adopt({fragment.name: fragment for fragment in plan.todo})
+        self.adopted = self.manifest.adopt({fragment.name for fragment in plan.todo})
         there += self.adopted
         before, self.failed = sum(entry.counts["series"] for entry in there), dict[str, str]()
         self.telling = Telling(plan.total, before, key, self._append, plan.terms)
 
-    def drive(self, attempts: Callable[[Iterable[Fragment]], Iterator[Attempt]]) -> Run:
-        self.plan.write()
+    def drive(self, pool: Pool) -> Run:
+        self.folder.write(PLAN, [each.plain for each in self.plan.found])
         self.folder.delete(FAILED)  # all is tried again
         for origin, error in self.plan.unread.items():
             self._failed(origin, error)
@@ -212,7 +212,7 @@ class Driving:
             self._keep(*self.plan.renewed, *self.adopted)
             try:
                 with self.telling.showing():
-                    for attempt in attempts(self._coming()):
+                    for attempt in run_by(pool, self._coming(), self.terms.timeout):
                         self._note(attempt)
             finally:
                 self.manifest.commit(*self.plan.replacing(self.waiting))

@@ -210,27 +210,24 @@ class Processes(Pool):
     def __init__(self, worker: Worker, workers: int, timeout: float | None) -> None:
         self.capacity, self.sent = workers, _pickled(worker, pickle.dumps)
         self.others = set(multiprocessing.active_children())
-        self.last: dict[ProcessPoolExecutor, Future[Any]] = {}  # that each was given
-        self.numbers: dict[ProcessPoolExecutor, int] = {}
+        self.pools = dict[int, ProcessPoolExecutor]()
+        self.last = dict[int, Future[Any]]()  # that each was given
         self.start(timeout)
 
     def submit(self, fragment: Fragment | None) -> "Future[Any]":
-        for pool in [pool for pool, future in self.last.items() if future.done()]:
-            with suppress(BrokenProcessPool):  # its process died
-                self.last[pool] = pool.submit(_run_here, fragment)
-                return self.last[pool]
-            del self.last[pool]
-        context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-        number = min(set(range(self.capacity)) - {self.numbers[pool] for pool in self.last})
-        pool = ProcessPoolExecutor(1, context, _enter, (self.sent, number))
-        self.numbers[pool] = number
-        self.last[pool] = pool.submit(_run_here, fragment)
-        return self.last[pool]
+        number = next(each for each in range(self.capacity) if each not in self.last or self.last[each].done())
+        try:
+            self.last[number] = self.pools[number].submit(_run_here, fragment)
+        except (KeyError, BrokenProcessPool):  # its process died, or none has begun
+            context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+            self.pools[number] = ProcessPoolExecutor(1, context, _enter, (self.sent, number))
+            self.last[number] = self.pools[number].submit(_run_here, fragment)
+        return self.last[number]
 
     def close(self) -> None:
         for child in set(multiprocessing.active_children()) - self.others:
             child.kill()  # one that hangs hears nothing else; finished fragments are there
-        for pool in self.last:
+        for pool in self.pools.values():
             pool.shutdown(wait=True, cancel_futures=True)
 
 

@@ -161,14 +161,10 @@ class Manifest:
             f"{RETIRED}/{name}" if name not in there and f"{RETIRED}/{name}" in aside else name for name in names
         ]
 
-    def adopt(self, wanted: Mapping[str, Fragment]) -> list[Entry]:
+    def adopt(self, wanted: Collection[str]) -> list[Entry]:
         """Return what workers have finished and no driver has committed; what nobody wants is forgotten."""
-        found = []
-        for name in self.store.files(STAGED):
-            plain = self.store.load(name)
-            if plain is not None and Path(name).stem in wanted.keys() - self.entries.keys():
-                found.append(Entry.from_plain(plain))
-        return found
+        staged = [Entry.from_plain(plain) for plain in map(self.store.load, self.store.files(STAGED)) if plain]
+        return [entry for entry in staged if entry.name in wanted and entry.name not in self.entries]
 
 
 def _numbers(names: Iterable[str]) -> list[int]:

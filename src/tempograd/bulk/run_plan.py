@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from tempograd.bulk.manifest import Entry, Manifest
-from tempograd.bulk.store import RunFolder
+from tempograd.bulk.store import TABLES, RunFolder
 from tempograd.bulk.telling import Terms
 from tempograd.bulk.worker import Job
 from tempograd.core import validation
@@ -70,16 +70,6 @@ class RunPlan:
         """Return why files cannot be read, by their names."""
         return {each.file.origin: each.error for each in self.found if each.error}
 
-    @property
-    def total(self) -> int | None:
-        """Return how many series there are, where that is known."""
-        counts = [fragment.rows for fragment in self.fragments]
-        return None if None in counts else sum(filter(None, counts))
-
-    def write(self) -> None:
-        """Note the files of the source, which are not read again while they stay as they are."""
-        self.folder.write(PLAN, [each.plain for each in self.found])
-
     def compare(self, manifest: Manifest) -> None:
         """Compare the plan with the results that are there.
 
@@ -98,7 +88,8 @@ class RunPlan:
         # what cannot be read any more stays what it was
         current = {path: (known.get(path) if each.error else None) or each for path, each in now.items()}
         versions = {path: each.version for path, each in (current | (gone if keep else {})).items()}
-        listed, sound = self.folder.results(), dict[str, Entry]()
+        listed = {name: told for table in TABLES for name, told in self.folder.files(table).items()}
+        sound = dict[str, Entry]()
         for name, entry in entries.items():
             fragment = entry.fragment
             first = now.get(fragment.paths[0])
@@ -111,6 +102,8 @@ class RunPlan:
         fragments = (replace(each, alone=len(now) == 1) for each in joined_fragments(left, self.terms.fragment))
         self.todo = [fragment for fragment in fragments if fragment.name not in sound]
         self.fragments = [*(entry.fragment for entry in sound.values()), *self.todo]
+        counts = [fragment.rows for fragment in self.fragments]
+        self.total = None if None in counts else sum(filter(None, counts))
         self.old = {name: entry for name, entry in entries.items() if name not in sound}
         if gone and keep:
             _tell_kept(gone, [entry.fragment for entry in self.old.values()])

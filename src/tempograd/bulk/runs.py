@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from tempograd.bulk.manifest import Entry, Manifest, keys_of, read_table, refuse_two_kinds, repeat
 from tempograd.bulk.run_plan import PLAN
@@ -221,7 +220,11 @@ class Run:
                 raise InputError(f"Series {each} could not be explained: {why}")
         rows = rows.take([places[key] for key in keys]).combine_chunks()
         x, mask, raw = self._series(entries, np.array(keys))
-        return as_explanation(rows, self.example, x, mask, self._baseline(x, mask, len(keys)), raw)
+        baseline = self.example.baseline[:1].expand(len(keys), -1, -1)
+        if self._told["facts"]["options"].get("baseline") == "average" and x is not None:
+            seen = None if mask is None else torch.from_numpy(mask)
+            baseline = validation.fill("average", torch.from_numpy(x), seen, "baseline")
+        return as_explanation(rows, self.example, x, mask, baseline, raw)
 
     def _rows(self, entries: list[Entry], keys: list[int]) -> Any:
         """Return the rows of these keys, summary and cells together."""
@@ -256,9 +259,3 @@ class Run:
             warn(f"{error.finding.text.rstrip('.')}: the series themselves are left out.")
             return None, None, None
         return x, None if mask.all() else mask, raw
-
-    def _baseline(self, x: Any, mask: Any, count: int) -> Tensor:
-        if self._told["facts"]["options"].get("baseline") == "average" and x is not None:
-            seen = None if mask is None else torch.from_numpy(mask)
-            return validation.fill("average", torch.from_numpy(x), seen, "baseline")
-        return self.example.baseline[:1].expand(count, -1, -1)

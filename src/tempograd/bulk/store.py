@@ -226,10 +226,6 @@ class RunFolder(Store):
             file.write_bytes(self.read(EXAMPLE))
             return Explanation.load(file)
 
-    def results(self) -> Files:
-        """Return size and time of every file of results."""
-        return {name: told for table in TABLES for name, told in self.files(table).items()}
-
     def failures(self) -> dict[str, str]:
         """Return why files, or some of them together, have no results, by what messages call them."""
         return self.load(FAILED) or {}

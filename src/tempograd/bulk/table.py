@@ -31,7 +31,6 @@ from tempograd.views.stretches import Stretches, stretches_of
 TOP = 20  # strongest cells that a row names
 COMPRESSION = {"compression": "zstd", "compression_level": 1, "write_page_checksum": True}
 GROUP_BYTES = 1 << 22  # of rows that are written together
-CHECKS = tuple(f.name for f in fields(GradientCheck))
 GOOD = ("good", "rough")  # verdicts that leave the sentence as it is
 DIGITS = 3  # of values in a sentence
 AND = ", "
@@ -169,47 +168,32 @@ def _shown(batch: Part, rows: NDArray[np.int64]) -> tuple[Any, NDArray[Any]]:
 
 
 def _cells(found: Explanation, cells: str) -> dict[str, NDArray[Any]]:
-    """Return numbers of cells, (series, n) each."""
+    """Return numbers of cells, (series, n) each; of the strongest ones ties go to the first."""
     count, size = len(found), sizes(found)
     push = found.values if found.signed else size
-    columns: dict[str, NDArray[Any]] = {
-        "channel_effect": _added(push, 1),
-        "channel_importance": _added(size, 1),
-        "step_importance": _added(size, 2),
+    columns = {
+        "channel_effect": push.sum(1, dtype=torch.float64).float(),
+        "channel_importance": size.sum(1, dtype=torch.float64).float(),
+        "step_importance": size.sum(2, dtype=torch.float64).float(),
     }
     if cells != "none":
-        columns |= _strongest(found, size)
+        order = size.flatten(1).argsort(dim=1, descending=True, stable=True)[:, :TOP]
+        depth = found.values.shape[2]
+        columns |= {"top_step": (order // depth).int(), "top_channel": (order % depth).int()}
+        for name, part in (("top_value", found.values), ("top_error", found.standard_error)):
+            columns |= {} if part is None else {name: part.flatten(1).gather(1, order)}
     if cells == "all":
         kept = {"values": found.values, "standard_error": found.standard_error, "ess": found.ess}
-        columns |= {name: part.cpu().flatten(1).numpy() for name, part in kept.items() if part is not None}
-    check = found.gradient_check
-    if check is not None:
-        parts = [getattr(check, name).double().cpu() for name in CHECKS]
+        columns |= {name: part.flatten(1) for name, part in kept.items() if part is not None}
+    if found.gradient_check is not None:
+        parts = (part.double().cpu() for part in vars(found.gradient_check).values())
         numbers = [part.reshape(count, math.prod(part.shape[1:])) for part in parts]
-        columns["gradient_check"] = torch.cat(numbers, 1).numpy()
-    return columns
-
-
-def _added(cells: Tensor, axis: int) -> NDArray[Any]:
-    return cells.sum(axis, dtype=torch.float64).float().cpu().numpy()
-
-
-def _strongest(found: Explanation, size: Tensor) -> dict[str, NDArray[Any]]:
-    """Return the strongest cells of each series; ties go to the first."""
-    order = size.flatten(1).argsort(dim=1, descending=True, stable=True)[:, :TOP]
-    depth = found.values.shape[2]
-    columns = {
-        "top_step": (order // depth).int().cpu().numpy(),
-        "top_channel": (order % depth).int().cpu().numpy(),
-        "top_value": found.values.flatten(1).gather(1, order).cpu().numpy(),
-    }
-    if found.standard_error is not None:
-        columns["top_error"] = found.standard_error.flatten(1).gather(1, order).cpu().numpy()
-    return columns
+        columns["gradient_check"] = torch.cat(numbers, 1)
+    return {name: part.cpu().numpy() for name, part in columns.items()}
 
 
 def _quality_of(found: Explanation) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[Any]]:
-    """Return the error of each series, NaN where there is none, its samples, 0 where nobody counts, and its verdict.
+    """Return the error of each series, NaN where there is none, its samples, 0 if nobody counts, and its verdict.
 
     The verdict is "good", "rough", or what speaks against the map, by the rules for all series together.
     """
@@ -388,7 +372,7 @@ def as_explanation(
 
     ``example`` tells what all rows share; ``x``, ``mask`` and ``raw`` are arrays like the values, if known.
     """
-    count, shape = rows.num_rows, tuple(example.values.shape[1:])
+    count, shape, check = rows.num_rows, example.values.shape[1:], example.gradient_check
 
     def numbers(name: str, *shape: int) -> Any:
         if name not in rows.column_names:
@@ -418,17 +402,12 @@ def as_explanation(
         "raw": None if raw is None else torch.from_numpy(raw),
         "ids": numbers("key"),
         "names": tuple(names) if isinstance(names[0], str) else None,
-        "gradient_check": example.gradient_check and _check(numbers("gradient_check", -1), example),
+        "gradient_check": check and _check(numbers("gradient_check", -1), check),
     }
     return replace(example, **known)
 
 
-def _check(numbers: Tensor, example: Explanation) -> GradientCheck:
-    parts: dict[str, Tensor] = {}
-    start = 0
-    for name in CHECKS:
-        like = getattr(example.gradient_check, name)
-        width = math.prod(like.shape[1:])
-        parts[name] = numbers[:, start : start + width].reshape(len(numbers), *like.shape[1:]).to(like.dtype)
-        start += width
-    return GradientCheck(**parts)
+def _check(numbers: Tensor, like: GradientCheck) -> GradientCheck:
+    shapes = [part.shape[1:] for part in vars(like).values()]
+    cut = zip(numbers.split([math.prod(shape) for shape in shapes], 1), vars(like).items(), shapes, strict=True)
+    return GradientCheck(**{name: part.reshape(-1, *shape).to(old.dtype) for part, (name, old), shape in cut})

@@ -161,7 +161,7 @@ class Telling:
     def beat(self, wait: Callable[[float], bool]) -> None:
         """Write a line each time that a wait is not the last."""
         while not wait(EVERY):
-            self._say(f"{_stamp()} {self.now}")
+            say(f"{_stamp()} {self.now}", sys.stderr)
 
     @property
     def now(self) -> Progress:
@@ -218,12 +218,9 @@ class Telling:
         told = {"time": _stamp(), "event": event, "run": self.run, **self.now._asdict(), **more}
         self.append(told)
         if self.log == "json":
-            self._say(json.dumps(told))
+            say(json.dumps(told), sys.stderr)
         elif line and (self.log == "text" or (always and not self.hidden)):
-            self._say(f"{told['time']} {line}")
-
-    def _say(self, line: str) -> None:
-        say(line, sys.stderr)
+            say(f"{told['time']} {line}", sys.stderr)
 
 
 def _stamp() -> str:
