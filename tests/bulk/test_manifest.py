@@ -15,8 +15,7 @@ from torch import nn
 import tempograd as tg
 from tempograd.bulk import manifest
 from tempograd.bulk.manifest import Entry, Manifest
-from tempograd.bulk.store import Store
-from tempograd.bulk.store import TABLES
+from tempograd.bulk.store import TABLES, Store
 from tempograd.bulk.worker import Worker
 from tempograd.data.fragments import Fragment, Piece
 from tests.bulk.conftest import rows_of

@@ -4,7 +4,6 @@ import pytest
 from torch import nn
 
 import tempograd as tg
-
 from tests.bulk.conftest import explain_files
 
 pytestmark = pytest.mark.usefixtures("alone")

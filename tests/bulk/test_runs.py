@@ -16,8 +16,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.bulk.store import RunFolder
-from tempograd.bulk.store import TABLES
+from tempograd.bulk.store import TABLES, RunFolder
 from tempograd.bulk.worker import Worker
 from tempograd.views.groups import channel_sums
 from tests.bulk.conftest import explain_files, rows_of

@@ -57,8 +57,8 @@ def test_a_line_at_the_start_each_minute_and_at_the_end(clock, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "2026-11-19T03:00:01Z 2,000 of 100,000 series"
     assert lines[2:] == [
-        "2026-11-19T03:01:11Z 10,500 of 100,000 series, 121 series/s, 2 without an explanation, 11:59 left",
-        "2026-11-19T03:02:11Z 10,500 of 100,000 series, 65 series/s, 2 without an explanation, 22:47 left",
+        "2026-11-19T03:01:11Z 10,500 of 100,000 series, 121 series/s, 2 without an explanation, 12:17 left",
+        "2026-11-19T03:02:11Z 10,500 of 100,000 series, 65 series/s, 2 without an explanation, 22:49 left",
         "2026-11-19T03:03:11Z 100,000 of 100,000 series, 516 series/s, 2 without an explanation",
     ]
     assert lines[1].startswith("2026-11-19T03:00:11Z about ")

@@ -20,6 +20,7 @@ from tempograd.bulk.telling import EVENTS, Engine, KeptCells, Log, Progress, Rem
 from tempograd.bulk.worker import Worker
 from tempograd.core.errors import LONGEST, DataError, InputError, ModelError, arg, brief, one_line
 from tempograd.core.question import asks, divided
+from tempograd.core.validation import check_settings
 from tempograd.data import Source
 from tempograd.data.files import OWN, arrow
 from tempograd.data.fragments import Fragment
@@ -118,6 +119,7 @@ def explain_dataset(
     question, effort, settings = divided(options)
     more = (workers, device, timeout, fragment, max_faults, limit, log, price, progress)
     terms = Terms(cells, partition, removed, engine, *more)
+    check_settings(terms)
     asked = vars(question) | vars(effort)
     _check_question(asked)
     asked = {name: value for name, value in asked.items() if name not in {"targets", "batch_size"}}
@@ -145,9 +147,8 @@ def explain_dataset(
 
 def _pool(worker: Worker, terms: Terms, telling: Telling) -> Pool:
     """Return who runs the fragments; workers elsewhere have been started."""
-    pool: Pool
     if terms.engine == "ray":
-        pool = RayTasks(worker, terms.workers, terms.timeout)
+        pool: Pool = RayTasks(worker, terms.workers, terms.timeout)
     elif terms.timeout is not None or (terms.workers or 1) > 1:
         pool = Processes(worker, terms.workers or 1, terms.timeout)
     elif worker.device == "cuda":
@@ -198,8 +199,8 @@ class Driving:
         there = [entry for name, entry in self.manifest.entries.items() if name in plan.sound]
         self.first = there[:1]  # the first two, which are compared at once
         self.adopted = self.manifest.adopt({fragment.name for fragment in plan.todo})
-        there += self.adopted
-        before, self.failed = sum(entry.counts["series"] for entry in there), dict[str, str]()
+        before = sum(entry.counts["series"] for entry in [*there, *self.adopted])
+        self.failed = dict[str, str]()
         self.telling = Telling(plan.total, before, key, self._append, plan.terms)
 
     def drive(self, pool: Pool) -> Run:

@@ -194,13 +194,9 @@ def _pickled(worker: Worker, dumps: Any) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _opened(sent: Any) -> Worker:
-    """Return the worker of this process, from its bytes or where Ray has them."""
+def _opened(sent: bytes) -> Worker:
+    """Return the worker of this process, from its bytes."""
     torch.set_num_threads(1)
-    if not isinstance(sent, bytes):
-        import ray  # noqa: PLC0415  # an extra
-
-        sent = ray.get(sent)
     return pickle.loads(sent)  # type: ignore[no-any-return]  # noqa: S301  # by the program that started this
 
 
@@ -296,7 +292,7 @@ class RayTasks(Pool):
 
     def submit(self, fragment: Fragment | None) -> "Future[Any]":
         self.tasks = {future: task for future, task in self.tasks.items() if not future.done()}
-        task = self.task.remote([self.sent], fragment)
+        task = self.task.remote(self.sent, fragment)
         future: Future[Any] = task.future()
         self.tasks[future] = task
         return future
@@ -310,8 +306,8 @@ class RayTasks(Pool):
             self.ray.shutdown()
 
 
-def _run_on_ray(sent: list[Any], fragment: Fragment | None) -> Any:
-    return _opened(sent[0]).run(fragment)
+def _run_on_ray(sent: bytes, fragment: Fragment | None) -> Any:
+    return _opened(sent).run(fragment)
 
 
 def _start_ray(ray: Any) -> None:

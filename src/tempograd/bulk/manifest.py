@@ -139,18 +139,13 @@ class Manifest:
             self.refresh()
         for name in new:
             self.store.delete(f"{STAGED}/{name}.json")
-        if gone:
-            self._retire(gone.values())
+        kept = {name for entry in self.entries.values() for name in entry.files} if gone else set()
+        for name in (name for entry in gone.values() for name in entry.files if name not in kept):
+            self.store.move(name, f"{RETIRED}/{name}")  # where readers of earlier versions find it
         if self.version - self.whole >= max(EVERY, SHARE * len(self.entries)):
             self.whole = self.version
             content = [entry.plain for entry in self.entries.values()]
             self.store.write(f"{WHOLE}/{self.version:012}.json", content)
-
-    def _retire(self, entries: Iterable[Entry]) -> None:
-        """Put files aside that no entry has any more: readers of earlier versions find them there."""
-        kept = {name for entry in self.entries.values() for name in entry.files}
-        for name in (name for entry in entries for name in entry.files if name not in kept):
-            self.store.move(name, f"{RETIRED}/{name}")
 
     def files(self, table: str) -> list[str]:
         """Return the names of the files of a table, where they are now."""

@@ -15,6 +15,7 @@ from tempograd.bulk.telling import Terms
 from tempograd.bulk.worker import Job
 from tempograd.core import validation
 from tempograd.core.errors import DataError, TempogradError, arg, counted_warnings, listed, warn
+from tempograd.core.formatting import counted
 from tempograd.core.question import Question
 from tempograd.core.series import Series
 from tempograd.data import Source
@@ -42,10 +43,11 @@ FilePart = tuple[str, int]
 class RunPlan:
     """What is explained by what, and the fragments of it.
 
-    Beside what it is made from it knows ``found``, the files, and ``fragments``, all of them; after :meth:`look`
-    an ``example``; and after :meth:`compare` what is ``sound``, the fragments whose results are there, and whole,
-    which of these are ``renewed``, since files lie elsewhere or have another time than was noted, which are
-    ``todo``, the ``old`` results that give way, of earlier input or damaged, and what has ``changed`` since then.
+    Beside what it is made from it knows ``found``, the files, those ``unread`` with the reason, and all
+    ``fragments``; after :meth:`look` an ``example``; and after :meth:`compare` what is ``sound``, the fragments
+    whose results are there, and whole, which of these are ``renewed``, since files lie elsewhere or have another
+    time than was noted, which are ``todo``, the ``old`` results that give way, of earlier input or damaged, and
+    what has ``changed`` since then.
     """
 
     folder: RunFolder
@@ -61,14 +63,10 @@ class RunPlan:
         known = (Inspected.from_plain(each) for each in self.folder.load(PLAN) or ())
         self.before = {each.file.path: each for each in known}
         self.found = inspect_files(self.source.path, self.source, self.terms.fragment, self.before)
+        self.unread = {each.file.origin: each.error for each in self.found if each.error}
         self.source = agreed_channels(self.found, self.source)
         self.kept = kept_types(self.found)
         self.fragments = joined_fragments(self.found, self.terms.fragment)
-
-    @property
-    def unread(self) -> dict[str, str]:
-        """Return why files cannot be read, by their names."""
-        return {each.file.origin: each.error for each in self.found if each.error}
 
     def compare(self, manifest: Manifest) -> None:
         """Compare the plan with the results that are there.
@@ -81,10 +79,8 @@ class RunPlan:
         known = {piece.path: piece for entry in entries.values() for piece in entry.fragment.pieces}
         gone = {path: piece for path, piece in known.items() if path not in now}
         if gone and self.terms.removed == "refuse":
-            raise DataError(
-                f"{_are_gone(gone.values())}: bring back what is missing, or pass {arg:run.removed=keep} or "
-                f"{arg:run.removed=drop}."
-            )
+            ways = f"bring back what is missing, or pass {arg:run.removed=keep} or {arg:run.removed=drop}"
+            raise DataError(f"{_are_gone(gone.values())}: {ways}.")
         # what cannot be read any more stays what it was
         current = {path: (known.get(path) if each.error else None) or each for path, each in now.items()}
         versions = {path: each.version for path, each in (current | (gone if keep else {})).items()}
@@ -164,8 +160,8 @@ class RunPlan:
             if sum(map(len, found)) > 1 or len(wrong) > TRIED:
                 break
         if not found:
-            told = next(iter(self.unread.values()), "")
-            raise wrong[0] if wrong else DataError(told or "There is no series to explain: the source is empty.")
+            wrong += map(DataError, [*self.unread.values(), "There is no series to explain: the source is empty."])
+            raise wrong[0]
         return joined(found)
 
     def job(self, batch: int | None, address: str | None) -> tuple[Job, dict[str, Any]]:
@@ -205,10 +201,8 @@ class RunPlan:
         if drawn or not (was.ids.equal(now.ids) and was.x.equal(now.x.cpu())):  # others than the run began with
             return
         if float((one - two.cpu()).abs().max()) > ANSWERS * float(torch.maximum(one.abs(), two.abs().cpu()).max()):
-            raise DataError(
-                f"{self.folder} holds results of another model: for the first series it predicted something else "
-                "than this one. Name another folder."
-            )
+            told = "for the first series it predicted something else than this one. Name another folder"
+            raise DataError(f"{self.folder} holds results of another model: {told}.")
 
 
 def cuts_of(fragment: Fragment) -> set[FilePart]:
@@ -231,8 +225,8 @@ def _placed(entry: Entry, moved: Mapping[str, str]) -> Entry:
 
 def _are_gone(pieces: Iterable[Piece]) -> str:
     origins = [each.origin for each in pieces]
-    is_, what = ("is", "1 file") if len(origins) == 1 else ("are", f"{len(origins):,} files")
-    return f"{what} that the run has explained {is_} gone ({listed(origins)})"
+    are = "is" if len(origins) == 1 else "are"
+    return f"{counted(len(origins), 'file')} that the run has explained {are} gone ({listed(origins)})"
 
 
 def _tell_kept(gone: Mapping[str, Piece], replaced: Sequence[Fragment]) -> None:

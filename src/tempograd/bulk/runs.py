@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tempograd.bulk.manifest import Entry, Manifest, keys_of, read_table, refuse_two_kinds, repeat
 from tempograd.bulk.run_plan import PLAN
-from tempograd.bulk.store import TABLES, RunFolder
+from tempograd.bulk.store import FAILED, TABLES, RunFolder
 from tempograd.bulk.table import as_explanation, beside
 from tempograd.core import rng, validation
 from tempograd.core.errors import DataError, InputError, brief, listed, short_path, warn
@@ -29,7 +29,6 @@ from tempograd.explanation.diagnostics import AGAINST, GOAL, MOST, SAYS, in_few,
 from tempograd.typing import ArrayLike
 
 READ_AT_ONCE = 512
-AGAIN = "give every series an id of its own, and explain them again"
 
 
 def open_run(folder: str | Path, version: int | None = None) -> "Run":
@@ -108,9 +107,7 @@ class Run:
         done = {(piece.path, piece.start) for entry in self._entries for piece in entry.fragment.pieces}
         cuts = {(each["file"][0], cut[0]) for each in self._store.load(PLAN) or () for cut in each["cuts"]}
         return {
-            "folder": self.folder,
-            "version": self.version,
-            "method": self.method,
+            **{name: getattr(self, name) for name in ("folder", "version", "method")},
             "cells": str(self._told["cells"]),
             **{name: counts[name] for name in ("series", "faults", "good", "samples")},
             "fragments": len(self._entries),
@@ -156,7 +153,7 @@ class Run:
 
     def failures(self) -> dict[str, str]:
         """Return why files, or some of them together, have no results, by their names."""
-        return self._store.failures()
+        return self._store.load(FAILED) or {}
 
     def sample(self, count: int, seed: int = 0) -> list[int | str]:
         """Return the ids of some explained series, for :meth:`take`; this reads the ids of all rows.
@@ -171,7 +168,6 @@ class Run:
             Of the draw.
         """
         validation.check_int(count, "count", 1)
-        validation.check_int(seed, "seed", 0)
         refuse_two_kinds(self._entries)  # which no column holds
         drawn: list[tuple[int, Any]] = []
         for entry in self._entries:
@@ -200,10 +196,8 @@ class Run:
         keys = [text_key(each) if isinstance(each, str) else validation.check_int(each, "ids") for each in wanted]
         if not keys or len(set(keys)) < len(keys):
             raise InputError(f"ids must be distinct and at least one, got {brief(wanted)}.")
-        if self._told["cells"] != "all":
-            raise InputError(
-                f"This run keeps no map of the cells (cells={self._told['cells']!r}): make one with 'all'."
-            )
+        if (kept := self._told["cells"]) != "all":
+            raise InputError(f"This run keeps no map of the cells (cells={kept!r}): make one with 'all'.")
         refuse_two_kinds(self._entries)  # which no column holds
         entries = [entry for entry in self._entries if np.isin(keys, keys_of(self._store, entry)).any()]
         places: dict[int, int] = {}
@@ -211,7 +205,8 @@ class Run:
         faults = rows.column("fault").to_pylist() if entries else []
         for place, key in enumerate(rows.column("key").to_pylist() if entries else ()):
             if key in places and not faults[place]:  # what is twice in one fragment is a fault the second time
-                raise InputError(f"{repeat(self._store, entries, key)}; {AGAIN}.")
+                why = "give every series an id of its own, and explain them again"
+                raise InputError(f"{repeat(self._store, entries, key)}; {why}.")
             places.setdefault(key, place)
         if absent := [each for each, key in zip(wanted, keys, strict=True) if key not in places]:
             raise InputError(f"The run has no series {listed(absent)}.")

@@ -140,8 +140,7 @@ class Store:
     def move(self, name: str, new: str) -> None:
         """Call a file otherwise; one that is gone was moved by somebody else."""
         with self.writing(name), suppress(FileNotFoundError):
-            if self.local:
-                Path(self.path(new)).parent.mkdir(parents=True, exist_ok=True)
+            self.fs.makedirs(self.path(new).rpartition("/")[0], exist_ok=True)
             self.fs.mv(self.path(name), self.path(new))
 
     def delete(self, name: str) -> None:
@@ -191,11 +190,9 @@ class RunFolder(Store):
         """Refuse the run that is here if it is of other facts."""
         known = self.told() if self.is_run else content
         if known["key"] != content["key"]:
-            differences = _differences(known["facts"], json.loads(json.dumps(content["facts"])))
-            raise DataError(
-                f"{self} holds results of another run, which differs in {differences}: name another folder.",
-                code="run.other",
-            )
+            what = _differences(known["facts"], json.loads(json.dumps(content["facts"])))
+            told = f"{self} holds results of another run, which differs in {what}: name another folder."
+            raise DataError(told, code="run.other")
 
     def begin(self, content: Mapping[str, Any], example: Explanation) -> None:
         """Begin a run, unless one of the same facts has begun."""
@@ -226,10 +223,6 @@ class RunFolder(Store):
             file.write_bytes(self.read(EXAMPLE))
             return Explanation.load(file)
 
-    def failures(self) -> dict[str, str]:
-        """Return why files, or some of them together, have no results, by what messages call them."""
-        return self.load(FAILED) or {}
-
 
 def kept_reason(text: str) -> str:
     r"""Return the reason at the end of a traceback; errors of this library say all in their sentence.
@@ -246,19 +239,15 @@ def kept_reason(text: str) -> str:
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     """Say in which facts two runs differ, and how."""
-    one, two = (
-        {name: value for key, part in facts.items() for name, value in _parts(key, part).items()}
-        for facts in (old, new)
-    )
-    names = [name for name in one | two if one.get(name) != two.get(name)]
-    told = [
-        TOLD.get(name) or f"{name} ({brief(one.get(name))} there, {brief(two.get(name))} here)" for name in names
-    ]
-    return ", ".join([*told[:DIFFERENCES], *(["…"] if told[DIFFERENCES:] else [])])
 
+    def flat(facts: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
+        parts = {name: part if isinstance(part, dict) else {name: part} for name, part in facts.items()}
+        return {(name, key): value for name, part in parts.items() for key, value in part.items()}
 
-def _parts(name: str, value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {name: value}
+    one, two = flat(old), flat(new)
+    pairs = [(key[1], one.get(key), two.get(key)) for key in one | two if one.get(key) != two.get(key)]
+    told = [TOLD.get(name) or f"{name} ({brief(was)} there, {brief(now)} here)" for name, was, now in pairs]
+    return ", ".join(told[:DIFFERENCES]) + ", …" * (len(told) > DIFFERENCES)
 
 
 def _opened(address: str, *, local: bool) -> tuple[Any, str]:

@@ -31,7 +31,6 @@ from tempograd.views.stretches import Stretches, stretches_of
 TOP = 20  # strongest cells that a row names
 COMPRESSION = {"compression": "zstd", "compression_level": 1, "write_page_checksum": True}
 GROUP_BYTES = 1 << 22  # of rows that are written together
-GOOD = ("good", "rough")  # verdicts that leave the sentence as it is
 DIGITS = 3  # of values in a sentence
 AND = ", "
 
@@ -113,7 +112,7 @@ def _rows_of(
     drivers = _driver_columns(found, place, times, values)
     head, name, share = _predicted(found)
     error, samples, verdict = _quality_of(found)
-    doubt = pa.array(["" if word in GOOD else f"{word}; " for word in verdict], pa.string())
+    doubt = pa.array(["" if word in {"good", "rough"} else f"{word}; " for word in verdict], pa.string())
     target = np.full(len(found), -1) if found.target is None else found.target.cpu().numpy()
     summary = {
         "class": name,
@@ -358,8 +357,8 @@ def _join(*parts: Any) -> Any:
 def open_writer(path: str, schema: Any) -> Any:
     """Open a Parquet file for rows: floats are split by bytes, which zstd packs better."""
     types, pq = arrow().types, arrow().parquet
-    lists = [each for each in schema if types.is_list(each.type) and types.is_floating(each.type.value_type)]
-    split = [f"{each.name}.list.element" for each in lists]
+    lists = {each.name: each.type.value_type for each in schema if types.is_list(each.type)}
+    split = [f"{name}.list.element" for name, kind in lists.items() if types.is_floating(kind)]
     split += [each.name for each in schema if types.is_floating(each.type)]
     texts = [each.name for each in schema if types.is_string(each.type) and each.name != "sentence"]
     return pq.ParquetWriter(path, schema, use_dictionary=texts, use_byte_stream_split=split, **COMPRESSION)
@@ -386,8 +385,8 @@ def as_explanation(
 
     names = rows.column("id").to_pylist()
     shared = {"call", "question", "times"}  # by all series of a run; what else is of each is a column, or lost
-    of_each = {f.name: None for f in fields(example) if f.metadata["per"] in {"cell", "series"}}
-    known: dict[str, Any] = {name: value for name, value in of_each.items() if name not in shared}
+    of_each = {f.name for f in fields(example) if f.metadata["per"] in {"cell", "series"}}
+    known: dict[str, Any] = dict.fromkeys(of_each - shared)
     known |= {name: numbers(name, *shape) for name in ("values", "standard_error", "ess")}
     known |= {
         name: None if cells is None else torch.from_numpy(cells) for name, cells in (("x", x), ("mask", mask))

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Self
 from tempograd.core.errors import LONGEST, OutputError, one_line
 from tempograd.core.formatting import counted, short_number
 from tempograd.core.progress import Advance, clock, progress_bar, say
-from tempograd.core.validation import check_settings, choice, integer, positive, real
+from tempograd.core.validation import choice, integer, positive, real
 from tempograd.data.files import OWN
 
 Log = Literal["text", "json"]
@@ -89,9 +89,6 @@ class Terms:
     price: float | None = real(None)
     progress: Callable[[Progress], object] | None = None
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-
 
 class Telling:
     """What a run tells, from its start to its end.
@@ -121,9 +118,8 @@ class Telling:
         )
         self.hidden = terms.log is None and terms.progress is not None
         self.log = terms.log or (None if self.hidden or sys.stderr.isatty() else "text")
-        self.append, self.workers, self.start = append, 1, time.monotonic()
+        self.append, self.workers, self.forecast_told, self.start = append, 1, False, time.monotonic()
         self.done = self.shown = self.faults = self.bytes = self.fragments = 0
-        self.forecast_told = False
         self.advance: Advance
 
     def __enter__(self) -> Self:

@@ -109,9 +109,8 @@ class Worker:
         time_, depth = job.source.shape or (1, 1)
         self.place = place(model, torch.zeros(1, 1, 1))[0]
         self.device = self.place.type
-        size = job.batch or (CPU_BATCH if self.device == "cpu" else GPU_BATCH)
         self.most = max(1, MOST_CELLS // (time_ * depth))
-        self.size = min(size, self.most)
+        self.size = min(job.batch or (CPU_BATCH if self.device == "cpu" else GPU_BATCH), self.most)
         self.alone = {"batch_size": job.batch or 1} if job.example.mixes_series else {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -152,10 +151,6 @@ class Worker:
             found = job.explainer(Predictor(self.model, **job.about), series, **(self.alone | job.options))
         # one series, filled up with copies, does not show that a batch matters
         return replace(found, varies=example.varies, mixes_series=True) if example.mixes_series else found
-
-    def explained(self) -> Any:
-        """Return the moment at which a GPU has explained what it was given; None elsewhere."""
-        return torch.cuda.current_stream(self.place).record_event() if self.device == "cuda" else None
 
     def explain_each(self, batch: Part, known: set[int]) -> table.ExplainedRows:
         """Explain a batch; what fails is halved until the series stand alone that cannot be explained.
@@ -245,6 +240,7 @@ class _Writing:
     def write(self) -> Entry:
         worker, known = self.worker, set[int]()
         batches = read_fragment(self.fragment, worker.job.source, worker.size, worker.job.kept)
+        stream = torch.cuda.current_stream(worker.place) if worker.device == "cuda" else None
         try:
             with ThreadPoolExecutor(2) as beside, counted_warnings() as told:
                 coming, pending = beside.submit(next, batches, None), beside.submit(int)  # nothing to keep yet
@@ -253,7 +249,7 @@ class _Writing:
                     self._tell_padding(batch)
                     done = worker.explain_each(batch, known)
                     pending.result()
-                    pending = beside.submit(self._keep, batch, done, worker.explained())
+                    pending = beside.submit(self._keep, batch, done, stream and stream.record_event())
                     worker.tell(len(batch))
                 pending.result()
             if not self.files:
