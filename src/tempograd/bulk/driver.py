@@ -181,7 +181,7 @@ def _check_question(options: Mapping[str, Any]) -> None:
         raise InputError(f"A run explains one target: pass {arg:question.target}.")
     for name, axes in (("target", 0), ("baseline", 2)):
         if getattr(options[name], "ndim", 0) > axes and len(options[name]) != 1:
-            raise InputError(f"{arg:question.{name}} must be the same for all series.")
+            raise InputError(f"{arg:question.{name}} must be the same for all series: pass one of them.")
 
 
 # The way through the fragments that are left

@@ -196,11 +196,11 @@ class RunPlan:
     def _refuse_another_model(self) -> None:
         """Refuse a model that answers otherwise than the run's: of a library nothing else is known."""
         was, now = self.folder.example(), self.example
-        one, two = was.prediction, now.prediction
-        drawn = was.varies or now.varies or one is None or two is None or was.x is None or now.x is None
-        if drawn or not (was.ids.equal(now.ids) and was.x.equal(now.x.cpu())):  # others than the run began with
+        one, two, x, again = was.prediction, now.prediction, was.x, now.x
+        if one is None or two is None or x is None or again is None or was.varies or now.varies:
             return
-        if float((one - two.cpu()).abs().max()) > ANSWERS * float(torch.maximum(one.abs(), two.abs().cpu()).max()):
+        gap, size = (one - two.cpu()).abs().max(), torch.maximum(one.abs(), two.abs().cpu()).max()
+        if was.ids.equal(now.ids) and x.equal(again.cpu()) and bool(gap > ANSWERS * size):
             told = "for the first series it predicted something else than this one. Name another folder"
             raise DataError(f"{self.folder} holds results of another model: {told}.")
 

@@ -408,5 +408,6 @@ def as_explanation(
 
 def _check(numbers: Tensor, like: GradientCheck) -> GradientCheck:
     shapes = [part.shape[1:] for part in vars(like).values()]
-    cut = zip(numbers.split([math.prod(shape) for shape in shapes], 1), vars(like).items(), shapes, strict=True)
+    parts = torch.split(numbers, [math.prod(shape) for shape in shapes], 1)
+    cut = zip(parts, vars(like).items(), shapes, strict=True)
     return GradientCheck(**{name: part.reshape(-1, *shape).to(old.dtype) for part, (name, old), shape in cut})

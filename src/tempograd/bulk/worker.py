@@ -5,7 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -243,7 +243,8 @@ class _Writing:
         stream = torch.cuda.current_stream(worker.place) if worker.device == "cuda" else None
         try:
             with ThreadPoolExecutor(2) as beside, counted_warnings() as told:
-                coming, pending = beside.submit(next, batches, None), beside.submit(int)  # nothing to keep yet
+                coming = beside.submit(next, batches, None)
+                pending: Future[Any] = beside.submit(int)  # nothing to keep yet
                 while (batch := coming.result()) is not None:
                     coming = beside.submit(next, batches, None)
                     self._tell_padding(batch)
