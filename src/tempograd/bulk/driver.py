@@ -266,11 +266,8 @@ class Driving:
     def _stop_at(self, faults: int, done: int, series: int) -> None:
         """Stop where too large a share of so many series has no explanation."""
         if faults > self.terms.max_faults * series:
-            first = next(
-                (f"The first: series {name}: {why}" for name, why in Run(self.folder).faults().items()), ""
-            )
             share = f"more than {arg:run.max_faults={self.terms.max_faults:g}} allows; what is done stays"
-            told = f"{faults:,} of {done:,} series could not be explained, {share}. {one_line(first, 150)}"
+            told = f"{faults:,} of {done:,} series could not be explained, {share}. {arg:run.faults} tells why."
             raise DataError(told, code="run.faults")
 
     def _finish(self) -> Run:

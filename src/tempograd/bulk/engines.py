@@ -89,10 +89,9 @@ def run_by(pool: Pool, fragments: Iterable[Fragment], timeout: float | None = No
         while queue.fill():
             done, _ = wait(queue.running, timeout, FIRST_COMPLETED)
             if not done:
-                raise TempogradError(
-                    f"No fragment was finished within {arg:run.timeout={timeout:g}} seconds. What is done stays: "
-                    "start the run again, with more time or smaller fragments."
-                )
+                told = f"No fragment was finished within {arg:run.timeout={timeout:g}} seconds"
+                ways = "What is done stays: start the run again, with more time or smaller fragments"
+                raise TempogradError(f"{told}. {ways}.")
             for future in done:
                 fragment, error = queue.running.pop(future), pool.failure(future)
                 if error is None:
@@ -132,10 +131,9 @@ class _Queue:
         if isinstance(error, OutputError):  # a full disk stops the run: all else would be computed in vain
             raise error
         if self.lost >= max(KILLS, 2 * self.pool.capacity):  # all of them at once may be the machine
-            raise TempogradError(
-                f"{self.lost} workers in a row were killed, possibly out of memory. What is done stays: start the "
-                "run again, with fewer workers or a smaller batch."
-            ) from error
+            told = f"{self.lost} workers in a row were killed, possibly out of memory"
+            ways = "What is done stays: start the run again, with fewer workers or a smaller batch"
+            raise TempogradError(f"{told}. {ways}.") from error
         parts = fragment.apart()
         if len(parts) > 1 or getattr(error, "taken", False):  # one file may be to blame, or a machine
             self.again.extend([fragment] if getattr(error, "taken", False) else parts)
@@ -323,10 +321,8 @@ def _start_ray(ray: Any) -> None:
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="error", job_config=job)
     except OSError as error:  # ConnectionError is one
         where = f"The Ray cluster at {address}" if address else "A Ray cluster"
-        raise TempogradError(
-            f"{where} does not answer: start it, or set RAY_ADDRESS=local for one on this machine; 'ray stop' "
-            "forgets one that was killed."
-        ) from error
+        ways = "start it, or set RAY_ADDRESS=local for one on this machine; 'ray stop' forgets one that was killed"
+        raise TempogradError(f"{where} does not answer: {ways}.") from error
 
 
 def _address() -> str:

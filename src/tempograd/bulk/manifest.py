@@ -218,11 +218,10 @@ def refuse_repeats(store: Store, entries: Collection[Entry]) -> None:
         keys[:end].sort()
         twice = np.flatnonzero(keys[1:end] == keys[: end - 1])
         if len(twice):
-            raise DataError(
-                f"{repeat(store, entries, int(keys[twice[0]]))}: results are found by ids, so give every series "
-                f"one of its own; a folder's column can be part of it, as {arg:source.id=day,machine}. What is "
-                "done stays: start again when files have other ids, or name a new folder."
-            )
+            own = f"give every series one of its own; a folder's column can be part of it, as {arg:source.id=day,machine}"
+            ways = "What is done stays: start again when files have other ids, or name a new folder"
+            told = repeat(store, entries, int(keys[twice[0]]))
+            raise DataError(f"{told}: results are found by ids, so {own}. {ways}.")
 
 
 def refuse_two_kinds(entries: Iterable[Entry]) -> None:

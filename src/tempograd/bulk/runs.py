@@ -172,7 +172,8 @@ class Run:
         drawn: list[tuple[int, Any]] = []
         for entry in self._entries:
             rows = read_table(self._store, entry, "summary", ["id", "key", "fault"])
-            rows = rows.filter(~arrow().compute.field("fault").is_valid())
+            wrong = rows.filter(rows.column("fault").is_valid()).column("key")  # also of ids that come twice
+            rows = rows.filter(~arrow().compute.field("key").isin(wrong.combine_chunks()))
             keys = torch.from_numpy(rows.column("key").to_numpy().copy())
             first, second = rng.keys(seed, keys, rng.Stream.SAMPLES).numpy()
             places = ((first << 31) | (second >> 1)).tolist()
@@ -204,10 +205,10 @@ class Run:
         rows = self._rows(entries, keys)
         faults = rows.column("fault").to_pylist() if entries else []
         for place, key in enumerate(rows.column("key").to_pylist() if entries else ()):
-            if key in places and not faults[place]:  # what is twice in one fragment is a fault the second time
-                why = "give every series an id of its own, and explain them again"
-                raise InputError(f"{repeat(self._store, entries, key)}; {why}.")
-            places.setdefault(key, place)
+            if key in places:
+                ways = "give every series an id of its own, and explain them again"
+                raise InputError(f"{repeat(self._store, entries, key)}; {ways}.")
+            places[key] = place
         if absent := [each for each, key in zip(wanted, keys, strict=True) if key not in places]:
             raise InputError(f"The run has no series {listed(absent)}.")
         for each, key in zip(wanted, keys, strict=True):

@@ -181,10 +181,14 @@ class RunFolder(Store):
 
     def check(self) -> None:
         """Refuse a folder that is neither new nor empty nor a run."""
-        with self.writing(""), suppress(FileNotFoundError):
+        try:
             names = [Path(each).name for each in self.fs.ls(self.root, detail=False)]
-            if any(not name.startswith((OWN, PREFIX)) for name in names) and not self.is_run:
-                raise OutputError(f"{self} is neither a run nor empty: name a new folder, or an empty one.")
+        except FileNotFoundError:
+            return
+        except Exception as error:  # whatever the library of a store raises
+            raise OutputError(f"{self} cannot be written: {reason(error)}.") from error
+        if any(not name.startswith((OWN, PREFIX)) for name in names) and not self.is_run:
+            raise OutputError(f"{self} is neither a run nor empty: name a new folder, or an empty one.")
 
     def agree(self, content: Mapping[str, Any]) -> None:
         """Refuse the run that is here if it is of other facts."""
