@@ -169,7 +169,7 @@ def _numbers(names: Iterable[str]) -> list[int]:
 # Reading results
 
 
-def read_table(store: Store, entry: Entry, table: str, columns: list[str] | None = None) -> Any:
+def read_results(store: Store, entry: Entry, table: str, columns: list[str] | None = None) -> Any:
     """Return a table of a fragment, or columns of it."""
     return arrow().concat_tables([_read_file(store, name, columns) for name in entry.of(table)])
 
@@ -218,10 +218,10 @@ def refuse_repeats(store: Store, entries: Collection[Entry]) -> None:
         keys[:end].sort()
         twice = np.flatnonzero(keys[1:end] == keys[: end - 1])
         if len(twice):
-            own = f"give every series one of its own; a folder's column can be part of it, as {arg:source.id=day,machine}"
+            own = f"a folder's column can be part of it, as {arg:source.id=day,machine}"
             ways = "What is done stays: start again when files have other ids, or name a new folder"
             told = repeat(store, entries, int(keys[twice[0]]))
-            raise DataError(f"{told}: results are found by ids, so {own}. {ways}.")
+            raise DataError(f"{told}: results are found by ids, so give every series its own; {own}. {ways}.")
 
 
 def refuse_two_kinds(entries: Iterable[Entry]) -> None:
@@ -233,9 +233,11 @@ def refuse_two_kinds(entries: Iterable[Entry]) -> None:
 
 def repeat(store: Store, entries: Iterable[Entry], key: int) -> str:
     """Say which id occurs more than once, and which files of the source have it."""
-    pa, origins, called = arrow(), set[str](), None
+    here, origins, called = arrow().compute.field("key") == key, set[str](), None
     for entry in (entry for entry in entries if key in keys_of(store, entry)):
-        rows = read_table(store, entry, "summary", ["id", "key", "source"]).filter(pa.compute.field("key") == key)
+        rows = read_results(store, entry, "summary", ["id", "key", "source"]).filter(
+            pa.compute.field("key") == key
+        )
         origins |= set(rows.column("source").to_pylist())
         called = rows.column("id")[0].as_py()
     return f"The id {brief(called)} occurs more than once ({listed(sorted(origins))})"
@@ -243,4 +245,4 @@ def repeat(store: Store, entries: Iterable[Entry], key: int) -> str:
 
 def keys_of(store: Store, entry: Entry) -> NDArray[np.int64]:
     """Return the distinct keys of a fragment: what is twice in one is a fault there."""
-    return np.unique(read_table(store, entry, "summary", ["key"]).column("key").to_numpy())
+    return np.unique(read_results(store, entry, "summary", ["key"]).column("key").to_numpy())

@@ -21,7 +21,7 @@ from tempograd.core.series import Series
 from tempograd.data import Source
 from tempograd.data.columns import Part
 from tempograd.data.files import OWN
-from tempograd.data.fragments import Fragment, Piece, digest, joined, read_fragment
+from tempograd.data.fragments import Fragment, Piece, digest, joined_parts, read_fragment
 from tempograd.data.inspection import Inspected, agreed_channels, inspect_files, joined_fragments, kept_types
 from tempograd.engine import fingerprint
 from tempograd.engine.code_marks import code_mark
@@ -162,7 +162,7 @@ class RunPlan:
         if not found:
             wrong += map(DataError, [*self.unread.values(), "There is no series to explain: the source is empty."])
             raise wrong[0]
-        return joined(found)
+        return joined_parts(found)
 
     def job(self, batch: int | None, address: str | None) -> tuple[Job, dict[str, Any]]:
         """Return what workers do, and what the run is of; another run in the folder is refused."""

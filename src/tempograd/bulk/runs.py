@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tempograd.bulk.manifest import Entry, Manifest, keys_of, read_table, refuse_two_kinds, repeat
+from tempograd.bulk.manifest import Entry, Manifest, keys_of, read_results, refuse_two_kinds, repeat
 from tempograd.bulk.run_plan import PLAN
 from tempograd.bulk.store import FAILED, TABLES, RunFolder
-from tempograd.bulk.table import as_explanation, beside
+from tempograd.bulk.table import as_explanation, side_by_side
 from tempograd.core import rng, validation
 from tempograd.core.errors import DataError, InputError, brief, listed, short_path, warn
 from tempograd.core.estimate import MANY
@@ -147,7 +147,7 @@ class Run:
         """Return why series could not be explained, by their ids."""
         found: dict[int | str, str] = {}
         for entry in (entry for entry in self._entries if entry.counts["faults"]):
-            rows = read_table(self._store, entry, "summary", ["id", "fault"]).drop_null()
+            rows = read_results(self._store, entry, "summary", ["id", "fault"]).drop_null()
             found |= zip(rows.column("id").to_pylist(), rows.column("fault").to_pylist(), strict=True)
         return found
 
@@ -171,7 +171,7 @@ class Run:
         refuse_two_kinds(self._entries)  # which no column holds
         drawn: list[tuple[int, Any]] = []
         for entry in self._entries:
-            rows = read_table(self._store, entry, "summary", ["id", "key", "fault"])
+            rows = read_results(self._store, entry, "summary", ["id", "key", "fault"])
             wrong = rows.filter(rows.column("fault").is_valid()).column("key")  # also of ids that come twice
             rows = rows.filter(~arrow().compute.field("key").isin(wrong.combine_chunks()))
             keys = torch.from_numpy(rows.column("key").to_numpy().copy())
@@ -227,8 +227,8 @@ class Run:
         pa, found = arrow(), []
         for entry in entries:
             here = pa.compute.field("key").isin(keys)
-            summary, cells = (read_table(self._store, entry, name).filter(here) for name in ("summary", "cells"))
-            found.append(beside(summary, cells))
+            summary, cells = (read_results(self._store, entry, name).filter(here) for name in ("summary", "cells"))
+            found.append(side_by_side(summary, cells))
         return pa.concat_tables(found, promote_options="permissive") if found else None
 
     def _series(self, entries: list[Entry], keys: NDArray[np.int64]) -> tuple[Any, Any, Any]:

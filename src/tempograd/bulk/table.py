@@ -81,9 +81,9 @@ def as_tables(
         counts.update(words.to_pylist(), samples=pa.compute.sum(samples, min_count=0).as_py())
         of_each = {"summary": [known(rows), parts["summary"], about(rows)], "cells": [known(rows), parts["cells"]]}
         for name, columns_ in (of_each | {"drivers": [known(rows[row]), parts["drivers"]]}).items():
-            tables.setdefault(name, []).append(beside(*columns_))
+            tables.setdefault(name, []).append(side_by_side(*columns_))
     wrong = np.array(sorted(done.faults), dtype=np.int64)
-    tables["summary"].append(beside(known(wrong), about(wrong)))
+    tables["summary"].append(side_by_side(known(wrong), about(wrong)))
     tables["cells"].append(known(wrong))
     return {name: pa.concat_tables(parts, promote_options="default") for name, parts in tables.items()}, counts
 
@@ -94,7 +94,7 @@ def columns_of(example: Explanation) -> set[str]:
     return {"id", "key", "fault", "source", "run"}.union(*(table.column_names for table in tables.values()))
 
 
-def beside(*tables: Any) -> Any:
+def side_by_side(*tables: Any) -> Any:
     """Put tables of as many rows beside each other."""
     columns = (zip(table.column_names, table.columns, strict=True) for table in tables)
     return arrow().table(dict(chain.from_iterable(columns)))

@@ -162,14 +162,14 @@ def read_fragment(
         for part in _parts(piece, fragment, source, size, kept):
             like = [(each.x.shape[1:], each.x.dtype) for each in (part, *waiting[:1])]
             if waiting and (sum(map(len, waiting)) + len(part) > size or like[0] != like[1]):
-                yield joined(waiting)
+                yield joined_parts(waiting)
                 waiting = []
             waiting.append(part)
             if sum(map(len, waiting)) >= size:
-                yield joined(waiting)
+                yield joined_parts(waiting)
                 waiting = []
     if waiting:
-        yield joined(waiting)
+        yield joined_parts(waiting)
 
 
 def _parts(
@@ -205,7 +205,7 @@ def _listed(times: Any) -> list[Any] | None:
     return [list(row) for row in times] if is_nested(times) else None if times is None else list(times)
 
 
-def joined(parts: Sequence[Part]) -> Part:
+def joined_parts(parts: Sequence[Part]) -> Part:
     """Put parts of several files together, one after the other."""
     first, pa = parts[0], arrow()
     if len(parts) == 1:
