@@ -235,9 +235,7 @@ def repeat(store: Store, entries: Iterable[Entry], key: int) -> str:
     """Say which id occurs more than once, and which files of the source have it."""
     here, origins, called = arrow().compute.field("key") == key, set[str](), None
     for entry in (entry for entry in entries if key in keys_of(store, entry)):
-        rows = read_results(store, entry, "summary", ["id", "key", "source"]).filter(
-            pa.compute.field("key") == key
-        )
+        rows = read_results(store, entry, "summary", ["id", "key", "source"]).filter(here)
         origins |= set(rows.column("source").to_pylist())
         called = rows.column("id")[0].as_py()
     return f"The id {brief(called)} occurs more than once ({listed(sorted(origins))})"
