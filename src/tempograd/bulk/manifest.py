@@ -218,10 +218,10 @@ def refuse_repeats(store: Store, entries: Collection[Entry]) -> None:
         keys[:end].sort()
         twice = np.flatnonzero(keys[1:end] == keys[: end - 1])
         if len(twice):
-            own = f"a folder's column can be part of it, as {arg:source.id=day,machine}"
+            part = f"a folder's column can be part of it, as {arg:source.id=day,machine}"
             ways = "What is done stays: start again when files have other ids, or name a new folder"
             told = repeat(store, entries, int(keys[twice[0]]))
-            raise DataError(f"{told}: results are found by ids, so give every series its own; {own}. {ways}.")
+            raise DataError(f"{told}: results are found by ids, so give every series its own; {part}. {ways}.")
 
 
 def refuse_two_kinds(entries: Iterable[Entry]) -> None:
