@@ -15,9 +15,7 @@ import torch
 
 import tempograd as tg
 import tempograd.typing as words
-from tempograd.bulk.driver import Engine, KeptCells
-from tempograd.bulk.run_plan import Removed
-from tempograd.bulk.telling import Log
+from tempograd.bulk.telling import Engine, KeptCells, Log, Removed
 from tempograd.cli import make_parser
 from tempograd.core.question import Asked, Effort, Question
 from tests.typing import right_uses, wrong_uses

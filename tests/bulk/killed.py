@@ -25,7 +25,7 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.bulk import engines
-from tempograd.bulk.table import TABLES
+from tempograd.bulk.store import TABLES
 from tempograd.views.drivers import drivers_of
 from tests.bulk.conftest import finished, table_of
 

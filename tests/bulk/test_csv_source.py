@@ -80,7 +80,7 @@ def test_columns_are_matched_by_name_in_the_order_of_the_first_file(lake):
     lake(p=A, q="id,time,b,a v,0,10,1 v,1,,2")
     run = explain()
     assert scores(run) == IN_ORDER | {"v": [[1, 1000], [2, 0]]}
-    assert run.channel_importance().channels == ("a", "b")
+    assert run.example.channels == ("a", "b")
     assert run.take(["v"]).mask.tolist() == [[[True, True], [True, False]]]
 
 

@@ -15,8 +15,7 @@ from torch import nn
 import tempograd as tg
 from tempograd.bulk import manifest
 from tempograd.bulk.manifest import Entry, Manifest
-from tempograd.bulk.store import Store
-from tempograd.bulk.table import TABLES, Totals
+from tempograd.bulk.store import TABLES, Store
 from tempograd.bulk.worker import Worker
 from tempograd.data.fragments import Fragment, Piece
 from tests.bulk.conftest import rows_of
@@ -90,7 +89,6 @@ def test_a_version_stays_what_it_was(lake):
         assert content(run) == then
         assert run.sample(100) == sorted(then)
         assert run.take(["c-0", "d-3"]).values.isfinite().all()
-        assert run.channel_importance().count == len(then)
     with pytest.warns(tg.TempogradWarning, match="the series themselves are left out"):
         assert old.take(["a-0", "b-1"]).values.isfinite().all()
     for number in range(last.version + 1):
@@ -109,9 +107,7 @@ def test_a_version_that_is_none_is_refused(version, lake):
 def entry(name, count=1):
     """Make an entry without files."""
     fragment = Fragment((Piece(f"/{name}", name, version=(count,)),))
-    return Entry(
-        fragment, {f"summary/{name}.parquet": (count, 1.5)}, Totals(rows=count), {}, "", 0.5, {"ids": "texts"}
-    )
+    return Entry(fragment, {f"summary/{name}.parquet": (count, 1.5)}, {"series": count}, {}, 0.5, {"ids": "texts"})
 
 
 def replayed(store):

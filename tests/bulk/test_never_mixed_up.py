@@ -15,7 +15,8 @@ from torch import nn
 
 import tempograd as tg
 from tempograd.bulk import run_plan
-from tempograd.bulk.table import RESULTS, TABLES
+from tempograd.bulk.store import TABLES
+from tempograd.bulk.table import columns_of
 from tests.bulk.conftest import explain_files, table_of
 
 
@@ -230,7 +231,7 @@ def test_every_column_of_results_is_taken(tmp_path):
     x = np.random.RandomState(0).randn(4, 5, 2).astype(np.float32)
     model = nn.Sequential(nn.Flatten(), nn.Linear(10, 2)).eval()
     run = explain_files(model, x, tmp_path / "out", n_samples=20)
-    assert {name for table in TABLES for name in table_of(run, table).column_names} == RESULTS
+    assert {name for table in TABLES for name in table_of(run, table).column_names} == columns_of(run.example)
 
 
 def test_ids_may_go_along_as_ids(tmp_path):

@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.bulk.store import Store
-from tempograd.bulk.table import TABLES
+from tempograd.bulk.store import TABLES, Store
 from tempograd.bulk.worker import Worker
 
 fsspec = pytest.importorskip("fsspec")

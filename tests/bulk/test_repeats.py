@@ -1,13 +1,9 @@
-"""An id in two files of a run: refused with their names, as soon as it is known, in any number of passes."""
+"""An id in two files of a run: refused with their names, as soon as it is known."""
 
-from pathlib import Path
-
-import numpy as np
 import pytest
 from torch import nn
 
 import tempograd as tg
-from tempograd.bulk import repeats
 from tests.bulk.conftest import explain_files
 
 pytestmark = pytest.mark.usefixtures("alone")
@@ -49,9 +45,7 @@ def test_files_that_count_alike_are_refused_at_the_second(tmp_path, said):
     assert len(tg.open_run(tmp_path / "out").files()) == 2  # the third was not begun
 
 
-@pytest.mark.parametrize("at_once", [1, 3, 1 << 22])
-def test_later_files_are_compared_at_the_end(at_once, tmp_path, monkeypatch):
-    monkeypatch.setattr(repeats, "AT_ONCE", at_once)
+def test_later_files_are_compared_at_the_end(tmp_path):
     write(tmp_path / "in", a=["p1"], b=["p2", "p3", "p4"], c=["p5", "p4"], d=["p6"])
     assert refusal(tmp_path).startswith("The id 'p4' occurs more than once (b.csv, c.csv)")
     assert refusal(tmp_path).startswith("The id 'p4'")  # all is done, and still not sound
@@ -68,7 +62,6 @@ def test_ids_of_two_kinds_are_refused_at_the_second_file(tmp_path, said):
     for call in (lambda: run.sample(1), lambda: run.take([1])):
         with pytest.raises(tg.TempogradError, match=r"The ids of a.csv are whole numbers, those of b.csv texts"):
             call()
-    assert run.channel_importance().count == 4
 
 
 def test_ids_of_two_kinds_that_later_files_have(tmp_path):
@@ -85,18 +78,3 @@ def test_what_can_be_read_of_such_a_run(tmp_path):
     run = tg.open_run(tmp_path / "out")
     with pytest.raises(tg.TempogradError, match=r"The id 'p2' occurs more than once \(a.csv, b.csv\)"):
         run.take(["p2"])
-    assert run.sample(9) == ["p1"]
-    write(tmp_path / "in", a=["p2"], b=["p2"])
-    for path in run.files():
-        Path(path).unlink()
-    refusal(tmp_path)
-    with pytest.raises(tg.TempogradError, match="no explained series with an id of its own"):
-        tg.open_run(tmp_path / "out").sample(9)
-
-
-@pytest.mark.parametrize("step", [1, 7, 2**32])
-def test_keys_are_spread_over_the_passes(step):
-    keys = np.arange(0, 7000 * step, step, dtype=np.int64) - 3 * step
-    counts = np.bincount(repeats._part(keys, 7).astype(int), minlength=7)
-    assert counts.sum() == 7000
-    assert counts.max() < 2000

@@ -1,4 +1,4 @@
-"""What a run's folder promises: resumed, refused, swept; bad series are rows; sums come from footers."""
+"""What a run's folder promises: resumed, refused, swept; bad series are rows; sums are in the tables."""
 
 import errno
 import os
@@ -16,8 +16,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.bulk.folder import RunFolder
-from tempograd.bulk.table import TABLES
+from tempograd.bulk.store import TABLES, RunFolder
 from tempograd.bulk.worker import Worker
 from tempograd.views.groups import channel_sums
 from tests.bulk.conftest import explain_files, rows_of
@@ -77,49 +76,41 @@ def values(run):
     return np.stack(frame(run)["values"].to_numpy())
 
 
-def test_sums_come_from_footers_and_equal_the_rows(x, tmp_path):
+def test_sums_of_rows_are_those_of_the_scores(x, tmp_path):
     write(tmp_path / "in", x)
     run = explain(tmp_path)
     rows, whole = frame(run), tg.explain(Net(), x, **SETTINGS)
     assert rows["day"].tolist() == [row % 3 for row in range(SERIES)]
-    for kind in (None, 0, 1):
-        found, group = run.channel_importance(kind), channel_sums(whole, kind)
-        part = rows if kind is None else rows[rows["target"] == kind]
-        effect = np.stack(part["channel_effect"].to_numpy())
-        assert found.count == group.series == len(part)
-        np.testing.assert_allclose(found.effect, effect.mean(0), rtol=1e-5, atol=1e-8)
-        np.testing.assert_allclose(found.effect_error, effect.std(0, ddof=1) / len(part) ** 0.5, rtol=1e-4)
-        np.testing.assert_allclose(found.effect, group.mean[:, 0], rtol=1e-5, atol=1e-8)
-        np.testing.assert_allclose(found.effect_error, group.error[:, 0], rtol=1e-4)
-        np.testing.assert_allclose(found.importance, group.size[:, 0], rtol=1e-5, atol=1e-8)
-        size = whole.importance[part.index].sum(1).numpy()
-        np.testing.assert_allclose(found.importance_error, size.std(0, ddof=1) / len(part) ** 0.5, rtol=1e-4)
     sizes = whole.values.abs()
+    np.testing.assert_allclose(np.stack(rows["channel_effect"].to_numpy()), whole.values.sum(1), rtol=1e-5)
+    np.testing.assert_allclose(np.stack(rows["channel_importance"].to_numpy()), sizes.sum(1), rtol=1e-5)
     np.testing.assert_allclose(np.stack(rows["step_importance"].to_numpy()), sizes.sum(2), rtol=1e-5)
     best = sizes.flatten(1).argmax(1)
     assert [row[0] for row in rows["top_step"]] == (best // CHANNELS).tolist()
     assert [row[0] for row in rows["top_channel"]] == (best % CHANNELS).tolist()
     np.testing.assert_array_equal(rows["score"].to_numpy(), whole.prediction.numpy())
     assert run.summary()["good"] == int((rows["verdict"] == "good").sum())
+    assert run.summary()["samples"] == int(rows["samples"].sum())
 
 
-def test_one_query_gives_what_the_footers_tell(x, tmp_path):
+def test_one_query_tells_which_channels_matter(x, tmp_path):
+    """That of the how-to: means over all series of a target, and their standard errors."""
     write(tmp_path / "in", x)
     run = explain(tmp_path)
-    found = run.channel_importance(target=1)
+    group = channel_sums(tg.explain(Net(), x, **SETTINGS), 1)
     asked = duckdb.sql(f"""
-        SELECT channel, avg(effect), avg(importance), count(*)
+        SELECT channel, avg(effect), stddev(effect) / sqrt(count(*)), avg(importance), count(*)
         FROM (
             SELECT unnest(channel_effect) AS effect, unnest(channel_importance) AS importance,
-                unnest(range(len(channel_effect))) AS channel
+                unnest(['a', 'b']) AS channel
             FROM '{run.folder}/summary/*.parquet' JOIN '{run.folder}/cells/*.parquet' USING (key) WHERE target = 1
         )
         GROUP BY channel ORDER BY channel
     """).fetchall()
-    assert [row[0] for row in asked] == list(range(CHANNELS))
-    assert {row[3] for row in asked} == {found.count}
-    np.testing.assert_allclose([row[1] for row in asked], found.effect, rtol=1e-5, atol=1e-8)
-    np.testing.assert_allclose([row[2] for row in asked], found.importance, rtol=1e-5)
+    assert [(row[0], row[4]) for row in asked] == [("a", group.series), ("b", group.series)]
+    np.testing.assert_allclose([row[1] for row in asked], group.mean[:, 0], rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose([row[2] for row in asked], group.error[:, 0], rtol=1e-4)
+    np.testing.assert_allclose([row[3] for row in asked], group.size[:, 0], rtol=1e-5, atol=1e-8)
 
 
 @pytest.mark.parametrize("cells", ["top", "none"])
@@ -169,7 +160,7 @@ def test_a_folder_of_somebody_else_is_left_alone(x, tmp_path):
     write(tmp_path / "in", x)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("years of work")
-    with pytest.raises(tg.TempogradError, match="holds other files and no run"):
+    with pytest.raises(tg.TempogradError, match="is neither a run nor empty"):
         explain(tmp_path)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.txt"]
 
@@ -295,7 +286,7 @@ def test_a_folder_that_is_read_only_is_refused_first(x, tmp_path, monkeypatch):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(tempfile, "mkdtemp", refused)
-    with pytest.raises(tg.TempogradError, match="no folder that can be written to: Read-only file system"):
+    with pytest.raises(tg.TempogradError, match="cannot be written: Read-only file system"):
         explain(tmp_path)
     assert not RunFolder(tmp_path / "out").is_run
 

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import tempograd as tg
-from tempograd.bulk.table import TABLES
+from tempograd.bulk.store import TABLES
 from tempograd.models import build
 from tempograd.views.drivers import describe_series, drivers_of
 from tests.bulk.conftest import explain_files, table_of

@@ -36,7 +36,7 @@ def told(total=100_000, before=0, **options):
     """Return what tells of a run, and the list of its events."""
     events = []
     options = {"log": "text", "progress": None, "price": None} | options
-    return Telling(total, before, run="key", append=events.append, **options), events
+    return Telling(total, before, "key", events.append, SimpleNamespace(**options)), events
 
 
 def test_a_line_at_the_start_each_minute_and_at_the_end(clock, capsys):
@@ -57,8 +57,8 @@ def test_a_line_at_the_start_each_minute_and_at_the_end(clock, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "2026-11-19T03:00:01Z 2,000 of 100,000 series"
     assert lines[2:] == [
-        "2026-11-19T03:01:11Z 10,500 of 100,000 series, 121 series/s, 2 without an explanation, 12 min left",
-        "2026-11-19T03:02:11Z 10,500 of 100,000 series, 65 series/s, 2 without an explanation, 23 min left",
+        "2026-11-19T03:01:11Z 10,500 of 100,000 series, 121 series/s, 2 without an explanation, 12:17 left",
+        "2026-11-19T03:02:11Z 10,500 of 100,000 series, 65 series/s, 2 without an explanation, 22:49 left",
         "2026-11-19T03:03:11Z 100,000 of 100,000 series, 516 series/s, 2 without an explanation",
     ]
     assert lines[1].startswith("2026-11-19T03:00:11Z about ")
@@ -83,10 +83,10 @@ def test_a_line_at_the_start_each_minute_and_at_the_end(clock, capsys):
 @pytest.mark.parametrize(
     ("done", "seconds", "price", "line"),
     [
-        (20_000, 1_260, PRICE, "about 1.4 hours more, 2.3 GB of results, about 5.60 at 4.00 per hour"),
-        (20_000, 1_260, None, "about 1.4 hours more, 2.3 GB of results"),
-        (50_000, 1_500, None, "about 25 minutes more, 2.3 GB of results"),
-        (50_000, 20, 3_600.0, "about 20 seconds more, 2.3 GB of results, about 20.00 at 3,600.00 per hour"),
+        (20_000, 1_260, PRICE, "about 1:24:00 more, 2,310 MB of results, about 5.60 at 4.00 per hour"),
+        (20_000, 1_260, None, "about 1:24:00 more, 2,310 MB of results"),
+        (50_000, 1_500, None, "about 25:00 more, 2,310 MB of results"),
+        (50_000, 20, 3_600.0, "about 0:20 more, 2,310 MB of results, about 20.00 at 3,600.00 per hour"),
     ],
 )
 def test_a_forecast_of_hours_bytes_and_money(done, seconds, price, line, clock, capsys):
@@ -233,10 +233,9 @@ def test_a_limit_of_several_workers_is_no_more_than_that(tmp_path):
     assert len(explain(tmp_path, limit=20, workers=3)) == 20
 
 
-def test_a_limit_below_a_fragment_is_said(tmp_path):
+def test_a_limit_below_a_fragment_is_one_fragment(tmp_path):
     write(tmp_path / "in", series())
-    with pytest.warns(tg.TempogradWarning, match="fragment has 20 series, more than limit=5: all of"):
-        assert len(explain(tmp_path, limit=5)) == 20
+    assert len(explain(tmp_path, limit=5)) == 20
 
 
 def test_a_limit_of_files_whose_series_nobody_counted(tmp_path):

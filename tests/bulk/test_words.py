@@ -178,7 +178,6 @@ def test_what_a_run_refuses(place, said, tmp_path):
         lambda: run.take([]),
         lambda: run.take([1, 1]),
         lambda: run.take([99]),
-        lambda: run.channel_importance(7),
         lambda: run.sample(0),
         lambda: tg.explain_dataset(net, "x.parquet", "out", n_samples=9),
         lambda: tg.explain_dataset(net, "x.parquet", "notes.txt", n_samples=9),

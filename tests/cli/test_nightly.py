@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tempograd.bulk.table import TABLES
+from tempograd.bulk.store import TABLES
 from tempograd.cli import main, make_parser
 from tempograd.cli.arguments import with_config
 from tests.bulk.conftest import alone  # noqa: F401  # a fixture

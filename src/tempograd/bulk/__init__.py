@@ -1,7 +1,7 @@
 """Any number of series, from files to a folder of files, on one process or many."""
 
 from tempograd.bulk.driver import explain_dataset
-from tempograd.bulk.runs import ChannelImportance, Run, open_run
+from tempograd.bulk.runs import Run, open_run
 from tempograd.bulk.telling import Progress
 
-__all__ = ["ChannelImportance", "Progress", "Run", "explain_dataset", "open_run"]
+__all__ = ["Progress", "Run", "explain_dataset", "open_run"]

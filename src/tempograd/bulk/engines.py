@@ -3,17 +3,16 @@
 import multiprocessing
 import os
 import pickle
-import re
 import socket
 import sys
 import threading
 import traceback
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import lru_cache
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
@@ -41,15 +40,17 @@ class Attempt(NamedTuple):
 
 
 class WorkerLostError(TempogradError):
-    """A worker died with its fragment."""
+    """A worker died with its fragment, or was taken away with its machine, which is no fault of the fragment."""
+
+    taken = False
 
 
 class Pool(ABC):
-    """Workers that take fragments; ``lost`` are the errors by which one that died is known."""
+    """Workers that take fragments; ``lost`` are the errors by which one that died is known, or was taken away."""
 
     capacity = 1
     lost: tuple[type[BaseException], ...] = (BrokenProcessPool,)
-    taken: tuple[type[BaseException], ...] = ()  # errors by which a machine that was taken away is known
+    taken: tuple[type[BaseException], ...] = ()
 
     @abstractmethod
     def submit(self, fragment: Fragment | None) -> "Future[Any]":
@@ -60,22 +61,44 @@ class Pool(ABC):
 
     def start(self, timeout: float | None) -> None:
         """See that a worker elsewhere can open, before the run starts."""
+        future = self.submit(None)
         try:
-            self.submit(None).result(timeout)
-        except TimeoutError:
-            self.close()
-            raise TempogradError(f"No worker opened within {arg:run.timeout={timeout:g}} seconds.") from None
+            future.result(timeout)
         except Exception as error:  # whatever a module's code does in another process
             self.close()
-            raise _not_sent(_cause(error)) from error
+            if isinstance(error, TimeoutError):
+                raise TempogradError(f"No worker opened within {arg:run.timeout={timeout:g}} seconds.") from None
+            raise _not_sent(self.failure(future) or error) from error
+
+    def failure(self, future: "Future[Any]") -> BaseException | None:
+        """Return why a fragment failed: what a worker raised, which Ray wraps, or that it died."""
+        error = future.exception()
+        if isinstance(cause := getattr(error, "cause", None), BaseException):
+            return cause
+        if not isinstance(error, self.lost):
+            return error
+        lost = WorkerLostError(f"A worker was killed, possibly out of memory: {one_line(str(error), 200)}")
+        lost.taken = isinstance(error, self.taken)
+        return lost
 
 
 def run_by(pool: Pool, fragments: Iterable[Fragment], timeout: float | None = None) -> Iterator[Attempt]:
-    """Run fragments by the workers of a pool."""
-    try:
-        yield from _Queue(pool, fragments, timeout).attempts()
-    finally:
-        pool.close()
+    """Run fragments by the workers of a pool, and end these where the way through them ends."""
+    queue = _Queue(pool, fragments)
+    with closing(pool):
+        while queue.fill():
+            done, _ = wait(queue.running, timeout, FIRST_COMPLETED)
+            if not done:
+                told = f"No fragment was finished within {arg:run.timeout={timeout:g}} seconds"
+                ways = "What is done stays: start the run again, with more time or smaller fragments"
+                raise TempogradError(f"{told}. {ways}.")
+            for future in done:
+                fragment, error = queue.running.pop(future), pool.failure(future)
+                if error is None:
+                    queue.lost = 0
+                    yield Attempt(fragment, future.result())
+                elif queue.is_given_up(fragment, error):
+                    yield Attempt(fragment, None, "".join(traceback.format_exception(error)))
 
 
 class _Queue:
@@ -85,30 +108,12 @@ class _Queue:
     others took it.
     """
 
-    def __init__(self, pool: Pool, fragments: Iterable[Fragment], timeout: float | None) -> None:
-        self.pool, self.coming, self.timeout = pool, iter(fragments), timeout
+    def __init__(self, pool: Pool, fragments: Iterable[Fragment]) -> None:
+        self.pool, self.coming, self.tries, self.lost = pool, iter(fragments), Counter[str](), 0
         self.again, self.suspects = deque[Fragment](), deque[Fragment]()
         self.running: dict[Future[Entry], Fragment] = {}
-        self.tries: dict[str, int] = {}
-        self.lost = 0
 
-    def attempts(self) -> Iterator[Attempt]:
-        while self._fill():
-            done, _ = wait(self.running, self.timeout, FIRST_COMPLETED)
-            if not done:
-                raise TempogradError(
-                    f"No fragment was finished within {arg:run.timeout={self.timeout:g}} seconds. What is done "
-                    "stays: start the run again, with more time or smaller fragments."
-                )
-            for future in done:
-                fragment, error = self.running.pop(future), future.exception()
-                if error is None:
-                    self.lost = 0
-                    yield Attempt(fragment, future.result())
-                elif self._failed_for_good(fragment, error := self._reason(error)):
-                    yield Attempt(fragment, None, "".join(traceback.format_exception(error)))
-
-    def _fill(self) -> bool:
+    def fill(self) -> bool:
         """Keep all workers busy, and tell whether any is."""
         while len(self.running) < self.pool.capacity:
             fragment = next(self.coming, None) or (self.again.popleft() if self.again else None)
@@ -119,49 +124,29 @@ class _Queue:
             self.running[self.pool.submit(fragment)] = fragment
         return bool(self.running)
 
-    def _reason(self, error: BaseException) -> BaseException:
-        """Return why a fragment failed, and stop where workers do nothing but die."""
-        if not isinstance(error, self.pool.lost) or _cause(error) is not error:
-            return _cause(error)
-        self.lost += 1
-        if self.lost >= max(KILLS, 2 * self.pool.capacity):  # all of them at once may be the machine
-            raise TempogradError(
-                f"{self.lost} workers in a row were killed, possibly out of memory. What is done stays: start the "
-                "run again, with fewer workers or a smaller batch."
-            ) from error
-        if isinstance(error, self.pool.taken):
-            return error
-        return WorkerLostError(f"A worker was killed, possibly out of memory: {one_line(str(error), 200)}")
-
-    def _failed_for_good(self, fragment: Fragment, error: BaseException) -> bool:
-        """Count a failure, let the fragment be tried again, and tell whether it had its tries."""
+    def is_given_up(self, fragment: Fragment, error: BaseException) -> bool:
+        """Let a fragment that failed be tried again, and tell whether it had its tries."""
+        died = isinstance(error, WorkerLostError)
+        self.lost += died
         if isinstance(error, OutputError):  # a full disk stops the run: all else would be computed in vain
             raise error
-        if isinstance(error, self.pool.taken):  # no fault of the fragment
-            self.again.append(fragment)
+        if self.lost >= max(KILLS, 2 * self.pool.capacity):  # all of them at once may be the machine
+            told = f"{self.lost} workers in a row were killed, possibly out of memory"
+            ways = "What is done stays: start the run again, with fewer workers or a smaller batch"
+            raise TempogradError(f"{told}. {ways}.") from error
+        parts = fragment.apart()
+        if len(parts) > 1 or getattr(error, "taken", False):  # one file may be to blame, or a machine
+            self.again.extend([fragment] if getattr(error, "taken", False) else parts)
             return False
-        if len(parts := fragment.apart()) > 1:  # each file of several by itself: one of them may be to blame
-            self.again.extend(parts)
-            return False
-        self.tries[fragment.name] = self.tries.get(fragment.name, 0) + 1
+        self.tries[fragment.name] += 1
         if self.tries[fragment.name] < TRIES:
-            alone = isinstance(error, WorkerLostError) and self.tries[fragment.name] == TRIES - 1
+            alone = died and self.tries[fragment.name] == TRIES - 1
             (self.suspects if alone else self.again).append(fragment)
         return self.tries[fragment.name] == TRIES
 
 
-def _cause(error: BaseException) -> BaseException:
-    """Return what a task raised, which Ray wraps."""
-    cause = getattr(error, "cause", None)
-    return cause if isinstance(cause, BaseException) else error
-
-
 def _not_sent(error: BaseException) -> ModelError:
     return ModelError(f"The model cannot be sent to other processes: {one_line(str(error), 300).rstrip('.')}.")
-
-
-def _done(worker: Worker, fragment: Fragment | None) -> Entry | None:
-    return None if fragment is None else worker.run(fragment)
 
 
 class Here(Pool):
@@ -173,7 +158,7 @@ class Here(Pool):
     def submit(self, fragment: Fragment | None) -> "Future[Any]":
         future: Future[Any] = Future()
         try:
-            future.set_result(_done(self.worker, fragment))
+            future.set_result(self.worker.run(fragment))
         except Exception as error:  # one bad fragment must not cost the others; the traceback is kept
             future.set_exception(error)
         return future
@@ -190,7 +175,7 @@ class Threads(Pool):
         self.threads = ThreadPoolExecutor(self.capacity)
 
     def submit(self, fragment: Fragment | None) -> "Future[Any]":
-        return self.threads.submit(_done, self.worker, fragment)
+        return self.threads.submit(self.worker.run, fragment)
 
     def close(self) -> None:
         self.threads.shutdown(wait=False, cancel_futures=True)
@@ -207,18 +192,10 @@ def _pickled(worker: Worker, dumps: Any) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _opened(sent: Any) -> Worker:
-    """Return the worker of this process, from its bytes or where Ray has them."""
+def _opened(sent: bytes) -> Worker:
+    """Return the worker of this process, from its bytes."""
     torch.set_num_threads(1)
-    if not isinstance(sent, bytes):
-        import ray  # noqa: PLC0415  # an extra
-
-        sent = ray.get(sent)
     return pickle.loads(sent)  # type: ignore[no-any-return]  # noqa: S301  # by the program that started this
-
-
-def _run(sent: Any, fragment: Fragment | None) -> Entry | None:
-    return _done(_opened(sent), fragment)
 
 
 class Processes(Pool):
@@ -227,27 +204,24 @@ class Processes(Pool):
     def __init__(self, worker: Worker, workers: int, timeout: float | None) -> None:
         self.capacity, self.sent = workers, _pickled(worker, pickle.dumps)
         self.others = set(multiprocessing.active_children())
-        self.last: dict[ProcessPoolExecutor, Future[Any]] = {}  # that each was given
-        self.numbers: dict[ProcessPoolExecutor, int] = {}
+        self.pools = dict[int, ProcessPoolExecutor]()
+        self.last = dict[int, Future[Any]]()  # that each was given
         self.start(timeout)
 
     def submit(self, fragment: Fragment | None) -> "Future[Any]":
-        for pool in [pool for pool, future in self.last.items() if future.done()]:
-            with suppress(BrokenProcessPool):  # its process died
-                self.last[pool] = pool.submit(_run_here, fragment)
-                return self.last[pool]
-            del self.last[pool]
-        context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-        number = min(set(range(self.capacity)) - {self.numbers[pool] for pool in self.last})
-        pool = ProcessPoolExecutor(1, context, _enter, (self.sent, number))
-        self.numbers[pool] = number
-        self.last[pool] = pool.submit(_run_here, fragment)
-        return self.last[pool]
+        number = next(each for each in range(self.capacity) if each not in self.last or self.last[each].done())
+        try:
+            self.last[number] = self.pools[number].submit(_run_here, fragment)
+        except (KeyError, BrokenProcessPool):  # its process died, or none has begun
+            context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+            self.pools[number] = ProcessPoolExecutor(1, context, _enter, (self.sent, number))
+            self.last[number] = self.pools[number].submit(_run_here, fragment)
+        return self.last[number]
 
     def close(self) -> None:
         for child in set(multiprocessing.active_children()) - self.others:
             child.kill()  # one that hangs hears nothing else; finished fragments are there
-        for pool in self.last:
+        for pool in self.pools.values():
             pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -264,7 +238,7 @@ def _enter(sent: bytes, number: int) -> None:
 
 
 def _run_here(fragment: Fragment | None) -> Entry | None:
-    return _run(_sent[0], fragment)
+    return _opened(_sent[0]).run(fragment)
 
 
 def _end_with_parent() -> None:
@@ -278,7 +252,6 @@ def _end_with_parent() -> None:
 # Tasks on a Ray cluster
 
 QUIET = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # Ray 2.50 and later warn where a task asks for no GPU
-ADDRESS = re.compile(r"([^/]+):(\d+)")  # not those of Ray's client, ray://…
 ANSWER = 10.0  # seconds in which a cluster answers
 
 
@@ -317,21 +290,22 @@ class RayTasks(Pool):
 
     def submit(self, fragment: Fragment | None) -> "Future[Any]":
         self.tasks = {future: task for future, task in self.tasks.items() if not future.done()}
-        task = self.task.remote([self.sent], fragment)
+        task = self.task.remote(self.sent, fragment)
         future: Future[Any] = task.future()
         self.tasks[future] = task
         return future
 
     def close(self) -> None:
-        for future, task in self.tasks.items():
+        tasks, self.tasks = self.tasks, {}
+        for future, task in tasks.items():
             if not future.done():
                 self.ray.cancel(task, force=True)
         if self.started:
             self.ray.shutdown()
 
 
-def _run_on_ray(sent: list[Any], fragment: Fragment | None) -> Any:
-    return _run(sent[0], fragment)
+def _run_on_ray(sent: bytes, fragment: Fragment | None) -> Any:
+    return _opened(sent).run(fragment)
 
 
 def _start_ray(ray: Any) -> None:
@@ -339,17 +313,16 @@ def _start_ray(ray: Any) -> None:
     os.environ |= {name: os.environ.get(name, value) for name, value in QUIET.items()}
     address = _address()
     try:
-        if place := ADDRESS.fullmatch(address):  # Ray itself tries for many minutes, and prints what helps nobody
-            socket.create_connection((place[1].strip("[]"), int(place[2])), ANSWER).close()
+        host, _, port = address.rpartition(":")
+        if port.isdecimal() and "/" not in host:  # not of Ray's client; Ray itself tries for many minutes
+            socket.create_connection((host.strip("[]"), int(port)), ANSWER).close()
         job = ray.job_config.JobConfig()
         job._client_job = True  # or Ray puts the current folder before all libraries of its workers
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="error", job_config=job)
     except OSError as error:  # ConnectionError is one
         where = f"The Ray cluster at {address}" if address else "A Ray cluster"
-        raise TempogradError(
-            f"{where} does not answer: start it, or set RAY_ADDRESS=local for one on this machine; 'ray stop' "
-            "forgets one that was killed."
-        ) from error
+        ways = "start it, or set RAY_ADDRESS=local for one on this machine; 'ray stop' forgets one that was killed"
+        raise TempogradError(f"{where} does not answer: {ways}.") from error
 
 
 def _address() -> str:

@@ -1,11 +1,14 @@
-"""Explanations as three tables that databases read, and what can be added up over files.
+"""Explanations as three tables that databases read, and what is counted of them.
 
 ``summary`` has one row per series, ``drivers`` one per driver of a prediction, ``cells`` the numbers of cells.
+What people read, a class, a sentence and drivers by name, is made as columns, for many series at once.
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
+from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -14,35 +17,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tempograd.bulk import words
-from tempograd.core.errors import said
+from tempograd.core.errors import LONGEST, TempogradError, one_line, said
 from tempograd.core.estimate import GradientCheck
 from tempograd.data.columns import Part
 from tempograd.data.files import arrow
 from tempograd.explanation import Explanation, diagnostics
+from tempograd.views import labels
+from tempograd.views.drivers import CONTROL, MOST, NAMED
+from tempograd.views.prediction import percent_text
 from tempograd.views.series import sizes
+from tempograd.views.stretches import Stretches, stretches_of
 
 TOP = 20  # strongest cells that a row names
 COMPRESSION = {"compression": "zstd", "compression_level": 1, "write_page_checksum": True}
 GROUP_BYTES = 1 << 22  # of rows that are written together
-TABLES = ("cells", "drivers", "summary")  # in the order in which they are finished
-CELLS = ("values", "standard_error", "ess")
-LISTS = ("channel_effect", "channel_importance", "step_importance", "top_value", "top_error", *CELLS)
-RESULTS = {"id", "key", "class", "probability", "sentence", "verdict", "target", "score", "delta"}
-RESULTS |= {"relative_error", "samples", "fault", "source", "run", "rank", "channel", "from", "to", "value"}
-RESULTS |= {
-    "unit",
-    "effect",
-    "low",
-    "high",
-    "certain",
-    "top_step",
-    "top_channel",
-    "gradient_check",
-    *LISTS,
-}  # names that no column that goes along may have
-CHECKS = tuple(f.name for f in fields(GradientCheck))
-BINS, LOWEST = 64, -6.0  # of relative errors, on a scale of logarithms from 1e-6 to 1e2
+DIGITS = 3  # of values in a sentence
+AND = ", "
 
 
 # One batch as rows
@@ -55,49 +45,98 @@ class ExplainedRows(NamedTuple):
     faults: dict[int, str]
 
 
+def reason_of(error: Exception) -> str:
+    """Return why a series has no explanation, arguments in the sentence marked."""
+    if isinstance(error, TempogradError):
+        return one_line(error.finding.text, LONGEST)
+    first_line = str(error).strip().partition("\n")[0] or type(error).__name__
+    return one_line(f"{type(error).__name__}: {first_line}", LONGEST)
+
+
 def as_tables(
-    batch: Part, done: ExplainedRows, judged: list["Quality"], example: Explanation, cells: str, run: str
-) -> dict[str, Any]:
-    """Return the rows of a batch, in its order, as Arrow tables by name.
+    batch: Part, done: ExplainedRows, example: Explanation, cells: str, run: str
+) -> tuple[dict[str, Any], Counter[str]]:
+    """Return the rows of a batch as Arrow tables by name, series without an explanation last, and their counts.
 
-    ``judged`` tells how good each of the explanations is, ``example`` which columns there are, ``cells`` what is
-    kept of each cell; ``run`` is the key of the run.
+    ``example`` tells which columns there are, ``cells`` what is kept of each cell; ``run`` is the key of the run.
     """
-    pa, count = arrow(), len(batch)
-    places = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in done.explained)])
-    told = [
-        words.tell(found, quality.verdict, _taken(batch, rows))
-        for (rows, found), quality in zip(done.explained, judged, strict=True)
-    ]
-    like = words.tell(example[:0], np.empty(0, object), None)
-    named = {"id": batch.ids, "key": pa.array(batch.keys)}
+    pa, tables = arrow(), dict[str, list[Any]]()
+    columns = {"id": batch.ids, "key": pa.array(batch.keys)} | batch.kept
+    origins = pa.array(batch.more.get("origins") or [""] * len(batch), pa.string())
 
-    def spread(parts: list[dict[str, Any]], usual: dict[str, Any]) -> dict[str, Any]:
-        """Join what was found of parts of the batch, in its order, null where nothing was."""
-        if len(parts) == 1:  # no copy of many numbers
-            return {name: _spread(parts[0][name], places, count) for name in usual}
-        whole = {name: np.concatenate([usual[name][:0], *(part[name] for part in parts)]) for name in usual}
-        return {name: _spread(column, places, count) for name, column in whole.items()}
+    def known(rows: Any) -> Any:
+        """Return what the batch knows of some of its series."""
+        return pa.table({name: column.take(pa.array(rows)) for name, column in columns.items()})
 
-    order = np.argsort(places, kind="stable")
-    back = np.full(count, -1)
-    back[places[order]] = order
-    rows = pa.array(back, mask=back < 0)
-    joined = pa.concat_tables([like.series, *(each.series for each in told)]).take(rows)
-    numbers = [_numbers(found, quality) for (_, found), quality in zip(done.explained, judged, strict=True)]
-    faults = [said(done.faults[row]) if row in done.faults else None for row in range(count)]
-    origins = batch.more.get("origins") or [""] * count
-    summary = named | batch.kept | {name: joined.column(name) for name in joined.column_names}
-    summary |= spread(numbers, _numbers(example[:1], quality_of(example[:1])))
-    summary |= {"fault": pa.array(faults, pa.string()), "source": pa.array(origins, pa.string())}
-    summary["run"] = pa.array([run] * count, pa.string())
-    parts = [_columns(found, cells) for _, found in done.explained]
-    drivers = [each.drivers_of(batch, rows) for each, (rows, _) in zip(told, done.explained, strict=True)]
-    return {
-        "summary": pa.table(summary),
-        "drivers": pa.concat_tables([like.drivers_of(batch, np.empty(0, np.int64)), *drivers]),
-        "cells": pa.table(named | batch.kept | spread(parts, _columns(example[:1], cells))),
+    def about(rows: Any) -> Any:
+        """Return what the summary tells of series without an explanation too."""
+        faults = [said(done.faults[row]) if row in done.faults else None for row in rows.tolist()]
+        texts = {"fault": pa.array(faults, pa.string()), "source": origins.take(pa.array(rows))}
+        return pa.table(texts | {"run": pa.array([run] * len(rows), pa.string())})
+
+    counts, nothing = _counts_of(batch, done.faults), (np.empty(0, np.int64), example[:0])  # which has all columns
+    for rows, found in [nothing, *done.explained]:
+        row, parts = _rows_of(found, *_shown(batch, rows), cells)
+        words, samples = parts["summary"].column("verdict"), parts["summary"].column("samples")
+        counts.update(words.to_pylist(), samples=pa.compute.sum(samples, min_count=0).as_py())
+        of_each = {"summary": [known(rows), parts["summary"], about(rows)], "cells": [known(rows), parts["cells"]]}
+        for name, columns_ in (of_each | {"drivers": [known(rows[row]), parts["drivers"]]}).items():
+            tables.setdefault(name, []).append(side_by_side(*columns_))
+    wrong = np.array(sorted(done.faults), dtype=np.int64)
+    tables["summary"].append(side_by_side(known(wrong), about(wrong)))
+    tables["cells"].append(known(wrong))
+    return {name: pa.concat_tables(parts, promote_options="default") for name, parts in tables.items()}, counts
+
+
+def columns_of(example: Explanation) -> set[str]:
+    """Return the names of all columns of the tables, which no column that goes along may have."""
+    _, tables = _rows_of(example[:0], None, example[:0].values.cpu().numpy(), "all")
+    return {"id", "key", "fault", "source", "run"}.union(*(table.column_names for table in tables.values()))
+
+
+def side_by_side(*tables: Any) -> Any:
+    """Put tables of as many rows beside each other."""
+    columns = (zip(table.column_names, table.columns, strict=True) for table in tables)
+    return arrow().table(dict(chain.from_iterable(columns)))
+
+
+def _rows_of(
+    found: Explanation, times: Any, values: NDArray[Any], cells: str
+) -> tuple[NDArray[np.int64], dict[str, Any]]:
+    """Return some series as rows of each table, without what a batch knows of them, and the series of each driver.
+
+    ``times`` are what steps are called, and ``values`` are as they were read.
+    """
+    pa, unknown = arrow(), np.full(len(found), np.nan, dtype=np.float32)
+    place = stretches_of(found, MOST)
+    drivers = _driver_columns(found, place, times, values)
+    head, name, share = _predicted(found)
+    error, samples, verdict = _quality_of(found)
+    doubt = pa.array(["" if word in {"good", "rough"} else f"{word}; " for word in verdict], pa.string())
+    target = np.full(len(found), -1) if found.target is None else found.target.cpu().numpy()
+    summary = {
+        "class": name,
+        "probability": share,
+        "sentence": _join(doubt, _sentences(found, place, drivers, head, numbered=times is None)),
+        "verdict": pa.array(verdict, pa.string()),
+        "target": _column(target.astype(np.int32)),
+        "score": _column(unknown if found.prediction is None else found.prediction.float().cpu().numpy()),
+        "delta": _column(unknown if found.delta is None else found.delta.float().cpu().numpy()),
+        "relative_error": _column(error),
+        "samples": _column(samples),
     }
+    numbers = {name: _column(part) for name, part in _cells(found, cells).items()}
+    tables = {"summary": summary, "cells": numbers, "drivers": drivers}
+    return place.row.cpu().numpy(), {name: pa.table(columns) for name, columns in tables.items()}
+
+
+def _column(part: NDArray[Any]) -> Any:
+    """Return an array as a column, of lists where there are several numbers of each series."""
+    pa = arrow()
+    if part.ndim == 1:
+        return pa.array(part)
+    offsets = np.arange(len(part) + 1, dtype=np.int32) * np.int32(part.shape[1])  # batches are small
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(part.reshape(-1)))
 
 
 def parted(rows: Any, column: str | None) -> list[tuple[str, Any]]:
@@ -113,100 +152,50 @@ def parted(rows: Any, column: str | None) -> list[tuple[str, Any]]:
         return [("", rows)]
     pa, found = arrow(), []
     for value in pa.compute.unique(rows.column(column)):
-        place = pa.compute.is_null(rows.column(column)) if not value.is_valid else None
-        here = rows.filter(pa.compute.equal(rows.column(column), value) if place is None else place)
+        here = rows.filter(pa.compute.is_in(rows.column(column), pa.array([value.as_py()], value.type)))
         name = quote(str(value.as_py()), safe=" :+-_.,") if value.is_valid else "__HIVE_DEFAULT_PARTITION__"
         found.append((f"{column}={name}/", here.drop_columns([column])))
     return found
 
 
-def _taken(batch: Part, rows: NDArray[np.int64]) -> words.Shown:
-    """Return what people know of some series of a batch: times, and values before they were scaled."""
+def _shown(batch: Part, rows: NDArray[np.int64]) -> tuple[Any, NDArray[Any]]:
+    """Return what people know of some series of a batch: times, for all or for each, and values before scaling."""
     times, raw = batch.more.get("times"), batch.more.get("raw")
     if times and not isinstance(times[0], str):
         times = [times[row] for row in rows.tolist()]
-    return words.Shown(times, (batch.x if raw is None else raw)[rows])
+    return times, (batch.x if raw is None else raw)[rows]
 
 
-def _spread(part: NDArray[Any], places: NDArray[np.int64], count: int) -> Any:
-    """Put the rows of an array at their places, a list each where there are several numbers; null elsewhere."""
-    pa = arrow()
-    there = np.zeros(count, dtype=bool)
-    there[places] = True
-    if (np.diff(places) < 0).any():
-        part = part[np.argsort(places, kind="stable")]
-    if part.ndim == 1:
-        whole = np.zeros(count, dtype=part.dtype)
-        whole[there] = part
-        return pa.array(whole, mask=~there)
-    offsets = np.concatenate([[0], np.cumsum(there * part.shape[1])]).astype(np.int32)  # batches are small
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(part.reshape(-1)), mask=pa.array(~there))
-
-
-def _numbers(found: Explanation, quality: "Quality") -> dict[str, NDArray[Any]]:
-    """Return numbers of some series, (series,), a list each where there is a target for every step."""
-    count = len(found)
-    unknown = np.full(count, np.nan, dtype=np.float32)
-    target = np.full(count, -1) if found.target is None else found.target.cpu().numpy()
-    return {
-        "target": target.astype(np.int32),
-        "score": unknown if found.prediction is None else found.prediction.float().cpu().numpy(),
-        "delta": unknown if found.delta is None else found.delta.float().cpu().numpy(),
-        "relative_error": quality.error,
-        "samples": quality.samples,
-    }
-
-
-def _columns(found: Explanation, cells: str) -> dict[str, NDArray[Any]]:
-    """Return the columns of cells: lists of numbers, (series, n)."""
+def _cells(found: Explanation, cells: str) -> dict[str, NDArray[Any]]:
+    """Return numbers of cells, (series, n) each; of the strongest ones ties go to the first."""
     count, size = len(found), sizes(found)
     push = found.values if found.signed else size
-    columns: dict[str, NDArray[Any]] = {
-        "channel_effect": _added(push, 1),
-        "channel_importance": _added(size, 1),
-        "step_importance": _added(size, 2),
+    columns = {
+        "channel_effect": push.sum(1, dtype=torch.float64).float(),
+        "channel_importance": size.sum(1, dtype=torch.float64).float(),
+        "step_importance": size.sum(2, dtype=torch.float64).float(),
     }
     if cells != "none":
-        columns |= _strongest(found, size)
+        order = size.flatten(1).argsort(dim=1, descending=True, stable=True)[:, :TOP]
+        depth = found.values.shape[2]
+        columns |= {"top_step": (order // depth).int(), "top_channel": (order % depth).int()}
+        for name, part in (("top_value", found.values), ("top_error", found.standard_error)):
+            columns |= {} if part is None else {name: part.flatten(1).gather(1, order)}
     if cells == "all":
         kept = {"values": found.values, "standard_error": found.standard_error, "ess": found.ess}
-        columns |= {name: part.cpu().flatten(1).numpy() for name, part in kept.items() if part is not None}
-    check = found.gradient_check
-    if check is not None:
-        numbers = [getattr(check, name).double().reshape(count, -1).cpu() for name in CHECKS]
-        columns["gradient_check"] = torch.cat(numbers, 1).numpy()
-    return columns
+        columns |= {name: part.flatten(1) for name, part in kept.items() if part is not None}
+    if found.gradient_check is not None:
+        parts = (part.double().cpu() for part in vars(found.gradient_check).values())
+        numbers = [part.reshape(count, math.prod(part.shape[1:])) for part in parts]
+        columns["gradient_check"] = torch.cat(numbers, 1)
+    return {name: part.cpu().numpy() for name, part in columns.items()}
 
 
-def _added(cells: Tensor, axis: int) -> NDArray[Any]:
-    return cells.sum(axis, dtype=torch.float64).float().cpu().numpy()
+def _quality_of(found: Explanation) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[Any]]:
+    """Return the error of each series, NaN where there is none, its samples, 0 if nobody counts, and its verdict.
 
-
-def _strongest(found: Explanation, size: Tensor) -> dict[str, NDArray[Any]]:
-    """Return the strongest cells of each series; ties go to the first."""
-    order = size.flatten(1).argsort(dim=1, descending=True, stable=True)[:, :TOP]
-    depth = found.values.shape[2]
-    columns = {
-        "top_step": (order // depth).int().cpu().numpy(),
-        "top_channel": (order % depth).int().cpu().numpy(),
-        "top_value": found.values.flatten(1).gather(1, order).cpu().numpy(),
-    }
-    if found.standard_error is not None:
-        columns["top_error"] = found.standard_error.flatten(1).gather(1, order).cpu().numpy()
-    return columns
-
-
-class Quality(NamedTuple):
-    """How good each map is, (series,) each."""
-
-    error: NDArray[np.float32]  # NaN where there is no Monte-Carlo error
-    good: NDArray[np.bool_]
-    samples: NDArray[np.int32]  # 0 where nobody counts them
-    verdict: NDArray[Any]  # "good", "rough", or what speaks against the map
-
-
-def quality_of(found: Explanation) -> Quality:
-    """Judge each series by the rules of the verdict."""
+    The verdict is "good", "rough", or what speaks against the map, by the rules for all series together.
+    """
     count, flaws = len(found), diagnostics.against(found)
     if found.standard_error is not None:
         told = diagnostics.errors(found)
@@ -220,224 +209,205 @@ def quality_of(found: Explanation) -> Quality:
             good &= (small | (delta == 0)).cpu().numpy()
         evals = found.n_evals
         samples = np.zeros(count, np.int32) if evals is None else evals.cpu().numpy().astype(np.int32)
-    if noisy := diagnostics.noisy(found):
-        good[:] = False
     verdict = np.where(good, "good", "rough").astype(object)
     for name, bad in reversed(flaws._asdict().items()):  # the gravest last
         verdict[bad.numpy()] = diagnostics.AGAINST[name]
-    if noisy:
+    if diagnostics.noisy(found):
         verdict[:] = diagnostics.AGAINST["mixed" if found.mixes_series else "noisy"]
-    return Quality(error, good, samples, verdict)
+    return error, samples, verdict
 
 
-# What can be added up: the footer of every file
+def _counts_of(batch: Part, faults: Collection[int]) -> Counter[str]:
+    """Count the series of a batch, and what can be added up over them.
 
-
-@dataclass
-class Totals:
-    """Sums over series, from which means, their errors and the verdict on a run are made.
-
-    Attributes
-    ----------
-    rows, faults, good : int
-        Series, those without an explanation, and those whose map is good.
-    samples, most_samples, least_samples : int
-        Of all series together, of the one that took the most, and the least.
-    cells, missing, filled : int
-        Cells of explained series up to the last value of each, those of them that are missing, and those of these
-        in which the model reads another number than 0.
-    errors : list of int
-        Counts of relative errors, on a scale of logarithms; the last one is of what is not known.
-    against : dict of str to int
-        Series that something speaks against that no number of samples repairs.
-    channels : dict of str to list
-        For each target: how many series, and for each channel the sums of effect, its square, importance, its
-        square.
+    These are ``series``, ``faults`` (those without an explanation), how many have each word for a ``verdict``, the
+    ``samples`` of all; and ``cells`` up to the last value of each explained series, those of them that are
+    ``missing``, and those of these that are ``filled``: in which the model reads another number than 0.
     """
-
-    rows: int = 0
-    faults: int = 0
-    good: int = 0
-    samples: int = 0
-    most_samples: int = 0
-    least_samples: int = 0
-    cells: int = 0
-    missing: int = 0
-    filled: int = 0
-    errors: list[int] = field(default_factory=lambda: [0] * (BINS + 1))
-    against: dict[str, int] = field(default_factory=dict)
-    channels: dict[str, list[Any]] = field(default_factory=dict)
-
-    def add_batch(self, batch: Part, faults: Collection[int]) -> None:
-        """Count the cells of a batch, those that are missing, and the ``faults``: series that have no scores."""
-        self.rows, self.faults = self.rows + len(faults), self.faults + len(faults)
-        missing = np.zeros(batch.x.shape, bool) if batch.mask is None else ~batch.mask
-        missing[list(faults)] = True
-        time, depth = missing.shape[1:]
-        last = (~missing.all(2) * np.arange(1, time + 1)).max(1, initial=0)  # steps up to the last with a value
-        missing &= (np.arange(time) < last[:, None])[..., None]
-        self.cells += int(last.sum()) * depth
-        self.missing += int(missing.sum())
-        self.filled += int(np.count_nonzero(batch.x[missing]))
-
-    def add(self, found: Explanation, quality: Quality) -> None:
-        """Count explained series."""
-        against = {name: int(part.sum()) for name, part in diagnostics.against(found)._asdict().items()}
-        if diagnostics.noisy(found):
-            against["mixed" if found.mixes_series else "noisy"] = len(found)
-        more = Totals(
-            rows=len(found),
-            good=int(quality.good.sum()),
-            samples=int(quality.samples.sum(dtype=np.int64)),
-            most_samples=int(quality.samples.max(initial=0)),
-            least_samples=int(quality.samples.min(initial=2**31 - 1)),
-            errors=np.bincount(bins(quality.error), minlength=BINS + 1).tolist(),
-            against=against,
-            channels=_sums_by_target(found),
-        )
-        self.merge(more)
-
-    def merge(self, other: "Totals") -> None:
-        """Add what another file holds."""
-        lows = [each.least_samples for each in (self, other) if each.rows > each.faults]
-        self.least_samples, self.most_samples = min(lows, default=0), max(self.most_samples, other.most_samples)
-        for name in ("rows", "faults", "good", "samples", "cells", "missing", "filled"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.errors = [a + b for a, b in zip(self.errors, other.errors, strict=True)]
-        for name, count in other.against.items():
-            self.against[name] = self.against.get(name, 0) + count
-        for kind, (count, *more) in other.channels.items():
-            known, *sums = self.channels.get(kind, [0])
-            pairs = zip(sums, more, strict=True) if sums else ()
-            added = [[a + b for a, b in zip(one, two, strict=True)] for one, two in pairs]
-            self.channels[kind] = [known + count, *(added or more)]
-
-    def middle_error(self) -> float:
-        """Return the relative error of the middle series, to the width of a bin; infinite where nobody knows."""
-        total = sum(self.errors)
-        place_ = int(np.searchsorted(np.cumsum(self.errors), (total + 1) // 2)) if total else BINS
-        return math.inf if place_ >= BINS else float(10 ** (LOWEST + (place_ + 0.5) * 8 / BINS))
+    missing = np.zeros(batch.x.shape, bool) if batch.mask is None else ~batch.mask
+    missing[list(faults)] = True
+    time, depth = missing.shape[1:]
+    last = (~missing.all(2) * np.arange(1, time + 1)).max(1, initial=0)  # steps up to the last with a value
+    missing &= (np.arange(time) < last[:, None])[..., None]
+    holes = {"missing": int(missing.sum()), "filled": int(np.count_nonzero(batch.x[missing]))}
+    return Counter(series=len(batch), faults=len(faults), cells=int(last.sum()) * depth, **holes)
 
 
-def _sums_by_target(found: Explanation) -> dict[str, list[Any]]:
-    """Return, for each target, how many series and the sums of :attr:`Totals.channels`."""
-    size = sizes(found).sum(1, dtype=torch.float64).cpu()
-    push = found.values.sum(1, dtype=torch.float64).cpu() if found.signed else size
-    plain = found.target is not None and found.target.ndim == 1
-    kinds = found.target.cpu() if plain and found.target is not None else torch.full((len(found),), -1)
-    sums: dict[str, list[Any]] = {}
-    for kind in sorted(set(kinds.tolist())):
-        rows = kinds == kind
-        parts = [part[rows].sum(0).tolist() for part in (push, push.square(), size, size.square())]
-        sums[str(kind) if plain else "all"] = [int(rows.sum()), *parts]
-    return sums
+# Words, for many series at once
 
 
-def bins(errors: NDArray[Any]) -> NDArray[np.int64]:
-    """Return where relative errors lie on the scale, in its last place those that are not known.
+def _driver_columns(found: Explanation, place: Stretches, times: Any, values: NDArray[Any]) -> dict[str, Any]:
+    """Return rank, channel, from, to, value, unit, effect, low, high and certain of each driver."""
+    pa = arrow()
+    row, rank, channel, start, stop, total, _, reach, certain = (part.cpu().numpy() for part in place)
+    steps = np.arange(values.shape[1])
+    inside = (steps >= start[:, None]) & (steps < stop[:, None])
+    if found.mask is not None:
+        inside &= found.mask.cpu().numpy()[row, :, channel]
+    mean = values[row, :, channel].sum(1, where=inside, dtype=np.float64) / inside.sum(1).clip(1)
+    units, names = found.units or [None] * values.shape[2], labels.channel_names(found)
+    unknown = ~np.isfinite(reach)
 
-    Examples
-    --------
-    >>> bins(np.array([1e-9, 0.1, 50.0, np.inf])).tolist()
-    [0, 40, 61, 64]
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.floor((np.log10(errors.astype(np.float64)) - LOWEST) * BINS / 8)
-    known = np.isfinite(errors)
-    return np.where(known, np.clip(np.nan_to_num(found, neginf=0), 0, BINS - 1), BINS).astype(np.int64)
+    def called(step: NDArray[Any]) -> Any:
+        """Return what the steps of drivers are called, or their numbers."""
+        if times and not isinstance(times[0], str):
+            pairs = zip(row.tolist(), step.tolist(), strict=True)
+            return pa.array([times[r][t] if t < len(times[r]) else str(t) for r, t in pairs], pa.string())
+        numbers = map(str, steps[len(times or ()) :].tolist())
+        return pa.array([*(times or ()), *numbers], pa.string()).take(pa.array(step))
+
+    return {
+        "rank": pa.array(rank.astype(np.int32) + 1),
+        "channel": pa.array(names, pa.string()).take(pa.array(channel)),
+        "from": called(start),
+        "to": called(stop - 1),
+        "value": pa.array(mean),
+        "unit": pa.array([unit or None for unit in units], pa.string()).take(pa.array(channel)),
+        "effect": pa.array(total),
+        "low": pa.array(total - reach, mask=unknown),
+        "high": pa.array(total + reach, mask=unknown),
+        "certain": pa.array(certain),
+    }
 
 
-# Files
+def _predicted(found: Explanation) -> tuple[Any, Any, Any]:
+    """Return how each sentence begins, the output that was explained, and its probability."""
+    pa, count, target = arrow(), len(found), found.target
+    if target is None or target.ndim != 1:
+        name = found.target_text or ("the score" if target is None else "the steps' classes")
+        names = plain = pa.array([name] * count, pa.string())
+    else:
+        columns, place = np.unique(target.cpu().numpy(), return_inverse=True)
+        called = [labels.output_name(found, column) for column in columns.tolist()]
+        names = pa.array(called, pa.string()).take(pa.array(place))
+        plain = pa.compute.utf8_trim(names, "“”")
+    if found.prediction is None:
+        return names, plain, pa.nulls(count, pa.float32())
+    number = found.prediction.float().cpu().numpy()
+    if found.output != "probability" or target is None or target.ndim != 1:
+        return _join(names, pa.scalar(" is "), _digits(number)), plain, pa.nulls(count, pa.float32())
+    shares = pa.array([percent_text(share / 100) for share in range(101)] + ["under 1 %", "over 99 %"])
+    part = np.rint(100 * number).clip(0, 100).astype(np.int64)
+    part = np.where((part == 0) & (number > 0), 101, np.where((part == 100) & (number < 1), 102, part))
+    return _join(shares.take(pa.array(part)), pa.scalar(" probability of "), names), plain, pa.array(number)
+
+
+def _sentences(found: Explanation, place: Stretches, columns: dict[str, Any], head: Any, *, numbered: bool) -> Any:
+    """Return one sentence for each series: what was predicted, and the drivers that push each way."""
+    pa, pc, count = arrow(), arrow().compute, len(found)
+    if found.method == CONTROL:
+        return _join(head, pa.scalar("; the scores are random, a control that says nothing about the model"))
+    row, rank = place.row.cpu().numpy(), place.rank.cpu().numpy()
+    grid = np.full((count, MOST), -1)  # where each driver stands
+    grid[row, rank] = np.arange(len(row))
+    total = np.append(place.total.cpu().numpy(), 0.0)[grid]
+    named = (grid >= 0) & (np.abs(total) >= NAMED * np.abs(total[:, :1]))
+    sure = named & np.append(place.certain.cpu().numpy(), False)[grid]
+    phrases = pa.concat_arrays([pa.array([""]), _join(pa.scalar(AND), _phrases(columns, numbered=numbered))])
+
+    def listed(start: str, chosen: NDArray[np.bool_]) -> Any:
+        """Write some of the drivers of each series one after the other, nothing where there is none."""
+        places = (pa.array(np.where(chosen[:, k], grid[:, k], -1) + 1) for k in range(MOST))
+        text = _join(*(phrases.take(place) for place in places))
+        whole = _join(pa.scalar(start), pc.utf8_slice_codeunits(text, len(AND), None))
+        return pc.if_else(pa.array(chosen.any(1)), whole, "")
+
+    nothing = pc.if_else(pa.array(named.any(1)), "", "; no value has a score other than 0")
+    if not found.signed:
+        return _join(head, listed("; what matters is ", named), nothing)
+    up, down = sure & (total > 0), sure & (total < 0)
+    raised, lowered = listed(", raised by ", up), listed(", lowered by ", down)
+    first = pa.array(np.take_along_axis(total > 0, sure.argmax(1)[:, None], 1)[:, 0])  # what the largest one does
+    both = pc.if_else(first, _join(raised, lowered), _join(lowered, raised))
+    only = np.zeros_like(sure)
+    only[:, 0] = named[:, 0] & ~sure.any(1)
+    return _join(head, both, listed("; no driver is certain, the largest: ", only), nothing)
+
+
+def _phrases(columns: dict[str, Any], *, numbered: bool) -> Any:
+    """Return each driver in a few words: channel, value and when."""
+    pa, pc = arrow(), arrow().compute
+    start, stop = columns["from"], columns["to"]
+    when = pc.if_else(pc.equal(start, stop), start, _join(start, pa.scalar("–"), stop))
+    unit = pc.if_else(pc.is_valid(columns["unit"]), _join(pa.scalar(" "), columns["unit"]), "")
+    value = _digits(columns["value"].to_numpy())
+    return _join(
+        columns["channel"], pa.scalar(" "), value, unit, pa.scalar(" at step " if numbered else " at "), when
+    )
+
+
+def _digits(numbers: NDArray[Any]) -> Any:
+    """Write numbers with three digits."""
+    pa, size = arrow(), np.abs(numbers.astype(np.float64))
+    places = DIGITS - 1 - np.floor(np.log10(np.where((size > 0) & np.isfinite(size), size, 1.0)))
+    scale = 10.0 ** np.clip(places, 0, 300)
+    text = pa.array(np.rint(numbers * scale) / scale).cast(pa.string())
+    return arrow().compute.replace_substring_regex(text, r"\.0$", "")
+
+
+def _join(*parts: Any) -> Any:
+    """Put texts behind each other; a null is nothing."""
+    filled = (arrow().compute.coalesce(part, "") for part in parts)
+    return arrow().compute.binary_join_element_wise(*filled, "")
+
+
+# Files, and rows as an explanation again
 
 
 def open_writer(path: str, schema: Any) -> Any:
     """Open a Parquet file for rows: floats are split by bytes, which zstd packs better."""
     types, pq = arrow().types, arrow().parquet
-    split = [f"{each.name}.list.element" for each in schema if types.is_list(each.type) and each.name in LISTS]
+    lists = {each.name: each.type.value_type for each in schema if types.is_list(each.type)}
+    split = [f"{name}.list.element" for name, kind in lists.items() if types.is_floating(kind)]
     split += [each.name for each in schema if types.is_floating(each.type)]
     texts = [each.name for each in schema if types.is_string(each.type) and each.name != "sentence"]
     return pq.ParquetWriter(path, schema, use_dictionary=texts, use_byte_stream_split=split, **COMPRESSION)
 
 
-def is_readable(path: str) -> bool:
-    """Tell whether a Parquet file of this machine is whole, by reading all of it."""
-    pa = arrow()
-    try:
-        with pa.parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            for _ in file.iter_batches():
-                pass
-    except (OSError, ValueError, pa.ArrowException):
-        return False
-    return True
-
-
-# Rows as an explanation again
-
-
 def as_explanation(
-    table: Any,
-    example: Explanation,
-    x: NDArray[Any] | None,
-    mask: NDArray[Any] | None,
-    baseline: Tensor,
-    raw: NDArray[Any] | None = None,
+    rows: Any, example: Explanation, x: Any, mask: Any, baseline: Tensor, raw: Any = None
 ) -> Explanation:
-    """Put rows of the table together as the explanation that they were; ``example`` tells what all rows share."""
-    count, shape = table.num_rows, tuple(example.values.shape[1:])
+    """Put rows of summary and cells together as the explanation that they were.
 
-    def cells(name: str) -> Tensor | None:
-        if name not in table.column_names:
+    ``example`` tells what all rows share; ``x``, ``mask`` and ``raw`` are arrays like the values, if known.
+    """
+    count, shape, check = rows.num_rows, example.values.shape[1:], example.gradient_check
+
+    def numbers(name: str, *shape: int) -> Any:
+        if name not in rows.column_names:
             return None
-        return torch.from_numpy(column_numbers(table.column(name)).reshape(count, *shape))
+        column = rows.column(name)
+        flat = arrow().compute.list_flatten(column) if arrow().types.is_list(column.type) else column
+        return torch.from_numpy(np.array(flat.to_numpy())).reshape(count, *shape)
 
-    def numbers(name: str) -> Tensor:
-        return torch.from_numpy(np.array(table.column(name).to_numpy()))
+    def like(part: Tensor | None, name: str) -> Any:
+        return None if part is None else numbers(name, *part.shape[1:]).to(part)
 
-    values, target, check = cells("values"), None, None
-    assert values is not None  # noqa: S101  # the caller has looked
-    if example.target is not None:
-        steps = example.target.shape[1:]
-        target = torch.from_numpy(column_numbers(table.column("target")).astype(np.int64).reshape(count, *steps))
-    if example.gradient_check is not None:
-        check = _check(
-            torch.from_numpy(column_numbers(table.column("gradient_check")).reshape(count, -1)), example
-        )
-    names = table.column("id").to_pylist()
+    names = rows.column("id").to_pylist()
     shared = {"call", "question", "times"}  # by all series of a run; what else is of each is a column, or lost
-    of_each = {f.name: None for f in fields(example) if f.metadata["per"] in {"cell", "series"}}
-    known: dict[str, Any] = {name: value for name, value in of_each.items() if name not in shared}
+    of_each = {f.name for f in fields(example) if f.metadata["per"] in {"cell", "series"}}
+    known: dict[str, Any] = dict.fromkeys(of_each - shared)
+    known |= {name: numbers(name, *shape) for name in ("values", "standard_error", "ess")}
     known |= {
-        "values": values,
-        "standard_error": cells("standard_error"),
-        "ess": cells("ess"),
-        "n_evals": None if example.n_evals is None else numbers("samples").to(example.n_evals),
-        "delta": None if example.delta is None else numbers("delta").to(example.delta),
-        "prediction": None if example.prediction is None else numbers("score").to(example.prediction),
-        "target": target,
+        name: None if cells is None else torch.from_numpy(cells) for name, cells in (("x", x), ("mask", mask))
+    }
+    known |= {
+        "n_evals": like(example.n_evals, "samples"),
+        "delta": like(example.delta, "delta"),
+        "prediction": like(example.prediction, "score"),
+        "target": like(example.target, "target"),
         "steps": example.steps[:1].expand(count, -1) if isinstance(example.steps, Tensor) else example.steps,
         "baseline": baseline,
-        "mask": None if mask is None else torch.from_numpy(mask),
-        "x": None if x is None else torch.from_numpy(x),
         "raw": None if raw is None else torch.from_numpy(raw),
         "ids": numbers("key"),
-        "names": tuple(map(str, names)) if isinstance(names[0], str) else None,
-        "gradient_check": check,
+        "names": tuple(names) if isinstance(names[0], str) else None,
+        "gradient_check": check and _check(numbers("gradient_check", -1), check),
     }
     return replace(example, **known)
 
 
-def _check(numbers: Tensor, example: Explanation) -> GradientCheck:
-    parts: dict[str, Tensor] = {}
-    start = 0
-    for name in CHECKS:
-        like = getattr(example.gradient_check, name)
-        width = math.prod(like.shape[1:])
-        parts[name] = numbers[:, start : start + width].reshape(len(numbers), *like.shape[1:]).to(like.dtype)
-        start += width
-    return GradientCheck(**parts)
-
-
-def column_numbers(column: Any) -> NDArray[Any]:
-    """Return all numbers of a column, of lists too, as one array of one's own."""
-    parts = [np.asarray(part.flatten() if hasattr(part, "flatten") else part) for part in column.chunks]
-    return np.concatenate(parts) if parts else np.empty(0)
+def _check(numbers: Tensor, like: GradientCheck) -> GradientCheck:
+    shapes = [part.shape[1:] for part in vars(like).values()]
+    parts = torch.split(numbers, [math.prod(shape) for shape in shapes], 1)
+    cut = zip(parts, vars(like).items(), shapes, strict=True)
+    return GradientCheck(**{name: part.reshape(-1, *shape).to(old.dtype) for part, (name, old), shape in cut})

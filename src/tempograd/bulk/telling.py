@@ -1,4 +1,4 @@
-"""What a run tells while it goes on: a bar on a terminal, elsewhere lines with a time stamp, and its events."""
+"""What a run is told, and what it tells: a bar on a terminal, elsewhere lines with a time stamp; events."""
 
 import json
 import sys
@@ -7,22 +7,26 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, Self
 
-from tempograd.bulk.store import Store
 from tempograd.core.errors import LONGEST, OutputError, one_line
 from tempograd.core.formatting import counted, short_number
-from tempograd.core.progress import Advance, progress_bar, say
+from tempograd.core.progress import Advance, clock, progress_bar, say
+from tempograd.core.validation import choice, integer, positive, real
 from tempograd.data.files import OWN
 
 Log = Literal["text", "json"]
+Removed = Literal["keep", "drop", "refuse"]
+KeptCells = Literal["all", "top", "none"]
+Engine = Literal["ray"]
 Event = dict[str, Any]
 EVENTS = f"{OWN}/events.jsonl"
 EVERY = 60.0  # seconds from line to line
 ENOUGH, SHARE = 30.0, 0.02  # seconds, or the share of what is left, after which a forecast makes sense
 WORTH = 60.0  # seconds that a rest takes at least that is forecast unasked
-MINUTE, HOUR = 60, 3600
+HOUR, MEGA = 3600, 1e6
 NAMED = 20  # files that an event names
 
 # texts that whoever starts a run wants to find beside what the run is of, by the names of their files
@@ -57,7 +61,7 @@ class Progress(NamedTuple):
         if self.per_second:
             parts.append(self.pace)
         if self.left:
-            parts.append(f"{_in_words(self.left)} left")
+            parts.append(f"{clock(self.left)} left")
         return ", ".join(parts)
 
     @property
@@ -65,6 +69,25 @@ class Progress(NamedTuple):
         """Return how fast it goes, and how many series have no explanation."""
         rate = f"{self.per_second:,.0f}" if self.per_second >= 10 else short_number(self.per_second)
         return f"{rate} series/s" + (f", {self.faults:,} without an explanation" if self.faults else "")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a run is made: the arguments of :func:`explain_dataset` that are no part of the question."""
+
+    cells: KeptCells = choice("all", KeptCells)
+    partition: str | None = None
+    removed: Removed = choice("keep", Removed)
+    engine: Engine | None = choice(None, Engine)
+    workers: int | None = integer(None)
+    device: Any = None
+    timeout: float | None = positive(None)
+    fragment: int = integer(8_192)
+    max_faults: float = real(0.01, high=1)
+    limit: int | None = integer(None, most=2**63 - 1)
+    log: Log | None = choice(None, Log)
+    price: float | None = real(None)
+    progress: Callable[[Progress], object] | None = None
 
 
 class Telling:
@@ -76,34 +99,27 @@ class Telling:
         Series in all, None where nobody knows it, and those that were done before.
     run : str
         The key of the run.
-    log : {"text", "json"}, optional
-        Lines on standard error; by default text, unless that is a terminal or ``progress`` hears of it.
-    progress : callable, optional
-        Is called with a :class:`Progress` after each fragment.
-    price : float, optional
-        Of an hour.
     append : callable
         Keeps an event.
+    terms : Terms
+        What is shown: ``log``, lines on standard error, by default text, unless that is a terminal or ``progress``
+        hears of it, which is called with a :class:`Progress` after each fragment; and the ``price`` of an hour.
     """
 
     def __init__(
-        self,
-        total: int | None,
-        before: int,
-        *,
-        run: str,
-        log: Log | None,
-        progress: Callable[[Progress], object] | None,
-        price: float | None,
-        append: Callable[[Event], None],
+        self, total: int | None, before: int, run: str, append: Callable[[Event], object], terms: Terms
     ) -> None:
-        self.total, self.before, self.run, self.progress, self.price = total, before, run, progress, price
-        self.hidden = log is None and progress is not None
-        self.log = log or (None if self.hidden or sys.stderr.isatty() else "text")
-        self.append, self.workers, self.fragments = append, 1, 0
-        self.done = self.shown = self.faults = self.bytes = 0
-        self.forecast_told = False
-        self.start = time.monotonic()
+        self.total, self.before, self.run, self.progress, self.price = (
+            total,
+            before,
+            run,
+            terms.progress,
+            terms.price,
+        )
+        self.hidden = terms.log is None and terms.progress is not None
+        self.log = terms.log or (None if self.hidden or sys.stderr.isatty() else "text")
+        self.append, self.workers, self.forecast_told, self.start = append, 1, False, time.monotonic()
+        self.done = self.shown = self.faults = self.bytes = self.fragments = 0
         self.advance: Advance
 
     def __enter__(self) -> Self:
@@ -141,7 +157,7 @@ class Telling:
     def beat(self, wait: Callable[[float], bool]) -> None:
         """Write a line each time that a wait is not the last."""
         while not wait(EVERY):
-            self._say(f"{_stamp()} {self.now}")
+            say(f"{_stamp()} {self.now}", sys.stderr)
 
     @property
     def now(self) -> Progress:
@@ -183,7 +199,7 @@ class Telling:
             return
         self.forecast_told = True
         size, money = round(self.bytes / self.done * self.total), None
-        line = f"about {_roughly(left)} more, {_as_bytes(size)} of results"
+        line = f"about {clock(left)} more, {max(size, MEGA) / MEGA:,.0f} MB of results"
         if self.price is not None:
             money = self.price * left / HOUR
             line += f", about {money:,.2f} at {self.price:,.2f} per hour"
@@ -198,73 +214,10 @@ class Telling:
         told = {"time": _stamp(), "event": event, "run": self.run, **self.now._asdict(), **more}
         self.append(told)
         if self.log == "json":
-            self._say(json.dumps(told))
+            say(json.dumps(told), sys.stderr)
         elif line and (self.log == "text" or (always and not self.hidden)):
-            self._say(f"{told['time']} {line}")
-
-    def _say(self, line: str) -> None:
-        say(line, sys.stderr)
-
-
-class Events:
-    """The events of a run, one JSON object a line: ``events.jsonl``, and in a store elsewhere a file a start."""
-
-    def __init__(self, store: Store) -> None:
-        self.store, self.lines, self.written = store, list[str](), 0.0
-        self.name = EVENTS if store.fs is None else EVENTS.replace(".", f"-{_stamp().replace(':', '')}.")
-
-    def append(self, event: Event) -> None:
-        """Keep an event; elsewhere the file is written anew, which takes its time."""
-        self.lines.append(json.dumps(event) + "\n")
-        if self.store.fs is None:
-            self.store.append(self.name, self.lines.pop())
-        elif event["event"] == "end" or time.monotonic() - self.written > EVERY / 2:
-            self.store.write_text(self.name, "".join(self.lines))
-            self.written = time.monotonic()
+            say(f"{told['time']} {line}", sys.stderr)
 
 
 def _stamp() -> str:
     return datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _in_words(seconds: float) -> str:
-    """Write a time to the minute, or to the second where it is less than one.
-
-    Examples
-    --------
-    >>> _in_words(6180), _in_words(720), _in_words(41.2)
-    ('1 h 43 min', '12 min', '41 s')
-    """
-    if seconds < MINUTE:
-        return f"{seconds:.0f} s"
-    hours, minutes = divmod(round(seconds / MINUTE), MINUTE)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
-
-
-def _roughly(seconds: float) -> str:
-    """Write a time as a forecast tells it.
-
-    Examples
-    --------
-    >>> _roughly(5040), _roughly(1500), _roughly(20)
-    ('1.4 hours', '25 minutes', '20 seconds')
-    """
-    if seconds >= HOUR:
-        return f"{seconds / HOUR:,.1f} hours"
-    if seconds >= MINUTE:
-        return counted(round(seconds / MINUTE), "minute")
-    return counted(max(1, round(seconds)), "second")
-
-
-def _as_bytes(size: int) -> str:
-    """Write a number of bytes.
-
-    Examples
-    --------
-    >>> _as_bytes(2_310_000_000), _as_bytes(45_600), _as_bytes(12)
-    ('2.3 GB', '46 kB', '12 B')
-    """
-    for power, unit in ((12, "TB"), (9, "GB"), (6, "MB"), (3, "kB")):
-        if (value := size / 10**power) >= 1:
-            return f"{value:.{int(value < 10)}f} {unit}"
-    return f"{size} B"

@@ -3,9 +3,9 @@
 import copy
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -17,19 +17,8 @@ from torch import Tensor, nn
 
 from tempograd.bulk import table
 from tempograd.bulk.manifest import STAGED, Entry
-from tempograd.bulk.store import Store
-from tempograd.core.errors import (
-    LONGEST,
-    DataError,
-    ModelError,
-    OutputError,
-    TempogradError,
-    brief,
-    counted_warnings,
-    one_line,
-    short_path,
-    warn,
-)
+from tempograd.bulk.store import TABLES, Files, Store
+from tempograd.core.errors import DataError, ModelError, OutputError, brief, counted_warnings, short_path, warn
 from tempograd.core.progress import muted
 from tempograd.core.series import Series
 from tempograd.data import Source
@@ -120,9 +109,8 @@ class Worker:
         time_, depth = job.source.shape or (1, 1)
         self.place = place(model, torch.zeros(1, 1, 1))[0]
         self.device = self.place.type
-        size = job.batch or (CPU_BATCH if self.device == "cpu" else GPU_BATCH)
         self.most = max(1, MOST_CELLS // (time_ * depth))
-        self.size = min(size, self.most)
+        self.size = min(job.batch or (CPU_BATCH if self.device == "cpu" else GPU_BATCH), self.most)
         self.alone = {"batch_size": job.batch or 1} if job.example.mixes_series else {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -132,8 +120,10 @@ class Worker:
         with frozen(self.model):
             return _worker_elsewhere, (self.job, copy.deepcopy(cast("nn.Module", self.model)).cpu())
 
-    def run(self, fragment: Fragment) -> Entry:
+    def run(self, fragment: Fragment | None) -> Entry | None:
         """Explain a fragment, and leave what became of it in the store, for a driver that is killed."""
+        if fragment is None:  # who asks wants to know whether this worker opens
+            return None
         with self.job.store.scratch() as folder:
             entry = _Writing(self, fragment, folder).write()
         self.job.store.write(f"{STAGED}/{fragment.name}.json", entry.plain)
@@ -162,10 +152,6 @@ class Worker:
         # one series, filled up with copies, does not show that a batch matters
         return replace(found, varies=example.varies, mixes_series=True) if example.mixes_series else found
 
-    def explained(self) -> Any:
-        """Return the moment at which a GPU has explained what it was given; None elsewhere."""
-        return torch.cuda.current_stream(self.place).record_event() if self.device == "cuda" else None
-
     def explain_each(self, batch: Part, known: set[int]) -> table.ExplainedRows:
         """Explain a batch; what fails is halved until the series stand alone that cannot be explained.
 
@@ -188,7 +174,7 @@ class Worker:
                 raise
             except Exception as error:  # whatever a model raises for one series must not cost the others
                 if len(rows) == 1:
-                    faults[int(rows[0])] = _reason(error)
+                    faults[int(rows[0])] = table.reason_of(error)
                 else:
                     waiting = [rows[: len(rows) // 2], rows[len(rows) // 2 :], *waiting]
         return table.ExplainedRows(done, faults)
@@ -222,39 +208,24 @@ def _filled(keys: NDArray[np.int64], least: int) -> tuple[NDArray[np.int64], int
     return np.concatenate([keys, np.array(more, dtype=np.int64)]), len(more)
 
 
-def _reason(error: Exception) -> str:
-    """Return why a series has no explanation, arguments in the sentence marked."""
-    if isinstance(error, TempogradError):
-        return one_line(error.finding.text, LONGEST)
-    first_line = str(error).strip().partition("\n")[0] or type(error).__name__
-    return one_line(f"{type(error).__name__}: {first_line}", LONGEST)
-
-
 class _File:
     """A Parquet file of results that is being written, in groups of rows."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.waiting, self.writer = path, list[Any](), None
+    def __init__(self, path: Path, schema: Any) -> None:
+        self.path, self.waiting, self.writer = path, list[Any](), table.open_writer(str(path), schema)
 
     def add(self, rows: Any) -> None:
-        if self.writer is None:
-            self.writer = table.open_writer(str(self.path), rows.schema)
         self.waiting.append(rows)
         if sum(each.nbytes for each in self.waiting) >= table.GROUP_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Write what waits, as one group of rows."""
-        if self.waiting and self.writer is not None:
-            whole = arrow().concat_tables(self.waiting)
-            self.waiting = []
+        if self.waiting:
+            whole, self.waiting = arrow().concat_tables(self.waiting), []
             self.writer.write_table(whole, row_group_size=max(1, len(whole)))  # there may be no driver
             del whole
             arrow().default_memory_pool().release_unused()  # or it keeps what it once had
-
-    def close(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
 
 
 class _Writing:
@@ -263,56 +234,44 @@ class _Writing:
     def __init__(self, worker: Worker, fragment: Fragment, folder: Path) -> None:
         self.worker, self.fragment, self.folder = worker, fragment, folder
         self.start = time.perf_counter()
-        self.totals, self.first_fault, self.ids = table.Totals(), "", "numbers"
+        self.counts, self.ids = Counter[str](), "numbers"
         self.files: dict[str, _File] = {}  # by names in the store
 
     def write(self) -> Entry:
         worker, known = self.worker, set[int]()
-        pending: Future[None] | None = None
+        batches = read_fragment(self.fragment, worker.job.source, worker.size, worker.job.kept)
+        stream = torch.cuda.current_stream(worker.place) if worker.device == "cuda" else None
         try:
-            with (
-                ThreadPoolExecutor(1) as behind,
-                counted_warnings() as counts,
-                closing(self._batches()) as batches,
-            ):
-                for batch in batches:
+            with ThreadPoolExecutor(2) as beside, counted_warnings() as told:
+                coming = beside.submit(next, batches, None)
+                pending: Future[Any] = beside.submit(int)  # nothing to keep yet
+                while (batch := coming.result()) is not None:
+                    coming = beside.submit(next, batches, None)
                     self._tell_padding(batch)
                     done = worker.explain_each(batch, known)
-                    if pending is not None:
-                        pending.result()
-                    pending = behind.submit(self._keep_aside, batch, done, worker.explained())
-                    worker.tell(len(batch))
-                if pending is not None:
                     pending.result()
+                    pending = beside.submit(self._keep, batch, done, stream and stream.record_event())
+                    worker.tell(len(batch))
+                pending.result()
             if not self.files:
                 raise DataError(f"{self.fragment.where} holds no series.")
             for file in self.files.values():
                 file.flush()
         finally:
             for file in self.files.values():
-                file.close()
+                file.writer.close()
         made = {"device": worker.device, "tempograd": __version__, "torch": torch.__version__, "ids": self.ids}
         seconds = time.perf_counter() - self.start
-        return Entry(self.fragment, self._publish(), self.totals, dict(counts), self.first_fault, seconds, made)
+        return Entry(self.fragment, self._publish(), dict(self.counts), dict(told), seconds, made)
 
-    def _publish(self) -> dict[str, tuple[int, float]]:
+    def _publish(self) -> Files:
         """Put the files into the store, those that have a row for every series last."""
-        published = {}
-        for name in sorted(self.files, key=lambda name: table.TABLES.index(name.partition("/")[0])):
+        store, published = self.worker.job.store, Files()
+        for name in sorted(self.files, key=lambda name: TABLES.index(name.partition("/")[0])):
             status = self.files[name].path.stat()
-            self.worker.job.store.publish(self.files[name].path, name)
-            published[name] = status.st_size, 0.0 if self.worker.job.store.fs is not None else status.st_mtime
+            store.publish(self.files[name].path, name)
+            published[name] = status.st_size, status.st_mtime if store.local else 0.0
         return published
-
-    def _batches(self) -> Generator[Part, None, None]:
-        """Read one batch ahead."""
-        job = self.worker.job
-        batches = read_fragment(self.fragment, job.source, self.worker.size, job.kept)
-        with ThreadPoolExecutor(1) as ahead:
-            coming = ahead.submit(next, batches, None)
-            while (batch := coming.result()) is not None:
-                coming = ahead.submit(next, batches, None)
-                yield batch
 
     def _tell_padding(self, batch: Part) -> None:
         """Say what a model reads after the end of shorter series, which readers pad; arrays come as they are."""
@@ -326,31 +285,20 @@ class _Writing:
                 "by itself."
             )
 
-    def _keep_aside(self, batch: Part, done: table.ExplainedRows, explained: Any) -> None:
-        """Keep a batch while the next one is explained: a GPU does not let one wait for the other."""
-        if explained is None:
-            self._keep(batch, done)
-            return
-        stream = torch.cuda.Stream(self.worker.place)  # type: ignore[no-untyped-call]  # of torch
-        stream.wait_event(explained)
-        with torch.cuda.stream(stream):
-            self._keep(batch, done)
-
-    def _keep(self, batch: Part, done: table.ExplainedRows) -> None:
-        """Turn a batch into rows of the tables."""
+    def _keep(self, batch: Part, done: table.ExplainedRows, explained: Any) -> None:
+        """Turn a batch into rows of the tables; a GPU explains the next one meanwhile, and neither waits."""
+        if explained is not None:
+            stream = torch.cuda.Stream(self.worker.place)  # type: ignore[no-untyped-call]  # of torch
+            stream.wait_event(explained)
+            torch.cuda.set_stream(stream)  # of this thread
         job = self.worker.job
-        judged = [table.quality_of(found) for _, found in done.explained]
-        for (_, found), quality in zip(done.explained, judged, strict=True):
-            self.totals.add(found, quality)
-        self.totals.add_batch(batch, done.faults)
-        if done.faults and not self.first_fault:
-            row = min(done.faults)
-            self.first_fault = f"series {batch.ids[row].as_py()}: {done.faults[row]}"
         self.ids = "numbers" if arrow().types.is_integer(batch.ids.type) else "texts"
         example = replace(job.example, channels=job.source.channels, units=job.source.units)
-        for name, rows in table.as_tables(batch, done, judged, example, job.cells, job.key).items():
+        tables, counts = table.as_tables(batch, done, example, job.cells, job.key)
+        self.counts.update(counts)
+        for name, rows in tables.items():
             for folder, part in table.parted(rows, job.partition):
                 path = f"{name}/{folder}{self.fragment.name}.parquet"
                 if path not in self.files:
-                    self.files[path] = _File(self.folder / f"{len(self.files)}.parquet")
+                    self.files[path] = _File(self.folder / f"{len(self.files)}.parquet", part.schema)
                 self.files[path].add(part)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tempograd.bulk import Run, explain_dataset, open_run
-from tempograd.bulk.folder import RunFolder, kept_reason
+from tempograd.bulk.store import RunFolder, kept_reason
 from tempograd.bulk.telling import beside
 from tempograd.cli import SOME_FAILED, inputs
 from tempograd.cli.arguments import FILE, RUN, as_toml, command, given, options_of, place_of, print_json

@@ -359,8 +359,8 @@ def check_choice(value: Any, name: str, known: Sequence[str], error: type[Tempog
     """Return one of a few words, and refuse anything else."""
     if isinstance(value, str) and value in known:
         return str(value)
-    words = [repr(word) for word in known]
-    raise error(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {brief(value)}.")
+    words = ", ".join(map(repr, known[:-1]))
+    raise error(f"{name} must be {words}{' or ' if words else ''}{known[-1]!r}, got {brief(value)}.")
 
 
 def check_model(value: Any, name: str = "The model") -> None:

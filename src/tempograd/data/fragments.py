@@ -157,11 +157,14 @@ def read_fragment(fragment: Fragment, source: Columns, size: int, kept: Any = No
     for part in (part for piece in fragment.pieces for part in _parts(piece, fragment.alone, source, size, kept)):
         alike = len({(each.x.shape[1:], each.x.dtype) for each in (part, *waiting[:1])}) == 1
         if waiting and not (alike and sum(map(len, waiting)) + len(part) <= size):
-            yield _identified(stacked_parts(waiting))
+            yield identified(waiting)
             waiting = []
         waiting.append(part)
+        if sum(map(len, waiting)) >= size:
+            yield identified(waiting)
+            waiting = []
     if waiting:
-        yield _identified(stacked_parts(waiting))
+        yield identified(waiting)
 
 
 def _parts(piece: Piece, alone: bool, source: Columns, size: int, kept: Any) -> Iterator[Part]:
@@ -237,8 +240,9 @@ def prefixed(ids: Any, before: str) -> list[str]:
     return [f"{before}{name}" for name in np.asarray(ids).tolist()]
 
 
-def _identified(part: Part) -> Part:
-    """Return ids as an Arrow array, and the numbers that draws depend on: whole ones as they are, texts hashed."""
+def identified(parts: Sequence[Part]) -> Part:
+    """Put series together, with ids as an Arrow array and the numbers that draws depend on: texts are hashed."""
+    part = stacked_parts(parts)
     pa, array = arrow(), np.asarray(part.ids)
     if array.dtype.kind in "USO":
         texts = [text.decode() if isinstance(text, bytes) else str(text) for text in array.tolist()]

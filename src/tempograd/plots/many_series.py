@@ -16,7 +16,7 @@ from tempograd.typing import Array, ArrayLike, Baseline, Channels, Model
 from tempograd.views import groups, labels, palette
 from tempograd.views.drivers import CONTROL
 from tempograd.views.labels import Compared, as_mapping, channel_names
-from tempograd.views.series import Flags, Floats, color_limit
+from tempograd.views.series import Flags, Floats, color_limit, group_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -187,7 +187,7 @@ def dependence(
     -------
     matplotlib.figure.Figure
     """
-    names, index = channel_names(explanation), groups.group_rows(explanation, rows, "rows")
+    names, index = channel_names(explanation), group_rows(explanation, rows, "rows")
     effects = groups.value_effects(explanation, index)
     strength = np.array([effect.strength for effect in effects])
     picked = groups.chosen_channels(channels, names, strength, PANELS, ordered=True)
