@@ -25,6 +25,7 @@ from tempograd.tuning import rank, tune
 from tempograd.tuning.racing import changed_settings
 from tempograd.views.drivers import CONTROL, describe_series, most_telling
 from tempograd.views.labels import explained, size
+from tempograd.views.prediction import label_accuracy
 
 # ``tempograd explain``: what moved a model's predictions.
 
@@ -87,6 +88,7 @@ def _print_summary(result: Any, args: argparse.Namespace) -> None:
         "what": explained(first, by=True),
         "verdict": sentence(first, dialect="shell"),
         "assumed": assumed([first]),
+        "accuracy": label_accuracy(first),
         "relative_error": None if error is None else float(error.median()),
         "classes": first.classes,
         "most_telling": None,
