@@ -118,8 +118,8 @@ def test_a_folder_under_a_file_is_refused_first(tmp_path):
     """Nobody can write there, root neither."""
     write_series(tmp_path)
     (tmp_path / "out").write_text("a file")
-    with pytest.raises(tg.TempogradError, match="out is a file: results go to a folder"):
+    with pytest.raises(tg.TempogradError, match="out is neither a run nor empty: name a new folder"):
         explain(tmp_path)
-    with pytest.raises(tg.TempogradError, match="no folder that can be written to"):
+    with pytest.raises(tg.TempogradError, match="out.run cannot be written: Not a directory"):
         explain(tmp_path, tmp_path / "out" / "run")
     assert (tmp_path / "out").read_text() == "a file"

@@ -97,11 +97,11 @@ def test_the_baseline_of_several_inputs_can_be_asked_for_again(tmp_path, how):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
-def test_a_file_keeps_a_small_baseline_as_it_was_asked_for(tmp_path, dtype):
+def test_a_file_keeps_a_baseline_that_can_be_asked_again(tmp_path, dtype):
     baseline = torch.tensor([1, 2], dtype=dtype) / (1 if dtype == torch.int64 else 3)
     explanation = tg.explain(flat(), X, baseline=baseline.to(dtype), method=FAST)
     loaded = tg.Explanation.load(explanation.save(tmp_path / "a.safetensors"))
-    assert torch.equal(loaded.question.baseline, baseline.to(dtype))
+    assert torch.equal(loaded.question.baseline, baseline.to(X).expand_as(X))
     assert torch.equal(tg.explain(flat(), X, baseline=loaded.question.baseline, method=FAST).values, loaded.values)
 
 

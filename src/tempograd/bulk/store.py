@@ -105,18 +105,17 @@ class Store:
 
         A link here, a conditional put elsewhere; a store that has neither can have one writer at a time.
         """
-        text, lacking = (
-            json.dumps(content),
-            (OSError,) if self.local else (NotImplementedError, ValueError, TypeError),
-        )
+        text, path = json.dumps(content), Path(self.path(name))
+        lacking = (OSError,) if self.local else (NotImplementedError, ValueError, TypeError)
         with self.writing(name), self.scratch() as folder:
             new = folder / "new"
             new.write_text(text, encoding="utf-8")
+            if self.local:
+                sync(new)
+                path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 if self.local:
-                    sync(new)
-                    Path(self.path(name)).parent.mkdir(parents=True, exist_ok=True)
-                    Path(self.path(name)).hardlink_to(new)
+                    path.hardlink_to(new)
                 else:
                     self.fs.pipe_file(self.path(name), text.encode(), mode="create")
             except FileExistsError:
