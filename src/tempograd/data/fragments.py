@@ -16,15 +16,7 @@ from tempograd.core.series import is_nested
 from tempograd.core.validation import as_tensor, text_key
 from tempograd.data.columns import STANDARD, Columns, Part
 from tempograd.data.files import File, arrow
-from tempograd.data.pivot import (
-    Clock,
-    Roles,
-    clock_of,
-    find_roles,
-    parse_times,
-    read_table,
-    require_names,
-)
+from tempograd.data.pivot import Clock, Roles, clock_of, find_roles, parse_times, read_table, require_names
 from tempograd.data.reading import TABLES, in_file, in_one_message, own_id, prepared, read_arrays, read_part
 from tempograd.data.table import ArrowTable, is_list, open_parquet, plain_values, text_of
 

@@ -181,9 +181,7 @@ def keywords(function: Callable[..., object]) -> set[str]:
 
 
 def explainer_of(
-    method: str | Explainer | Scoring,
-    settings: dict[str, Any],
-    caller: Callable[..., object] = explain,
+    method: str | Explainer | Scoring, settings: dict[str, Any], caller: Callable[..., object] = explain
 ) -> Explainer:
     """Return the explainer, made by its name, with settings that it has and that no argument of ``caller`` is."""
     if caller is explain and callable(method) and not isinstance(method, Explainer | type):

@@ -20,12 +20,7 @@ from tempograd.typing import Picker
 
 NODES = 50  # of the slope of softmax between two outputs, which costs no pass of the model
 TOO_FAR = 0.05  # share of the change of the prediction that may be left over without a word
-MIXING = (
-    nn.Softmax,
-    nn.MaxPool1d,
-    nn.MaxPool2d,
-    nn.MaxPool3d,
-)  # captum's rules mix the series of a batch
+MIXING = (nn.Softmax, nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)  # captum's rules mix the series of a batch
 
 
 @EXPLAINERS.register("deep_lift")
