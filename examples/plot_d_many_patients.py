@@ -81,12 +81,12 @@ print(exp.describe(2))
 tg.plots.blocks(exp, ill == 1, steps=6)
 
 # %%
-# The same as a table, with the interval of each block:
+# The same as numbers, with the interval of each block:
 
-table = exp.blocks(ill == 1, steps=6).to_dataframe()
-table.sort_values("mean", ascending=False)[
-    ["channel", "time", "mean", "low", "high"]
-].head()
+blocks = exp.blocks(ill == 1, steps=6)
+best = blocks.mean.argmax()
+d, block = divmod(best, len(blocks.times))
+blocks.channels[d], blocks.times[block], blocks.low[d, block], blocks.high[d, block]
 
 # %%
 # Do high values push up? High lactate does, and low oxygen.
