@@ -249,9 +249,7 @@ MISTAKES = [
     ("learning_rate = 1", "learning_rate = '1'", 30),
     ("hidden = 8", "hiden = 8", 33),
     ("hidden = 8", "channels = 8", 33),
-    ("hidden = 8", "hidden = -8", 32),
     ('["gru"]', '["gru", "transformer"]', 33),
-    ("hidden = 8", "hidden = 99999999999", 32),
     ("hidden = 8", "hidden = 9223372036854775808", 33),
     ("hidden = 8", f"hidden = 0x{'f' * 6000}", 33),
     ("learning_rate = 1", f"learning_rate = 1{'0' * 400}", 30),
@@ -267,6 +265,8 @@ FOREIGN = [  # the rest of the sentence is Python's or torch's own
     ("folds = [0, 3]", "folds = [0, 3]\nfolds = [1]", 6, "this is no TOML: Cannot overwrite a value."),
     ("hidden = 8\n", "hidden = [8\n", 33, "this is no TOML: Unclosed array."),
     ("hidden = 8", "dropout = 7", 33, "dropout probability has to be between 0 and 1, but got 7"),
+    ("hidden = 8", "hidden = -8", 32, "hidden_size must be greater than zero"),
+    ("hidden = 8", "hidden = 99999999999", 32, "No gru can be that large"),
 ]
 
 
