@@ -111,7 +111,7 @@ def assert_one_given_up(child, out):
     run = tg.open_run(out)
     ids = sorted(table_of(run)["id"].to_pylist())
     assert ids == [*range(ROWS), *range(2 * ROWS, SERIES)]
-    assert [Path(where).name for where in run.failures()] == ["in.parquet"]
+    assert [Path(where).name for where in run.failures()] == ["in.parquet, from row group 1"]
 
 
 @pytest.mark.slow  # the same
