@@ -281,7 +281,10 @@ def _summary(pack: Pack, explanations: Mapping[str, Explanation]) -> dict[str, A
     target = next(iter(explanations.values())).target
     kinds = sorted(set(target.tolist())) if target is not None and target.ndim == 1 else []
     kinds = [None, *(kinds if len(kinds) > 1 else [])]
-    found = [[channel_sums(each, kind) for kind in kinds] for each in explanations.values()]
+    found = [
+        [channel_sums(each, None if kind is None else each.target == kind) for kind in kinds]
+        for each in explanations.values()
+    ]
     names = (("push", "mean"), ("push_error", "error"), ("size", "size"))
     return {
         "groups": [{"kind": kind, "count": sums.series} for kind, sums in zip(kinds, found[0], strict=True)],
