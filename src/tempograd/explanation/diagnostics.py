@@ -90,13 +90,14 @@ def judge(explanation: Record, i: int | None = None) -> Verdict:
     part = part[content] if left_out else part
     quality, gap, check = quality_of(part), completeness_gap(part), part.gradient_check
     bad, counts = int((~quality.good).sum()), {name: int(flaw.sum()) for name, flaw in quality.against.items()}
-    worst = [name for name, count in counts.items() if count > MANY * len(part)]
-    if check is not None and check.mostly_wrong and worst[:1] not in (["noisy"], ["mixed"], ["undefined"]):
-        worst, gap = ["wrong"], missed_share(check)
+    many = {name for name, count in counts.items() if count > MANY * len(part)}
+    if check is not None and check.mostly_wrong:
+        many, gap = many | {"wrong"}, missed_share(check)
     if not len(part):
         status = "nothing"
-    elif worst:
-        status, bad = worst[0], counts[worst[0]]
+    elif many:
+        status = min(many, key=[*AGAINST].index)  # the gravest
+        bad = counts[status]
     elif part.standard_error is None or (part.draws > 1 and gap is not None and gap > GOAL):
         status = without_error(part, gap)
     elif bad > (1 - MOST) * len(part):
@@ -225,16 +226,12 @@ def needed(points: int, error: float, goal: float) -> int:
 
 def needs(quality: Quality) -> list[int]:
     """Return the points that each series needs to reach the goal; nothing where that cannot be told."""
-    points = [
-        # how much longer the ranking moves cannot be told: look once more
-        2 * count
-        if quality.top
-        else max(needed(count, error, quality.goal) if error else count, 4 * count * unseen)
-        for count, error, unseen in zip(
-            quality.points.tolist(), quality.error.tolist(), (quality.unseen > 0).tolist(), strict=True
-        )
-        if count > 0 and (quality.top or math.isfinite(error))
-    ]
+    points, each = [], (quality.points.tolist(), quality.error.tolist(), quality.unseen.tolist())
+    for count, error, unseen in zip(*each, strict=True):
+        if count > 0 and quality.top:  # how much longer the ranking moves cannot be told: look once more
+            points.append(2 * count)
+        elif count > 0 and math.isfinite(error):
+            points.append(max(needed(count, error, quality.goal) if error else count, 4 * count * bool(unseen)))
     return [count for count in points if count <= MOST_POINTS]
 
 

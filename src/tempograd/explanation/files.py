@@ -46,14 +46,11 @@ TARGETS = "targets"  # before the tensors of further targets, and the name of wh
 
 # What schemas before 3 called things
 TENSOR_WORDS = {"free_points": "n_draws", "effective_points": "ess", "passes": "n_evals", "change": "delta"}
-TIMING_WORDS = {"controls": "control_variates", "max_points": "max_samples", "until": "stop_when"}
-SETTING_WORDS = {  # by method
+SETTING_WORDS = {"points": "n_samples", "samples": "n_samples", "batch": "fit_batch_size"}
+SETTING_WORDS |= {"controls": "control_variates", "max_points": "max_samples", "until": "stop_when"}
+OTHER_WORDS = {  # by method
     **{method: {"points": "n_steps"} for method in ("integrated_gradients", "MaskingIG")},
-    **{method: {"points": "n_samples"} for method in ("rand_ig", "gradient_shap")},
-    "timing": TIMING_WORDS | {"points": "n_samples"},
-    **{method: {"samples": "n_samples"} for method in ("lime", "augmented_occlusion")},
-    **{method: {"samples": "n_samples", "batch_size": "fit_batch_size"} for method in ("fit", "winit")},
-    **{method: {"batch": "fit_batch_size"} for method in ("timex", "timexpp", "extremal_mask")},
+    **{method: {"batch_size": "fit_batch_size"} for method in ("fit", "winit")},
 }
 
 
@@ -96,8 +93,6 @@ def content_of(kind: type, tensors: Mapping[str, Tensor], plain: Mapping[str, An
         elif name in tensors and each.metadata.get("holds") in NUMBERS:
             content[name] = tensors[name]
         elif name in tensors or name in plain or each.default is MISSING:
-            if name in tensors and value is not None:
-                raise InputError(f"it has {name} twice")
             try:
                 value = json.loads(tensors[name].numpy().tobytes()) if name in tensors else value
                 content[name] = decoded(value, hints[name])
@@ -149,8 +144,6 @@ def _argument(plain: Any, content: FieldValues) -> Any:
         case {"own": "target" | "steps" | "baseline" as name} if isinstance(content[name], Tensor):
             call = content.get("call", Call()) if name == "baseline" else Call()
             return call.unpacked(content[name])
-        case {"numbers": [*numbers], "dtype": "float32" | "float64" | "int64" as kind}:
-            return torch.tensor(numbers, dtype=getattr(torch, kind))
         case {"words": str(words), "spec": spec}:
             return printable(words) if spec is None else from_spec(decoded(spec, dict))
         case {}:
@@ -191,8 +184,7 @@ def _packed(parts: Sequence[TargetParts]) -> TargetParts:
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
-    alike = one.dtype == other.dtype and one.shape == other.shape
-    return one is other or (alike and bool(((one == other) | (one.isnan() & other.isnan())).all()))
+    return one is other or (one.dtype == other.dtype and torch.equal(one, other))
 
 
 def _parted(tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> list[TargetParts]:
@@ -236,9 +228,9 @@ def write_explanations(
     }
     try:
         content = json.dumps(plain, default=asdict)
-        header = {"tempograd": content, "shapes": json.dumps(shapes), "schema": str(SCHEMA)}
     except (TypeError, ValueError) as error:
         raise InputError(f"The explanation's facts cannot be written as JSON: {brief(error)}.") from error
+    header = {"tempograd": content, "shapes": json.dumps(shapes), "schema": str(SCHEMA)}
     header["checksum"] = checksum(parts, header)
     return write_atomically(
         path, lambda temporary: save_file(parts, temporary, header), kind=EXPLANATION, force=force
@@ -280,8 +272,6 @@ def read_explanations(path: str | Path, kind: type[E]) -> tuple[list[E], Sequenc
 
 def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) -> TargetParts:
     """Return what a file of an earlier schema holds of one target as one of this schema would."""
-    if schema > 1 and "facts" not in plain:
-        raise InputError("its header lacks 'facts'")
     plain = _in_new_words(plain) if schema < 3 else plain
     plain = plain | {"task": in_full(plain.get("task"), plain.get("columns"))}
     if schema == SCHEMA or "question" in plain:
@@ -297,7 +287,7 @@ def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) ->
 
 def _in_new_words(plain: dict[str, Any]) -> dict[str, Any]:
     """Translate settings and facts; without a tolerance, where it gives up and what it is about said nothing."""
-    words = SETTING_WORDS.get(plain["method"], {})
+    words = SETTING_WORDS | OTHER_WORDS.get(plain["method"], {})
     settings = {words.get(name, name): value for name, value in plain["parameters"].items()}
     if settings.get("tolerance") is None:
         settings |= dict.fromkeys({"max_samples", "stop_when"} & settings.keys())
