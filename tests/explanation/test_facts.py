@@ -175,7 +175,7 @@ def as_schema_2(path, target, **facts):
     with safe_open(path, "pt") as file:
         header, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     old = {new: word for word, new in TENSOR_WORDS.items()}
-    settings = {new: word for word, new in reversed(SETTING_WORDS.items())}
+    settings = {new: word for word, new in SETTING_WORDS["timing"].items()}
     plain, shapes = json.loads(header["tempograd"]), json.loads(header["shapes"])
     plain["parameters"] = {settings.get(name, name): value for name, value in plain["parameters"].items()}
     plain["parameters"] |= {"max_points": 3200, "until": "error"}

@@ -46,11 +46,14 @@ TARGETS = "targets"  # before the tensors of further targets, and the name of wh
 
 # What schemas before 3 called things
 TENSOR_WORDS = {"free_points": "n_draws", "effective_points": "ess", "passes": "n_evals", "change": "delta"}
-SETTING_WORDS = {"points": "n_samples", "samples": "n_samples", "batch": "fit_batch_size"}
-SETTING_WORDS |= {"controls": "control_variates", "max_points": "max_samples", "until": "stop_when"}
-OTHER_WORDS = {  # by method
+TIMING_WORDS = {"controls": "control_variates", "max_points": "max_samples", "until": "stop_when"}
+SETTING_WORDS = {  # by method
     **{method: {"points": "n_steps"} for method in ("integrated_gradients", "MaskingIG")},
-    **{method: {"batch_size": "fit_batch_size"} for method in ("fit", "winit")},
+    **{method: {"points": "n_samples"} for method in ("rand_ig", "gradient_shap")},
+    "timing": TIMING_WORDS | {"points": "n_samples"},
+    **{method: {"samples": "n_samples"} for method in ("lime", "augmented_occlusion")},
+    **{method: {"samples": "n_samples", "batch_size": "fit_batch_size"} for method in ("fit", "winit")},
+    **{method: {"batch": "fit_batch_size"} for method in ("timex", "timexpp", "extremal_mask")},
 }
 
 
@@ -287,7 +290,7 @@ def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) ->
 
 def _in_new_words(plain: dict[str, Any]) -> dict[str, Any]:
     """Translate settings and facts; without a tolerance, where it gives up and what it is about said nothing."""
-    words = SETTING_WORDS | OTHER_WORDS.get(plain["method"], {})
+    words = SETTING_WORDS.get(plain["method"], {})
     settings = {words.get(name, name): value for name, value in plain["parameters"].items()}
     if settings.get("tolerance") is None:
         settings |= dict.fromkeys({"max_samples", "stop_when"} & settings.keys())
