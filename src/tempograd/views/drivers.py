@@ -36,8 +36,6 @@ class Driver:
         The standard error of the total, at most: the sum of those of its cells. None for methods without one.
     certain : bool
         Whether the 95 % interval of the total leaves 0 out. A method without an error has nothing against it.
-    low, high : float
-        Range of the series' values there, as people know them; NaN where the series were not kept.
     words : str
         Channel, values and time: "lactate 15–20 mmol/L at 35–46 h".
     """
@@ -48,8 +46,6 @@ class Driver:
     total: float
     error: float | None
     certain: bool
-    low: float
-    high: float
     words: str
 
     @property
@@ -89,16 +85,19 @@ def _driver(explanation: Explanation, row: int, found: Stretches, k: int) -> Dri
     """Describe a driver of series ``row``."""
     d, start, stop = (int(part[k]) for part in (found.channel, found.start, found.stop))
     error = None if explanation.standard_error is None else float(found.error[k])
-    low, high, words = math.nan, math.nan, [name(channel_names(explanation)[d])]
+    words = [name(channel_names(explanation)[d])]
     if explanation.shown is not None:
         seen = observed_cells(explanation[row])[0][start:stop, d]
         there = explanation.shown[row, start:stop, d].double().cpu().numpy()[seen]
-        low, high = float(there.min()), float(there.max())
         unit = "" if explanation.units is None else name(explanation.units[d])
-        words += [*(["="] if words[0][-1:].isdigit() else []), _range(low, high), unit]
+        words += [
+            *(["="] if words[0][-1:].isdigit() else []),
+            _range(float(there.min()), float(there.max())),
+            unit,
+        ]
     words.append(when_text(short_times(explanation.times_of(row))[start:stop], numbered=explanation.times is None))
     text = " ".join(filter(None, words))
-    return Driver(d, start, stop, float(found.total[k]), error, bool(found.certain[k]), low, high, text)
+    return Driver(d, start, stop, float(found.total[k]), error, bool(found.certain[k]), text)
 
 
 def _range(low: float, high: float) -> str:
