@@ -89,12 +89,9 @@ def _driver(explanation: Explanation, row: int, found: Stretches, k: int) -> Dri
     if explanation.shown is not None:
         seen = observed_cells(explanation[row])[0][start:stop, d]
         there = explanation.shown[row, start:stop, d].double().cpu().numpy()[seen]
-        unit = "" if explanation.units is None else name(explanation.units[d])
-        words += [
-            *(["="] if words[0][-1:].isdigit() else []),
-            _range(float(there.min()), float(there.max())),
-            unit,
-        ]
+        words += ["="] if words[0][-1:].isdigit() else []
+        words.append(_range(float(there.min()), float(there.max())))
+        words += [] if explanation.units is None else [name(explanation.units[d])]
     words.append(when_text(short_times(explanation.times_of(row))[start:stop], numbered=explanation.times is None))
     text = " ".join(filter(None, words))
     return Driver(d, start, stop, float(found.total[k]), error, bool(found.certain[k]), text)

@@ -108,19 +108,10 @@ def label_accuracy(explanation: Explanation) -> float | None:
     y, predicted = explanation.y, explanation.target
     if explanation.columns == 1 and explanation.prediction is not None:  # that of class 1
         predicted = explanation.prediction > 0.5
-    asked = explanation.question.target is not None
-    classes = (
-        explanation.n_outputs != 1 and outputs_of(explanation.task).kind == "classes"
-    )  # one raw output is none
-    if (
-        asked
-        or not classes
-        or y is None
-        or y.is_floating_point()
-        or predicted is None
-        or predicted.shape != y.shape
-    ):
+    if y is None or predicted is None or explanation.question.target is not None or predicted.shape != y.shape:
         return None
+    if y.is_floating_point() or explanation.n_outputs == 1 or outputs_of(explanation.task).kind != "classes":
+        return None  # one raw output says no class
     right = predicted.cpu() == y.cpu()
     if right.ndim == 2:  # steps of the padding have no label
         seen = validation.lengths(explanation.mask, explanation.values)
