@@ -55,7 +55,7 @@ def judge(found: tg.Explanation, truth: Tensor) -> Figures:
         raise RuntimeError("TIMING has errors.")
     missed, size = (values - truth).abs(), truth.abs().sum()
     true = missed.sum((1, 2)) / size
-    said = torch.tensor(diagnostics.errors(found).error).to(true)
+    said = diagnostics.quality_of(found).error.to(true)
     low, high = found.interval(0.95)
     held = ((low <= truth) & (truth <= high)) | (missed < 1e-6 * truth.abs().amax())
     quantiles = torch.quantile(

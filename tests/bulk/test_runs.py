@@ -97,7 +97,8 @@ def test_one_query_tells_which_channels_matter(x, tmp_path):
     """That of the how-to: means over all series of a target, and their standard errors."""
     write(tmp_path / "in", x)
     run = explain(tmp_path)
-    group = channel_sums(tg.explain(Net(), x, **SETTINGS), 1)
+    explained = tg.explain(Net(), x, **SETTINGS)
+    group = channel_sums(explained, explained.target == 1)
     asked = duckdb.sql(f"""
         SELECT channel, avg(effect), stddev(effect) / sqrt(count(*)), avg(importance), count(*)
         FROM (

@@ -11,7 +11,6 @@ from scipy import stats
 import tempograd as tg
 from tempograd.core.errors import DataError, InputError
 from tempograd.explanation.files import checksum
-from tempograd.explanation.record import Top
 from tests.helpers.models import Recurrent, linear, series, smooth
 
 
@@ -40,38 +39,18 @@ def same(first, second):
             assert one == other, name
 
 
-def test_the_strongest_cells_are_written_one_line_per_series():
-    time, channel = torch.tensor([[3, 0], [5, -1], [-1, -1]]), torch.tensor([[1, 0], [2, -1], [-1, -1]])
-    top = Top(time, channel, torch.tensor([[-1.23456, 0.5], [2e-5, 0], [0, 0]]), range(3))
-    assert repr(top).splitlines() == [
-        "Top 2 cells of 3 series, as time/channel value:",
-        "  0: 3/1 -1.23, 0/0 +0.5",
-        "  1: 5/2 +2e-05",
-        "  2: no cell observed",
-    ]
-    many = tg.explain(linear(6, 3), series(9, 6, 3), "random").top(1)
-    assert repr(many).splitlines()[-1] == "  … and 4 more series"
-    assert many.time.shape == (9, 1)
-
-
 def test_names_stay_with_their_series(tmp_path):
     x = torch.zeros(3, 2, 2)
     x[0, 1, 0], x[1, 0, 1], x[2, 1, 1] = 1, 2, 3
     names = {"ids": ["bed 7", "bed 3", "bed 5"], "channels": ["pulse", "sodium"], "times": ["08:00", "09:00"]}
     model = lambda z: z.sum((1, 2))[:, None]  # noqa: E731  # every cell's score is its value
     found = tg.explain(model, tg.Series(x, **names), "integrated_gradients", output="raw")
-    assert repr(found.top(1)).splitlines()[1:] == [
-        "  bed 7: 09:00/pulse +1",
-        "  bed 3: 08:00/sodium +2",
-        "  bed 5: 09:00/sodium +3",
-    ]
     assert found[[2, 0]].names == ("bed 5", "bed 7")
     assert found[1:].names == ("bed 3", "bed 5")
     loaded = tg.Explanation.load(found.save(tmp_path / "e"))
     same(loaded, found)
     assert loaded.to_dataframe()["id"].tolist() == ["bed 7"] * 4 + ["bed 3"] * 4 + ["bed 5"] * 4
     unnamed = tg.explain(model, tg.Series(x, ids=[4, 2, 9]), "integrated_gradients", output="raw")
-    assert repr(unnamed.top(1)).splitlines()[1] == "  4: 1/0 +1"
     with pytest.raises(InputError, match="channels must have 2 entries, got 3"):
         unnamed.with_names(channels=["a", "b", "c"])
 

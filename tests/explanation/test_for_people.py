@@ -52,13 +52,6 @@ def test_classes_of_steps_are_those_of_each_step():
     assert table["class"].tolist() == ["alarm", "calm", "alarm"]
 
 
-def test_the_strongest_cells_have_the_stamps_of_their_series(found):
-    top = found.top(1)
-    for row, line in enumerate(repr(top).splitlines()[1:]):
-        channel = ("heart rate", "temperature")[top.channel[row, 0]]
-        assert line.startswith(f"  bed {row}: {stamp(row, int(top.time[row, 0]))}/{channel} ")
-
-
 def test_some_of_the_series_keep_what_is_theirs(found):
     part = found[[2, 0]]
     assert part.times_of(0) == tuple(stamp(2, step) for step in range(6))

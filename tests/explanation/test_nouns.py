@@ -192,11 +192,6 @@ def test_parts_with_other_questions_say_what_each_series_was_asked():
     assert tg.concat([ours[:1], ours[1:]]).question.target == 0
 
 
-def test_ids_of_joined_parts_may_be_texts():
-    parts = [tg.explain(MODEL, X[:2], "integrated_gradients", n_steps=3)] * 2
-    assert tg.concat(parts, ids=list("abcd")).series.ids == ("a", "b", "c", "d")
-
-
 FOUND = (
     Finding(
         "model.task",

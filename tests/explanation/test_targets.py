@@ -136,14 +136,6 @@ def test_what_is_said_of_several(three):
     assert three.verdict().startswith(f"{three[0].verdict()}; this is of 0, the first of 3 targets")
 
 
-def test_the_table_has_a_column_for_the_target(three):
-    table = three.to_dataframe()
-    assert list(table.columns[:4]) == ["target", "id", "time", "channel"]
-    assert len(table) == 3 * X.numel()
-    part = table[table["target"] == 11].drop(columns="target").reset_index(drop=True)
-    assert part.equals(three[11].to_dataframe())
-
-
 def test_files_hold_several_targets_and_shared_parts_once(three, tmp_path):
     path = three.save(tmp_path / "e.safetensors")
     found = tg.Explanations.load(path)

@@ -10,7 +10,7 @@ import torch
 import tempograd as tg
 from tempograd.core.errors import InputError
 from tempograd.explanation import Facts
-from tempograd.explanation.diagnostics import Errors, completeness_gap, goal, needed, needs, poor
+from tempograd.explanation.diagnostics import completeness_gap, goal, needed, needs, poor, quality_of
 from tempograd.views.drivers import reader_verdict
 from tests.helpers.explanations import made
 from tests.helpers.models import linear, series, smooth
@@ -234,8 +234,7 @@ def test_what_another_method_calls_a_tolerance_is_no_goal():
 
 
 def test_samples_that_nobody_can_pay_are_not_advised():
-    found = Errors([1e10, 0.3], [False, False], [50, 50], "n_samples", [0, 0], 0.1, top=False)
-    assert needs(found) == [450]
+    assert needs(quality_of(judged(1e10, 0.3))) == [450]
 
 
 @pytest.mark.parametrize("method", ["timing", "integrated_gradients", "rand_ig"])

@@ -198,7 +198,7 @@ def test_summary_holds_means_and_errors_for_every_class(explanations):
     values, target = explanations[0].values.double().numpy(), explanations[0].target.numpy()
     for kind in (None, *sorted(set(target.tolist()))):
         group, rows = (
-            channels.channel_sums(explanations[0], kind),
+            channels.channel_sums(explanations[0], None if kind is None else target == kind),
             values if kind is None else values[target == kind],
         )
         assert group.series == len(rows)

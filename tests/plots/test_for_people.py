@@ -82,12 +82,6 @@ def test_a_comparison_shows_values_that_any_of_the_methods_knows(found):
     assert view([found, plain], 1).times == stamps(1)
 
 
-def test_importance_is_of_the_class_by_its_name(found):
-    kind = int(found.target[0])
-    _, _, said = texts(plots.channel_importance(found, target=kind))
-    assert f"“{found.classes[kind]}”, " in said
-
-
 def test_dates_do_not_run_into_each_other_and_keep_their_hour(found):
     """As wide as they are drawn, in the narrow maps of a comparison, in a column, and at a wide axis."""
     times = [f"2026-03-{1 + t // 24:02} {t % 24:02}:30:00" for t in range(60)]

@@ -61,24 +61,20 @@ def test_a_driver_that_pushes_down_is_told_apart_from_its_channel_and_sign():
 def by_hand(found, i, driver):
     """Add up what lies in a driver, cell by cell, in plain Python."""
     total = error = 0.0
-    values = []
     for t in range(driver.start, driver.stop):
         if found.mask is None or bool(found.mask[i, t, driver.channel]):
             cell = float(found.values[i, t, driver.channel])
             total += cell if found.signed else max(cell, 0.0)
             error += float(found.standard_error[i, t, driver.channel])
-            values.append(float(found.shown[i, t, driver.channel]))
-    return total, error, min(values), max(values)
+    return total, error
 
 
 @pytest.mark.parametrize("made_of", [waves, lambda: with_gaps(waves()), lambda: waves(signed=False)])
-def test_totals_errors_and_ranges_are_those_of_a_loop_over_cells(made_of):
+def test_totals_and_errors_are_those_of_a_loop_over_cells(made_of):
     found = made_of()
     for i in range(len(found)):
         for driver in drivers_of(found, i, 50):
-            assert (driver.total, driver.error, driver.low, driver.high) == pytest.approx(
-                by_hand(found, i, driver)
-            )
+            assert (driver.total, driver.error) == pytest.approx(by_hand(found, i, driver))
 
 
 def test_drivers_do_not_overlap_and_the_strongest_come_first():

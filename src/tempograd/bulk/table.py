@@ -21,7 +21,8 @@ from tempograd.core.errors import LONGEST, TempogradError, one_line, said
 from tempograd.core.estimate import GradientCheck
 from tempograd.data.columns import Part
 from tempograd.data.files import arrow
-from tempograd.explanation import Explanation, diagnostics
+from tempograd.explanation import Explanation
+from tempograd.explanation.diagnostics import AGAINST, quality_of
 from tempograd.views import labels
 from tempograd.views.drivers import CONTROL, MOST, NAMED
 from tempograd.views.prediction import percent_text
@@ -111,7 +112,10 @@ def _rows_of(
     place = stretches_of(found, MOST)
     drivers = _driver_columns(found, place, times, values)
     head, name, share = _predicted(found)
-    error, samples, verdict = _quality_of(found)
+    quality = quality_of(found)
+    verdict = np.where(quality.good, "good", "rough").astype(object)
+    for flaw, bad in reversed(quality.against.items()):  # the gravest last
+        verdict[bad.numpy()] = AGAINST[flaw]
     doubt = pa.array(["" if word in {"good", "rough"} else f"{word}; " for word in verdict], pa.string())
     target = np.full(len(found), -1) if found.target is None else found.target.cpu().numpy()
     summary = {
@@ -122,8 +126,8 @@ def _rows_of(
         "target": _column(target.astype(np.int32)),
         "score": _column(unknown if found.prediction is None else found.prediction.float().cpu().numpy()),
         "delta": _column(unknown if found.delta is None else found.delta.float().cpu().numpy()),
-        "relative_error": _column(error),
-        "samples": _column(samples),
+        "relative_error": _column(quality.error.float().numpy()),
+        "samples": _column(quality.points.int().numpy()),
     }
     numbers = {name: _column(part) for name, part in _cells(found, cells).items()}
     tables = {"summary": summary, "cells": numbers, "drivers": drivers}
@@ -189,32 +193,6 @@ def _cells(found: Explanation, cells: str) -> dict[str, NDArray[Any]]:
         numbers = [part.reshape(count, math.prod(part.shape[1:])) for part in parts]
         columns["gradient_check"] = torch.cat(numbers, 1)
     return {name: part.cpu().numpy() for name, part in columns.items()}
-
-
-def _quality_of(found: Explanation) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[Any]]:
-    """Return the error of each series, NaN where there is none, its samples, 0 if nobody counts, and its verdict.
-
-    The verdict is "good", "rough", or what speaks against the map, by the rules for all series together.
-    """
-    count, flaws = len(found), diagnostics.against(found)
-    if found.standard_error is not None:
-        told = diagnostics.errors(found)
-        samples = np.array(told.points or [0] * count, np.int32)
-        error, good = np.array(told.error, np.float32), np.array(told.good, dtype=bool)
-    else:
-        error, good = np.full(count, np.nan, np.float32), ~torch.stack(flaws).any(0).numpy()
-        residual, delta = found.convergence_delta, found.delta
-        if found.facts.complete and residual is not None and delta is not None:
-            small = residual.abs() <= diagnostics.GOAL * delta.abs()
-            good &= (small | (delta == 0)).cpu().numpy()
-        evals = found.n_evals
-        samples = np.zeros(count, np.int32) if evals is None else evals.cpu().numpy().astype(np.int32)
-    verdict = np.where(good, "good", "rough").astype(object)
-    for name, bad in reversed(flaws._asdict().items()):  # the gravest last
-        verdict[bad.numpy()] = diagnostics.AGAINST[name]
-    if diagnostics.noisy(found):
-        verdict[:] = diagnostics.AGAINST["mixed" if found.mixes_series else "noisy"]
-    return error, samples, verdict
 
 
 def _counts_of(batch: Part, faults: Collection[int]) -> Counter[str]:

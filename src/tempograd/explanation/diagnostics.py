@@ -1,8 +1,8 @@
 """How good is this map? Judged once, in numbers and a status, and said to each audience in its dialect."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,11 +21,11 @@ ROUNDING = 1e-6  # a change of a probability that is none
 
 POOR = {"noisy", "mixed", "undefined", "wrong", "empty", "rough", "missed", "incomplete"}
 AGAINST = {  # what no number of samples can repair, the gravest first
+    "noisy": "the model is stochastic, so repeated calls on the same series differ",
+    "mixed": "the model's answer to a series depends on the others in its batch",
     "undefined": "the model answers the baseline with NaN or infinity",
     "wrong": "the gradient is not that of the prediction",
     "empty": "all scores are 0, but the prediction changes",
-    "noisy": "the model is stochastic, so repeated calls on the same series differ",
-    "mixed": "the model's answer to a series depends on the others in its batch",
 }
 CAUSES = "detached statistics, no_grad, rounding, thresholds, quantised layers, categories or tokens"
 INSTEAD = "use a method without gradients, such as occlusion"
@@ -49,25 +49,18 @@ SAYS = {  # to those who can run it again
 }
 
 
-class Errors(NamedTuple):
-    """Estimated relative errors of some series, and what they cost."""
+class Quality(NamedTuple):
+    """How good the map of each of some series is, (series,) each, on the CPU."""
 
-    error: list[float]
-    good: list[bool]  # whether each is small enough or stable, known of every cell, and undisputed
-    points: list[int]  # empty where nobody knows
-    unit: str  # the setting that buys them, a word as well
-    unseen: list[int]  # observed cells of each with fewer than two draws, of which no error is known
-    goal: float
-    top: bool  # whether the run stopped by the top tenth of the cells and not by the error
-    missed: Sequence[bool] = ()  # whether no draw saw a change of the prediction that could be this large
-
-
-class Against(NamedTuple):
-    """What speaks against the maps of some series, and no number of samples can repair, (series,) each."""
-
-    undefined: Tensor  # the model gives no number at the baseline, as where it divides by 0
-    wrong: Tensor  # the gradient is not that of the prediction
-    empty: Tensor  # all scores are 0 though the prediction changes
+    error: Tensor  # its estimated relative error; NaN without Monte-Carlo error
+    good: Tensor  # whether that is small or stable, and known of every cell, or the sum is right; and undisputed
+    points: Tensor  # what it cost; 0 where nobody knows
+    against: dict[str, Tensor]  # what no number of samples can repair, by the keys of AGAINST
+    unit: str  # the setting that buys points, a word as well
+    unseen: Tensor  # observed cells with fewer than two draws, of which no error is known
+    missed: Tensor  # whether no draw saw a change of the prediction that could be this large
+    goal: float = GOAL
+    top: bool = False  # whether the run stopped by the top tenth of the cells and not by the error
 
 
 class Verdict(NamedTuple):
@@ -76,10 +69,9 @@ class Verdict(NamedTuple):
     status: str  # a key of SAYS, "converged" or "rough"
     part: Record  # of the series of which anything was explained
     left_out: int  # how many others there are
-    bad: int = 0  # series that the status, or a good one not, is about
-    against: Against | None = None
-    errors: Errors | None = None
-    gap: float | None = None
+    bad: int  # series that the status, or a good one not, is about
+    quality: Quality
+    gap: float | None
 
     @property
     def where(self) -> str:
@@ -96,24 +88,23 @@ def judge(explanation: Record, i: int | None = None) -> Verdict:
             content &= cells.flatten(1).any(1).cpu()
     left_out = int((~content).sum())
     part = part[content] if left_out else part
-    if len(part) == 0:
-        return Verdict("nothing", part, left_out)
-    if noisy(part):
-        return Verdict("mixed" if part.mixes_series else "noisy", part, left_out, len(part))
-    flaws, gap = against(part), completeness_gap(part)
-    many = {name: int(bad.sum()) > MANY * len(bad) for name, bad in flaws._asdict().items()}
-    many["wrong"] = part.gradient_check is not None and part.gradient_check.mostly_wrong
-    worst = next((name for name, concerned in many.items() if concerned), "")
-    if worst:  # the gravest first
-        gap = missed_share(part.gradient_check) if worst == "wrong" and part.gradient_check else None
-        return Verdict(worst, part, left_out, int(getattr(flaws, worst).sum()), flaws, None, gap)
-    if part.standard_error is None or (part.draws > 1 and gap is not None and gap > GOAL):
-        return Verdict(without_error(part, gap), part, left_out, 0, flaws, None, gap)
-    estimates = errors(part)
-    bad, status = estimates.good.count(False), "converged"
-    if bad > (1 - MOST) * len(part):
-        status = "missed" if 2 * sum(estimates.missed) > bad else "rough"
-    return Verdict(status, part, left_out, bad, flaws, estimates)
+    quality, gap, check = quality_of(part), completeness_gap(part), part.gradient_check
+    bad, counts = int((~quality.good).sum()), {name: int(flaw.sum()) for name, flaw in quality.against.items()}
+    many = {name for name, count in counts.items() if count > MANY * len(part)}
+    if check is not None and check.mostly_wrong:
+        many, gap = many | {"wrong"}, missed_share(check)
+    if not len(part):
+        status = "nothing"
+    elif many:
+        status = min(many, key=[*AGAINST].index)  # the gravest
+        bad = counts[status]
+    elif part.standard_error is None or (part.draws > 1 and gap is not None and gap > GOAL):
+        status = without_error(part, gap)
+    elif bad > (1 - MOST) * len(part):
+        status = "missed" if 2 * int(quality.missed.sum()) > bad else "rough"
+    else:
+        status = "converged"
+    return Verdict(status, part, left_out, bad, quality, gap)
 
 
 def poor(explanation: Record) -> bool:
@@ -134,20 +125,19 @@ def without_error(explanation: Record, gap: float | None) -> str:
 # The numbers
 
 
-def noisy(explanation: Record) -> bool:
-    """Tell whether the scores hold the noise of a model that draws."""
-    return explanation.varies and explanation.draws == 1
-
-
-def against(explanation: Record) -> Against:
-    """Tell for each series what speaks against its map."""
+def against(explanation: Record) -> dict[str, Tensor]:
+    """Tell for each series what speaks against its map, by the keys of :data:`AGAINST`."""
     nothing = torch.zeros(len(explanation), dtype=torch.bool)
-    delta, check = explanation.delta, explanation.gradient_check
-    wrong = nothing if check is None else check.failed.cpu()
-    if delta is None:
-        return Against(nothing, wrong, nothing)
-    blank = ~explanation.values.flatten(1).any(1).cpu()
-    return Against(~delta.isfinite().cpu(), wrong, blank & (delta.abs().cpu() > _rounding(explanation)))
+    found, delta, check = dict.fromkeys(AGAINST, nothing), explanation.delta, explanation.gradient_check
+    if explanation.varies and explanation.draws == 1:  # the scores hold the noise of a model that draws
+        found["mixed" if explanation.mixes_series else "noisy"] = ~nothing
+    if check is not None:
+        found["wrong"] = check.failed.cpu()
+    if delta is not None:
+        blank = ~explanation.values.flatten(1).any(1).cpu()
+        found["undefined"] = ~delta.isfinite().cpu()
+        found["empty"] = blank & (delta.abs().cpu() > _rounding(explanation))
+    return found
 
 
 def _rounding(explanation: Record) -> float:
@@ -186,33 +176,39 @@ def _by_top(explanation: Record) -> bool:
     return by_top and explanation.draws == 1
 
 
-def errors(explanation: Record) -> Errors:
-    """Return how far each series of a random method is from its converged map."""
-    relative, error = cast("Tensor", explanation.relative_error), cast("Tensor", explanation.standard_error)
+def quality_of(explanation: Record) -> Quality:
+    """Judge each series by itself: how far it is from its converged map, and what else speaks against that."""
     count, check, delta = len(explanation), explanation.gradient_check, explanation.delta
-    unit, settings = explanation.facts.unit, explanation.parameters
-    points = [settings[unit]] * count if isinstance(settings.get(unit), int) else []
-    points = points if explanation.n_evals is None else explanation.n_evals.tolist()
+    unit, settings, error = explanation.facts.unit, explanation.parameters, explanation.standard_error
+    points = torch.full((count,), settings[unit] if isinstance(settings.get(unit), int) else 0)
+    points = points if explanation.n_evals is None else explanation.n_evals.cpu()
+    flaws, missed = against(explanation), torch.zeros(count, dtype=torch.bool)
+    good, relative = ~torch.stack([*flaws.values()]).any(0), explanation.relative_error
+    if error is None or relative is None:
+        residual = explanation.convergence_delta
+        if explanation.facts.complete and residual is not None and delta is not None:
+            good &= ((residual.abs() <= GOAL * delta.abs()) | (delta == 0)).cpu()
+        return Quality(torch.full((count,), torch.nan), good, points, flaws, unit, missed.int(), missed)
     relative, limit, top = relative.cpu().double(), SLACK * goal(explanation), _by_top(explanation)
     if check is not None:  # what slopes miss of the change where steep places were met
         relative = torch.maximum(relative, torch.where(check.found == Found.STEEP, check.missing.abs(), 0).cpu())
-    missed, small = torch.zeros(count, dtype=torch.bool), relative <= limit
-    if check is not None and delta is not None and points:  # what a change that no draw has met may add
-        seen, drawn = check.seen.to(delta.device), torch.tensor(points, device=delta.device)
+    small, known = relative <= limit, bool(points.any())
+    if check is not None and delta is not None and known:  # what a change that no draw has met may add
+        seen, drawn = check.seen.to(delta.device), points.to(delta.device)
         unmet = hidden(explanation.values, delta, seen, drawn)
         unmet = torch.where(delta.double().abs() - seen > _rounding(explanation), unmet, 0).cpu()
         blind = ((2 * seen.to(delta) < delta.abs()) & (drawn >= LOOKED)).cpu()
         missed = (unmet > limit) & (small | blind)  # else more points come first
         relative = torch.where(missed, torch.maximum(relative, unmet), relative)
-    if top and points:  # a run that was not stopped by its top had all the points there were
-        small = torch.tensor(points) < (settings.get("max_samples") or 0)
-    small &= ~(torch.stack(against(explanation)).any(0) | missed)
+    if top and known:  # a run that was not stopped by its top had all the points there were
+        small = points < (settings.get("max_samples") or 0)
     unseen = (error.isinf() if explanation.mask is None else error.isinf() & explanation.mask).flatten(1).sum(1)
-    small &= (unseen == 0).cpu()
+    good &= small & ~missed & (unseen == 0).cpu()
     if explanation.draws > 1:
-        unit, points = "draws", [explanation.draws] * count
-    told = unit or "n_samples", unseen.tolist(), goal(explanation), top, missed.tolist()
-    return Errors(relative.tolist(), small.tolist(), points, *told)
+        unit, points = "draws", torch.full_like(points, explanation.draws)
+    return Quality(
+        relative, good, points, flaws, unit or "n_samples", unseen.cpu(), missed, goal(explanation), top
+    )
 
 
 def needed(points: int, error: float, goal: float) -> int:
@@ -228,16 +224,14 @@ def needed(points: int, error: float, goal: float) -> int:
     return math.ceil(exact / digit * (1 - 1e-6)) * digit  # errors are float32: no digit more for the rounding
 
 
-def needs(estimates: Errors) -> list[int]:
+def needs(quality: Quality) -> list[int]:
     """Return the points that each series needs to reach the goal; nothing where that cannot be told."""
-    if estimates.top:  # how much longer the ranking moves cannot be told: look once more
-        return [2 * count for count in estimates.points]
-    rows = zip(estimates.points, estimates.error, estimates.unseen, strict=False)
-    points = [
-        max(needed(n, e, estimates.goal) if e else n, 4 * n * bool(unseen))
-        for n, e, unseen in rows
-        if math.isfinite(e) and n > 0
-    ]
+    points, each = [], (quality.points.tolist(), quality.error.tolist(), quality.unseen.tolist())
+    for count, error, unseen in zip(*each, strict=True):
+        if count > 0 and quality.top:  # how much longer the ranking moves cannot be told: look once more
+            points.append(2 * count)
+        elif count > 0 and math.isfinite(error):
+            points.append(max(needed(count, error, quality.goal) if error else count, 4 * count * bool(unseen)))
     return [count for count in points if count <= MOST_POINTS]
 
 
@@ -266,9 +260,9 @@ def sentence(explanation: Record, i: int | None = None, dialect: Dialect = "pyth
 
 def verdict_text(verdict: Verdict, dialect: Dialect = "python") -> str:
     """Write a verdict, for a reader without what to type."""
-    status, part, left_out = verdict.status, verdict.part, verdict.left_out
-    if verdict.errors is not None and status != "missed":
-        text = _error_text(verdict, verdict.errors)
+    status, part = verdict.status, verdict.part
+    if status in {"converged", "rough"}:
+        text = _error_text(verdict)
     else:
         points = part.parameters.get(part.facts.unit)
         text = SAYS[status].format(
@@ -277,10 +271,10 @@ def verdict_text(verdict: Verdict, dialect: Dialect = "python") -> str:
             gap=percent(max(verdict.gap or 0, 0.001)),
             advice=f"; pass {arg:method.{part.facts.unit}={4 * points}}" if isinstance(points, int) else "",
         )
-    if verdict.against is not None and status not in AGAINST:
-        text += in_few({name: int(bad.sum()) for name, bad in verdict.against._asdict().items()})
-    if left_out and len(part):
-        text += f"; nothing was explained in {left_out:,} series"
+    if status not in AGAINST:
+        text += in_few({name: int(flaw.sum()) for name, flaw in verdict.quality.against.items()})
+    if verdict.left_out and len(part):
+        text += f"; nothing was explained in {verdict.left_out:,} series"
     return said(text, dialect)
 
 
@@ -306,36 +300,35 @@ def missed_share(check: GradientCheck) -> float:
     return float(torch.maximum(torch.maximum(part.gap, part.beyond), part.missing.abs()).clamp(max=1).median())
 
 
-def _error_text(verdict: Verdict, estimates: Errors) -> str:
+def _error_text(verdict: Verdict) -> str:
     """Say how large the error of the middle series is, and what to type to make it smaller.
 
     That is more points, or a tolerance where the method takes one and has none.
     """
-    part, bad, requested = verdict.part, verdict.bad, tolerance(verdict.part) is not None
-    count, ordered, unit = len(part), sorted(estimates.error), estimates.unit.removeprefix("n_")
-    worst, error = ordered[-1], about_error(ordered[(count - 1) // 2])
-    low, high = min(estimates.points, default=0), max(estimates.points, default=0)
+    part, bad, quality, requested = verdict.part, verdict.bad, verdict.quality, tolerance(verdict.part) is not None
+    count, unit, worst = len(part), quality.unit.removeprefix("n_"), float(quality.error.max())
+    low, high = int(quality.points.min()), int(quality.points.max())
     used = f"{low:,} to {high:,} {unit}" if low < high else counted(high, unit[:-1]) * bool(high)
-    reached = "stable in its top tenth" if estimates.top else "converged"
-    enough = sorted(needs(estimates))[math.ceil(MOST * count) - 1 :]  # empty if too many cannot be told
+    reached, error = "stable in its top tenth" if quality.top else "converged", float(quality.error.median())
+    enough = sorted(needs(quality))[math.ceil(MOST * count) - 1 :]  # empty if too many cannot be told
     if verdict.status == "rough":
-        text = f"not {reached}{verdict.where}: {error}{used and f' with {used}'}"
+        text = f"not {reached}{verdict.where}: {about_error(error)}{used and f' with {used}'}"
         enough = enough[:1]
     else:
         where = f" in {count - bad:,} of {count:,} series" if bad else ""
         most = f", at most {percent(worst)}" if count > 1 and not bad else ""
-        text = f"{reached}{where}: {error}{most}{used and f' (as far as {used} can see)'}"
-        if bad and worst > SLACK * estimates.goal:
-            text += f", but {percent(worst)} in series {part.label(estimates.error.index(worst))}"
+        text = f"{reached}{where}: {about_error(error)}{most}{used and f' (as far as {used} can see)'}"
+        if bad and worst > SLACK * quality.goal:
+            text += f", but {percent(worst)} in series {part.label(int(quality.error.argmax()))}"
         # a few hard series are no reason to pay for more points of all
         enough = enough[-1:] if requested else []
-    noun = "question" if estimates.unit == "draws" else "method"
-    setting = "max_samples" if requested and noun == "method" else estimates.unit
+    noun = "question" if quality.unit == "draws" else "method"
+    setting = "max_samples" if requested and noun == "method" else quality.unit
     ways = [f"{arg:{noun}.{setting}={enough[0]}}"] if enough else []
     if part.facts.adaptive and not requested and noun == "method":
-        ways.append(f"{arg:method.tolerance={estimates.goal:g}}")
+        ways.append(f"{arg:method.tolerance={quality.goal:g}}")
     text += f"; pass {', or '.join(ways)}" if bad and ways else ""
-    unseen = sum(estimates.unseen)
+    unseen = int(quality.unseen.sum())
     return text + (f"; {counted(unseen, 'cell was', 'cells were')} seen less than twice" if unseen else "")
 
 

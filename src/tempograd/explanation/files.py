@@ -96,8 +96,6 @@ def content_of(kind: type, tensors: Mapping[str, Tensor], plain: Mapping[str, An
         elif name in tensors and each.metadata.get("holds") in NUMBERS:
             content[name] = tensors[name]
         elif name in tensors or name in plain or each.default is MISSING:
-            if name in tensors and value is not None:
-                raise InputError(f"it has {name} twice")
             try:
                 value = json.loads(tensors[name].numpy().tobytes()) if name in tensors else value
                 content[name] = decoded(value, hints[name])
@@ -149,8 +147,6 @@ def _argument(plain: Any, content: FieldValues) -> Any:
         case {"own": "target" | "steps" | "baseline" as name} if isinstance(content[name], Tensor):
             call = content.get("call", Call()) if name == "baseline" else Call()
             return call.unpacked(content[name])
-        case {"numbers": [*numbers], "dtype": "float32" | "float64" | "int64" as kind}:
-            return torch.tensor(numbers, dtype=getattr(torch, kind))
         case {"words": str(words), "spec": spec}:
             return printable(words) if spec is None else from_spec(decoded(spec, dict))
         case {}:
@@ -191,8 +187,7 @@ def _packed(parts: Sequence[TargetParts]) -> TargetParts:
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
-    alike = one.dtype == other.dtype and one.shape == other.shape
-    return one is other or (alike and bool(((one == other) | (one.isnan() & other.isnan())).all()))
+    return one is other or (one.dtype == other.dtype and torch.equal(one, other))
 
 
 def _parted(tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> list[TargetParts]:
@@ -236,9 +231,9 @@ def write_explanations(
     }
     try:
         content = json.dumps(plain, default=asdict)
-        header = {"tempograd": content, "shapes": json.dumps(shapes), "schema": str(SCHEMA)}
     except (TypeError, ValueError) as error:
         raise InputError(f"The explanation's facts cannot be written as JSON: {brief(error)}.") from error
+    header = {"tempograd": content, "shapes": json.dumps(shapes), "schema": str(SCHEMA)}
     header["checksum"] = checksum(parts, header)
     return write_atomically(
         path, lambda temporary: save_file(parts, temporary, header), kind=EXPLANATION, force=force
@@ -280,8 +275,6 @@ def read_explanations(path: str | Path, kind: type[E]) -> tuple[list[E], Sequenc
 
 def _upgraded(tensors: dict[str, Tensor], plain: dict[str, Any], schema: int) -> TargetParts:
     """Return what a file of an earlier schema holds of one target as one of this schema would."""
-    if schema > 1 and "facts" not in plain:
-        raise InputError("its header lacks 'facts'")
     plain = _in_new_words(plain) if schema < 3 else plain
     plain = plain | {"task": in_full(plain.get("task"), plain.get("columns"))}
     if schema == SCHEMA or "question" in plain:

@@ -5,11 +5,11 @@ field are one of these: :func:`per_cell`, :func:`per_series`, :data:`ALIKE` or :
 values of parts become one where that is not plain; ``absent`` returns what a part that has None is joined with.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args, overload
 
 import numpy as np
 import torch
@@ -203,37 +203,12 @@ def more_channels(count: int) -> str:
     return f"\n… and {rest:,} more channel{'s' * (rest > 1)}" if rest > 0 else ""
 
 
-SHOWN = 5  # series that a short text names
-
-
-@dataclass(frozen=True, eq=False)
-class Top:
+class Top(NamedTuple):
     """The strongest cells of each series, (series, k) each; -1 and 0 where a series has fewer observed cells."""
 
     time: Tensor
     channel: Tensor
     values: Tensor
-    series: Sequence[object]
-    times: Times | None = None
-    channels: Sequence[str] | None = None
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return iter((self.time, self.channel, self.values))
-
-    def __repr__(self) -> str:
-        """Write one line per series, the first few of them, with the names that people know."""
-        lines = [f"Top {self.time.shape[1]} cells of {len(self.time)} series, as time/channel value:"]
-        for row in range(min(len(self.time), SHOWN)):
-            stamps = self.times[row] if is_nested(self.times) else self.times
-            cells = zip(*(part[row].tolist() for part in (self.time, self.channel, self.values)), strict=True)
-            texts = [
-                f"{stamps[t] if stamps else t}/{self.channels[d] if self.channels else d} {value:+.3g}"
-                for t, d, value in cells
-                if t >= 0
-            ]
-            lines.append(f"  {self.series[row]}: {', '.join(texts) or 'no cell observed'}")
-        more = [f"  … and {len(self.time) - SHOWN} more series"] if len(self.time) > SHOWN else []
-        return "\n".join([*lines, *more])
 
 
 @dataclass(frozen=True, eq=False)
@@ -511,5 +486,4 @@ class Record:
         missing = best.values.isinf()
         time, channel = best.indices // self.values.shape[2], best.indices % self.values.shape[2]
         values = self.values.flatten(1).gather(1, best.indices)
-        cells = time.masked_fill(missing, -1), channel.masked_fill(missing, -1), values.masked_fill(missing, 0)
-        return Top(*cells, self.names or self.ids.tolist(), self.times, self.channels)
+        return Top(time.masked_fill(missing, -1), channel.masked_fill(missing, -1), values.masked_fill(missing, 0))

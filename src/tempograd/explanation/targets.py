@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -13,7 +13,6 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.core.errors import InputError, UnknownNameError, brief
 from tempograd.core.formatting import counted
-from tempograd.core.validation import check_ids, text_key
 from tempograd.engine import Model, Predictor
 from tempograd.engine.outputs import in_full, outputs_of
 from tempograd.explanation import diagnostics, files
@@ -21,9 +20,6 @@ from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.files import Key
 from tempograd.explanation.record import joined
 from tempograd.typing import ArrayLike
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SHOWN = 8  # targets that a sentence names
 ROUNDED = 1e-4  # of a value, or four units of the last place of either precision: no more apart is the same value
@@ -100,15 +96,6 @@ class Explanations(Mapping[Key, Explanation]):
         more += f", and {len(bad)} of the others fell short: see explanations[{bad[0]!r}]" if bad else ""
         return self[first].verdict(i) + more
 
-    def to_dataframe(self) -> "pd.DataFrame":
-        """Return the tables of all targets, one below the other; the first column is the ``target``."""
-        tables = [part.to_dataframe() for part in self.values()]
-        for table, key in zip(tables, self, strict=True):
-            table.insert(0, "target", [key] * len(table))
-        import pandas as pd  # noqa: PLC0415  # an extra, which made them
-
-        return pd.concat(tables, ignore_index=True)
-
     def _repr_html_(self) -> str:
         """Show the first series of the first target where a notebook would print the explanations."""
         from tempograd.html_report.notebook import as_html  # noqa: PLC0415  # above
@@ -159,21 +146,19 @@ def called(explanation: Explanation) -> Key:
 E = TypeVar("E", Explanation, Explanations)
 
 
-def concat(parts: Iterable[E], *, ids: ArrayLike | Sequence[str] | None = None) -> E:
+def concat(parts: Iterable[E]) -> E:
     """Join explanations of several batches of series, explained alike and of as many steps, into one.
 
     Parameters
     ----------
     parts : iterable of Explanation, or of Explanations
         Of the same model, method, settings and targets; the series of each part follow those of the one before.
-    ids : distinct integers or texts, optional
-        Numbers of all series together, where the parts have the same ones: by default each part keeps its own.
+        Their ids are distinct, since the draws of a random method depend on them.
 
     Returns
     -------
     Explanation or Explanations
-        As if all series had been explained in one call, where the parts had the ids that they have here: the
-        draws of a random method depend on them.
+        As if all series had been explained in one call.
 
     Examples
     --------
@@ -187,25 +172,22 @@ def concat(parts: Iterable[E], *, ids: ArrayLike | Sequence[str] | None = None) 
     if not batches:
         raise InputError("There is nothing to join: pass at least one explanation.")
     if not isinstance(batches[0], Explanations):
-        return _joined([require(part) for part in batches], ids)  # type: ignore[return-value]  # of the kind of the parts
+        return _joined([require(part) for part in batches])  # type: ignore[return-value]  # of the kind of the parts
     keys = list(batches[0])
     if any(not isinstance(part, Explanations) or list(part) != keys for part in batches):
         raise InputError("Some parts explain other targets than the first: join those made alike.")
-    return Explanations({key: _joined([part[key] for part in batches], ids) for key in keys})  # type: ignore[return-value]
+    return Explanations({key: _joined([part[key] for part in batches]) for key in keys})  # type: ignore[return-value]
 
 
-def _joined(parts: Sequence[Explanation], ids: Any) -> Explanation:
+def _joined(parts: Sequence[Explanation]) -> Explanation:
     first = parts[0]
     for number, part in enumerate(parts):
         _require_alike(first, part, number)
     content = joined(parts)
-    numbers = content["ids"].tolist()
-    if ids is not None:
-        distinct = check_ids(ids, len(numbers))
-        texts = distinct if isinstance(distinct, tuple) else None
-        content |= {"names": texts, "ids": torch.tensor([*map(text_key, texts)])} if texts else {"ids": distinct}
-    elif len(set(numbers)) < len(numbers):
-        raise InputError("Some ids occur in more than one part: pass the ids of all series to concat.")
+    if len(content["ids"].unique()) < len(content["ids"]):
+        raise InputError(
+            "Some ids occur in more than one part: explain each with ids of its own, tg.Series(x, ids=…)."
+        )
     return replace(first, **content)
 
 

@@ -32,23 +32,19 @@ ROW, MARGINS = 0.2, 1.1  # inches: of one line, and of all above and below
 
 def channel_importance(
     explanation: Explanation,
-    target: int | None = None,
-    *,
     rows: ArrayLike | None = None,
+    *,
     channels: Channels | None = None,
     **look: Unpack[parts.Look],
 ) -> "Picture":
-    r"""Show which channels drive the predictions of a class: mean effects with 95 % intervals, strongest first.
+    r"""Show which channels drive the predictions of series: mean effects with 95 % intervals, strongest first.
 
     Parameters
     ----------
     explanation : Explanation
-        By default series are explained for the class that is predicted, so that ``target=1`` takes those that
-        the model takes for class 1. A model with a single probability is explained for class 1 of every series.
-    target : int, optional
-        Only series that were explained for this class; by default all.
     rows : sequence of int or bool, optional
-        Only these series, by position or as one flag each; for instance those that are predicted as a class.
+        Only these series, by position or as one flag each, by default all; ``rows=exp.target == 1`` are those that
+        were explained for class 1.
     channels : int, or sequence of str or int, optional
         How many of the strongest channels, or which; by default all, but no more than 16.
     **look
@@ -58,7 +54,7 @@ def channel_importance(
     -------
     matplotlib.figure.Figure
     """
-    found = groups.channel_sums(explanation, target, rows)
+    found = groups.channel_sums(explanation, rows)
     mean, low, high, size = (part[:, 0] for part in (found.mean, found.low, found.high, found.size))
     picked = groups.chosen_channels(channels, found.channels, size, MOST, ordered=True)
     depth = len(picked)
@@ -79,8 +75,7 @@ def channel_importance(
         parts.note(
             picture, "attribution summed over time, mean over series, with 95 % intervals; size: whatever the sign"
         )
-        what = "" if target is None else f"{labels.class_name(target, explanation.classes)}, "
-        text = f"What drives predictions  ·  {what}{found.series} series  ·  {labels.method(explanation.method)}"
+        text = f"What drives predictions  ·  {found.series} series  ·  {labels.method(explanation.method)}"
         parts.heading(picture, text + parts.left_out_text(depth, len(found.channels) - depth), look)
         return picture
 

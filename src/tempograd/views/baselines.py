@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,7 +22,7 @@ from tempograd.explainers.by_name import explainer_of
 from tempograd.explanation import Explanation
 from tempograd.metrics import compare, summarise
 from tempograd.typing import InputBaselines, Inputs, Model
-from tempograd.views.series import Floats, observed_cells
+from tempograd.views.series import observed_cells
 
 TOP = 0.1  # share of the observed cells whose ranking people read
 ALIKE, APART = 0.9, 0.6  # share of them in common from which on a choice hardly matters, and below which it does
@@ -46,26 +45,17 @@ class BaselineComparison:
     agreement: dict[tuple[str, str], Tensor]
 
     def __repr__(self) -> str:
-        names, shared = self.baselines, self.shared().tolist()
-        rows = [[name, *map(percent, line)] for name, line in zip(names, shared, strict=True)]
-        text = table([["top tenth in common", *names], *rows])
-        return f"BaselineComparison of {len(self.explanations[names[0]])} series: {self.verdict()}\n{text}"
+        names = [" and ".join(dict.fromkeys(pair)) for pair in self.agreement]
+        shared = [percent(summarise(each).mean) for each in self.agreement.values()]
+        text = table([["", "top tenth in common"], *map(list, zip(names, shared, strict=True))])
+        return (
+            f"BaselineComparison of {len(self.explanations[self.baselines[0]])} series: {self.verdict()}\n{text}"
+        )
 
     @property
     def baselines(self) -> tuple[str, ...]:
         """Return the names of the baselines."""
         return tuple(self.explanations)
-
-    def shared(self) -> Floats:
-        """Return the mean shared top tenths of all pairs of maps, (baseline, baseline).
-
-        On the diagonal, of a map and the one of another seed; a method that draws nothing has 1 there.
-        """
-        shared = np.eye(len(self.baselines))
-        for pair, found in self.agreement.items():
-            row, column = (self.baselines.index(name) for name in pair)
-            shared[row, column] = shared[column, row] = summarise(found).mean
-        return shared
 
     def verdict(self) -> str:
         """Say in one line how much the choice changes the maps, as far as samples let that be seen."""

@@ -36,8 +36,6 @@ class Driver:
         The standard error of the total, at most: the sum of those of its cells. None for methods without one.
     certain : bool
         Whether the 95 % interval of the total leaves 0 out. A method without an error has nothing against it.
-    low, high : float
-        Range of the series' values there, as people know them; NaN where the series were not kept.
     words : str
         Channel, values and time: "lactate 15–20 mmol/L at 35–46 h".
     """
@@ -48,13 +46,12 @@ class Driver:
     total: float
     error: float | None
     certain: bool
-    low: float
-    high: float
     words: str
 
-    def text(self, unit: str = "") -> str:
-        """Return the words with the total, which has the unit of the output: "pulse at 35–46 h (+0.28 ± 0.03)"."""
-        return f"{self.words} ({_total(self.total, self.error)}{unit and f' {unit}'})"
+    @property
+    def text(self) -> str:
+        """Return the words with the total: "pulse at 35–46 h (+0.28 ± 0.03)"."""
+        return f"{self.words} ({_total(self.total, self.error)})"
 
 
 def _total(total: float, error: float | None) -> str:
@@ -88,16 +85,16 @@ def _driver(explanation: Explanation, row: int, found: Stretches, k: int) -> Dri
     """Describe a driver of series ``row``."""
     d, start, stop = (int(part[k]) for part in (found.channel, found.start, found.stop))
     error = None if explanation.standard_error is None else float(found.error[k])
-    low, high, words = math.nan, math.nan, [name(channel_names(explanation)[d])]
+    words = [name(channel_names(explanation)[d])]
     if explanation.shown is not None:
         seen = observed_cells(explanation[row])[0][start:stop, d]
         there = explanation.shown[row, start:stop, d].double().cpu().numpy()[seen]
-        low, high = float(there.min()), float(there.max())
-        unit = "" if explanation.units is None else name(explanation.units[d])
-        words += [*(["="] if words[0][-1:].isdigit() else []), _range(low, high), unit]
+        words += ["="] if words[0][-1:].isdigit() else []
+        words.append(_range(float(there.min()), float(there.max())))
+        words += [] if explanation.units is None else [name(explanation.units[d])]
     words.append(when_text(short_times(explanation.times_of(row))[start:stop], numbered=explanation.times is None))
     text = " ".join(filter(None, words))
-    return Driver(d, start, stop, float(found.total[k]), error, bool(found.certain[k]), low, high, text)
+    return Driver(d, start, stop, float(found.total[k]), error, bool(found.certain[k]), text)
 
 
 def _range(low: float, high: float) -> str:
@@ -116,33 +113,30 @@ def describe_series(explanation: Explanation, i: int | str = 0) -> str:
     """Say in one sentence what was predicted of series ``i``, what is true, and what drove the prediction."""
     row = position(require(explanation), i)
     said = said_of(explanation, row)
-    reasons = _reasons(explanation, row, said.unit)
+    reasons = _reasons(explanation, row)
     counted = said.counted if "(" in reasons else ""  # numbers stand in brackets
     text = "; ".join(filter(None, (doubt(explanation, row), f"{said.text}{reasons}", counted)))
     return text[:1].upper() + text[1:]
 
 
-def _reasons(explanation: Explanation, row: int, unit: str = "") -> str:
-    """Write what drove the prediction, behind a comma; uncertain drivers come last, and are called so.
-
-    ``unit`` is that of the output, which the effects have as well.
-    """
+def _reasons(explanation: Explanation, row: int) -> str:
+    """Write what drove the prediction, behind a comma; uncertain drivers come last, and are called so."""
     if explanation.method == CONTROL:
         return "; the scores are random, a control that says nothing about the model"
     if not observed_cells(explanation[row]).any():
         return "; nothing of the series was observed"
     sides, rest = _told(explanation, row)
-    unsure = [each.text(unit) for each in rest]
+    unsure = [each.text for each in rest]
     if not any(sides):
         return (
             f"; no driver is certain, the largest: {unsure[0]}" if rest else "; no value has a score other than 0"
         )
     if not explanation.signed:
-        return f"; what matters is {_listed([each.text().replace('(+', '(') for each in sides[0]])}"
+        return f"; what matters is {_listed([each.text.replace('(+', '(') for each in sides[0]])}"
     text = ""
     for side in sides:
         verb = "raised" if side[0].total > 0 else "lowered"
-        text += f", {verb} by {_listed([each.text(unit) for each in side])}"
+        text += f", {verb} by {_listed([each.text for each in side])}"
     return f"{text}; not certain: {_listed(unsure)}" if rest else text
 
 

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from tempograd.core import stats, validation
-from tempograd.core.errors import InputError, UnknownNameError, arg, brief
+from tempograd.core.errors import InputError, UnknownNameError, brief
 from tempograd.core.formatting import alike, counted, short_number, table
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.record import LISTED, Blocks, more_channels
@@ -68,19 +68,9 @@ def half_interval(error: Floats, freedom: Any, level: float = 0.95) -> Floats:
     return np.asarray(np.where(np.isfinite(error), np.where(error == 0, 0, factor * error), np.inf))
 
 
-def channel_sums(explanation: Explanation, target: int | None = None, rows: ArrayLike | None = None) -> Blocks:
-    """Return how far each channel moved the predictions of some series, of those explained for a class.
-
-    That is one block of all steps: scores are summed over time, means and intervals are over the series.
-    """
-    index = group_rows(require(explanation), rows, "rows")
-    if target is not None:
-        if explanation.target is None or explanation.target.ndim != 1:
-            raise InputError(f"{arg:question.target} needs one class per series: choose series by rows= instead.")
-        index = index[explanation.target.cpu()[index] == validation.check_int(target, "target", 0)]
-    if not len(index):
-        raise InputError(f"No series was explained for class {target}: explain it, or choose series by rows=.")
-    return blocks_of(explanation, index, steps=max(1, explanation.values.shape[1]))
+def channel_sums(explanation: Explanation, rows: ArrayLike | None = None) -> Blocks:
+    """Return how far each channel moved the predictions of some series: one block of all steps."""
+    return blocks_of(explanation, rows, steps=max(1, require(explanation).values.shape[1]))
 
 
 def chosen_channels(
