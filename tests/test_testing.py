@@ -223,15 +223,6 @@ class Series(Method):
 
 
 @dataclass(frozen=True)
-class Swallowed(Method):
-    def __call__(self, model, x, **call):
-        try:
-            return super().__call__(model, x, **call)
-        except ArithmeticError:
-            return None
-
-
-@dataclass(frozen=True)
 class Generators(Method):
     def __call__(self, model, x, **call):
         random.random()
@@ -307,7 +298,7 @@ BROKEN = {
     "numbers": [Shape, NotFinite, AllAlike, Double, Steps],
     "seed": [TorchDraws, SecretDraws, NoDraws],
     "company": [Company, Position, ErrorOfCompany, BatchSize],
-    "left": [Weights, Hooks, Grads, Series, Swallowed, Generators],
+    "left": [Weights, Hooks, Grads, Series, Generators],
     "ignored": [NotZero],
     "complete": [Incomplete],
     "signed": [Unsigned],
