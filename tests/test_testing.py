@@ -118,18 +118,6 @@ class NotZero(Method):
 
 
 @dataclass(frozen=True)
-class Slope(Method):
-    """The gradient at x itself, which no baseline changes: right, though x may equal the baseline."""
-
-    uses_baseline: ClassVar[bool] = False
-    complete: ClassVar[bool] = False
-
-    def attribute(self, ask):
-        fixed = replace(ask, baseline=ask.x - 1e-3)
-        return [one._replace(delta=None) for one in super().attribute(fixed)]
-
-
-@dataclass(frozen=True)
 class Everything(Method):
     targeted: ClassVar[bool] = False
     complete: ClassVar[bool] = False
@@ -324,10 +312,6 @@ def test_every_rule_has_been_seen_to_bite():
 @pytest.mark.parametrize("kind", [Method, Learns])
 def test_right_methods_hold(kind):
     testing.check_explainer(kind)
-
-
-def test_a_method_without_a_baseline_need_not_compare_with_it():
-    testing.check_explainer(Slope, rules=["ignored"])
 
 
 def test_what_they_say():

@@ -208,7 +208,13 @@ def train(
         own = f"train a regression model of your own, and explain it with {arg:question.output=raw}"
         raise InputError(f"{data.name} has real values for labels, but train makes classifiers: {own}.")
     recipe = replace(recipe, **overrides)  # type: ignore[arg-type]  # which checks them
-    network = _network(model, data, seed, options)
+    network = model
+    if not isinstance(network, nn.Module):
+        network = build(network, len(data.channels), data.classes, data.per_step, seed, **(options or {}))
+    elif options:
+        raise InputError("options are for models given by name; a module has its sizes already.")
+    elif isinstance(network, Classifier) and network.per_step != data.per_step:
+        raise InputError(f"{data.name} has per_step={data.per_step}, the model has per_step={network.per_step}.")
     if device is None:
         best = "cuda" if torch.cuda.is_available() else "cpu"
         device = best if isinstance(model, str) else place(network, torch.empty(0))[0]
@@ -225,16 +231,6 @@ def train(
         origin = {"dataset": data.name, "variant": data.variant, "seed": seed, "recipe": asdict(recipe)}
         network.facts = origin | outcome
     return network.eval()
-
-
-def _network(model: str | nn.Module, data: Dataset, seed: int, options: Mapping[str, Any] | None) -> nn.Module:
-    if not isinstance(model, nn.Module):
-        return build(model, len(data.channels), data.classes, data.per_step, seed, **(options or {}))
-    if options:
-        raise InputError("options are for models given by name; a module has its sizes already.")
-    if isinstance(model, Classifier) and model.per_step != data.per_step:
-        raise InputError(f"{data.name} has per_step={data.per_step}, the model has per_step={model.per_step}.")
-    return model
 
 
 def _parts(data: Dataset, recipe: Recipe, generator: torch.Generator) -> tuple[Series, Series | None]:
