@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, ModelError, arg, brief, warn
+from tempograd.core.errors import InputError, ModelError, arg, brief
 from tempograd.core.optimisers import Adam
 from tempograd.core.progress import Advance, progress_bar
 from tempograd.core.series import Series
 from tempograd.data.datasets import Dataset
-from tempograd.engine import Ask, Call, Predictor, frozen
+from tempograd.engine import Call, Predictor, frozen
 from tempograd.engine.model import find_device, no_denormals, place
 from tempograd.engine.predictor import numbers_of
 from tempograd.models.networks import Classifier, build
@@ -83,23 +83,6 @@ def accuracy(model: nn.Module | Predictor, split: Series) -> float:
     asked = Call(pick=predictor.pick, model_layout=predictor.layout).adapt(predictor.called)
     logits, y = predictions(asked, split)
     return float((logits.argmax(-1) == y).double().mean())
-
-
-def warn_of_low_accuracy(ask: Ask, y: Tensor) -> None:
-    r"""Warn where predicted classes are the labels less often than guesses, by two errors of a share.
-
-    Such an error is :math:`\sqrt{c (1 - c) / n}`, for chance c and n series.
-    """
-    resolved, score = ask.resolved, ask.progress.prediction
-    predicted = resolved.target if resolved.columns > 1 or score is None else score > 0.5
-    if ask.output != "probability" or not isinstance(predicted, Tensor) or predicted.shape != y.shape:
-        return
-    hits, chance = predicted.cpu() == y.cpu(), 1 / max(resolved.columns, 2)
-    if hits.ndim > 1:  # steps of the padding have no label
-        hits = hits[torch.arange(hits.shape[1]) < ask.lengths.cpu()[:, None]]
-    right = float(hits.double().mean())
-    if right < chance - 2 * math.sqrt(chance * (1 - chance) / len(y)):
-        warn("model.accuracy", right=f"{100 * right:.0f} %", chance=f"{100 * chance:.0f} %")
 
 
 def mean_loss(model: nn.Module, split: Series) -> float:
