@@ -196,8 +196,8 @@ def explainer_settings(explainer: Explainer) -> None:
 
 def _made_of_settings(thing: Explainer | Metric, settings: dict[str, Any]) -> None:
     """Refuse what its settings do not make again, as a frozen dataclass of plain data."""
-    kind = type(thing)
-    frozen = is_dataclass(kind) and kind.__dataclass_params__.frozen and kind.__eq__ is not object.__eq__  # type: ignore[attr-defined]
+    kind: Any = type(thing)
+    frozen = is_dataclass(kind) and kind.__dataclass_params__.frozen and kind.__eq__ is not object.__eq__
     demand(frozen, "the class is no frozen dataclass that can be compared")
     json.dumps(settings)  # or it fails: settings are plain data
     again = kind(**settings)
