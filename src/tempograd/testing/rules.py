@@ -10,7 +10,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, cast
 
@@ -196,9 +196,9 @@ def explainer_settings(explainer: Explainer) -> None:
 
 def _made_of_settings(thing: Explainer | Metric, settings: dict[str, Any]) -> None:
     """Refuse what its settings do not make again, as a frozen dataclass of plain data."""
-    kind: Any = type(thing)
-    frozen = is_dataclass(kind) and kind.__dataclass_params__.frozen and kind.__eq__ is not object.__eq__
-    demand(frozen, "the class is no frozen dataclass that can be compared")
+    kind = type(thing)
+    frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
+    demand(frozen and kind.__eq__ is not object.__eq__, "the class is no frozen dataclass that can be compared")
     json.dumps(settings)  # or it fails: settings are plain data
     again = kind(**settings)
     demand(again == thing and hash(again) == hash(thing), f"the same settings make another {kind.__name__}")
