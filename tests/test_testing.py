@@ -118,18 +118,6 @@ class NotZero(Method):
 
 
 @dataclass(frozen=True)
-class Slope(Method):
-    """The gradient at x itself, which no baseline changes: right, though x may equal the baseline."""
-
-    uses_baseline: ClassVar[bool] = False
-    complete: ClassVar[bool] = False
-
-    def attribute(self, ask):
-        fixed = replace(ask, baseline=ask.x - 1e-3)
-        return [one._replace(delta=None) for one in super().attribute(fixed)]
-
-
-@dataclass(frozen=True)
 class Everything(Method):
     targeted: ClassVar[bool] = False
     complete: ClassVar[bool] = False
@@ -223,15 +211,6 @@ class Series(Method):
 
 
 @dataclass(frozen=True)
-class Swallowed(Method):
-    def __call__(self, model, x, **call):
-        try:
-            return super().__call__(model, x, **call)
-        except ArithmeticError:
-            return None
-
-
-@dataclass(frozen=True)
 class Generators(Method):
     def __call__(self, model, x, **call):
         random.random()
@@ -307,7 +286,7 @@ BROKEN = {
     "numbers": [Shape, NotFinite, AllAlike, Double, Steps],
     "seed": [TorchDraws, SecretDraws, NoDraws],
     "company": [Company, Position, ErrorOfCompany, BatchSize],
-    "left": [Weights, Hooks, Grads, Series, Swallowed, Generators],
+    "left": [Weights, Hooks, Grads, Series, Generators],
     "ignored": [NotZero],
     "complete": [Incomplete],
     "signed": [Unsigned],
@@ -333,10 +312,6 @@ def test_every_rule_has_been_seen_to_bite():
 @pytest.mark.parametrize("kind", [Method, Learns])
 def test_right_methods_hold(kind):
     testing.check_explainer(kind)
-
-
-def test_a_method_without_a_baseline_need_not_compare_with_it():
-    testing.check_explainer(Slope, rules=["ignored"])
 
 
 def test_what_they_say():

@@ -91,9 +91,7 @@ def test_foreign_and_damaged_files_are_refused(explanation, tmp_path):
 def test_a_failed_save_leaves_the_old_file(explanation, tmp_path, monkeypatch):
     path = explanation.save(tmp_path / "e")
     before = path.read_bytes()
-    monkeypatch.setattr(
-        "tempograd.explanation.files.save_file", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
-    )
+    monkeypatch.setattr("tempograd.core.io.save_file", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         explanation.save(path)
     assert path.read_bytes() == before

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from tempograd.core.errors import DataError, InputError
-from tempograd.models import MODELS, build, files, load_model, save_model
+from tempograd.models import MODELS, build, load_model, save_model
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -105,11 +105,11 @@ def test_weights_that_do_not_fit_the_configuration(saved, header):
 def test_a_save_that_breaks_off_leaves_the_old_file(saved, monkeypatch):
     before = saved.read_bytes()
 
-    def full_disk(weights, path, metadata):
+    def full_disk(weights, path, header):
         path.write_bytes(b"half")
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(files, "save_file", full_disk)
+    monkeypatch.setattr("tempograd.core.io.save_file", full_disk)
     with pytest.raises(OSError, match="No space left"):
         save_model(build("gru", 3, 2), saved)
     assert saved.read_bytes() == before

@@ -19,13 +19,13 @@ from tempograd.data.files import OWN, REMOTE, is_many
 from tempograd.explainers import EXPLAINERS, Explainer, explain
 from tempograd.explainers.by_name import explainer_of
 from tempograd.explanation import Explanations
+from tempograd.explanation.core import label_accuracy
 from tempograd.explanation.diagnostics import assumed, sentence
 from tempograd.metrics import METRICS
 from tempograd.tuning import rank, tune
 from tempograd.tuning.racing import changed_settings
 from tempograd.views.drivers import CONTROL, describe_series, most_telling
 from tempograd.views.labels import explained, size
-from tempograd.views.prediction import label_accuracy
 
 # ``tempograd explain``: what moved a model's predictions.
 

@@ -4,7 +4,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from errno import EINVAL, ENOSYS, ENOTSUP
 from os import PathLike, fspath
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import safetensors
 from safetensors import SafetensorError
+from safetensors.torch import save_file
 from torch import Tensor
 
 from tempograd.core.errors import DataError, InputError, OutputError, TempogradError, arg, one_line, short_path
@@ -109,6 +110,14 @@ def write_atomically(
         with suppress(OSError):  # the file is there either way
             sync(path.parent)
     return path
+
+
+def write_tensors(
+    path: str | Path, tensors: Mapping[str, Tensor], header: dict[str, str], kind: Kind, *, force: bool
+) -> Path:
+    """Write tensors and a header to a safetensors file, as :func:`write_atomically` does."""
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    return write_atomically(path, lambda new: save_file(whole, new, header), kind=kind, force=force)
 
 
 def check_output(

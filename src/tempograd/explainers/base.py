@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 from weakref import WeakValueDictionary
@@ -24,15 +24,15 @@ from tempograd.core.series import Series, renumbered
 from tempograd.data.table import is_frame
 from tempograd.engine import Ask, Call, fingerprint, frozen, inputs, outputs
 from tempograd.engine.ask import Background, score_delta
-from tempograd.engine.model import PRECISIONS, computing, owner, place, trusted
+from tempograd.engine.model import PRECISIONS, computing, mutable_if_needed, owner, place, trusted
 from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import FEW, Varying, look_again, run_twice
 from tempograd.explainers import files
 from tempograd.explainers.files import LearntNetwork, LearntParts
 from tempograd.explanation import Explanation, Explanations, Facts
+from tempograd.explanation.core import label_accuracy
 from tempograd.explanation.diagnostics import wrong_gradient
 from tempograd.explanation.targets import key_of
-from tempograd.models.training import warn_of_low_accuracy
 from tempograd.sampling.realisations import over_draws
 from tempograd.targets import TargetScore
 from tempograd.typing import InputBaselines, Inputs, Model, Output, Precision, Setting, Steps, Target, Targets
@@ -370,8 +370,10 @@ class Explainer(ABC):
         explanations = [self._explanation(*pair, shown) for pair in zip(asks, estimates, strict=True)]
         suspects = (part for part in explanations if part.gradient_check and part.gradient_check.mostly_wrong)
         problem = next(filter(None, map(wrong_gradient, suspects)), "")
+        doubts = low_accuracy(explanations[0])
         if problem and errors.warning_counts.get() is None:  # otherwise the verdict on all batches tells
-            finding = Finding("gradient.wrong", "warning", {"problem": f"{problem[:1].upper()}{problem[1:]}"})
+            doubts.append(Finding("gradient.wrong", "warning", {"problem": f"{problem[:1].upper()}{problem[1:]}"}))
+        for finding in doubts:
             explanations = [replace(part, findings=(*part.findings, finding)) for part in explanations]
             warn(finding)
         return explanations[0] if question.targets is None else together(explanations, question.targets)
@@ -493,13 +495,7 @@ class Explainer(ABC):
     def _attributions(self, asks: Sequence[Ask]) -> list[Estimate]:
         """Return an estimate for each ask; where the model overwrites what autograd needs, from copies of that."""
         ask = asks[0] if len(asks) == 1 else asks[0].replace(several=tuple(asks))
-        try:  # mutable_if_needed would add two frames to the way of every call
-            estimates = self.attribute(ask)
-        except RuntimeError as error:
-            if "modified by an inplace operation" not in str(error):
-                raise
-            with torch.autograd.graph.allow_mutation_on_saved_tensors():
-                estimates = self.attribute(ask)
+        estimates = mutable_if_needed(partial(self.attribute, ask))
         if not isinstance(estimates, list) or len(estimates) != len(asks):
             raise TypeError(f"{type(self).__name__}.attribute must return one Estimate per target in a list.")
         for number, (one, estimate) in enumerate(zip(asks, estimates, strict=True)):
@@ -558,8 +554,6 @@ class Explainer(ABC):
         if self.uses_baseline and not ask.named_baseline and not learnt:
             findings.append(Finding("baseline.zero", "assumption"))
             warn_of_far_zero(ask.x, ask.mask, shown["channels"])
-        if not asked and shown["y"] is not None:
-            warn_of_low_accuracy(ask, shown["y"])
         if getattr(predictor.model, "tempograd_created", None) == shown["fingerprint"]:
             warn("model.fresh", name=type(predictor.model).__name__)
         there = getattr(self.learnt, "facts", {}).get("model", shown["fingerprint"])
@@ -701,6 +695,18 @@ def asks_of(ask: Ask, targets: Any) -> list[Ask]:
     count = outputs.class_count(resolved.columns, ask.output)
     every = np.ndindex(resolved.shape) if resolved.shape else range(count)
     return [ask.replace(target=target) for target in every]
+
+
+def low_accuracy(explanation: Explanation) -> list[Finding]:
+    r"""Return a doubt where predicted classes are the labels less often than guesses, by two errors of a share.
+
+    Such an error is :math:`\sqrt{c (1 - c) / n}`, for chance c and n series.
+    """
+    right, chance, count = label_accuracy(explanation), 1 / (explanation.n_outputs or 2), len(explanation.values)
+    if right is None or right >= chance - 2 * math.sqrt(chance * (1 - chance) / count):
+        return []
+    shares = {"right": f"{100 * right:.0f} %", "chance": f"{100 * chance:.0f} %"}
+    return [Finding("model.accuracy", "warning", shares)]
 
 
 def warn_of_far_zero(x: Tensor, mask: Tensor | None, channels: Sequence[str] | None) -> None:

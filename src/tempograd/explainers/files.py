@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from tempograd.core import validation
 from tempograd.core.errors import DataError, TempogradError, one_line, quote, short_path
-from tempograd.core.io import EXPLAINER, as_path, read_tensors, write_atomically
+from tempograd.core.io import EXPLAINER, as_path, read_tensors, write_tensors
 from tempograd.explanation.files import damaged
 from tempograd.typing import Inputs
 from tempograd.version import __version__
@@ -100,11 +99,8 @@ def write_explainer(
         "learnt": json.dumps(learnt.facts),
         "fingerprint": fingerprint_of_explainer(method, settings, learnt),
     }
-    kept = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in learnt.tensors.items()}
-    force = validation.check_flag(force, "force")
-    return write_atomically(
-        path, lambda temporary: save_file(kept, temporary, metadata=header), kind=EXPLAINER, force=force
-    )
+    kept = {name: tensor.clone() for name, tensor in learnt.tensors.items()}  # each with memory of its own
+    return write_tensors(path, kept, header, EXPLAINER, force=validation.check_flag(force, "force"))
 
 
 def read_explainer(

@@ -210,10 +210,6 @@ class LassoPath(NamedTuple):
     column: Tensor  # (…, slots, samples)
     active: Tensor  # (…, cells)
 
-    def solution(self) -> Tensor:
-        """Return the coefficients of all cells."""
-        return torch.zeros_like(self.covariance).scatter_add_(-1, self.cell, self.beta)
-
 
 def _corners(fit: LassoProblem) -> Tensor:
     """Follow the solutions from all zero down to ``alpha``; between two corners the active cells stay the same."""
@@ -229,7 +225,7 @@ def _corners(fit: LassoProblem) -> Tensor:
         if count % CHECK == 0 and not bool((path.level > alpha).any()):
             break
         path, joins, entering = _next_corner(_join(path, fit, joins, entering), fit, alpha)  # or stay
-    return path.solution().mT
+    return torch.zeros_like(covariance).scatter_add_(-1, path.cell, path.beta).mT
 
 
 def _join(path: LassoPath, fit: LassoProblem, joins: Tensor, entering: Tensor) -> LassoPath:

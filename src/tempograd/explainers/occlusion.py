@@ -1,12 +1,13 @@
 """Occlusion: how far the prediction moves when one value is replaced, by a baseline or by other series."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from tempograd.core import validation
 from tempograd.core.errors import ModelError, SettingError, arg
@@ -235,9 +236,7 @@ class Occlusion(CellReplacement):
     def _fit(self, model: Model, x: Any, seed: int) -> Self:
         """Return a new explainer that replaces by the mean of training series at each step and channel."""
         mean = partial(torch.mean, dim=0, keepdim=not isinstance(x, Tensor), dtype=torch.float64)
-        if isinstance(x, Mapping):
-            return replace(self, means={name: mean(part) for name, part in x.items()})
-        return replace(self, means=tuple(map(mean, x)) if isinstance(x, tuple) else mean(x))
+        return replace(self, means=tree_map(mean, x))
 
     def attribute(self, ask: Ask) -> list[Estimate]:
         if ask.background is None:

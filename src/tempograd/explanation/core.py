@@ -417,3 +417,19 @@ def warn_of_another_model(model: Model, explanations: Mapping[str, Explanation])
     message = f"{names} explained another model ({there}) than the one given here ({here}): pass that one."
     warn(message)
     return message
+
+
+def label_accuracy(explanation: Explanation) -> float | None:
+    """Return the share of labels that the model predicts; None without labels, or where a target was asked for."""
+    y, predicted = explanation.y, explanation.target
+    if explanation.columns == 1 and explanation.prediction is not None:  # that of class 1
+        predicted = explanation.prediction > 0.5
+    if y is None or predicted is None or explanation.question.target is not None or predicted.shape != y.shape:
+        return None
+    if y.is_floating_point() or explanation.n_outputs == 1 or outputs_of(explanation.task).kind != "classes":
+        return None  # one raw output says no class
+    right = predicted.cpu() == y.cpu()
+    if right.ndim == 2:  # steps of the padding have no label
+        seen = validation.lengths(explanation.mask, explanation.values).cpu()
+        right = right[torch.arange(right.shape[1]) < seen[:, None]]
+    return float(right.double().mean())

@@ -19,12 +19,11 @@ from zlib import crc32
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from tempograd.core.errors import DataError, Finding, InputError, TempogradError, brief, printable
 from tempograd.core.estimate import GradientCheck
-from tempograd.core.io import EXPLANATION, read_tensors, write_atomically
+from tempograd.core.io import EXPLANATION, read_tensors, write_tensors
 from tempograd.core.question import Question
 from tempograd.core.series import is_nested
 from tempograd.core.validation import check_flag, unexpanded
@@ -235,9 +234,7 @@ def write_explanations(
         raise InputError(f"The explanation's facts cannot be written as JSON: {brief(error)}.") from error
     header = {"tempograd": content, "shapes": json.dumps(shapes), "schema": str(SCHEMA)}
     header["checksum"] = checksum(parts, header)
-    return write_atomically(
-        path, lambda temporary: save_file(parts, temporary, header), kind=EXPLANATION, force=force
-    )
+    return write_tensors(path, parts, header, EXPLANATION, force=force)
 
 
 def read_explanations(path: str | Path, kind: type[E]) -> tuple[list[E], Sequence[Key] | None]:

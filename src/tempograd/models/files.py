@@ -16,13 +16,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError, ModelError, arg, one_line
 from tempograd.core.errors import short_path as named
-from tempograd.core.io import MODEL, as_path, load, read_tensors, write_atomically
+from tempograd.core.io import MODEL, as_path, load, read_tensors, write_tensors
 from tempograd.engine.model import find_device, fingerprint
 from tempograd.models.networks import MODELS, Classifier
 
@@ -102,10 +101,7 @@ def save_model(
         raise InputError(f"Only models made by name are saved, not {type(model).__name__}: keep its state_dict.")
     history = json.dumps({**model.facts, **(facts or {})})
     header = {"format": FORMAT, "config": json.dumps(model.config), "facts": history}
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    return write_atomically(
-        path, lambda temporary: save_file(weights, temporary, metadata=header), kind=MODEL, force=force
-    )
+    return write_tensors(path, model.state_dict(), header, MODEL, force=force)
 
 
 def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> Classifier:
@@ -290,19 +286,14 @@ def _from_code(source: str, weights: str | Path | None) -> nn.Module:
         why = f"{type(error).__name__}: {one_line(str(error), SAID)}"
         raise ModelError(f"{named(source)} gives no nn.Module if called without arguments: {why}.") from error
     if weights is not None:
-        _give_weights(model, weights, source)
+        try:
+            model.load_state_dict(_read_weights(weights))
+        except RuntimeError as error:  # its first line names the class alone
+            odd = " ".join(str(error).partition("\n")[2].split())[:SAID].rstrip(".")
+            raise DataError(f"{named(weights)} does not fit {named(source)}: {odd}.") from error
     elif source.endswith(f":{type(model).__qualname__}") and any(True for _ in model.parameters()):
         vars(model)["tempograd_created"] = fingerprint(model)()  # by a class: explanations warn of such weights
     return model
-
-
-def _give_weights(model: nn.Module, weights: str | Path, source: str) -> None:
-    """Give a module made by ``source`` its weights; one sentence if they are those of another."""
-    try:
-        model.load_state_dict(_read_weights(weights))
-    except RuntimeError as error:  # its first line names the class alone
-        odd = " ".join(str(error).partition("\n")[2].split())[:SAID].rstrip(".")
-        raise DataError(f"{named(weights)} does not fit {named(source)}: {odd}.") from error
 
 
 def _made(source: str) -> nn.Module:

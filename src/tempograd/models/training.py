@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, ModelError, arg, brief, warn
+from tempograd.core.errors import InputError, ModelError, arg, brief
 from tempograd.core.optimisers import Adam
 from tempograd.core.progress import Advance, progress_bar
 from tempograd.core.series import Series
 from tempograd.data.datasets import Dataset
-from tempograd.engine import Ask, Call, Predictor, frozen
+from tempograd.engine import Call, Predictor, frozen
 from tempograd.engine.model import find_device, no_denormals, place
 from tempograd.engine.predictor import numbers_of
 from tempograd.models.networks import Classifier, build
@@ -83,23 +83,6 @@ def accuracy(model: nn.Module | Predictor, split: Series) -> float:
     asked = Call(pick=predictor.pick, model_layout=predictor.layout).adapt(predictor.called)
     logits, y = predictions(asked, split)
     return float((logits.argmax(-1) == y).double().mean())
-
-
-def warn_of_low_accuracy(ask: Ask, y: Tensor) -> None:
-    r"""Warn where predicted classes are the labels less often than guesses, by two errors of a share.
-
-    Such an error is :math:`\sqrt{c (1 - c) / n}`, for chance c and n series.
-    """
-    resolved, score = ask.resolved, ask.progress.prediction
-    predicted = resolved.target if resolved.columns > 1 or score is None else score > 0.5
-    if ask.output != "probability" or not isinstance(predicted, Tensor) or predicted.shape != y.shape:
-        return
-    hits, chance = predicted.cpu() == y.cpu(), 1 / max(resolved.columns, 2)
-    if hits.ndim > 1:  # steps of the padding have no label
-        hits = hits[torch.arange(hits.shape[1]) < ask.lengths.cpu()[:, None]]
-    right = float(hits.double().mean())
-    if right < chance - 2 * math.sqrt(chance * (1 - chance) / len(y)):
-        warn("model.accuracy", right=f"{100 * right:.0f} %", chance=f"{100 * chance:.0f} %")
 
 
 def mean_loss(model: nn.Module, split: Series) -> float:
@@ -208,7 +191,13 @@ def train(
         own = f"train a regression model of your own, and explain it with {arg:question.output=raw}"
         raise InputError(f"{data.name} has real values for labels, but train makes classifiers: {own}.")
     recipe = replace(recipe, **overrides)  # type: ignore[arg-type]  # which checks them
-    network = _network(model, data, seed, options)
+    network = model
+    if not isinstance(network, nn.Module):
+        network = build(network, len(data.channels), data.classes, data.per_step, seed, **(options or {}))
+    elif options:
+        raise InputError("options are for models given by name; a module has its sizes already.")
+    elif isinstance(network, Classifier) and network.per_step != data.per_step:
+        raise InputError(f"{data.name} has per_step={data.per_step}, the model has per_step={network.per_step}.")
     if device is None:
         best = "cuda" if torch.cuda.is_available() else "cpu"
         device = best if isinstance(model, str) else place(network, torch.empty(0))[0]
@@ -225,16 +214,6 @@ def train(
         origin = {"dataset": data.name, "variant": data.variant, "seed": seed, "recipe": asdict(recipe)}
         network.facts = origin | outcome
     return network.eval()
-
-
-def _network(model: str | nn.Module, data: Dataset, seed: int, options: Mapping[str, Any] | None) -> nn.Module:
-    if not isinstance(model, nn.Module):
-        return build(model, len(data.channels), data.classes, data.per_step, seed, **(options or {}))
-    if options:
-        raise InputError("options are for models given by name; a module has its sizes already.")
-    if isinstance(model, Classifier) and model.per_step != data.per_step:
-        raise InputError(f"{data.name} has per_step={data.per_step}, the model has per_step={model.per_step}.")
-    return model
 
 
 def _parts(data: Dataset, recipe: Recipe, generator: torch.Generator) -> tuple[Series, Series | None]:
