@@ -61,4 +61,4 @@ def risk(series):
 
 predictor = tg.Predictor(risk, task="regression")
 again = tg.explain(predictor, new.take(slice(20)), "lime", baseline="average")
-print(again.describe())
+print(again.top(3))

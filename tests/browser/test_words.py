@@ -37,7 +37,7 @@ def test_outputs_of_which_nobody_told_what_they_are_predict_no_class(visit):
     assert not sheet.find("#filter-class").is_visible()
 
 
-def test_a_number_is_called_by_its_name(visit):
+def test_a_number_is_called_by_its_name_and_unit(visit):
     sheet = visit("length_of_stay")
     case = sheet.case
     for number in case.ids[:2]:
@@ -45,10 +45,10 @@ def test_a_number_is_called_by_its_name(visit):
         row = case.row(number)
         told, true = float(case.answer(case.x[row : row + 1])), float(case.split.y[row])
         said = [f"{value:.3g}".replace("-", "−") for value in (told, true)]
-        assert sheet.text("#sentence").startswith(f"Length of stay [days] is {said[0]} (true: {said[1]}), ")
-        assert sheet.text("#facts") == f"Explained: length of stay [days] ({said[0]}); true value: {said[1]}"
-        assert sheet.find("#series option:checked").inner_text() == f"{number} · length of stay [days] {said[0]}"
-    assert sheet.text("#key-up") == "pushes length of stay [days] up"
+        assert sheet.text("#sentence").startswith(f"Length of stay is {said[0]} days (true: {said[1]} days), ")
+        assert sheet.text("#facts") == f"Explained: length of stay ({said[0]} days); true value: {said[1]} days"
+        assert sheet.find("#series option:checked").inner_text() == f"{number} · length of stay {said[0]} days"
+    assert sheet.text("#key-up") == "pushes length of stay up"
     assert sheet.text("#probabilities tbody th") == "length of stay [days] (explained)"
 
 

@@ -1,5 +1,6 @@
 """What is said of a prediction: its score, the true value or label beside it, and no class where there is none."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -139,7 +140,7 @@ def test_only_classes_are_predicted():
     assert compared["outcome"].tolist() == ["TP", "FN", "FP"]
 
 
-def test_a_number_has_the_name_that_somebody_gave():
+def test_a_number_has_the_name_and_the_unit_that_somebody_gave():
     def plainly(explanation):
         return prediction.said_of(explanation, 0).text
 
@@ -147,14 +148,16 @@ def test_a_number_has_the_name_that_somebody_gave():
     known = {"output": "raw", "columns": 1, "task": "regression", "prediction": torch.tensor([99.6, 1.0, 2.0])}
     known["y"] = y
     found = by_hand(VALUES, X, target, classes=("length of stay [days]",), **known)
-    assert plainly(found) == "length of stay [days] is 99.6 (true: 101)"
-    assert found.describe(0).startswith("Length of stay [days] is 99.6 (true: 101), ")
+    assert plainly(found) == "length of stay is 99.6 days (true: 101 days)"
+    assert found.describe(0).startswith("Length of stay is 99.6 days (true: 101 days), ")
+    assert all(effect.endswith(" days") for effect in re.findall(r"\(([+−][^)]*)\)", found.describe(0)))
+    assert " days)" in found.describe(0)
     bare = by_hand(VALUES, X, target, classes=("length of stay",), **known)
     assert bare.describe(0).startswith("Length of stay is 99.6 (true: 101), ")
     logits = by_hand(VALUES, X, target, classes=("ward [A]", "ward [B]"), output="raw", columns=2)
     assert plainly(logits) == "“ward [A]”"
     scored = replace(logits, prediction=torch.tensor([2.5, 1.0, 2.0]))
-    assert plainly(scored) == "“ward [A]” is 2.5"
+    assert plainly(scored) == "“ward [A]” is 2.5"  # a class has no unit
 
 
 def test_a_page_follows_the_score_of_addresses_and_functions():

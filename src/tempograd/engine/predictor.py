@@ -51,7 +51,7 @@ class Predictor:
     task : {"classification", "binary", "multilabel", "regression", "forecast", "per_step"}, optional
         What the outputs are. ``"binary"``: one column, the logit of class 1, whose complement is class 0.
     classes : sequence of str, optional
-        Names of the outputs, that of a number with its unit, such as ``"length of stay [days]"``.
+        Names of the outputs; that of a number may end in its unit, such as ``"length of stay [days]"``.
     pick : str or int, optional
         Which part of a dict, a tuple or an object the output is: ``"logits"``, ``1``, ``"states.0"``.
     layout : {"BTD", "BDT", "TBD", "BT"}

@@ -28,7 +28,7 @@ from tempograd.typing import Model
 from tempograd.views import prediction, series
 from tempograd.views.drivers import CONTROL, describe_series, reader_verdict, told_channels
 from tempograd.views.groups import blocks_of, channel_sums, value_effects
-from tempograd.views.labels import channel_names, output_name, outputs_of
+from tempograd.views.labels import are_numbers, channel_names, output_name, output_unit, outputs_of, unit_apart
 from tempograd.views.prediction import POSITIVE, RemovedOutputs
 from tempograd.views.series import Flags, Floats, to_numpy
 
@@ -141,14 +141,17 @@ def collect(
 def _names(first: Explanation, removed: Any) -> dict[str, Any]:
     """Return what series, steps, channels and outputs are called."""
     times, given = shared_times(first.times), first.classes or ()
+    output_units = [output_unit(first, k) for k in range(len(given))]
+    named = [unit_apart(each)[0] for each in given] if are_numbers(first) else given
     return {
         "time": first.values.shape[1],
         "times": times,
         "stamps": None if times is not None else first.times,
         "channels": channel_names(first),
         "units": first.units,
-        "classes": given or _classes(first, removed),  # one for each output; empty where none has a meaning
+        "classes": named or _classes(first, removed),  # one for each output; empty where none has a meaning
         "named": bool(given),  # whether somebody gave these names
+        "outputUnits": output_units if any(output_units) else None,
         "ids": first.ids.tolist() if first.names is None else list(range(len(first))),  # hashes are beyond 2**53
         "names": None if first.names is None else first.labels,
     }

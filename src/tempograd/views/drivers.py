@@ -48,10 +48,9 @@ class Driver:
     certain: bool
     words: str
 
-    @property
-    def text(self) -> str:
-        """Return the words with the total: "pulse at 35–46 h (+0.28 ± 0.03)"."""
-        return f"{self.words} ({_total(self.total, self.error)})"
+    def text(self, unit: str = "") -> str:
+        """Return the words with the total, which has the unit of the output: "pulse at 35–46 h (+0.28 ± 0.03)"."""
+        return f"{self.words} ({_total(self.total, self.error)}{unit and f' {unit}'})"
 
 
 def _total(total: float, error: float | None) -> str:
@@ -113,30 +112,33 @@ def describe_series(explanation: Explanation, i: int | str = 0) -> str:
     """Say in one sentence what was predicted of series ``i``, what is true, and what drove the prediction."""
     row = position(require(explanation), i)
     said = said_of(explanation, row)
-    reasons = _reasons(explanation, row)
+    reasons = _reasons(explanation, row, said.unit)
     counted = said.counted if "(" in reasons else ""  # numbers stand in brackets
     text = "; ".join(filter(None, (doubt(explanation, row), f"{said.text}{reasons}", counted)))
     return text[:1].upper() + text[1:]
 
 
-def _reasons(explanation: Explanation, row: int) -> str:
-    """Write what drove the prediction, behind a comma; uncertain drivers come last, and are called so."""
+def _reasons(explanation: Explanation, row: int, unit: str = "") -> str:
+    """Write what drove the prediction, behind a comma; uncertain drivers come last, and are called so.
+
+    ``unit`` is that of the output, which the effects have as well.
+    """
     if explanation.method == CONTROL:
         return "; the scores are random, a control that says nothing about the model"
     if not observed_cells(explanation[row]).any():
         return "; nothing of the series was observed"
     sides, rest = _told(explanation, row)
-    unsure = [each.text for each in rest]
+    unsure = [each.text(unit) for each in rest]
     if not any(sides):
         return (
             f"; no driver is certain, the largest: {unsure[0]}" if rest else "; no value has a score other than 0"
         )
     if not explanation.signed:
-        return f"; what matters is {_listed([each.text.replace('(+', '(') for each in sides[0]])}"
+        return f"; what matters is {_listed([each.text().replace('(+', '(') for each in sides[0]])}"
     text = ""
     for side in sides:
         verb = "raised" if side[0].total > 0 else "lowered"
-        text += f", {verb} by {_listed([each.text for each in side])}"
+        text += f", {verb} by {_listed([each.text(unit) for each in side])}"
     return f"{text}; not certain: {_listed(unsure)}" if rest else text
 
 

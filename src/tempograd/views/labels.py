@@ -24,6 +24,7 @@ OUTPUTS = 4  # different explained outputs that are counted one by one
 LONGEST = 28  # letters of a name in a picture
 MIDNIGHT = time()
 NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(\D*)")
+UNIT = re.compile(r"(\S.*?)\s*\[([^\[\]]+)\]")
 
 
 def as_mapping(explanations: Compared) -> dict[str, Explanation]:
@@ -169,12 +170,33 @@ def are_numbers(explanation: Explanation) -> bool:
     return explanation.output != "probability" and (numbers or explanation.n_outputs == 1)
 
 
+def unit_apart(label: str) -> tuple[str, str]:
+    """Part the name of an output from its unit, written behind it as channels have theirs.
+
+    Examples
+    --------
+    >>> unit_apart("length of stay [days]"), unit_apart("load"), unit_apart("[days]")
+    (('length of stay', 'days'), ('load', ''), ('[days]', ''))
+    """
+    found = UNIT.fullmatch(label.strip())
+    return (found[1], found[2]) if found else (label, "")
+
+
+def output_unit(explanation: Explanation, column: int) -> str:
+    """Return the unit of an output that is a number; nothing if it has none."""
+    classes = explanation.classes
+    if not are_numbers(explanation) or classes is None or column >= len(classes):
+        return ""
+    return name(unit_apart(str(classes[column]))[1])
+
+
 def output_name(explanation: Explanation, column: int) -> str:
     """Call an output by its name, or as its task does: a class, a label, a step of a forecast, an address."""
     classes, shape, row = explanation.classes, explanation.output_shape, outputs_of(explanation.task)
     known = explanation.output != "probability" or row.kind == "labels" or tells_class(explanation)
     if classes is not None and column < len(classes) and known:
-        return name(str(classes[column])) if are_numbers(explanation) else class_name(column, classes)
+        whole = str(classes[column])
+        return name(unit_apart(whole)[0]) if are_numbers(explanation) else class_name(column, classes)
     if explanation.n_outputs == 1:
         return "the model's output"
     if row.place:

@@ -17,7 +17,7 @@ from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, remove_ce
 from tempograd.typing import Array, Channels, Model
 from tempograd.views import series
 from tempograd.views.groups import chosen_channels
-from tempograd.views.labels import channel_names, class_name, output_name
+from tempograd.views.labels import channel_names, class_name, output_name, output_unit
 from tempograd.views.series import Flags, Floats, Indices, Scores, to_numpy
 
 POSITIVE = 1  # of two classes: the one that an alarm is about
@@ -110,6 +110,7 @@ class Said(NamedTuple):
     output: float | None = None
     probable: bool = False  # whether that is a probability
     true: str | None = None
+    unit: str = ""  # of the output, where it is a number that has one
     mean: bool = False  # whether the output is a mean over several steps
     counted: str = ""  # how the scores of a model with one output per step go together
 
@@ -120,7 +121,7 @@ class Said(NamedTuple):
         if self.output is not None and self.probable:
             text = f"{percent_text(self.output)} {mean}probability of {text}"
         elif self.output is not None:
-            text = f"{mean}{text} is {short_number(self.output)}"
+            text = f"{mean}{text} is {with_unit_of(self.output, self.unit)}"
         return text if self.true is None else f"{text} (true: {self.true})"
 
 
@@ -137,6 +138,17 @@ def percent_text(share: float) -> str:
     return "over 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
 
 
+def with_unit_of(number: float, unit: str) -> str:
+    """Write a number with its unit.
+
+    Examples
+    --------
+    >>> with_unit_of(101.3, "days"), with_unit_of(0.25, "")
+    ('101 days', '0.25')
+    """
+    return f"{short_number(number)} {unit}".rstrip()
+
+
 def said_of(explanation: Explanation, i: int) -> Said:
     """Tell the explained output of a series, its value and what is true, as far as they are known."""
     one = explanation[i : i + 1]
@@ -144,19 +156,21 @@ def said_of(explanation: Explanation, i: int) -> Said:
         return _said_of_steps(one, one.target.cpu())
     output = None if one.prediction is None else float(one.prediction)
     probable = one.output == "probability" and one.target is not None
-    own = one.target_text or "a score of your own"
-    what = own if one.target is None else output_name(one, int(one.target[0]))
-    return Said(what, output, probable, None if one.y is None else _truth(one, one.y.cpu()))
+    what, unit = one.target_text or "a score of your own", ""
+    if one.target is not None:
+        column = int(one.target[0])
+        what, unit = output_name(one, column), output_unit(one, column)
+    return Said(what, output, probable, None if one.y is None else _truth(one, one.y.cpu(), unit), unit)
 
 
-def _truth(one: Explanation, label: Tensor) -> str | None:
+def _truth(one: Explanation, label: Tensor, unit: str) -> str | None:
     """Say what is true of the explained output, or of the class; None where labels do not tell that."""
     kind = outputs_of(one.task).kind
     if kind == "classes" and not (label.is_floating_point() and one.target is not None):
         return None if one.target is None or label.numel() != 1 else class_name(int(label), one.classes)
     found = true_values(one, label)
     if found is None or kind != "labels":
-        return None if found is None else short_number(float(found))
+        return None if found is None else with_unit_of(float(found), unit)
     return "present" if bool(found > 0) else "absent"
 
 

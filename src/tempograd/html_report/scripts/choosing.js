@@ -19,7 +19,7 @@ const OUTCOMES = ["right", "wrong", "TP", "FP", "TN", "FN"];
 const describe = (i) => {
   const parts = [seriesName(i)];
   if (data.target)
-    parts.push(`${className(data.target[i])}${explainedScore(i) === null ? "" : ` ${output(explainedScore(i))}`}`);
+    parts.push(`${className(data.target[i])}${explainedScore(i) === null ? "" : ` ${outputOf(explainedScore(i), data.target[i])}`}`);
   if (data.outcome) parts.push(SHORT[data.outcome[i]] ?? outcomeName(data.outcome[i]));
   if (data.steps?.alarm) parts.push(`${counted(wrongSteps(i), "step", "steps")} wrong`);
   return parts.join(" · ");

@@ -74,6 +74,7 @@ const probability = (value) => {
 };
 
 const output = (value) => (data.output === "probability" ? probability(value) : number(value));
+const outputOf = (value, k) => `${output(value)} ${outputUnit(k)}`.trim();
 const explainedOutput = (value) => (data.picked ? number(value) : output(value)); // a picked score may be anything
 const readable = (label) => label.replaceAll("_", " ");
 const counted = (count, one, many) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
@@ -128,8 +129,10 @@ const seriesName = (i) => (data.names ? data.names[i] : String(data.ids[i]));
 const placeOf = (name) => (data.names?.includes(name) ? data.names.indexOf(name) : data.ids.findIndex((id) => String(id) === name));
 const commonTime = (t) => (data.times ? data.times[t] : String(t));
 const timeName = (t) => (data.stamps ? data.stamps[view.series][t] : commonTime(t)); // of the series that is shown
-const channelName = (d) => (data.units?.[d] ? `${data.channels[d]} [${data.units[d]}]` : data.channels[d]);
+const withUnit = (name, unit) => (unit ? `${name} [${unit}]` : name);
+const channelName = (d) => withUnit(data.channels[d], data.units?.[d]);
 const className = (k) => data.classes[k] ?? `class ${k}`;
+const outputUnit = (k) => data.outputUnits?.[k] ?? "";
 
 // Channels of a series, the strongest first.
 const ordered = (map, series) => {

@@ -22,7 +22,7 @@ const showRemoval = () => {
   at("probabilities").tBodies[0].replaceChildren(...lines);
 };
 const outputRow = (k, explained, before, after) => {
-  const name = className(k) + (explained ? " (explained)" : ""),
+  const name = withUnit(className(k), outputUnit(k)) + (explained ? " (explained)" : ""),
     bar = element("td", "", { class: "bar", "aria-hidden": "true" }),
     cells = [element("td", output(before), { "data-before": before }), element("td", output(after), { "data-after": after })];
   bar.append(element("i", ""));
@@ -43,7 +43,7 @@ const removalTitle = () => {
   const kind = data.output === "probability" ? "probability" : "output";
   if (!data.target) return `mean explained ${kind}`; // over the steps
   const k = data.target[view.series];
-  return kind === "output" ? className(k) : `probability of ${className(k)}`;
+  return kind === "output" ? withUnit(className(k), outputUnit(k)) : `probability of ${className(k)}`;
 };
 
 // The explained output as each method's strongest values go.

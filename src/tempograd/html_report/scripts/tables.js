@@ -4,7 +4,7 @@ const whatWasExplained = (i) => {
   const score = explainedScore(i),
     kind = data.output === "probability" ? "probability" : "output";
   if (data.target) {
-    const said = kind === "probability" ? `probability ${output(score)}` : output(score);
+    const said = kind === "probability" ? `probability ${output(score)}` : outputOf(score, data.target[i]);
     return `Explained: ${className(data.target[i])}${score === null ? "" : ` (${said})`}`;
   }
   if (data.picked) return `Explained: ${data.picked}${score === null ? "" : ` (${explainedOutput(score)})`}`;
@@ -21,7 +21,7 @@ const headline = () => {
     facts.push(`predicted: ${className(data.predicted[i])}`);
   if (data.label)
     facts.push(`true label: ${data.classes.length > 1 ? className(data.label[i]) : `class ${data.label[i]}`}`);
-  if (data.trueValue) facts.push(`true value: ${output(data.trueValue[i])}`);
+  if (data.trueValue) facts.push(`true value: ${outputOf(data.trueValue[i], data.target?.[i])}`);
   if (data.outcome) facts.push(outcomeName(data.outcome[i]));
   at("facts").textContent = facts.join("; ");
   at("sentence").replaceChildren(...unbroken(`${view.map.sentences[i]}.`.replaceAll(/ ([±=]) /g, "\u00a0$1\u00a0")));
