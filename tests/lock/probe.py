@@ -566,7 +566,9 @@ def choices(results):
         results.run(f"rank/{name}", _ranked, model, x, methods, common | call)
     for method in ("timing", "integrated_gradients", "occlusion"):
         for name, call in {"two": {}, "three": {"background": train}, "mask": {"mask": seen}}.items():
-            results.run(f"baselines/{method}/{name}", _compared, model, x, quick(method), common | call)
+            results.run(
+                f"baselines/{method}/{name}", _compared, model, x, quick(method), {"ids": ids, "seed": 1} | call
+            )
     results.run("groups", _groups, model, x, ids, seen)
 
 
