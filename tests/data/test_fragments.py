@@ -15,14 +15,15 @@ import tempograd as tg
 from tempograd.core.errors import DataError
 from tempograd.data import files, fragments
 from tempograd.data.files import File
-from tempograd.data.fragments import Fragment, read_fragment
-from tempograd.data.inspection import (
+from tempograd.data.fragments import (
     MOST_FILES,
+    Fragment,
     Inspected,
     agreed_channels,
     inspect_files,
     joined_fragments,
     kept_types,
+    read_fragment,
 )
 
 SIZE = 100

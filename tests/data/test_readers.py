@@ -307,8 +307,7 @@ def test_parts_keep_their_names(write):
         (["a,a", "1,2"], {}, "has the column 'a' twice"),
         (["id,time,a"], {}, "holds no series"),
         (["id,time,a", "1,0,"], {}, "holds no value at all"),
-        (["4.1,3.9", "1,2"], {"format": "wide"}, "begins with values"),
-        (["1\t4.1\t4.1", "1\t4.1\t4.1"], {}, "begins with values"),
+        (["1\t4.1\t4.1", "1\t4.1\t4.1"], {}, "has the column '4.1' twice"),
         (["id,t0,t1", "1,2,3", "2,2,3", "1,2,3"], {}, "f.csv: ids must be distinct, but 1 occurs more than once"),
     ],
 )

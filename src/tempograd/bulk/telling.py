@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, Self
 
+import torch
+
 from tempograd.core.errors import LONGEST, OutputError, one_line
 from tempograd.core.formatting import counted, short_number
 from tempograd.core.progress import Advance, clock, progress_bar, say
@@ -80,7 +82,7 @@ class Terms:
     removed: Removed = choice("keep", Removed)
     engine: Engine | None = choice(None, Engine)
     workers: int | None = integer(None)
-    device: Any = None
+    device: str | torch.device | None = None
     timeout: float | None = positive(None)
     fragment: int = integer(8_192)
     max_faults: float = real(0.01, high=1)

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from tempograd.core.errors import InputError, brief, listed
 from tempograd.core.validation import check_choice, check_names
 
-STANDARD = "standard"
-
 
 def _option(help: str, default: Any = None) -> Any:  # noqa: A002  # argparse's word
     """Return a field that is an option of the shell as well."""
@@ -34,8 +32,8 @@ class Columns:
     align: Literal["time", "order"] | None = _option("what gaps in time mean: missing steps, or none")
     missing: Literal["error", "mask"] | None = _option("what NaN in arrays is")
     shape: tuple[int, int] | None = _option("steps and channels, where series are flat lists")
-    scale: str | None = _option("table with the mean and std of each channel, or 'standard': standardise values")
-    fill: Literal["forward", "mean", "zero"] | None = _option("what the model reads in missing cells")
+    scale: str | None = _option("table with the mean and std of each channel, by which values are standardised")
+    fill: Literal["forward", "zero"] | None = _option("what the model reads in missing cells")
     labels: bool = True
 
     def __post_init__(self) -> None:

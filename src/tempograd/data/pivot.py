@@ -370,10 +370,8 @@ def as_numbers(
     (array([1, 0]), ('fine', 'failure'))
     """
     texts = [text.strip() for text in labels.texts]
-    values, whole = (
-        [*map(parse_number, texts)],
-        [number for number in map(parse_whole, texts) if number is not None],
-    )
+    values = [*map(parse_number, texts)]
+    whole = [number for number in map(parse_whole, texts) if number is not None]
     numbered = len(whole) == len(texts)
     if classes is None and numbered and min(whole) < 0:
         texts, classes = [*map(str, whole)], [*map(str, sorted(set(whole)))]

@@ -14,7 +14,7 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError, TempogradError, arg, listed, one_line, warn
 from tempograd.core.series import Series
-from tempograd.data.columns import STANDARD, Columns, Part
+from tempograd.data.columns import Columns, Part
 from tempograd.data.files import File
 from tempograd.data.pivot import UnclearError, observed, read_table, require_names, unlike, written
 from tempograd.data.table import LARGEST, Doubles, open_table, parse_number, parse_numbers
@@ -178,28 +178,20 @@ def prepared(part: Part, source: Columns) -> Part:
 def scaled_cells(x: Tensor, mask: Tensor | None, source: Columns, channels: Sequence[str] | None) -> Tensor:
     """Return numbers (series, time, channel) as the model reads them; 0 where nothing is known of a channel."""
     known = seen = torch.ones_like(x, dtype=torch.bool) if mask is None else mask
-    mean, std = _statistics(x, seen, source, channels)
     if source.fill == "forward":  # the last value before, or else the next
         clock = torch.arange(x.shape[1])[None, :, None]
         before = torch.where(seen, clock, -1).cummax(1).values
         after = torch.where(seen, clock, x.shape[1]).flip(1).cummin(1).values.flip(1)
         place = torch.where(before >= 0, before, after)
         x, known = x.gather(1, place.clamp(max=x.shape[1] - 1)), place < x.shape[1]
-    elif source.fill == "mean":
-        x, known = torch.where(seen, x, mean.to(x)), torch.ones_like(seen)
     if source.scale is not None:
+        mean, std = _statistics(File(str(source.scale), ""), x.shape[2], channels)
         x = ((x.double() - mean) / torch.where(std > 0, std, 1.0)).to(x.dtype)
     return x.masked_fill(~known, 0)
 
 
-def _statistics(x: Tensor, seen: Tensor, source: Columns, channels: Sequence[str] | None) -> tuple[Tensor, Tensor]:
-    """Return the mean and the standard deviation of each channel, from a table or over what was observed."""
-    if source.scale in (None, STANDARD):  # a mapping has no hash
-        values = x.double().masked_fill(~seen, 0)
-        count = seen.sum((0, 1)).clamp(min=1)
-        mean = values.sum((0, 1)) / count
-        return mean, (((values - mean) ** 2).masked_fill(~seen, 0).sum((0, 1)) / count).sqrt()
-    file = File(str(source.scale), str(source.scale))
+def _statistics(file: File, depth: int, channels: Sequence[str] | None) -> Tensor:
+    """Return the mean and the standard deviation of each channel, by a table."""
     table = open_table(file)
     require_names(table.where, "column", ["mean", "std"], table.columns)
     texts, numbers = table.read({"channel"} & {*table.columns}, ["mean", "std"])
@@ -207,11 +199,10 @@ def _statistics(x: Tensor, seen: Tensor, source: Columns, channels: Sequence[str
         known = texts["channel"].array.tolist()
         require_names(table.where, "channel", channels, known)
         numbers = numbers[[known.index(name) for name in channels]]
-    if numbers.shape != (x.shape[2], 2) or not np.isfinite(numbers).all():
+    if numbers.shape != (depth, 2) or not np.isfinite(numbers).all():
         got = ", ".join(f"{mean:g} and {std:g}" for mean, std in numbers)
-        raise DataError(f"{table.where} must have one finite mean and std per channel, {x.shape[2]}, got {got}.")
-    mean, std = torch.from_numpy(numbers).T
-    return mean, std
+        raise DataError(f"{table.where} must have one finite mean and std per channel, {depth}, got {got}.")
+    return torch.from_numpy(numbers).T
 
 
 # .ts, the text format of the UEA and UCR archives: dimension:dimension:label, one series per line

@@ -11,8 +11,7 @@ from tempograd.core.errors import DataError, brief
 from tempograd.core.series import Series, is_nested
 from tempograd.data.columns import Columns, Part
 from tempograd.data.files import list_files, reading
-from tempograd.data.fragments import Fragment, prefixed, stacked_parts
-from tempograd.data.inspection import inspect_files, joined_fragments
+from tempograd.data.fragments import Fragment, inspect_files, joined_fragments, prefixed, stacked_parts
 from tempograd.data.pivot import numbered, read_table
 from tempograd.data.reading import in_file, in_one_message, like, own_id, prepared, read_part, sound
 from tempograd.data.table import FRAME, frame_table, is_frame
@@ -63,11 +62,11 @@ class Source(Columns):
     shape : tuple of int, optional
         Steps and channels, where series are flat lists.
     scale : str, optional
-        A table with the ``mean`` and ``std`` of each ``channel``, by which values are standardised for the model;
-        ``"standard"`` takes those of these series. The file's values stay ``raw``.
-    fill : {"forward", "mean", "zero"}, optional
-        What the model reads in missing cells, which stay masked: the last value before, the channel's mean, or 0,
-        the default. ``"forward"`` takes the next value where there is none before.
+        A table with the ``mean`` and ``std`` of each ``channel``, those of the model's training, by which values
+        are standardised for the model. The file's values stay ``raw``.
+    fill : {"forward", "zero"}, optional
+        What the model reads in missing cells, which stay masked: the last value before, or the next where there is
+        none before; or 0, the default, which is the mean where values are standardised.
     labels : bool
         Whether labels and truth are read.
 

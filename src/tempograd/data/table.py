@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -168,13 +168,8 @@ class CsvTable(Table):
         self._separator = max(SEPARATORS, key=outside_quotes.count)
         first = [cells for _, cells in islice(self._rows(), SAMPLE + 1)]
         names = [name.strip() for name in first[0]] if first else []
-        heads = "its first line must hold the names of its columns"
         if not any(names):
-            raise DataError(f"{file.where} is empty: {heads}.")
-        values = [value for value in map(parse_number, names) if value is not None]
-        # the times of a wide table are numbers too, and grow
-        if len(values) == len(names) and any(later <= earlier for earlier, later in pairwise(values)):
-            raise DataError(f"{file.where} begins with values: {heads}.")
+            raise DataError(f"{file.where} is empty: its first line must hold the names of its columns.")
         super().__init__(file.where, [name or f"column {place}" for place, name in enumerate(names, start=1)])
         self.nameless += [column for column, name in zip(self.columns, names, strict=True) if not name]
         columns = zip(self.columns, zip(*first[1:], strict=True), strict=False)
