@@ -11,7 +11,7 @@ import torch
 
 import tempograd as tg
 from tempograd.data import fragments
-from tempograd.data.columns import Columns
+from tempograd.data.pivot import Columns
 
 
 @pytest.fixture

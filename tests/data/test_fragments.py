@@ -389,10 +389,6 @@ def test_gaps_that_another_part_shows_are_told_as_in_the_whole_file(tmp_path, mo
         parts_of(str(tmp_path / "rows.parquet"))
     (_, x, _), whole = columns_of(parts_of(str(tmp_path / "rows.parquet"), align="time")), (60, 4, 1)
     assert x.shape == whole
-    monkeypatch.setattr(fragments, "MOST_TIMES", 3)
-    fragments._clock.cache_clear()
-    with pytest.raises(DataError, match=r"more than 3 distinct times.*pass align='order'"):
-        parts_of(str(tmp_path / "rows.parquet"), align="time")
 
 
 def test_a_large_file_that_is_not_sorted_is_refused(tmp_path, monkeypatch):

@@ -19,9 +19,9 @@ from tempograd.core.formatting import counted
 from tempograd.core.question import Question
 from tempograd.core.series import Series
 from tempograd.data import Source, fragments
-from tempograd.data.columns import Part
 from tempograd.data.files import OWN
 from tempograd.data.fragments import Fragment, Inspected, Piece, digest, identified, read_fragment
+from tempograd.data.pivot import Part
 from tempograd.engine import fingerprint
 from tempograd.engine.model import code_mark
 from tempograd.engine.predictor import Predictor

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from tempograd.core.errors import LONGEST, TempogradError, one_line, said
 from tempograd.core.estimate import GradientCheck
-from tempograd.data.columns import Part
 from tempograd.data.files import arrow
+from tempograd.data.pivot import Part
 from tempograd.explanation import Explanation, diagnostics
 from tempograd.views import labels
 from tempograd.views.drivers import CONTROL, MOST, NAMED

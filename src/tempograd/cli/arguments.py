@@ -126,7 +126,7 @@ HOME = Path(__file__).parents[1]
 NOUNS = {  # where the fields of each group stand
     "predictor": ("engine/predictor.py", "Predictor"),
     "series": ("core/series.py", "Series"),
-    "source": ("data/columns.py", "Columns"),
+    "source": ("data/pivot.py", "Columns"),
     "question": ("core/question.py", "Question"),
     "effort": ("core/question.py", "Effort"),
     "run": ("bulk/telling.py", "Terms"),

@@ -4,7 +4,7 @@ import hashlib
 import json
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, replace
@@ -21,9 +21,8 @@ from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError, TempogradError, arg, brief, one_line, quote
 from tempograd.core.series import is_nested
 from tempograd.data import pivot, reading
-from tempograd.data.columns import Columns, Part
 from tempograd.data.files import File, arrow, list_files
-from tempograd.data.pivot import Clock, Roles, read_table, require_names
+from tempograd.data.pivot import Clock, Columns, Part, Roles, read_table, require_names
 from tempograd.data.reading import TABLES, in_file, in_one_message, own_id
 from tempograd.data.table import ArrowTable, Table, open_parquet, open_table, plain_type, plain_values
 
@@ -31,7 +30,6 @@ C = TypeVar("C", bound=Columns)
 Cut = tuple[int, int, int | None]  # where a piece begins and ends, and its rows where they are known
 WHOLE: Cut = (0, 0, None)
 THREADS = 8  # that wait for files
-AT_ONCE = 64  # files that a thread takes
 SMALL = 8 << 20  # bytes of files that are read together
 MOST_FILES = 256  # that are read together
 LONGER = f"pass {arg:source.shape} of the longest, and another folder if the run has begun"
@@ -40,7 +38,6 @@ TWO_KINDS = (
     "before each (s7)."
 )
 LONG_BYTES = 1 << 28  # of rows that are steps, in memory, up to which a file is read whole
-MOST_TIMES = 1_000_000  # distinct ones in a larger file, each of which would be a step
 
 
 @dataclass(frozen=True)
@@ -207,12 +204,10 @@ def inspect_files(
     if not isinstance(path, (str, Path, list, tuple)):
         raise InputError(f"Runs read files, got {brief(path)}: what is in memory goes to tg.explain.")
     files, looking = list_files(path), _Inspector(source, size, known)
-    at_once = max(1, min(AT_ONCE, len(files) // (4 * THREADS)))
     with ThreadPoolExecutor(THREADS) as pool:
-        starts = range(0, len(files), at_once)
-        parts = [pool.submit(copy_context().run, looking.at, files[start : start + at_once]) for start in starts]
+        parts = [pool.submit(copy_context().run, looking.at, file) for file in files]
         try:
-            found = [each for part in parts for each in part.result()]
+            found = [part.result() for part in parts]
         finally:  # where somebody interrupts, nobody waits for the others
             pool.shutdown(cancel_futures=True)
     return found if source.channels is not None else _of_other_channels(found)
@@ -285,10 +280,7 @@ class _Inspector:
         self.scale = scale_version(source)
         self.heads: dict[str, tuple[str, ...] | None] = {}
 
-    def at(self, files: Iterable[File]) -> list[Inspected]:
-        return [self.one(file) for file in files]
-
-    def one(self, listed: File) -> Inspected:
+    def at(self, listed: File) -> Inspected:
         """Look at a file; what is wrong with it becomes a sentence."""
         there = listed.remote or Path(listed.path).is_absolute()  # workers elsewhere stand in other folders
         file = listed if there else replace(listed, path=str(Path(listed.path).absolute()))
@@ -594,8 +586,5 @@ def _clock(file: File, _stamp: tuple[int, ...], column: str) -> Clock:
         for batch in opened.iter_batches(columns=[column], use_threads=False):
             new = plain_values(pa.Table.from_batches([batch]).column(column)).drop_null()
             found = pa.concat_arrays([new] if found is None else [found, new]).unique()
-            if len(found) > MOST_TIMES:
-                many = f"{file.where} has more than {MOST_TIMES:,} distinct times, each of which would be a step"
-                raise DataError(f"{many}: pass {arg:source.align=order} if each series has its own.")
     table = ArrowTable.of(file.where, pa.table({column: found}), 1)
     return pivot.clock_of(*pivot.parse_times(table.read([column], [])[0][column], table))

@@ -14,9 +14,8 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError, TempogradError, arg, listed, one_line, warn
 from tempograd.core.series import Series
-from tempograd.data.columns import Columns, Part
 from tempograd.data.files import File
-from tempograd.data.pivot import UnclearError, observed, read_table, require_names, unlike, written
+from tempograd.data.pivot import Columns, Part, UnclearError, observed, read_table, require_names, unlike, written
 from tempograd.data.table import LARGEST, Doubles, open_table, parse_number, parse_numbers
 
 T = TypeVar("T")

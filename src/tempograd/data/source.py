@@ -9,10 +9,9 @@ import numpy as np
 
 from tempograd.core.errors import DataError, brief
 from tempograd.core.series import Series, is_nested
-from tempograd.data.columns import Columns, Part
 from tempograd.data.files import list_files, reading
 from tempograd.data.fragments import Fragment, inspect_files, joined_fragments, prefixed, stacked_parts
-from tempograd.data.pivot import numbered, read_table
+from tempograd.data.pivot import Columns, Part, numbered, read_table
 from tempograd.data.reading import in_file, in_one_message, like, own_id, prepared, read_part, sound
 from tempograd.data.table import FRAME, frame_table, is_frame
 
