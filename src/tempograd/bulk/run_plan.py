@@ -94,9 +94,8 @@ class RunPlan:
                 sound[name] = checked
         covered = set().union(*(cuts_of(entry.fragment) for entry in sound.values()))
         left = [each for each in self.found if any((each.file.path, cut[0]) not in covered for cut in each.cuts)]
-        new = (
-            replace(each, alone=len(now) == 1) for each in fragments.joined_fragments(left, self.terms.fragment)
-        )
+        joined = fragments.joined_fragments(left, self.terms.fragment)
+        new = (replace(each, alone=len(now) == 1) for each in joined)
         self.todo = [fragment for fragment in new if fragment.name not in sound]
         self.fragments = [*(entry.fragment for entry in sound.values()), *self.todo]
         counts = [fragment.rows for fragment in self.fragments]
@@ -151,10 +150,9 @@ class RunPlan:
         for fragment in chain.from_iterable(each.apart() for each in self.fragments[:TRIED]):
             try:
                 if self.source.shape is None:  # that of the longest series of the first fragment
-                    shapes = [
-                        part.x.shape[1:] for part in read_fragment(fragment, self.source, self.terms.fragment)
-                    ]
-                    self.source = replace(self.source, shape=max(shapes, default=None))
+                    parts = read_fragment(fragment, self.source, self.terms.fragment)
+                    shape = max((part.x.shape[1:] for part in parts), default=None)
+                    self.source = replace(self.source, shape=shape)
                 found += islice(read_fragment(fragment, self.source, LOOKED_AT, self.kept), 1)
             except (TempogradError, OSError, ValueError) as error:  # who explains it says what is wrong there
                 wrong.append(error)

@@ -111,13 +111,8 @@ class Telling:
     def __init__(
         self, total: int | None, before: int, run: str, append: Callable[[Event], object], terms: Terms
     ) -> None:
-        self.total, self.before, self.run, self.progress, self.price = (
-            total,
-            before,
-            run,
-            terms.progress,
-            terms.price,
-        )
+        self.total, self.before, self.run = total, before, run
+        self.progress, self.price = terms.progress, terms.price
         self.hidden = terms.log is None and terms.progress is not None
         self.log = terms.log or (None if self.hidden or sys.stderr.isatty() else "text")
         self.append, self.workers, self.forecast_told, self.start = append, 1, False, time.monotonic()

@@ -34,8 +34,7 @@ SMALL = 8 << 20  # bytes of files that are read together
 MOST_FILES = 256  # that are read together
 LONGER = f"pass {arg:source.shape} of the longest, and another folder if the run has begun"
 TWO_KINDS = (
-    "The ids of {} are whole numbers, those of {} texts: write all as whole numbers (7, not 007), or put a letter "
-    "before each (s7)."
+    "The ids of {} are whole numbers, those of {} texts: write all as numbers (7, not 007), or as texts (s7)."
 )
 LONG_BYTES = 1 << 28  # of rows that are steps, in memory, up to which a file is read whole
 

@@ -128,12 +128,8 @@ class UnclearError(DataError):
 
     def __init__(self, where: str, what: str, fix: Mapping[str, Any] | None = None, advice: str = "") -> None:
         self.where, self.what, self.fix = where, what, dict(fix or {})
-        super().__init__(f"{where}: {what}: {advice or f'pass {written(self.fix)[0]}'}.")
-
-
-def written(fix: Mapping[str, Any]) -> list[str]:
-    """Return fields of a source as marked arguments."""
-    return [f"{arg:source.{name}={value}}" for name, value in fix.items()]
+        passed = f"{arg:source.and}".join(f"{arg:source.{name}={value}}" for name, value in self.fix.items())
+        super().__init__(f"{where}: {what}: {advice or f'pass {passed}'}.")
 
 
 class Roles(NamedTuple):
@@ -380,13 +376,10 @@ def time_index(
         return ranks[inverse], total, tuple(map(tuple, stamps.tolist()))
     gap = int(np.flatnonzero(ranks != filled)[0])
     name = series.texts[owners[gap]]
-    raise UnclearError(
-        table.where,
-        f"{f'series {quote(name, 20)}' if name else 'the series'} has no row for time "
-        f"{one_line(names[ranks[gap]], 20)}, which others have ({arg:source.align=time} masks missing times, "
-        f"{arg:source.align=order} counts rows)",
-        {"align": "order" if width > 2 * total else "time"},
-    )
+    whose, when = f"series {quote(name, 20)}" if name else "the series", one_line(names[ranks[gap]], 20)
+    ways = f"{arg:source.align=time} masks missing times, {arg:source.align=order} counts rows"
+    what = f"{whose} has no row for time {when}, which others have ({ways})"
+    raise UnclearError(table.where, what, {"align": "order" if width > 2 * total else "time"})
 
 
 def clock_of(moments: NDArray[Any], labels: Sequence[str]) -> Clock:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,13 +14,12 @@ from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError, TempogradError, arg, listed, one_line, warn
 from tempograd.core.series import Series
 from tempograd.data.files import File
-from tempograd.data.pivot import Columns, Part, UnclearError, observed, read_table, require_names, unlike, written
+from tempograd.data.pivot import Columns, Part, UnclearError, observed, read_table, require_names, unlike
 from tempograd.data.table import LARGEST, Doubles, open_table, parse_number, parse_numbers
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Columns)
 _Array = NDArray[Any]
-LONGEST_PATH = 90  # characters that a message repeats
 TABLES = {".csv", ".tsv", ".parquet"}  # endings of files with named columns
 ARRAYS = ("x", "mask", "y", "truth", "ids", "channels", "times", "units", "raw")
 
@@ -46,7 +44,7 @@ def in_file(where: str) -> Iterator[None]:
 
 
 def in_one_message(source: Columns, read: Callable[[Columns], T]) -> T:
-    """Read a source; everything that is unclear comes in one message, which ends with what to write.
+    """Read a source; everything that is unclear comes in one message, which ends with what to pass.
 
     What a message proposes is tried, so that what is wrong with the next column is known as well.
     """
@@ -55,19 +53,14 @@ def in_one_message(source: Columns, read: Callable[[Columns], T]) -> T:
     except UnclearError as error:
         if not error.fix:
             raise
-        where, what, fix = error.where, error.what, error.fix
+        unclear, what, fix = error, error.what, error.fix
     try:
         in_one_message(replace(source, **fix), read)
     except UnclearError as error:
         what, fix = f"{what}; {error.what}", fix | error.fix
     except TempogradError as error:
         what = f"{what}; {error.finding.text.rstrip('.')}"
-    given = {name: value for name, value in source.plain.items() if value not in (None, ()) and name != "labels"}
-    path = getattr(source, "path", None)
-    place = repr(str(path)) if isinstance(path, (str, Path)) else "frame"
-    place = place if len(place) <= LONGEST_PATH else "path"
-    call = f"{arg:source.and}".join([f"{arg:source.call={place}}", *written(given | fix)])
-    raise UnclearError(where, what, fix, f"write {call}{arg:source.end}")
+    raise UnclearError(unclear.where, what, fix)
 
 
 # Many files: ids that folders make different, and the same channels in all of them
@@ -81,15 +74,13 @@ def own_id(file: File, source: C) -> tuple[C, str]:
     return replace(source, id=",".join(own) or None), before
 
 
-def like(part: Part, others: Sequence[Part], where: str) -> Part:
-    """Return series with their channels in the order of others, if there are any, and refuse other channels."""
-    for other in others:
-        if wrong := unlike(where, part.channels, other.channels or ()):
-            raise DataError(wrong)
-        if part.x.shape[2] != other.x.shape[2]:
-            raise DataError(f"{where} has {part.x.shape[2]} channels, the first file {other.x.shape[2]}.")
-        part = of_channels(part, other.channels, where) if other.channels else part
-    return part
+def like(part: Part, other: Part, where: str) -> Part:
+    """Return series with their channels in the order of another, and refuse other channels."""
+    if wrong := unlike(where, part.channels, other.channels or ()):
+        raise DataError(wrong)
+    if part.x.shape[2] != other.x.shape[2]:
+        raise DataError(f"{where} has {part.x.shape[2]} channels, the first file {other.x.shape[2]}.")
+    return of_channels(part, other.channels, where) if other.channels else part
 
 
 def of_channels(part: Part, channels: tuple[str, ...], where: str) -> Part:
