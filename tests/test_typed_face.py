@@ -118,7 +118,7 @@ def test_the_command_line_has_the_same_words():
         "baseline": typing.get_args(words.Baseline)[0],
         "cells": KeptCells,
         "engine": Engine,
-        "fill": typing.Literal["forward", "mean", "zero"],
+        "fill": typing.Literal["forward", "zero"],
         "format": typing.Literal["long", "wide"],
         "log": Log,
         "missing": typing.Literal["error", "mask"],

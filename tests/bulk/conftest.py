@@ -10,14 +10,14 @@ import pytest
 import torch
 
 import tempograd as tg
-from tempograd.data import inspection
-from tempograd.data.columns import Columns
+from tempograd.data import fragments
+from tempograd.data.pivot import Columns
 
 
 @pytest.fixture
 def alone(monkeypatch):
     """Every file is a fragment of its own, as large ones are."""
-    monkeypatch.setattr(inspection, "MOST_FILES", 1)
+    monkeypatch.setattr(fragments, "MOST_FILES", 1)
 
 
 def explain_files(model, source, out, **options):

@@ -171,7 +171,7 @@ def test_nothing_is_said_where_a_mask_hides_values_of_the_last_step(tmp_path):
 def test_scaled_series_are_shown_as_they_were(lake):
     lake(one=A, two="id,time,a,b v,0,3, v,1,4,40")
     Path("scale.csv").write_text("channel,mean,std\nb,10,5\na,1,2\n")
-    columns = {"scale": "scale.csv", "units": ["°C", "kPa"], "fill": "mean", "missing": "mask"}
+    columns = {"scale": "scale.csv", "units": ["°C", "kPa"], "fill": "forward", "missing": "mask"}
     run = explain(**columns)
     series = tg.read_series("lake", **columns)
     found, model = run.take(["v", "u"]), tg.Predictor(Weighted(), task="regression")

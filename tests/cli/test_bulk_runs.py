@@ -17,7 +17,7 @@ from tempograd.bulk.store import TABLES
 from tempograd.bulk.worker import Worker
 from tempograd.cli import main
 from tempograd.core import progress
-from tempograd.data import inspection
+from tempograd.data import fragments
 from tempograd.models import build
 from tests.bulk.conftest import alone, explain_files  # noqa: F401  # a fixture
 from tests.helpers.report_page import Page
@@ -483,7 +483,7 @@ def test_columns_of_tables_by_name(options, capsys):
 @pytest.mark.usefixtures("x")
 @pytest.mark.parametrize("together", [1, 2])
 def test_an_id_in_two_files_is_told_by_every_command(together, capsys, monkeypatch, said):
-    monkeypatch.setattr(inspection, "MOST_FILES", together)
+    monkeypatch.setattr(fragments, "MOST_FILES", together)
     line = "k,0,1,2 k,1,3,4"
     tables(p=f"id,time,a,b {line}", q=f"id,time,a,b {line}")
     for words in (

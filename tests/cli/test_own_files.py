@@ -307,7 +307,7 @@ def test_own_training_series_and_settings_in_plain_words(folder, net):
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        (["--data", "ward.csv"], "--data 'ward.csv' --id bed --label state"),
+        (["--data", "ward.csv"], "pass --id bed --label state"),
         (["--data", "ward.csv", "--id", "bett"], "No column of ward.csv is called 'bett'"),
         ([*DATA, "--channels", "pulse,sodum"], "No column of ward.csv is called 'sodum'"),
         ([*DATA, "--weights", "gone.pt"], "gone.pt does not exist"),

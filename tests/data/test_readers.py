@@ -121,7 +121,7 @@ def test_a_column_that_numbers_the_rows_is_no_channel(write, tmp_path, first):
     frame.to_csv(tmp_path / "f.csv")
     frame.to_csv(tmp_path / "g.csv", index_label="Unnamed: 0")
     for given in (tmp_path / "f.csv", tmp_path / "g.csv", pd.read_csv(tmp_path / "f.csv")):
-        with pytest.raises(tg.TempogradError, match=r"has no name: write .*channels=\('a',\)|channels=\['a'\]"):
+        with pytest.raises(tg.TempogradError, match=r"has no name: pass channels=\('a',\)"):
             tg.read_series(given)
         found = tg.read_series(given, channels=["a"])
         assert [one.flatten().tolist() for one in found.x] == [[0.5, 1.5], [2.5]]
@@ -215,7 +215,7 @@ GAPS = ["id,time,a", "1,0,10", "1,5,11", "1,7,12", "2,5,20", "2,0.5,21"]
 def test_gaps_are_placed_as_the_user_says(write):
     path = write("gaps.csv", GAPS)
     with pytest.raises(
-        tg.TempogradError, match=r"series '1' has no row for time 0\.5, which others have .*align='time'\)\.$"
+        tg.TempogradError, match=r"series '1' has no row for time 0\.5, which others have .*: pass align='time'\.$"
     ):
         tg.read_series(path)
     by_time = tg.read_series(path, align="time")
@@ -307,8 +307,7 @@ def test_parts_keep_their_names(write):
         (["a,a", "1,2"], {}, "has the column 'a' twice"),
         (["id,time,a"], {}, "holds no series"),
         (["id,time,a", "1,0,"], {}, "holds no value at all"),
-        (["4.1,3.9", "1,2"], {"format": "wide"}, "begins with values"),
-        (["1\t4.1\t4.1", "1\t4.1\t4.1"], {}, "begins with values"),
+        (["1\t4.1\t4.1", "1\t4.1\t4.1"], {}, "has the column '4.1' twice"),
         (["id,t0,t1", "1,2,3", "2,2,3", "1,2,3"], {}, "f.csv: ids must be distinct, but 1 occurs more than once"),
     ],
 )
@@ -335,9 +334,7 @@ def test_what_is_wrong_with_a_ts_file(lines, message, write):
 
 def test_what_is_wrong_with_parquet(write, tmp_path):
     path = parquet(write("p.csv", ["id,time,a,ward", "1,0,5,ICU"]), tmp_path / "p.parquet")
-    with pytest.raises(
-        tg.TempogradError, match=r"'ward' holds text, not numbers: write tg.read_series\(.*, channels=\('a',\)\)"
-    ):
+    with pytest.raises(tg.TempogradError, match=r"'ward' holds text, not numbers: pass channels=\('a',\)"):
         tg.read_series(path)
     assert tg.read_series(path, channels=["a"]).x.item() == 5
     twice = parquet(write("p.csv", ["id,time,a", "1,0,5", "1,0,5"]), tmp_path / "q.parquet")

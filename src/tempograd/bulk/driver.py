@@ -2,9 +2,9 @@
 
 import copy
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tempograd.bulk.run_plan import PLAN, RunPlan
 from tempograd.bulk.runs import Run
 from tempograd.bulk.store import FAILED, RunFolder, kept_reason
 from tempograd.bulk.table import columns_of
-from tempograd.bulk.telling import EVENTS, Engine, KeptCells, Log, Progress, Removed, Telling, Terms, beside
+from tempograd.bulk.telling import EVENTS, Telling, Terms, beside
 from tempograd.bulk.worker import Worker
 from tempograd.core.errors import LONGEST, DataError, InputError, ModelError, arg, brief, one_line
 from tempograd.core.question import asks, divided
@@ -34,26 +34,13 @@ from tempograd.typing import Model
 FEWEST = 10_000  # series before which a share of faults says nothing, where nobody knows how many will come
 
 
-@asks()
+@asks(Terms)
 def explain_dataset(
     model: Model | Predictor | str | Path,
     source: Source | str | Path | Sequence[str],
     out: str | Path,
     *,
     method: str | Explainer = "timing",
-    cells: KeptCells = "all",
-    partition: str | None = None,
-    removed: Removed = "keep",
-    engine: Engine | None = None,
-    workers: int | None = None,
-    device: str | torch.device | None = None,
-    timeout: float | None = None,
-    fragment: int = 8_192,
-    max_faults: float = 0.01,
-    limit: int | None = None,
-    log: Log | None = None,
-    price: float | None = None,
-    progress: Callable[[Progress], object] | None = None,
     **options: Any,
 ) -> Run:
     """Explain any number of series, from files to a folder of files; started again, it goes on.
@@ -118,15 +105,14 @@ def explain_dataset(
     arrow()
     source = source if isinstance(source, Source) else Source(source)
     question, effort, settings = divided(options)
-    more = (workers, device, timeout, fragment, max_faults, limit, log, price, progress)
-    terms = Terms(cells, partition, removed, engine, *more)
+    terms = Terms(**{each.name: settings.pop(each.name) for each in fields(Terms) if each.name in settings})
     check_settings(terms)
     asked = vars(question) | vars(effort)
     _check_question(asked)
     asked = {name: value for name, value in asked.items() if name not in {"targets", "batch_size"}}
     explainer = explainer_of(method, settings, explain_dataset)
     require_alone(explainer)
-    if partition is not None and partition not in source.keep:
+    if terms.partition is not None and terms.partition not in source.keep:
         raise InputError(f"{arg:run.partition} must be one of the columns that go along: {arg:source.keep}.")
     folder = RunFolder(out)
     folder.check()

@@ -18,11 +18,10 @@ from tempograd.core.errors import DataError, TempogradError, arg, counted_warnin
 from tempograd.core.formatting import counted
 from tempograd.core.question import Question
 from tempograd.core.series import Series
-from tempograd.data import Source
-from tempograd.data.columns import Part
+from tempograd.data import Source, fragments
 from tempograd.data.files import OWN
-from tempograd.data.fragments import Fragment, Piece, digest, identified, read_fragment
-from tempograd.data.inspection import Inspected, agreed_channels, inspect_files, joined_fragments, kept_types
+from tempograd.data.fragments import Fragment, Inspected, Piece, digest, identified, read_fragment
+from tempograd.data.pivot import Part
 from tempograd.engine import fingerprint
 from tempograd.engine.model import code_mark
 from tempograd.engine.predictor import Predictor
@@ -62,11 +61,11 @@ class RunPlan:
         self.predictor = replace(self.predictor, classes=self.predictor.classes or self.source.classes)
         known = (Inspected.from_plain(each) for each in self.folder.load(PLAN) or ())
         self.before = {each.file.path: each for each in known}
-        self.found = inspect_files(self.source.path, self.source, self.terms.fragment, self.before)
+        self.found = fragments.inspect_files(self.source.path, self.source, self.terms.fragment, self.before)
         self.unread = {each.file.origin: each.error for each in self.found if each.error}
-        self.source = agreed_channels(self.found, self.source)
-        self.kept = kept_types(self.found)
-        self.fragments = joined_fragments(self.found, self.terms.fragment)
+        self.source = fragments.agreed_channels(self.found, self.source)
+        self.kept = fragments.kept_types(self.found)
+        self.fragments = fragments.joined_fragments(self.found, self.terms.fragment)
 
     def compare(self, manifest: Manifest) -> None:
         """Compare the plan with the results that are there.
@@ -95,8 +94,9 @@ class RunPlan:
                 sound[name] = checked
         covered = set().union(*(cuts_of(entry.fragment) for entry in sound.values()))
         left = [each for each in self.found if any((each.file.path, cut[0]) not in covered for cut in each.cuts)]
-        fragments = (replace(each, alone=len(now) == 1) for each in joined_fragments(left, self.terms.fragment))
-        self.todo = [fragment for fragment in fragments if fragment.name not in sound]
+        joined = fragments.joined_fragments(left, self.terms.fragment)
+        new = (replace(each, alone=len(now) == 1) for each in joined)
+        self.todo = [fragment for fragment in new if fragment.name not in sound]
         self.fragments = [*(entry.fragment for entry in sound.values()), *self.todo]
         counts = [fragment.rows for fragment in self.fragments]
         self.total = None if None in counts else sum(filter(None, counts))
@@ -150,10 +150,9 @@ class RunPlan:
         for fragment in chain.from_iterable(each.apart() for each in self.fragments[:TRIED]):
             try:
                 if self.source.shape is None:  # that of the longest series of the first fragment
-                    shapes = [
-                        part.x.shape[1:] for part in read_fragment(fragment, self.source, self.terms.fragment)
-                    ]
-                    self.source = replace(self.source, shape=max(shapes, default=None))
+                    parts = read_fragment(fragment, self.source, self.terms.fragment)
+                    shape = max((part.x.shape[1:] for part in parts), default=None)
+                    self.source = replace(self.source, shape=shape)
                 found += islice(read_fragment(fragment, self.source, LOOKED_AT, self.kept), 1)
             except (TempogradError, OSError, ValueError) as error:  # who explains it says what is wrong there
                 wrong.append(error)

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from tempograd.core.errors import LONGEST, TempogradError, one_line, said
 from tempograd.core.estimate import GradientCheck
-from tempograd.data.columns import Part
 from tempograd.data.files import arrow
+from tempograd.data.pivot import Part
 from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import AGAINST, quality_of
 from tempograd.views import labels
@@ -366,17 +366,13 @@ def as_explanation(
     of_each = {f.name for f in fields(example) if f.metadata["per"] in {"cell", "series"}}
     known: dict[str, Any] = dict.fromkeys(of_each - shared)
     known |= {name: numbers(name, *shape) for name in ("values", "standard_error", "ess")}
+    given = {"x": x, "mask": mask, "raw": raw}
+    known |= {name: torch.from_numpy(cells) for name, cells in given.items() if cells is not None}
+    columns = {"n_evals": "samples", "delta": "delta", "prediction": "score", "target": "target"}
+    known |= {name: like(getattr(example, name), column) for name, column in columns.items()}
     known |= {
-        name: None if cells is None else torch.from_numpy(cells) for name, cells in (("x", x), ("mask", mask))
-    }
-    known |= {
-        "n_evals": like(example.n_evals, "samples"),
-        "delta": like(example.delta, "delta"),
-        "prediction": like(example.prediction, "score"),
-        "target": like(example.target, "target"),
         "steps": example.steps[:1].expand(count, -1) if isinstance(example.steps, Tensor) else example.steps,
         "baseline": baseline,
-        "raw": None if raw is None else torch.from_numpy(raw),
         "ids": numbers("key"),
         "names": tuple(names) if isinstance(names[0], str) else None,
         "gradient_check": check and _check(numbers("gradient_check", -1), check),

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, Self
 
+import torch
+
 from tempograd.core.errors import LONGEST, OutputError, one_line
 from tempograd.core.formatting import counted, short_number
 from tempograd.core.progress import Advance, clock, progress_bar, say
@@ -80,7 +82,7 @@ class Terms:
     removed: Removed = choice("keep", Removed)
     engine: Engine | None = choice(None, Engine)
     workers: int | None = integer(None)
-    device: Any = None
+    device: str | torch.device | None = None
     timeout: float | None = positive(None)
     fragment: int = integer(8_192)
     max_faults: float = real(0.01, high=1)
@@ -109,13 +111,8 @@ class Telling:
     def __init__(
         self, total: int | None, before: int, run: str, append: Callable[[Event], object], terms: Terms
     ) -> None:
-        self.total, self.before, self.run, self.progress, self.price = (
-            total,
-            before,
-            run,
-            terms.progress,
-            terms.price,
-        )
+        self.total, self.before, self.run = total, before, run
+        self.progress, self.price = terms.progress, terms.price
         self.hidden = terms.log is None and terms.progress is not None
         self.log = terms.log or (None if self.hidden or sys.stderr.isatty() else "text")
         self.append, self.workers, self.forecast_told, self.start = append, 1, False, time.monotonic()

@@ -22,9 +22,9 @@ from tempograd.core.errors import DataError, ModelError, OutputError, brief, cou
 from tempograd.core.progress import muted
 from tempograd.core.series import Series
 from tempograd.data import Source
-from tempograd.data.columns import Part
 from tempograd.data.files import arrow
 from tempograd.data.fragments import Fragment, read_fragment
+from tempograd.data.pivot import Part
 from tempograd.engine import fingerprint, frozen, place
 from tempograd.engine.model import find_device
 from tempograd.engine.predictor import Predictor

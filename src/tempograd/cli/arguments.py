@@ -126,11 +126,12 @@ HOME = Path(__file__).parents[1]
 NOUNS = {  # where the fields of each group stand
     "predictor": ("engine/predictor.py", "Predictor"),
     "series": ("core/series.py", "Series"),
-    "source": ("data/columns.py", "Columns"),
+    "source": ("data/pivot.py", "Columns"),
     "question": ("core/question.py", "Question"),
     "effort": ("core/question.py", "Effort"),
-    "run": ("bulk/driver.py", "explain_dataset"),
+    "run": ("bulk/telling.py", "Terms"),
 }
+TOLD = ("bulk/driver.py", "explain_dataset")  # whose documentation has the settings of a run
 PYTHON = {"predictor.model", "predictor.modules", "predictor.reset"}  # no options
 DOCUMENTED = re.compile(r"^(\w[\w, ]*?)(?: : (.+))?\n((?:    .+\n?)+)", re.MULTILINE)  # fields in a docstring
 RUN: tuple[str, ...] = ("cells", "partition", "removed", "engine", "workers", "timeout", "fragment", "max_faults")
@@ -173,28 +174,29 @@ def options_of(noun: str) -> dict[str, Field]:
     >>> options_of("effort")["seed"]
     Field(kind='int', default=0, about='Of the random draws.')
     """
-    path, name = NOUNS[noun]
-    body = ast.parse((HOME / path).read_text(encoding="utf-8")).body
-    node: Any = next(node for node in body if getattr(node, "name", None) == name)
-    if isinstance(node, ast.ClassDef):
-        lines = [line for line in node.body if isinstance(line, ast.AnnAssign)]
-        parts = [(ast.unparse(line.target), line.annotation, line.value) for line in lines]
-    else:
-        options = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-        parts = [(option.arg, option.annotation, default) for option, default in options]
+    node = _node(*NOUNS[noun])
+    lines = [line for line in node.body if isinstance(line, ast.AnnAssign)]
+    parts = [(ast.unparse(line.target), line.annotation, line.value) for line in lines]
     documented: dict[str, tuple[str, str]] = {}
-    for heads, kind, words in DOCUMENTED.findall(ast.get_docstring(node) or ""):
+    for heads, kind, words in DOCUMENTED.findall(ast.get_docstring(_node(*TOLD) if noun == "run" else node) or ""):
         documented |= dict.fromkeys(heads.split(", "), (kind, " ".join(words.split())))
     found = {}
     for name, annotation, made in parts:
         if f"{noun}.{name}" in PYTHON or name == "_" or (noun == "run" and name not in RUN):
             continue
         kind, about = documented.get(name, ("", ""))
-        # a call makes a field from its help and its default
-        words, default = (*made.args, None)[:2] if isinstance(made, ast.Call) else (None, made)
+        # a call makes a field from its help, which settings of a run have elsewhere, and its default
+        told = [None] * (noun == "run")
+        words, default = (*told, *made.args, None)[:2] if isinstance(made, ast.Call) else (None, made)
         kind = kind if "{" in kind else ast.unparse(annotation)
         found[name] = Field(kind, _value(default), _value(words) or about)
     return found
+
+
+def _node(path: str, name: str) -> Any:
+    """Return the class or function of a file."""
+    body = ast.parse((HOME / path).read_text(encoding="utf-8")).body
+    return next(node for node in body if getattr(node, "name", None) == name)
 
 
 def _value(node: ast.expr | None) -> Any:

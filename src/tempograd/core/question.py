@@ -133,14 +133,16 @@ def divided(options: Mapping[str, Any]) -> tuple[Question, Effort, dict[str, Any
     return question, effort, others
 
 
-def asks(*, without: Collection[str] = ("targets",), settings: bool = True) -> Callable[[Function], Function]:
-    """Show the fields of question and effort in the signature of a function that takes them as ``**``.
+def asks(
+    *more: type, without: Collection[str] = ("targets",), settings: bool = True
+) -> Callable[[Function], Function]:
+    """Show the fields of question, effort and ``more`` in the signature of a function that takes them as ``**``.
 
     Those that it refuses are left out; with ``settings`` it takes further options.
     """
-    known = [f for f in (*fields(Question), *fields(Effort)) if f.name not in without]
+    known = [f for kind in (*more, Question, Effort) for f in fields(kind) if f.name not in without]
     parameter, types = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY), Asked.__annotations__
-    shown = [parameter(f.name, default=f.default, annotation=types[f.name]) for f in known]
+    shown = [parameter(f.name, default=f.default, annotation=types.get(f.name, f.type)) for f in known]
 
     def decorate(function: Function) -> Function:
         signature = inspect.signature(function)

@@ -4,14 +4,5 @@ from tempograd.core.series import Series
 from tempograd.data.datasets import DATASETS, Dataset, Loader, dataset, fold_indices, load_dataset
 from tempograd.data.source import Source, read_series
 
-__all__ = [
-    "DATASETS",
-    "Dataset",
-    "Loader",
-    "Series",
-    "Source",
-    "dataset",
-    "fold_indices",
-    "load_dataset",
-    "read_series",
-]
+__all__ = ["DATASETS", "Dataset", "Loader", "Series", "Source"]
+__all__ += ["dataset", "fold_indices", "load_dataset", "read_series"]

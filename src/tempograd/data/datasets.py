@@ -338,12 +338,9 @@ STATE_STEPS = 200
 STATE_MEANS = np.array([[0.1, 1.6, 0.5], [-0.1, -0.4, -1.5]])
 
 
-STATE_COVARIANCES = np.array(
-    [
-        [[0.801, 0.01, 0.0], [0.01, 0.801, 0.0], [0.0, 0.0, 0.801]],
-        [[0.801, 0.0, 0.01], [0.0, 0.801, 0.0], [0.01, 0.0, 0.801]],
-    ]
-)
+STATE_COVARIANCES = np.stack([0.801 * np.eye(3)] * 2)
+for _state, _channel in ((0, 1), (1, 2)):  # which channel 0 goes along with
+    STATE_COVARIANCES[_state, [0, _channel], [_channel, 0]] = 0.01
 STATE_SLOPE = 2.0  # of the label's sigmoid
 
 

@@ -1,17 +1,17 @@
-"""Tables as series: what every column is, and how rows find their series, step, channel and label."""
+"""Tables as series: which columns are what, and how rows find their series, step, channel and label."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tempograd.core.errors import DataError, UnknownNameError, arg, listed, one_line, quote, warn
-from tempograd.data.columns import Columns, Part
+from tempograd.core.errors import DataError, InputError, UnknownNameError, arg, listed, one_line, quote, warn
+from tempograd.core.validation import check_choice, check_names
 from tempograd.data.table import ArrowTable, Codes, Doubles, Table, Text, missing, parse_number, parse_whole
 from tempograd.typing import Times
 
@@ -34,6 +34,92 @@ MEANING = {"id": "the series' names", "time": "the time", "label": "the labels"}
 WHOLE = re.compile("0|-?[1-9][0-9]{0,18}")  # as Python would write it back
 
 
+# What is said of columns
+
+
+def _option(help: str, default: Any = None) -> Any:  # noqa: A002  # argparse's word
+    """Return a field that is an option of the shell as well."""
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns of a table, or arrays of a file, are what: the fields of :class:`tempograd.Source`."""
+
+    x: str | None = _option("column with a whole series in each row (Parquet)")
+    id: str | None = _option("column with the series' names; with folders of a lake, as day,machine")
+    time: str | None = _option("column with the time of a row, numbers or ISO dates")
+    label: str | None = _option("column with the labels")
+    mask: str | None = _option("column with what was observed, beside one with a whole series in each row")
+    channels: tuple[str, ...] | None = _option("which channels, in which order; their names where files have none")
+    units: tuple[str, ...] | None = _option("what the channels are measured in")
+    keep: tuple[str, ...] = _option("columns that go along to the results of a run", ())
+    format: Literal["long", "wide"] | None = _option("what a row of a table is: a step, or a whole series")
+    classes: tuple[str, ...] | None = _option("names of class 0, 1, …")
+    align: Literal["time", "order"] | None = _option("what gaps in time mean: missing steps, or none")
+    missing: Literal["error", "mask"] | None = _option("what NaN in arrays is")
+    shape: tuple[int, int] | None = _option("steps and channels, where series are flat lists")
+    scale: str | None = _option("table with the mean and std of each channel, by which values are standardised")
+    fill: Literal["forward", "zero"] | None = _option("what the model reads in missing cells")
+    labels: bool = True
+
+    def __post_init__(self) -> None:
+        vars(self).update({name: tuple(value) for name, value in vars(self).items() if isinstance(value, list)})
+        for name in ("channels", "units", "keep", "classes"):
+            names = check_names(getattr(self, name), None, name)
+            if names is not None and len(set(names)) < len(names) and name != "units":
+                raise InputError(f"{name} must be distinct names, got {listed(names)}.")
+            vars(self)[name] = names
+        for each in fields(Columns):
+            for kind in get_args(each.type):
+                if get_origin(kind) is Literal and getattr(self, each.name) is not None:
+                    check_choice(getattr(self, each.name), each.name, get_args(kind))
+        shape = self.shape
+        if shape is not None and not (isinstance(shape, tuple) and len(shape) == 2 and min(shape) > 0):
+            raise InputError(f"shape must be (time, channel), got {one_line(repr(self.shape), 60)}.")
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Return these fields as plain data, for a file."""
+        return {each.name: getattr(self, each.name) for each in fields(Columns)}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some series as arrays, before they are checked: what a reader returns.
+
+    Attributes
+    ----------
+    ids : array, list of str, or pyarrow.Array in a run, optional
+        What the series are called.
+    x, mask : arrays of shape (series, time, channel)
+        ``mask`` is None where all cells were observed.
+    kept : dict of str to pyarrow.Array
+        Columns that go along.
+    faults : dict of int to str
+        Rows that hold no series, and why.
+    steps : array of shape (series,), optional
+        How many steps each series has, where they differ.
+    more : dict of str to object
+        What else :class:`tempograd.Series` takes: labels, times and classes, truth, units.
+    keys : array of int64
+        What draws depend on, in a run.
+    """
+
+    ids: Any
+    x: Any
+    mask: NDArray[np.bool_] | None = None
+    kept: dict[str, Any] = field(default_factory=dict)
+    faults: dict[int, str] = field(default_factory=dict)
+    channels: tuple[str, ...] | None = None
+    steps: NDArray[np.int64] | None = None
+    more: dict[str, Any] = field(default_factory=dict)
+    keys: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
 # What every column is
 
 
@@ -42,12 +128,8 @@ class UnclearError(DataError):
 
     def __init__(self, where: str, what: str, fix: Mapping[str, Any] | None = None, advice: str = "") -> None:
         self.where, self.what, self.fix = where, what, dict(fix or {})
-        super().__init__(f"{where}: {what}: {advice or f'pass {written(self.fix)[0]}'}.")
-
-
-def written(fix: Mapping[str, Any]) -> list[str]:
-    """Return fields of a source as marked arguments."""
-    return [f"{arg:source.{name}={value}}" for name, value in fix.items()]
+        passed = f"{arg:source.and}".join(f"{arg:source.{name}={value}}" for name, value in self.fix.items())
+        super().__init__(f"{where}: {what}: {advice or f'pass {passed}'}.")
 
 
 class Roles(NamedTuple):
@@ -294,13 +376,10 @@ def time_index(
         return ranks[inverse], total, tuple(map(tuple, stamps.tolist()))
     gap = int(np.flatnonzero(ranks != filled)[0])
     name = series.texts[owners[gap]]
-    raise UnclearError(
-        table.where,
-        f"{f'series {quote(name, 20)}' if name else 'the series'} has no row for time "
-        f"{one_line(names[ranks[gap]], 20)}, which others have ({arg:source.align=time} masks missing times, "
-        f"{arg:source.align=order} counts rows)",
-        {"align": "order" if width > 2 * total else "time"},
-    )
+    whose, when = f"series {quote(name, 20)}" if name else "the series", one_line(names[ranks[gap]], 20)
+    ways = f"{arg:source.align=time} masks missing times, {arg:source.align=order} counts rows"
+    what = f"{whose} has no row for time {when}, which others have ({ways})"
+    raise UnclearError(table.where, what, {"align": "order" if width > 2 * total else "time"})
 
 
 def clock_of(moments: NDArray[Any], labels: Sequence[str]) -> Clock:
@@ -343,18 +422,17 @@ def numbered(y: NDArray[Any], classes: Sequence[str] | None, where: str) -> tupl
     if y.dtype.kind in "UO":
         there = y != ""  # a series may end before others
     if y.dtype.kind in "UO" or (y.dtype.kind in "iu" and (classes is not None or (y < 0).any())):
-        values, names = as_numbers(Text.of([*map(str, y[there].tolist())]), classes, where)
+        labels = Text.of([*map(str, y[there].tolist())])
+        values, names = as_numbers(labels.texts, classes, where)
         y = np.zeros(there.shape, values.dtype)
-        y[there] = values
+        y[there] = values[labels.codes]
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise DataError(f"{where}: y holds NaN or infinity: leave series without a label out.")
     return y, names
 
 
-def as_numbers(
-    labels: Text, classes: Sequence[str] | None, where: str
-) -> tuple[NDArray[Any], tuple[str, ...] | None]:
-    """Return the labels as numbers, with the names of the classes where they were text.
+def as_numbers(labels: Sequence[str], classes: Sequence[str] | None, where: str) -> tuple[NDArray[Any], Any]:
+    """Return distinct labels as numbers, with the names of the classes where they were text.
 
     Whole numbers from 0 up are classes, other numbers values of a regression; text and negative numbers such as
     -1 and 1 are classes in sorted order. ``classes`` fixes the order for all of them, and names those that are
@@ -362,18 +440,16 @@ def as_numbers(
 
     Examples
     --------
-    >>> as_numbers(Text.of(["sick", "healthy", "sick"]), None, "a file")
-    (array([1, 0, 1]), ('healthy', 'sick'))
-    >>> as_numbers(Text.of(["2", "0"]), None, "a file")
+    >>> as_numbers(["sick", "healthy"], None, "a file")
+    (array([1, 0]), ('healthy', 'sick'))
+    >>> as_numbers(["2", "0"], None, "a file")
     (array([2, 0]), None)
-    >>> as_numbers(Text.of(["1", "0"]), ["fine", "failure"], "a file")
+    >>> as_numbers(["1", "0"], ["fine", "failure"], "a file")
     (array([1, 0]), ('fine', 'failure'))
     """
-    texts = [text.strip() for text in labels.texts]
-    values, whole = (
-        [*map(parse_number, texts)],
-        [number for number in map(parse_whole, texts) if number is not None],
-    )
+    texts = [text.strip() for text in labels]
+    values = [*map(parse_number, texts)]
+    whole = [number for number in map(parse_whole, texts) if number is not None]
     numbered = len(whole) == len(texts)
     if classes is None and numbered and min(whole) < 0:
         texts, classes = [*map(str, whole)], [*map(str, sorted(set(whole)))]
@@ -387,16 +463,16 @@ def as_numbers(
                 if text not in rank:
                     raise DataError(f"{where}: label {quote(text)} is none of the classes {listed(rank)}.")
             whole = [rank[text] for text in texts]
-        return np.array(whole, np.int64)[labels.codes], tuple(rank)
+        return np.array(whole, np.int64), tuple(rank)
     if not numbered:
         real = np.array(values, np.float64)
         if (np.floor(real) == real).all():
             raise DataError(f"{where}: labels must be finite and of 64 bits: write classes as texts, such as c1.")
-        return real[labels.codes], None
+        return real, None
     if min(whole) > 0 and len(whole) > 1:
         some = listed(sorted(whole), 60)
         warn(
             f"{where}: labels {some} are taken as the numbers of the model's outputs, which begin with 0: pass "
             f"{arg:predictor.classes={some.replace(' ', '')}} if {min(whole)} is its first."
         )
-    return np.array(whole, np.int64)[labels.codes], None
+    return np.array(whole, np.int64), None

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,15 +13,13 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.core.errors import DataError, InputError, TempogradError, arg, listed, one_line, warn
 from tempograd.core.series import Series
-from tempograd.data.columns import STANDARD, Columns, Part
 from tempograd.data.files import File
-from tempograd.data.pivot import UnclearError, observed, read_table, require_names, unlike, written
+from tempograd.data.pivot import Columns, Part, UnclearError, observed, read_table, require_names, unlike
 from tempograd.data.table import LARGEST, Doubles, open_table, parse_number, parse_numbers
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Columns)
 _Array = NDArray[Any]
-LONGEST_PATH = 90  # characters that a message repeats
 TABLES = {".csv", ".tsv", ".parquet"}  # endings of files with named columns
 ARRAYS = ("x", "mask", "y", "truth", "ids", "channels", "times", "units", "raw")
 
@@ -47,7 +44,7 @@ def in_file(where: str) -> Iterator[None]:
 
 
 def in_one_message(source: Columns, read: Callable[[Columns], T]) -> T:
-    """Read a source; everything that is unclear comes in one message, which ends with what to write.
+    """Read a source; everything that is unclear comes in one message, which ends with what to pass.
 
     What a message proposes is tried, so that what is wrong with the next column is known as well.
     """
@@ -56,19 +53,14 @@ def in_one_message(source: Columns, read: Callable[[Columns], T]) -> T:
     except UnclearError as error:
         if not error.fix:
             raise
-        where, what, fix = error.where, error.what, error.fix
+        unclear, what, fix = error, error.what, error.fix
     try:
         in_one_message(replace(source, **fix), read)
     except UnclearError as error:
         what, fix = f"{what}; {error.what}", fix | error.fix
     except TempogradError as error:
         what = f"{what}; {error.finding.text.rstrip('.')}"
-    given = {name: value for name, value in source.plain.items() if value not in (None, ()) and name != "labels"}
-    path = getattr(source, "path", None)
-    place = repr(str(path)) if isinstance(path, (str, Path)) else "frame"
-    place = place if len(place) <= LONGEST_PATH else "path"
-    call = f"{arg:source.and}".join([f"{arg:source.call={place}}", *written(given | fix)])
-    raise UnclearError(where, what, fix, f"write {call}{arg:source.end}")
+    raise UnclearError(unclear.where, what, fix)
 
 
 # Many files: ids that folders make different, and the same channels in all of them
@@ -82,15 +74,13 @@ def own_id(file: File, source: C) -> tuple[C, str]:
     return replace(source, id=",".join(own) or None), before
 
 
-def like(part: Part, others: Sequence[Part], where: str) -> Part:
-    """Return series with their channels in the order of others, if there are any, and refuse other channels."""
-    for other in others:
-        if wrong := unlike(where, part.channels, other.channels or ()):
-            raise DataError(wrong)
-        if part.x.shape[2] != other.x.shape[2]:
-            raise DataError(f"{where} has {part.x.shape[2]} channels, the first file {other.x.shape[2]}.")
-        part = of_channels(part, other.channels, where) if other.channels else part
-    return part
+def like(part: Part, other: Part, where: str) -> Part:
+    """Return series with their channels in the order of another, and refuse other channels."""
+    if wrong := unlike(where, part.channels, other.channels or ()):
+        raise DataError(wrong)
+    if part.x.shape[2] != other.x.shape[2]:
+        raise DataError(f"{where} has {part.x.shape[2]} channels, the first file {other.x.shape[2]}.")
+    return of_channels(part, other.channels, where) if other.channels else part
 
 
 def of_channels(part: Part, channels: tuple[str, ...], where: str) -> Part:
@@ -178,28 +168,20 @@ def prepared(part: Part, source: Columns) -> Part:
 def scaled_cells(x: Tensor, mask: Tensor | None, source: Columns, channels: Sequence[str] | None) -> Tensor:
     """Return numbers (series, time, channel) as the model reads them; 0 where nothing is known of a channel."""
     known = seen = torch.ones_like(x, dtype=torch.bool) if mask is None else mask
-    mean, std = _statistics(x, seen, source, channels)
     if source.fill == "forward":  # the last value before, or else the next
         clock = torch.arange(x.shape[1])[None, :, None]
         before = torch.where(seen, clock, -1).cummax(1).values
         after = torch.where(seen, clock, x.shape[1]).flip(1).cummin(1).values.flip(1)
         place = torch.where(before >= 0, before, after)
         x, known = x.gather(1, place.clamp(max=x.shape[1] - 1)), place < x.shape[1]
-    elif source.fill == "mean":
-        x, known = torch.where(seen, x, mean.to(x)), torch.ones_like(seen)
     if source.scale is not None:
+        mean, std = _statistics(File(str(source.scale), ""), x.shape[2], channels)
         x = ((x.double() - mean) / torch.where(std > 0, std, 1.0)).to(x.dtype)
     return x.masked_fill(~known, 0)
 
 
-def _statistics(x: Tensor, seen: Tensor, source: Columns, channels: Sequence[str] | None) -> tuple[Tensor, Tensor]:
-    """Return the mean and the standard deviation of each channel, from a table or over what was observed."""
-    if source.scale in (None, STANDARD):  # a mapping has no hash
-        values = x.double().masked_fill(~seen, 0)
-        count = seen.sum((0, 1)).clamp(min=1)
-        mean = values.sum((0, 1)) / count
-        return mean, (((values - mean) ** 2).masked_fill(~seen, 0).sum((0, 1)) / count).sqrt()
-    file = File(str(source.scale), str(source.scale))
+def _statistics(file: File, depth: int, channels: Sequence[str] | None) -> Tensor:
+    """Return the mean and the standard deviation of each channel, by a table."""
     table = open_table(file)
     require_names(table.where, "column", ["mean", "std"], table.columns)
     texts, numbers = table.read({"channel"} & {*table.columns}, ["mean", "std"])
@@ -207,11 +189,10 @@ def _statistics(x: Tensor, seen: Tensor, source: Columns, channels: Sequence[str
         known = texts["channel"].array.tolist()
         require_names(table.where, "channel", channels, known)
         numbers = numbers[[known.index(name) for name in channels]]
-    if numbers.shape != (x.shape[2], 2) or not np.isfinite(numbers).all():
+    if numbers.shape != (depth, 2) or not np.isfinite(numbers).all():
         got = ", ".join(f"{mean:g} and {std:g}" for mean, std in numbers)
-        raise DataError(f"{table.where} must have one finite mean and std per channel, {x.shape[2]}, got {got}.")
-    mean, std = torch.from_numpy(numbers).T
-    return mean, std
+        raise DataError(f"{table.where} must have one finite mean and std per channel, {depth}, got {got}.")
+    return torch.from_numpy(numbers).T
 
 
 # .ts, the text format of the UEA and UCR archives: dimension:dimension:label, one series per line

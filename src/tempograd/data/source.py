@@ -1,19 +1,16 @@
 """Where series are and which columns are what; and files or a data frame as one batch of series."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from inspect import signature
 from typing import Any
 
 import numpy as np
 
-from tempograd.core.errors import DataError, brief
+from tempograd.core.errors import brief
 from tempograd.core.series import Series, is_nested
-from tempograd.data.columns import Columns, Part
 from tempograd.data.files import list_files, reading
-from tempograd.data.fragments import Fragment, prefixed, stacked_parts
-from tempograd.data.inspection import inspect_files, joined_fragments
-from tempograd.data.pivot import numbered, read_table
+from tempograd.data.fragments import prefixed, stacked_parts
+from tempograd.data.pivot import Columns, Part, numbered, read_table
 from tempograd.data.reading import in_file, in_one_message, like, own_id, prepared, read_part, sound
 from tempograd.data.table import FRAME, frame_table, is_frame
 
@@ -63,11 +60,11 @@ class Source(Columns):
     shape : tuple of int, optional
         Steps and channels, where series are flat lists.
     scale : str, optional
-        A table with the ``mean`` and ``std`` of each ``channel``, by which values are standardised for the model;
-        ``"standard"`` takes those of these series. The file's values stay ``raw``.
-    fill : {"forward", "mean", "zero"}, optional
-        What the model reads in missing cells, which stay masked: the last value before, the channel's mean, or 0,
-        the default. ``"forward"`` takes the next value where there is none before.
+        A table with the ``mean`` and ``std`` of each ``channel``, those of the model's training, by which values
+        are standardised for the model. The file's values stay ``raw``.
+    fill : {"forward", "zero"}, optional
+        What the model reads in missing cells, which stay masked: the last value before, or the next where there is
+        none before; or 0, the default, which is the mean where values are standardised.
     labels : bool
         Whether labels and truth are read.
 
@@ -96,7 +93,8 @@ class Source(Columns):
         for file in files:
             with reading(file.path):
                 asked, before = own_id(file, source)
-                part = like(sound(read_part(file, asked), source, file.where), parts[:1], file.where)
+                part = sound(read_part(file, asked), source, file.where)
+                part = like(part, parts[0] if parts else part, file.where)
             ids = part.ids
             if ids is None and len(files) > 1:
                 ids = [f"{file.origin}:{row}" for row in range(len(part))]
@@ -105,13 +103,6 @@ class Source(Columns):
             parts.append(replace(part, ids=ids, more=part.more | {"origins": [file.origin] * len(part)}))
         where = files[0].where if len(files) == 1 else f"{len(files)} files"
         return series_of(prepared(stacked_parts(parts), source), source, where)
-
-    def fragments(self, size: int = 8_192) -> Iterator[Fragment]:
-        """List the parts that runs read one by one, of about ``size`` series, without reading these."""
-        found = inspect_files(self.path, self, size)
-        for error in filter(None, (each.error for each in found)):
-            raise DataError(error)
-        yield from joined_fragments(found, size)
 
 
 def read_series(path: Any, **fields: Any) -> Series:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -168,13 +168,8 @@ class CsvTable(Table):
         self._separator = max(SEPARATORS, key=outside_quotes.count)
         first = [cells for _, cells in islice(self._rows(), SAMPLE + 1)]
         names = [name.strip() for name in first[0]] if first else []
-        heads = "its first line must hold the names of its columns"
         if not any(names):
-            raise DataError(f"{file.where} is empty: {heads}.")
-        values = [value for value in map(parse_number, names) if value is not None]
-        # the times of a wide table are numbers too, and grow
-        if len(values) == len(names) and any(later <= earlier for earlier, later in pairwise(values)):
-            raise DataError(f"{file.where} begins with values: {heads}.")
+            raise DataError(f"{file.where} is empty: its first line must hold the names of its columns.")
         super().__init__(file.where, [name or f"column {place}" for place, name in enumerate(names, start=1)])
         self.nameless += [column for column, name in zip(self.columns, names, strict=True) if not name]
         columns = zip(self.columns, zip(*first[1:], strict=True), strict=False)
@@ -270,8 +265,31 @@ class ArrowTable(Table):
         return {name: text_of(table.column(name)) for name in texts}, values
 
     def series(self, name: str, shape: tuple[int, int] | None) -> Lists:
-        """Return a column of lists as :func:`list_cells` does."""
-        return list_cells(self.select([name]).column(name).combine_chunks(), shape, self.where)
+        """Return lists of T lists of D numbers, or flat lists where the shape is known, as (series, T, D).
+
+        Return the steps of each series too: behind them are zeros. Rows that are no such series are zeros, with
+        the reason.
+        """
+        column = self.select([name]).column(name).combine_chunks()
+        nested = is_list(column.type.value_type)
+        if not nested and shape is None:
+            raise DataError(f"{self.where} holds series as flat lists: pass {arg:source.shape=(time, channel)}.")
+        counts, inner = _counts(column), column.flatten()
+        depths = _counts(inner) if nested else np.ones(len(inner), dtype=np.int64)
+        depth = shape[1] if shape is not None else int(np.bincount(depths[depths >= 0], minlength=1).argmax())
+        flat = (inner.flatten() if nested else inner).to_numpy(zero_copy_only=False)
+        flat = flat if flat.dtype in (np.float32, np.float64) else flat.astype(np.float32)
+        owners = np.repeat(np.arange(len(counts)), np.maximum(counts, 0))
+        sizes = np.bincount(owners, np.maximum(depths, 0), len(counts)).astype(np.int64)  # cells of each row
+        uneven = owners[depths != depth] if nested else np.flatnonzero(sizes % max(depth, 1))
+        faults = dict.fromkeys(uneven.tolist(), f"not every step has {depth} values")
+        faults |= dict.fromkeys(np.flatnonzero((counts <= 0) | (sizes == 0)).tolist(), "there is no series")
+        steps = sizes // max(depth, 1)
+        steps[list(faults)] = 0
+        longest = max(1 if shape is None else shape[0], int(steps.max(initial=1)))
+        x = np.zeros((len(counts), longest * depth), dtype=flat.dtype)
+        x[np.arange(longest * depth) < (steps * depth)[:, None]] = flat[np.repeat(steps > 0, sizes)]
+        return x.reshape(len(counts), longest, depth), steps, faults
 
     def kept(self, names: Sequence[str], rows: Codes) -> dict[str, Any]:
         table = self.select(list(names)).take(rows)
@@ -363,33 +381,6 @@ def is_list(kind: Any) -> bool:
     """Tell whether values are lists."""
     types = arrow().types
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-
-
-def list_cells(column: Any, shape: tuple[int, int] | None, where: str) -> Lists:
-    """Turn lists of T lists of D numbers, or flat lists where the shape is known, into (series, T, D).
-
-    Return the steps of each series too: behind them are zeros. Rows that are no such series are zeros, with the
-    reason.
-    """
-    nested = is_list(column.type.value_type)
-    if not nested and shape is None:
-        raise DataError(f"{where} holds series as flat lists: pass {arg:source.shape=(time, channel)}.")
-    counts, inner = _counts(column), column.flatten()
-    depths = _counts(inner) if nested else np.ones(len(inner), dtype=np.int64)
-    depth = shape[1] if shape is not None else int(np.bincount(depths[depths >= 0], minlength=1).argmax())
-    flat = (inner.flatten() if nested else inner).to_numpy(zero_copy_only=False)
-    flat = flat if flat.dtype in (np.float32, np.float64) else flat.astype(np.float32)
-    owners = np.repeat(np.arange(len(counts)), np.maximum(counts, 0))
-    sizes = np.bincount(owners, np.maximum(depths, 0), len(counts)).astype(np.int64)  # cells of each row
-    uneven = owners[depths != depth] if nested else np.flatnonzero(sizes % max(depth, 1))
-    faults = dict.fromkeys(uneven.tolist(), f"not every step has {depth} values")
-    faults |= dict.fromkeys(np.flatnonzero((counts <= 0) | (sizes == 0)).tolist(), "there is no series")
-    steps = sizes // max(depth, 1)
-    steps[list(faults)] = 0
-    longest = max(1 if shape is None else shape[0], int(steps.max(initial=1)))
-    x = np.zeros((len(counts), longest * depth), dtype=flat.dtype)
-    x[np.arange(longest * depth) < (steps * depth)[:, None]] = flat[np.repeat(steps > 0, sizes)]
-    return x.reshape(len(counts), longest, depth), steps, faults
 
 
 def _counts(column: Any) -> Codes:
