@@ -120,6 +120,6 @@ def test_a_folder_under_a_file_is_refused_first(tmp_path):
     (tmp_path / "out").write_text("a file")
     with pytest.raises(tg.TempogradError, match="out is neither a run nor empty: name a new folder"):
         explain(tmp_path)
-    with pytest.raises(tg.TempogradError, match="out.run cannot be written: Not a directory"):
+    with pytest.raises(tg.TempogradError, match="cannot be written: Not a directory"):
         explain(tmp_path, tmp_path / "out" / "run")
     assert (tmp_path / "out").read_text() == "a file"
