@@ -88,7 +88,9 @@ def write(path: Path, model: Any, explanations: Any, split: tg.Series | None = N
     named = explanations if isinstance(explanations, dict) else {e.method: e for e in explanations}
     names = {key: options[key] for key in ("raw", "units", "classes") if key in options}
     named = {label: each.with_names(**names) for label, each in named.items()}
-    tg.report(path, model, named, split, **{key: each for key, each in options.items() if key not in names})
+    if split is not None:
+        named = {label: replace(each, y=split.y, truth=split.truth) for label, each in named.items()}
+    tg.report(path, model, named, **{key: each for key, each in options.items() if key not in names})
     return Case(path, model, named, split, options)
 
 

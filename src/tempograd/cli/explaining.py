@@ -46,10 +46,6 @@ def run_explain(args: argparse.Namespace) -> int:
     inputs.claim(args, io.EXPLANATION)
     found = inputs.read(args, [args.method])
     result = explain(found.predictor, found.series, args.method, **(found.question | settings))
-    if isinstance(result, Explanations):
-        result = Explanations({key: inputs.with_label_names(one, found.series) for key, one in result.items()})
-    else:
-        result = inputs.with_label_names(result, found.series)
     result.save(args.out, force=args.force)
     _print_summary(result, args)
     return 0
@@ -97,7 +93,7 @@ def _print_summary(result: Any, args: argparse.Namespace) -> None:
     if several is not None:
         facts |= {"targets": list(several), "verdict": several.verdict()}
         target = next(iter(several))
-    facts["next"] = command("report", str(args.out), **inputs.repeated(args), target=target)
+    facts["next"] = _next_report(args, target=target)
     if first.method != CONTROL:  # whose scores mean nothing
         place = most_telling(first)
         facts["most_telling"] = {"series": first.label(place), "sentence": describe_series(first, place)}
@@ -117,6 +113,11 @@ def _print_summary(result: Any, args: argparse.Namespace) -> None:
     print(f"Explained {facts['series']} series ({size(first)}) with {facts['method']}{against}.")
     print(*(f"  {line}" for line in lines), sep="\n")
     print(f"Wrote {args.out}.\nNext: {facts['next']}")
+
+
+def _next_report(args: argparse.Namespace, **more: Any) -> str:
+    trust = args.trust or None
+    return command("report", str(args.out), model=args.model, weights=args.weights, trust=trust, **more)
 
 
 # Many files, into a folder.
@@ -148,7 +149,7 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     facts = _facts(run)
     following = command("runs", args.out)
     if facts["cells"] == "all":  # which a report needs
-        following = command("report", args.out, model=args.model, weights=args.weights, trust=args.trust or None)
+        following = _next_report(args)
     if facts["left"]:
         following = command("explain", config=f"{run.folder.rstrip('/')}/{OWN}/{FILE}")
     if args.json:

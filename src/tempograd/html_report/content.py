@@ -20,7 +20,6 @@ from torch import Tensor
 
 from tempograd.core.series import shared_times
 from tempograd.core.stats import t_quantile
-from tempograd.data import Series
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS
 from tempograd.metrics.aggregate import ARROWS, MetricScores, PaperTable, TableCell
@@ -79,7 +78,6 @@ class Pack:
 def collect(
     model: Model | None,
     explanations: Mapping[str, Explanation],
-    split: Series | None,
     rows: Sequence[int],
     scores: MetricScores,
     table: PaperTable | None = None,
@@ -91,7 +89,6 @@ def collect(
     index, pack = list(rows), Pack()
     shown = {label: explanation[index] for label, explanation in explanations.items()}
     first = next(iter(shown.values()))
-    part = None if split is None else split.take(index)
     seen = series.observed_cells(first)
     counts, removals = prediction.removal_counts(series.removed_at_most(seen)), dict[str, RemovedOutputs]()
     if model is not None:
@@ -123,7 +120,7 @@ def collect(
         **_names(first, removed),
         **_predictions(first, removed),
         **_cells(pack, to_numpy(series.shown_values([first])), seen),
-        "truth": None if part is None or part.truth is None else pack.add(part.truth.cpu().numpy()),
+        "truth": pack.add(None if first.truth is None else first.truth.cpu().numpy()),
         "counts": counts.tolist(),
         "metrics": metric_words({name for found in scores.values() for name in found}),
         "maps": entries,
