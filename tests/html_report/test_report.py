@@ -177,8 +177,8 @@ def test_best_and_differences_follow_the_direction():
     assert table.cells["a", "cpd"].difference is None
 
 
-def test_the_page_says_how_many_values_cpd_removes(page):
-    assert "the strongest values (k = 10 %" in page.content["metrics"]["cpd"]["meaning"]
+def test_the_page_says_what_metrics_mean(page):
+    assert "while the most important cells are removed" in page.content["metrics"]["cpd"]["meaning"]
 
 
 def test_the_page_says_where_its_numbers_come_from(page, explanations):

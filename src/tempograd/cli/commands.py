@@ -2,7 +2,6 @@
 
 import argparse
 import inspect
-import re
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from tempograd.cli.arguments import print_json
 from tempograd.cli.inputs import asked, claim, device, load_explanations, read_predictor, sample_note
 from tempograd.cli.parsers import KINDS
 from tempograd.core.errors import InputError, OutputError, short_path, warn
-from tempograd.core.formatting import alike, short_number, table
+from tempograd.core.formatting import alike, first_sentence, short_number, table
 from tempograd.core.io import DRAWN, MODEL, PICTURE, REPORT, write_atomically
 from tempograd.core.registry import Registry
 from tempograd.core.validation import check_int
@@ -55,17 +54,6 @@ def describe(kind: str) -> list[dict[str, Any]]:
         about = first_sentence(inspect.getdoc(thing) or "")
         entries.append({"name": name, "about": about, "package": registry.origin(name) or None} | better)
     return entries
-
-
-def first_sentence(documentation: str) -> str:
-    r"""Return the first paragraph as one line, without its formulas, which a terminal cannot show.
-
-    Examples
-    --------
-    >>> first_sentence("Change of the output, :math:`|F|`,\nat the end.\n\nMore.")
-    'Change of the output, at the end.'
-    """
-    return re.sub(r",? :math:`[^`]*`", "", " ".join(documentation.split("\n\n", maxsplit=1)[0].split()))
 
 
 def _extra(entry: dict[str, Any]) -> str:

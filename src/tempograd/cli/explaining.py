@@ -44,8 +44,8 @@ def run_explain(args: argparse.Namespace) -> int:
     _refuse(args, [name for name in RUN if name != "limit"], "is for results in a folder: pass --out FOLDER/")
     args.out = Path(args.out)
     inputs.claim(args, io.EXPLANATION)
-    found = inputs.read(args, [args.method])
-    result = explain(found.predictor, found.series, args.method, **(found.question | settings))
+    predictor, series, question = inputs.read(args, [args.method])
+    result = explain(predictor, series, args.method, **(question | settings))
     result.save(args.out, force=args.force)
     _print_summary(result, args)
     return 0
@@ -212,8 +212,10 @@ def _run_lines(facts: dict[str, Any]) -> Iterator[str]:
 def run_tune(args: argparse.Namespace) -> None:
     settings = method_settings(args)
     inputs.claim(args, io.EXPLAINER)
-    found, options = _read_tried(args, [args.method])
-    outcome = tune(found.predictor, found.series, args.method, budget=args.budget, **(options | settings))
+    METRICS[args.metric]  # a mistake there is told before anything is read
+    predictor, series, question = inputs.read(args, [args.method])
+    options = question | {"metric": args.metric, "k": args.k, "of": args.of} | settings
+    outcome = tune(predictor, series, args.method, budget=args.budget, **options)
     outcome.explainer.save(args.out, force=args.force)
     following = command("explain", **inputs.repeated(args, "device", *ASKED), settings=args.out)
     if args.json:
@@ -231,16 +233,10 @@ def run_rank(args: argparse.Namespace) -> None:
         file = word.endswith(".safetensors")
         label = Path(word).stem if file else word
         methods[word if label in methods else label] = Explainer.load(word) if file else EXPLAINERS[word]()
-    found, options = _read_tried(args, [method.name for method in methods.values()])
-    ranking = rank(found.predictor, found.series, methods, **options)
+    METRICS[args.metric]  # a mistake there is told before anything is read
+    predictor, series, question = inputs.read(args, [method.name for method in methods.values()])
+    ranking = rank(predictor, series, methods, **(question | {"metric": args.metric, "k": args.k, "of": args.of}))
     if args.json:
         print_json(vars(ranking) | {"best": ranking.best, "verdict": ranking.verdict()})
     else:
         print(ranking)
-
-
-def _read_tried(args: argparse.Namespace, methods: list[str]) -> tuple[inputs.ReadArguments, dict[str, Any]]:
-    """Read what settings or methods are tried on, and return it with the arguments of the call."""
-    metric = METRICS[args.metric]()  # a mistake there is told before anything is read
-    found = inputs.read(args, methods)
-    return found, found.question | {"metric": metric, "k": args.k, "of": args.of}

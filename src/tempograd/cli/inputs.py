@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -27,18 +27,10 @@ from tempograd.views.labels import as_mapping
 OUTPUTS = {"out", "archive"}  # arguments that name no input
 
 
-class ReadArguments(NamedTuple):
-    """What a command was given."""
-
-    predictor: Predictor
-    series: Series
-    question: dict[str, Any]  # the arguments of tg.explain, those of the effort and the background among them
-
-
-def read(args: argparse.Namespace, methods: Sequence[str] = ()) -> ReadArguments:
-    """Read the model, the series to explain and other series that the arguments name."""
+def read(args: argparse.Namespace, methods: Sequence[str]) -> tuple[Predictor, Series, dict[str, Any]]:
+    """Read the model, the series to explain, and the arguments of tg.explain, other series among them."""
     predictor, series = read_predictor(args), _to_explain(args)
-    return ReadArguments(predictor, series, asked(args, methods, series.channels))
+    return predictor, series, asked(args, methods, series.channels)
 
 
 def asked(
