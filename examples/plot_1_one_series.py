@@ -29,7 +29,7 @@ print(f"test accuracy {tg.accuracy(model, data.test):.2f}")
 
 test = data.test.take(slice(20))
 exp = tg.explain(model, test, n_samples=200)
-exp.plot(0, truth=test.truth)
+exp.plot(0)
 
 # %%
 # Bars up pushed the predictions up, bars down pushed them down; pale bars are not
@@ -39,5 +39,5 @@ exp.plot(0, truth=test.truth)
 # How well do they agree over all twenty series? AUROC is the chance that a value
 # that counts scores higher than one that does not; dice would have one half.
 
-scores = tg.evaluate(model, exp, metrics=["cpd", "auroc"], truth=test.truth)
+scores = tg.evaluate(model, exp, metrics=["cpd", "auroc"])
 tg.summarise(scores["auroc"])

@@ -101,4 +101,4 @@ tg.plots.channel_importance(exp, rows=failing)
 # %%
 # One file for the people who run the machines:
 
-tg.report(folder / "machines.html", model, exp, split=others).name
+tg.report(folder / "machines.html", model, exp).name

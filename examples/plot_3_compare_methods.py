@@ -42,7 +42,7 @@ tg.plots.removal(model, maps)
 
 metrics = ["cpd", "cpp", "auroc"]
 scores = {
-    name: tg.evaluate(model, exp, metrics=metrics, truth=test.truth)
+    name: tg.evaluate(model, exp, metrics=metrics)
     for name, exp in maps.items()
 }
 tg.table(scores)

@@ -85,7 +85,7 @@ def test_it_goes_the_usual_path(installed, capsys):
     assert scores["metrics"]["drop"]["scores"] == scores["metrics"]["comprehensiveness"]["scores"]
     model, split = tg.load_model("model.safetensors", "cpu"), tg.load_dataset("ramps").test
     ours = tg.explain(model, tg.Series(split.x, ids=split.ids))
-    tg.report("report.html", model, [explanation, ours], split=split)
+    tg.report("report.html", model, [explanation, ours])
     methods = Page(Path("report.html")).content["maps"]
     assert [entry["label"] for entry in methods] == ["gradient_times_input", "timing"]
 

@@ -61,43 +61,24 @@ __all__ += ["MODELS", "accuracy", "load_model", "save_model", "train"]
 __all__ += ["Ranking", "Tuning", "rank", "tune"]
 __all__ += ["BaselineComparison", "GroupComparison", "compare_baselines", "compare_groups"]
 
-# Where each public name lives; what type checkers read above says the same.
-_HOMES = {
-    name: f"tempograd.{home}"
-    for home, names in {
-        "bulk": "Run explain_dataset open_run",
-        "core.question": "Question",
-        "data": "DATASETS Dataset Series Source load_dataset read_series",
-        "core.errors": "TempogradError TempogradWarning",
-        "core.estimate": "GradientCheck",
-        "engine": "Predictor",
-        "explainers": "EXPLAINERS AugmentedOcclusion ContraLSP DeepLift Dynamask Explainer ExtremalMask "
-        "Fit GradientShap IntegratedGradients Lime MaskingIG Occlusion RandIG Random TimeX TimeXPP Timing WinIT "
-        "explain",
-        "explanation": "Blocks Explanation Explanations InputExplanation concat",
-        "html_report": "report",
-        "metrics": "METRICS Metric compare evaluate removal_curve summarise table",
-        "models": "MODELS accuracy load_model save_model train",
-        "tuning": "Ranking Tuning rank tune",
-        "views.baselines": "BaselineComparison compare_baselines",
-        "views.groups": "GroupComparison compare_groups",
-    }.items()
-    for name in names.split()
-}
+# Where the public names live, in the order in which these need each other
+_HOMES = ["core.errors", "core.estimate", "core.question", "data", "engine", "models", "explanation", "explainers"]
+_HOMES += ["metrics", "views.baselines", "views.groups", "html_report", "tuning", "bulk"]
 
 if not TYPE_CHECKING:  # or type checkers would believe that any name is there
 
     def __getattr__(name: str) -> object:
         """Load a public name, or a module of the package, the first time that somebody asks for it."""
-        if name in _HOMES:
-            globals()[name] = getattr(import_module(_HOMES[name]), name)
-            return globals()[name]
         try:
             if not name.startswith("_"):
                 return import_module(f"tempograd.{name}")
         except ModuleNotFoundError as error:
             if error.name != f"tempograd.{name}":
                 raise
+        for home in _HOMES if name in __all__ else ():
+            module = import_module(f"tempograd.{home}")
+            if name in getattr(module, "__all__", vars(module)):
+                return globals().setdefault(name, getattr(module, name))
         raise AttributeError(f"module 'tempograd' has no attribute {name!r}")
 
 

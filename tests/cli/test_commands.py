@@ -146,10 +146,10 @@ def test_report_shows_the_values_of_a_regression(tmp_path):
     model = build("gru", 3, 1, hidden=4)
     save_model(model, tmp_path / "m.safetensors")
     x = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(0))
-    explain(model, x, "random", output="raw").save(tmp_path / "e.safetensors")
-    np.savez(tmp_path / "s.npz", x=x.numpy(), y=np.array([1.25, -7.5]))
+    labelled = tg.Series(x, torch.tensor([1.25, -7.5]))
+    explain(model, labelled, "random", output="raw").save(tmp_path / "e.safetensors")
     argv = ["report", str(tmp_path / "e.safetensors"), "--model", str(tmp_path / "m.safetensors")]
-    argv += ["--data", str(tmp_path / "s.npz"), "--out", str(tmp_path / "r.html"), "--device", "cpu"]
+    argv += ["--out", str(tmp_path / "r.html"), "--device", "cpu"]
     assert main(argv) == 0
     page = Page(tmp_path / "r.html")
     assert page.content["trueValue"] == [1.25, -7.5]
@@ -176,7 +176,7 @@ def test_evaluate_declares_no_winner_among_different_targets(folder, stored, tmp
 
 def test_evaluate_prints_mean_and_standard_error(folder, stored, capsys):
     argv = ["evaluate", str(stored), "--model", str(folder / "model.safetensors"), "--metrics", "cpd,auroc"]
-    assert main([*argv, "--data", "switch_feature", "--k", "7", "--baseline", "average", "--device", "cpu"]) == 0
+    assert main([*argv, "--k", "7", "--baseline", "average", "--device", "cpu"]) == 0
     scores = evaluate(
         load_model(folder / "model.safetensors"),
         Explanation.load(stored),
@@ -290,7 +290,7 @@ def test_evaluate_says_when_another_model_was_explained(stored, tmp_path, capsys
 def test_report_shows_the_series_asked_for(folder, stored, tmp_path):
     out = tmp_path / "r.html"
     argv = ["report", str(stored), str(stored), "--model", str(folder / "model.safetensors"), "--device", "cpu"]
-    assert main([*argv, "--data", "switch_feature", "--series", "4", "1", "--out", str(out)]) == 0
+    assert main([*argv, "--series", "4", "1", "--out", str(out)]) == 0
     page = Page(out)
     assert page.content["ids"] == [804, 801]
     assert [drawn["label"] for drawn in page.content["maps"]] == ["timing", "timing 2"]

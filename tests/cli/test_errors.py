@@ -56,7 +56,6 @@ FAULTS = [
     "evaluate gone.safetensors --model model.safetensors",
     "report gone.safetensors --model model.safetensors",
     "report gone.safetensors --model gone.safetensors",
-    "report e.safetensors --model model.safetensors --data complex.npz",
     "demo --series 201",
 ]
 

@@ -161,15 +161,6 @@ def test_labels_go_by_the_names_of_the_classes_that_were_explained(place, capsys
         assert "(true: “died”)" in out
 
 
-def test_labels_that_are_no_class_are_left_out(place, capsys):
-    run(capsys, "explain", *MODEL, "--out", "P.safetensors", "--device", "cpu", "--n-samples", "40")
-    tg.Explanation.load("P.safetensors").with_names(classes=("ill", "well")).save("P.safetensors", force=True)
-    assert main(["report", "P.safetensors", *MODEL[:4], "--out", "page.html", "--device", "cpu"]) == 0
-    said = capsys.readouterr()
-    assert "label 'alive' is none of the classes that were explained (ill, well): labels are left out" in said.err
-    assert "true: " not in said.out
-
-
 @pytest.mark.usefixtures("explained")
 @pytest.mark.parametrize(("ending", "start"), [("svg", b"<?xml"), ("PNG", b"\x89PNG")])
 def test_a_picture_in_a_file_replaces_its_own_kind_only(ending, start, capsys):
@@ -199,22 +190,3 @@ def test_what_goes_wrong(capsys, said):
         assert main(argv) in {2, 5}
         said(capsys.readouterr().err)
     assert "attribution" in run(capsys, "top", "bare.safetensors")
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("report", "e.safetensors"),
-        ("evaluate", "e.safetensors"),
-    ],
-    ids=lambda words: words[0],
-)
-def test_other_series_are_told_in_options(command, place, capsys):
-    run(capsys, "explain", *MODEL, "--method", "occlusion", "--out", "e.safetensors", "--device", "cpu")
-    with np.load("ward.npz") as parts:
-        np.savez("other.npz", **{**parts, "x": parts["x"] + 1})
-    assert main([*command, *MODEL, "--data", "other.npz"]) == 5
-    said = capsys.readouterr().err
-    assert said.startswith("tempograd: The data hold other series than were explained: pass those that were")
-    assert "split" not in said.replace("--split", "")
-    assert "ids" not in said

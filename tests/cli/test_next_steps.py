@@ -178,7 +178,7 @@ def test_from_a_data_set_to_a_report(folder, capsys, monkeypatch):
     words = ["explain", "--model", "my model.safetensors", "--data", "switch_feature", *place]
     assert main([*words, "--limit", "2", "--method", "random"]) == 0
     following(capsys.readouterr().out)
-    assert seen == [("switch_feature", folder / "the data", "raw")] * 3
+    assert seen == [("switch_feature", folder / "the data", "raw")] * 2
     assert Path("report.html").exists()
 
 

@@ -50,7 +50,7 @@ def here(tmp_path, monkeypatch):
 
 OWN = ["explain", "--model", "mynet:Net", "--weights", "w.pt", "--data", "d.npz", "--method", "random"]
 STORED = ["explain", "--model", "m.safetensors", "--data", "d.npz", "--method", "random"]
-REPORT = ["report", "E.safetensors", "--model", "m.safetensors", "--data", "d.npz"]
+REPORT = ["report", "E.safetensors", "--model", "m.safetensors"]
 TRAIN = ["train", "switch_feature", "--epochs", "1", "--device", "cpu"]
 WORK = {"explain": STORED, "report": REPORT, "train": TRAIN}
 
@@ -85,7 +85,6 @@ def fails(capsys, *argv):
         ([*STORED, "--background", "E.safetensors"], "E.safetensors"),
         (REPORT, "E.safetensors"),
         (REPORT, "m.safetensors"),
-        (REPORT, "d.npz"),
     ],
 )
 @pytest.mark.parametrize("link", [None, "hard"])

@@ -85,10 +85,10 @@ def test_what_comes_after_knows_the_lengths(capsys):
     assert main(["top", "e.safetensors", "--series", "short", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["sentence"].startswith("The model's output is 25")
     removed = ["--metrics", "cpd", "--k", "1", "--json"]
-    assert main(["evaluate", "e.safetensors", *DATA, "--model", "last_net:Last", *removed]) == 0
+    assert main(["evaluate", "e.safetensors", "--model", "last_net:Last", *removed]) == 0
     found = json.loads(capsys.readouterr().out)["explanations"][0]["metrics"]["cpd"]["scores"]
     assert found == [6, 16]  # 2 a of the last step of each
-    assert main(["report", "e.safetensors", *DATA, "--model", "last_net:Last"]) == 0
+    assert main(["report", "e.safetensors", "--model", "last_net:Last"]) == 0
     assert capsys.readouterr().err == ""
 
 

@@ -108,14 +108,14 @@ def test_the_sentence_about_nan_offers_it():
 
 def test_what_was_explained_is_evaluated_saved_and_reported(tmp_path):
     model = linear(6, 2)
-    found = tg.explain(model, tg.Series(HOLES, mask="nan"), baseline="average")
+    series = tg.Series(HOLES, torch.zeros(5, dtype=torch.int64), mask="nan")
+    found = tg.explain(model, series, baseline="average")
     x, observed, absent = by_hand("average")
     plain = tg.explain(model, tg.Series(x, mask=observed), baseline=absent)
     expected = tg.evaluate(model, plain)
     read = tg.Explanation.load(found.save(tmp_path / "e.safetensors"))
     torch.testing.assert_close(tg.evaluate(model, read), expected, rtol=1e-4, atol=1e-5)
-    split = tg.Series(HOLES, torch.zeros(5, dtype=torch.int64), mask="nan")
-    page = tg.report(tmp_path / "r.html", model, [found], split).read_text()
+    page = tg.report(tmp_path / "r.html", model, [found]).read_text()
     assert "NaN" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
 
 

@@ -30,7 +30,7 @@ RAW = (100 * X.double()).masked_fill(~MASK, torch.nan)
 def explanation():
     names = {"channels": ["a", "b"], "ids": list("pqrs"), "units": ["bpm", ""]}
     predictor = tg.Predictor(MODEL, classes=["low", "mid", "high"])
-    return tg.explain(predictor, tg.Series(X, mask=MASK, raw=RAW, **names), tolerance=0.2)
+    return tg.explain(predictor, tg.Series(X, mask=MASK, truth=MASK, raw=RAW, **names), tolerance=0.2)
 
 
 @pytest.fixture(scope="module")

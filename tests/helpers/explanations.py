@@ -72,7 +72,7 @@ def masked_series():
 def three_explanations(model, split):
     channels = ["pulse", "<img src=x onerror=alert(1)>", "O₂ & more"]
     return [
-        explain(model, tg.Series(split.x, mask=split.mask, ids=split.ids, channels=channels), method)
+        explain(model, replace(split, channels=channels), method)
         for method in ("timing", "integrated_gradients", "random")
     ]
 

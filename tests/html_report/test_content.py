@@ -1,14 +1,11 @@
 """The numbers behind the pictures are the library's own, cell by cell."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 import tempograd as tg
 from tempograd.core.errors import InputError
-from tempograd.data import Series
 from tempograd.explainers import explain
 from tempograd.metrics import evaluate
 from tempograd.views import groups as channels
@@ -16,7 +13,6 @@ from tempograd.views import labels, prediction
 from tempograd.views import series as views
 from tests.helpers.explanations import masked_series, three_explanations
 from tests.helpers.models import Flat, RunningMean, random_series
-from tests.helpers.report_page import Page, flags
 
 
 @pytest.fixture(scope="module")
@@ -149,16 +145,6 @@ def test_steps_agree_where_the_explained_class_is_what_the_model_says():
     assert found["agrees"].tolist() == [[False, True, False]]
 
 
-def test_the_explanations_own_mask_comes_before_the_one_of_its_split(explanations, masked_split, tmp_path):
-    bare, mask = replace(explanations[0], mask=None), explanations[0].mask
-    assert views.observed_cells(bare).all()
-    for number, (found, split) in enumerate(
-        [(bare, masked_split), (explanations[0], replace(masked_split, mask=torch.ones_like(mask)))]
-    ):
-        page = Page(tg.report(tmp_path / f"{number}.html", None, found, split)).content
-        np.testing.assert_array_equal(flags(page["observed"], (5, 20, 3)), mask.numpy())
-
-
 def numbered(count):
     """Make series whose first value is their number, by which a model may answer."""
     x = random_series(count)
@@ -209,30 +195,6 @@ def test_summary_holds_means_and_errors_for_every_class(explanations):
             np.testing.assert_allclose(group.error[:, 0], error, rtol=1e-5)
         else:
             assert np.isinf(group.error).all()
-
-
-def test_split_is_found_by_id_whatever_its_order(explanations, masked_split):
-    turned = masked_split.take([4, 2, 0, 1, 3])
-    assert torch.equal(views.aligned(explanations[0], turned).y, masked_split.y)
-
-
-def test_explanations_without_ids_belong_to_the_first_series(flat, masked_split):
-    plain = explain(flat, masked_split.x[:3], "random")
-    assert torch.equal(views.aligned(plain, masked_split).y, masked_split.y[:3])
-
-
-def test_a_split_of_other_series_is_refused(explanations, masked_split):
-    other = Series(masked_split.x + 1, masked_split.y, ids=masked_split.ids)
-    with pytest.raises(InputError, match="other series than were explained"):
-        views.aligned(explanations[0], other)
-
-
-def test_series_with_names_are_found_by_them():
-    """Runs number series with texts for ids by hashes."""
-    x = torch.randn(4, 5, 2, generator=torch.Generator().manual_seed(0))
-    file = Series(x, torch.tensor([0, 1, 1, 0]), ids=("a", "b", "c", "d"))
-    found = explain(lambda z: z.sum(1), tg.Series(x[[2, 0]], ids=["c", "a"]), "random")
-    assert views.aligned(found, file).y.tolist() == [1, 0]
 
 
 def test_explanations_of_different_series_are_refused(explanations):

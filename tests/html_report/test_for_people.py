@@ -49,26 +49,33 @@ def test_stamps_that_all_series_share_are_packed_once(found, tmp_path):
     assert (content["times"], content["stamps"]) == (hours, None)
 
 
-def test_labels_of_a_file_are_counted_as_the_explanation_counts_classes(found, tmp_path):
+def test_labels_of_a_file_are_counted_as_the_explanation_counts_classes(tmp_path):
     """A file with some of the classes, or in sorted order, has other numbers for them."""
     model, x, options = ward()
+    named = tg.Predictor(model, classes=("survived", "died"))
+
+    def labels(split):
+        return Page(tg.report(tmp_path / "r.html", model, tg.explain(named, split, "random"))).content["label"]
+
     sorted_ones = Series(x, torch.tensor([0, 1, 0]), mask=options["mask"], classes=("died", "survived"))
-    assert Page(tg.report(tmp_path / "r.html", model, found, sorted_ones)).content["label"] == [1, 0, 1]
+    assert labels(sorted_ones) == [1, 0, 1]
     some = Series(x, torch.tensor([0, 0, 0]), mask=options["mask"], classes=("died",))
-    assert Page(tg.report(tmp_path / "r.html", model, found, some)).content["label"] == [1, 1, 1]
+    assert labels(some) == [1, 1, 1]
     others = Series(x, torch.tensor([0, 1, 0]), mask=options["mask"], classes=("a", "b"))
     with pytest.warns(tg.TempogradWarning, match="label 'a' is none of the classes .*: labels are left out"):
-        assert Page(tg.report(tmp_path / "r.html", model, found, others)).content["label"] is None
+        assert labels(others) is None
 
 
 def test_a_file_names_the_classes_where_nobody_else_does(tmp_path):
     model, x, options = ward()
-    plain = tg.explain(model, tg.Series(x, mask=options["mask"]), "random")
     split = Series(x, torch.tensor([0, 1, 0]), mask=options["mask"], classes=("a", "b"))
-    content = Page(tg.report(tmp_path / "r.html", model, plain, split)).content
+    content = Page(tg.report(tmp_path / "r.html", model, tg.explain(model, split, "random"))).content
     assert (content["classes"], content["label"]) == (["a", "b"], [0, 1, 0])
     more = Series(x, torch.tensor([0, 1, 2]), mask=options["mask"], classes=("a", "b", "c"))
-    assert Page(tg.report(tmp_path / "r.html", model, plain, more)).content["classes"] == ["class 0", "class 1"]
+    with pytest.warns(tg.TempogradWarning, match="name 3 classes, but the model has 2 outputs"):
+        found = tg.explain(model, more, "random")
+    content = Page(tg.report(tmp_path / "r.html", model, found)).content
+    assert (content["classes"], content["label"]) == (["class 0", "class 1"], None)
 
 
 def test_a_page_holds_fewer_series_where_each_has_stamps_of_its_own():

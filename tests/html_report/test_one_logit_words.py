@@ -168,7 +168,7 @@ def test_steps_name_the_class(tmp_path):
     record = view(found, 0)
     mean = float(Running()(x)[0, :, 0].sigmoid().mean())
     assert record.said.text == f"{100 * mean:.0f} % mean probability of “died” over all 5 steps"
-    page = Page(tg.report(tmp_path / "r.html", Running(), found, Series(x, labels))).content
+    page = Page(tg.report(tmp_path / "r.html", Running(), replace(found, y=labels))).content
     assert page["steps"]["name"] == "probability of died"
     values = Running()(x)[..., 0].sigmoid().flatten()
     np.testing.assert_allclose(page["steps"]["values"], values, rtol=1e-5)
@@ -187,11 +187,10 @@ def test_the_notebook_says_which_class():
 
 @pytest.mark.parametrize("target", [None, 0])
 def test_the_report_is_that_of_the_twin(target, tmp_path):
-    split = Series(patients(), LABELS)
-    one = tg.report(tmp_path / "1.html", Risk(), named(target), split)
+    one = tg.report(tmp_path / "1.html", Risk(), replace(named(target), y=LABELS))
     twin = Twin(Risk())
     asked = 1 if target is None else target
-    two = tg.report(tmp_path / "2.html", twin, named(asked, twin), split)
+    two = tg.report(tmp_path / "2.html", twin, replace(named(asked, twin), y=LABELS))
     found, expected = Page(one).content, Page(two).content
     for name in ("classes", "target", "predicted", "label", "outcome", "output"):
         assert found[name] == expected[name], name
@@ -228,7 +227,7 @@ def test_mistakes_at_steps_are_about_class_one(target, tmp_path):
     x = torch.randn(3, 6, 2, generator=torch.Generator().manual_seed(0))
     y = (torch.arange(18).view(3, 6) % 3 == 0).long()
     found = tg.explain(tg.Predictor(Running(), classes=CLASSES), x, "integrated_gradients", target=target)
-    steps = Page(tg.report(tmp_path / "r.html", Running(), found, Series(x, y))).content["steps"]
+    steps = Page(tg.report(tmp_path / "r.html", Running(), replace(found, y=y))).content["steps"]
     chance = Running()(x)[..., 0].sigmoid().numpy()
     np.testing.assert_allclose(steps["values"], chance.ravel(), rtol=1e-5)
     assert steps["name"] == "probability of died"
@@ -278,7 +277,7 @@ def test_the_command_line_names_both_classes(target, capsys):
 def test_one_half_is_not_yet_class_one(tmp_path):
     """As for two equal logits, of which the first counts."""
     split = Series(torch.zeros(3, 8, 2), torch.tensor([0, 0, 1]))
-    found = tg.explain(Risk(), split.x, "random")
-    content = Page(tg.report(tmp_path / "r.html", Risk(), found, split)).content
+    found = tg.explain(Risk(), split, "random")
+    content = Page(tg.report(tmp_path / "r.html", Risk(), found)).content
     assert (content["predicted"], content["outcome"]) == ([0, 0, 0], ["TN", "TN", "FN"])
     assert tg.evaluate(Risk(), found, metrics="accuracy")["accuracy"].tolist() == [0, 0, 0]

@@ -1,4 +1,4 @@
-"""Pictures of many series: blocks, values against scores, two groups, methods. Their numbers, by hand."""
+"""Pictures of many series: blocks, values against scores, two groups. Their numbers, by hand."""
 
 from dataclasses import replace
 
@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-import tempograd as tg
 from tempograd import plots
-from tempograd.core.errors import InputError
 from tempograd.views.groups import value_effects
 from tempograd.views.series import color_limit
 from tests.helpers.explanations import made, waves, with_gaps
@@ -94,40 +92,3 @@ def test_channels_that_push_for_certain_come_first():
 def test_a_channel_without_values_is_drawn_empty():
     found = with_gaps(waves(series=3, channels=3))
     assert any("no value observed" in text for text in texts(plots.dependence(found, channels=[2, 0])))
-
-
-# Methods
-
-
-SCORES = {
-    "random": {"cpd": torch.tensor([0.1, 0.0, 0.2]), "cpp": torch.tensor([0.3, 0.3, 0.4])},
-    "timing": {"cpd": torch.tensor([1.0, 0.8, 1.2]), "cpp": torch.tensor([0.1, 0.1, 0.1])},
-    "lime": {"cpd": torch.tensor([1.1, 0.7, 1.3]), "cpp": torch.tensor([0.1, 0.2, 0.0])},
-}
-
-
-def test_methods_are_compared_with_timing_on_the_same_series():
-    picture = plots.methods(SCORES)
-    names = ("lime", "timing", "random")  # by the mean of the first metric
-    assert [label.get_text() for label in picture.axes[0].get_yticklabels()] == [
-        "lime",
-        "timing",
-        "random (control)",
-    ]
-    for column, metric in enumerate(("cpd", "cpp")):
-        axes, beside = picture.axes[column], picture.axes[2 + column]
-        gaps = [tg.compare(SCORES[name][metric], SCORES["timing"][metric]) for name in names]
-        dots = [float(line.get_xdata()[0]) for line in axes.lines if line.get_marker() == "o"]
-        assert dots == pytest.approx([gap.mean for gap in gaps])
-        numbers = [float(label.get_text()) for label in beside.get_yticklabels()]
-        assert numbers == pytest.approx([float(SCORES[name][metric].mean()) for name in names], abs=0.005)
-        assert axes.get_ylim() == beside.get_ylim()
-    assert {"CPD, right is better", "CPP, left is better"} <= set(texts(picture))
-
-
-def test_another_reference_and_scores_that_are_none():
-    others = {name: part for name, part in SCORES.items() if name != "timing"}
-    picture = plots.methods(others)
-    assert picture.axes[0].get_xlabel() == f"minus that of {next(iter(others))}"
-    with pytest.raises(InputError):
-        plots.methods(SCORES["timing"])

@@ -51,12 +51,6 @@ def dependence():
     return plots.dependence(with_gaps(waves(series=9, channels=5)))
 
 
-def methods():
-    step = torch.arange(12.0)
-    scores = {"timing": 1 + 0.1 * step.sin(), "lime": 0.9 + 0.2 * step.cos(), "random": 0.2 + 0.1 * step.sin()}
-    return plots.methods({name: {"cpd": each, "cpp": 2 - each} for name, each in scores.items()})
-
-
 def removal():
     return plots.removal(quadratic, three_methods())
 
@@ -71,7 +65,6 @@ DRAWINGS = {
         channel_importance,
         blocks,
         dependence,
-        methods,
         removal,
     )
 }

@@ -71,7 +71,7 @@ def test_the_report_of_a_forecast_has_the_true_values_of_its_split(task, tmp_pat
 
     y = torch.tensor([[1.0, 2.0, 3.5], [4.0, 5.0, 6.5], [7.0, 8.0, 9.5]])
     found = tg.explain(tg.Predictor(double, task=task), X, "integrated_gradients", output="raw", target=2)
-    page = Page(tg.report(tmp_path / "r.html", double, [found], tg.Series(X, y))).content
+    page = Page(tg.report(tmp_path / "r.html", double, [replace(found, y=y)])).content
     assert page["trueValue"] == [3.5, 6.5, 9.5]
     assert [" (true: 3.5), " in page["maps"][0]["sentences"][0], page["label"]] == [True, None]
 
@@ -162,7 +162,7 @@ def test_a_number_has_the_name_and_the_unit_that_somebody_gave():
 
 def test_a_page_follows_the_score_of_addresses_and_functions():
     found = addressed(2 * VARIABLES)
-    header, _ = collect(forecast, {"hand": found}, None, range(SERIES), {})
+    header, _ = collect(forecast, {"hand": found}, range(SERIES), {})
     assert header["classes"][2 * VARIABLES] == "output 0 at step 2 of the forecast"
     seen, counts = np.ones(X.shape, dtype=bool), np.array([0, X[0].numel()])
     removed = prediction.removal_outputs(forecast, found, X, seen, counts)

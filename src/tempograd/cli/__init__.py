@@ -45,7 +45,7 @@ PATH = """the usual path:
   explain it     tempograd explain --model model.safetensors --data state --out E.safetensors
   test that      tempograd evaluate E.safetensors --model model.safetensors
   look at one    tempograd top E.safetensors
-  look at all    tempograd report E.safetensors --model model.safetensors --data state --out report.html
+  look at all    tempograd report E.safetensors --model model.safetensors --out report.html
 
 'tempograd COMMAND --help' has more examples, also for your own models and files.
 """

@@ -265,10 +265,8 @@ ONCE = ("config", "limit", "help")  # of one start
 
 def with_config(parser: Any, words: Sequence[str]) -> list[str]:
     """Put the options of a file that ``--config`` names before the others, which therefore win."""
-    early = argparse.ArgumentParser(
-        "tempograd explain", usage="%(prog)s --config FILE [options]", add_help=False, allow_abbrev=False
-    )
-    early.add_argument("--config")
+    early = argparse.ArgumentParser("tempograd explain", add_help=False, allow_abbrev=False)
+    early.add_argument("--config", metavar="FILE")
     named, rest = early.parse_known_args(words)
     if words[:1] != ["explain"] or named.config is None:
         return list(words)

@@ -2,17 +2,15 @@
 
 import argparse
 import inspect
-import re
-from dataclasses import replace
 from typing import Any
 
 import torch
 
 from tempograd.cli.arguments import print_json
-from tempograd.cli.inputs import ReadArguments, claim, device, load_explanations, read, sample_note
+from tempograd.cli.inputs import asked, claim, device, load_explanations, read_predictor, sample_note
 from tempograd.cli.parsers import KINDS
 from tempograd.core.errors import InputError, OutputError, short_path, warn
-from tempograd.core.formatting import alike, short_number, table
+from tempograd.core.formatting import alike, first_sentence, short_number, table
 from tempograd.core.io import DRAWN, MODEL, PICTURE, REPORT, write_atomically
 from tempograd.core.registry import Registry
 from tempograd.core.validation import check_int
@@ -58,17 +56,6 @@ def describe(kind: str) -> list[dict[str, Any]]:
     return entries
 
 
-def first_sentence(documentation: str) -> str:
-    r"""Return the first paragraph as one line, without its formulas, which a terminal cannot show.
-
-    Examples
-    --------
-    >>> first_sentence("Change of the output, :math:`|F|`,\nat the end.\n\nMore.")
-    'Change of the output, at the end.'
-    """
-    return re.sub(r",? :math:`[^`]*`", "", " ".join(documentation.split("\n\n", maxsplit=1)[0].split()))
-
-
 def _extra(entry: dict[str, Any]) -> str:
     package = f" (from {entry['package']})" if entry["package"] else ""
     better = {True: " Higher is better.", False: " Lower is better.", None: ""}
@@ -98,27 +85,26 @@ def run_train(args: argparse.Namespace) -> None:
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
-    found = read(args)
-    _check_alike(found, baselines=args.baseline is None)
-    truth = None if found.series is None else found.series.truth
-    options: dict[str, Any] = {"truth": truth, "of": args.of, "background": found.question.get("background")}
-    scores = {}
-    for label, explanation in found.explanations.items():
-        known = explanation.x is not None or found.series is None
-        asked = explanation if known else replace(explanation, x=found.series.x)
-        scores[label] = evaluate(found.predictor, asked, args.metrics, args.baseline, args.k, **options)
+    explanations, predictor = load_explanations(args), read_predictor(args)
+    first = next(iter(explanations.values()))
+    _check_alike(explanations, baselines=args.baseline is None)
+    options = {"of": args.of, "background": asked(args, channels=first.channels).get("background")}
+    scores = {
+        label: evaluate(predictor, explanation, args.metrics, args.baseline, args.k, **options)
+        for label, explanation in explanations.items()
+    }
     results = metric_table(scores)
-    verdicts = {label: verdict(one) for label, one in found.explanations.items()}
+    verdicts = {label: verdict(one) for label, one in explanations.items()}
     if args.json:
         entries = []
         for (label, parts), path in zip(scores.items(), args.explanations, strict=True):
             cells = {name: vars(results.cells[label, name]) | {"scores": parts[name].tolist()} for name in parts}
             entries.append({"name": label, "file": path, "verdict": verdicts[label], "metrics": cells})
-        print_json({"ids": found.first.ids.tolist(), "names": found.first.names, "explanations": entries})
+        print_json({"ids": first.ids.tolist(), "names": first.names, "explanations": entries})
         return
-    taken = sample_note(args, found.first)
+    taken = sample_note(args, first)
     print(f"{taken}\n\n" if taken else "", results, sep="")
-    for label, explanation in found.explanations.items():
+    for label, explanation in explanations.items():
         if poor(explanation):
             print(f"\n{label}: {verdicts[label]}")
 
@@ -128,9 +114,9 @@ def verdict(explanation: Explanation, i: int | None = None) -> str:
     return sentence(explanation, i, dialect="shell").replace("pass --", "explain again with --")
 
 
-def _check_alike(found: ReadArguments, *, baselines: bool) -> None:
+def _check_alike(others: dict[str, Explanation], *, baselines: bool) -> None:
     """Refuse to compare explanations of different outputs; warn where they have different baselines."""
-    first, others = found.first, found.explanations
+    first = next(iter(others.values()))
     for label, other in others.items():
         if unlike := other_targets(first, other):
             start = f"{label} explains other outputs than {next(iter(others))}"
@@ -148,13 +134,13 @@ def _check_alike(found: ReadArguments, *, baselines: bool) -> None:
 
 def run_report(args: argparse.Namespace) -> None:
     claim(args, REPORT)
-    found = read(args)
-    names: dict[str, Any] = {"classes": args.classes, "units": args.units or found.first.units}
-    if found.series is not None:
-        names |= {"raw": found.series.raw, "units": names["units"] or found.series.units}
-    named = {label: each.with_names(**names) for label, each in found.explanations.items()}
-    report(args.out, found.predictor, named, found.series, series=args.series, force=args.force)
-    taken = sample_note(args, found.first)
+    explanations = load_explanations(args)
+    named = {
+        name: found.with_names(classes=args.classes, units=args.units) for name, found in explanations.items()
+    }
+    predictor: Any = None if args.model is None else read_predictor(args)
+    report(args.out, predictor, named, series=args.series, force=args.force)
+    taken = sample_note(args, next(iter(explanations.values())))
     print(f"Wrote {args.out}{f' about {taken}' if taken else ''}: open it in a browser.")
 
 

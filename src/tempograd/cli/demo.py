@@ -69,7 +69,7 @@ class Demo:
         with warnings.catch_warnings():  # of recurrent layers: the table shows how DeepLIFT fares
             warnings.filterwarnings("ignore", DeepLift.caveat)
             found = explain(self.model, self.series, method, **settings)
-        scores = evaluate(self.model, found, metrics=METRICS, truth=self.series.truth)
+        scores = evaluate(self.model, found, metrics=METRICS)
         self.join(method, found, scores)
         say(f"explain  {method:21} {time.monotonic() - begin:3.0f} s")
         if len(self.scores) == 1:
@@ -83,7 +83,7 @@ class Demo:
         self.scores[method] = scores
         self.shown |= {method: explanation} if method in SHOWN else {}
         page, force = self.out / "report.html", self.args.force
-        report(page, self.model, self.shown, self.series, scores=self.scores, force=force)
+        report(page, self.model, self.shown, scores=self.scores, force=force)
         text = f"{metric_table(self.scores)}\n"
         write_atomically(self.out / "table.md", lambda path: path.write_text(text, encoding="utf-8"))
 

@@ -44,12 +44,8 @@ def run_explain(args: argparse.Namespace) -> int:
     _refuse(args, [name for name in RUN if name != "limit"], "is for results in a folder: pass --out FOLDER/")
     args.out = Path(args.out)
     inputs.claim(args, io.EXPLANATION)
-    found = inputs.read(args, [args.method])
-    result = explain(found.predictor, found.series, args.method, **(found.question | settings))
-    if isinstance(result, Explanations):
-        result = Explanations({key: inputs.with_label_names(one, found.series) for key, one in result.items()})
-    else:
-        result = inputs.with_label_names(result, found.series)
+    predictor, series, question = inputs.read(args, [args.method])
+    result = explain(predictor, series, args.method, **(question | settings))
     result.save(args.out, force=args.force)
     _print_summary(result, args)
     return 0
@@ -97,7 +93,7 @@ def _print_summary(result: Any, args: argparse.Namespace) -> None:
     if several is not None:
         facts |= {"targets": list(several), "verdict": several.verdict()}
         target = next(iter(several))
-    facts["next"] = command("report", str(args.out), **inputs.repeated(args), target=target)
+    facts["next"] = _next_report(args, target=target)
     if first.method != CONTROL:  # whose scores mean nothing
         place = most_telling(first)
         facts["most_telling"] = {"series": first.label(place), "sentence": describe_series(first, place)}
@@ -117,6 +113,11 @@ def _print_summary(result: Any, args: argparse.Namespace) -> None:
     print(f"Explained {facts['series']} series ({size(first)}) with {facts['method']}{against}.")
     print(*(f"  {line}" for line in lines), sep="\n")
     print(f"Wrote {args.out}.\nNext: {facts['next']}")
+
+
+def _next_report(args: argparse.Namespace, **more: Any) -> str:
+    trust = args.trust or None
+    return command("report", str(args.out), model=args.model, weights=args.weights, trust=trust, **more)
 
 
 # Many files, into a folder.
@@ -148,7 +149,7 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     facts = _facts(run)
     following = command("runs", args.out)
     if facts["cells"] == "all":  # which a report needs
-        following = command("report", args.out, model=args.model, weights=args.weights, trust=args.trust or None)
+        following = _next_report(args)
     if facts["left"]:
         following = command("explain", config=f"{run.folder.rstrip('/')}/{OWN}/{FILE}")
     if args.json:
@@ -211,8 +212,10 @@ def _run_lines(facts: dict[str, Any]) -> Iterator[str]:
 def run_tune(args: argparse.Namespace) -> None:
     settings = method_settings(args)
     inputs.claim(args, io.EXPLAINER)
-    found, options = _read_tried(args, [args.method])
-    outcome = tune(found.predictor, found.series, args.method, budget=args.budget, **(options | settings))
+    METRICS[args.metric]  # a mistake there is told before anything is read
+    predictor, series, question = inputs.read(args, [args.method])
+    options = question | {"metric": args.metric, "k": args.k, "of": args.of} | settings
+    outcome = tune(predictor, series, args.method, budget=args.budget, **options)
     outcome.explainer.save(args.out, force=args.force)
     following = command("explain", **inputs.repeated(args, "device", *ASKED), settings=args.out)
     if args.json:
@@ -230,16 +233,10 @@ def run_rank(args: argparse.Namespace) -> None:
         file = word.endswith(".safetensors")
         label = Path(word).stem if file else word
         methods[word if label in methods else label] = Explainer.load(word) if file else EXPLAINERS[word]()
-    found, options = _read_tried(args, [method.name for method in methods.values()])
-    ranking = rank(found.predictor, found.series, methods, **options)
+    METRICS[args.metric]  # a mistake there is told before anything is read
+    predictor, series, question = inputs.read(args, [method.name for method in methods.values()])
+    ranking = rank(predictor, series, methods, **(question | {"metric": args.metric, "k": args.k, "of": args.of}))
     if args.json:
         print_json(vars(ranking) | {"best": ranking.best, "verdict": ranking.verdict()})
     else:
         print(ranking)
-
-
-def _read_tried(args: argparse.Namespace, methods: list[str]) -> tuple[inputs.ReadArguments, dict[str, Any]]:
-    """Read what settings or methods are tried on, and return it with the arguments of the call."""
-    metric = METRICS[args.metric]()  # a mistake there is told before anything is read
-    found = inputs.read(args, methods)
-    return found, found.question | {"metric": metric, "k": args.k, "of": args.of}

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from tempograd.bulk import open_run
 from tempograd.cli.arguments import given, options_of
-from tempograd.core.errors import InputError, short_path, warn
+from tempograd.core.errors import InputError, short_path
 from tempograd.core.io import Kind, check_output
 from tempograd.core.validation import check_int
 from tempograd.data import DATASETS, Series, Source, load_dataset
@@ -23,39 +23,18 @@ from tempograd.models import find_device, load_model
 from tempograd.models.files import exists, is_code
 from tempograd.targets import mean
 from tempograd.views.labels import as_mapping
-from tempograd.views.series import aligned
 
 OUTPUTS = {"out", "archive"}  # arguments that name no input
 
 
-class ReadArguments(NamedTuple):
-    """What a command was given."""
-
-    predictor: Any
-    series: Any
-    explanations: dict[str, Explanation]
-    question: dict[str, Any]  # the arguments of tg.explain, those of the effort and the background among them
-
-    @property
-    def first(self) -> Explanation:
-        return next(iter(self.explanations.values()))
-
-
-def read(args: argparse.Namespace, methods: Sequence[str] = ()) -> ReadArguments:
-    """Read all that the arguments name; series that were explained come in the order of their explanations."""
-    explanations = load_explanations(args) if "explanations" in args else {}
-    first = next(iter(explanations.values()), None)
-    predictor = None if args.model is None else read_predictor(args)
-    series = None
-    if args.data is not None:
-        series = _to_explain(args) if first is None else aligned(first, read_data(args.data, args))
-    named = series if first is None else first
-    question = asked(args, methods, None if named is None else named.channels)
-    return ReadArguments(predictor, series, explanations, question)
+def read(args: argparse.Namespace, methods: Sequence[str]) -> tuple[Predictor, Series, dict[str, Any]]:
+    """Read the model, the series to explain, and the arguments of tg.explain, other series among them."""
+    predictor, series = read_predictor(args), _to_explain(args)
+    return predictor, series, asked(args, methods, series.channels)
 
 
 def asked(
-    args: argparse.Namespace, methods: Sequence[str], channels: Sequence[str] | None = None
+    args: argparse.Namespace, methods: Sequence[str] = (), channels: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """Return the question as arguments of tg.explain, those of the effort and other series among them.
 
@@ -69,7 +48,7 @@ def asked(
         question["targets"] = [mean() if target == "mean" else target for target in question["targets"]]
     source = getattr(args, "background", None)
     needed = any(EXPLAINERS[name].needs_fit for name in methods) or getattr(args, "baseline", None) == "background"
-    if source is None and needed and args.data in DATASETS:
+    if source is None and needed and getattr(args, "data", None) in DATASETS:
         source = args.data
     if source is not None:
         chosen = {} if channels is None or is_dataset(source) else {"channels": list(channels)}
@@ -124,18 +103,6 @@ def _to_explain(args: argparse.Namespace) -> Series:
     if args.limit is not None:
         series = series.take(slice(check_int(args.limit, "--limit", 1)))
     return series if args.units is None else replace(series, units=args.units)
-
-
-def with_label_names(found: Explanation, series: Series) -> Explanation:
-    """Name the model's outputs as the labels are, where nobody named them and there is one for each."""
-    if found.classes is not None or series.classes is None:
-        return found
-    if found.n_outputs in (None, len(series.classes)):
-        return replace(found, classes=series.classes)
-    if found.output == "probability":
-        count = f"The labels name {len(series.classes)} classes, but the model has {found.n_outputs} outputs"
-        warn(f"{count}: names and labels are left out.")
-    return replace(found, y=None)
 
 
 # Explanations that were written to files.

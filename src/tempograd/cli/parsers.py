@@ -87,7 +87,6 @@ TABLE: dict[str, ArgumentKind] = {  # what is no field of a noun
     "--shown": kind("which channels (default: the strongest)", "A,B,…", names),
 }
 MODEL = "--model --weights --trust --device"
-DATA = "--data --split --root --variant source"
 METHOD = "--method --n-samples --n-steps --tolerance --set"
 ASKED = {
     "the model": f"{MODEL} predictor",
@@ -110,7 +109,7 @@ class Command(NamedTuple):
 
 NEEDED = {"--model": {"required": True}, "--data": {"required": True}}
 ONE = {"nargs": 1}
-PAGE = {"": "explanations", "the model": MODEL, "the series": DATA, "the question": "--target"}
+PAGE = {"": "explanations", "the model": MODEL, "the series": "--sample", "the question": "--target"}
 LOOK = {"": "explanations", "the series": "--series", "the question": "--target"}
 COMMANDS = {
     "demo": Command(
@@ -163,10 +162,10 @@ COMMANDS = {
     "evaluate": Command(
         "commands:run_evaluate",
         "timing.safetensors ig.safetensors --model model.safetensors --metrics cpd,cpp,accuracy\n"
-        "E.safetensors --model model.safetensors --metrics auroc,auprc --data state --json",
+        "E.safetensors --model model.safetensors --metrics auroc,auprc --json",
         {
             **PAGE,
-            "the series": f"{DATA} --sample",
+            "the series": "--sample --root --variant source",
             "the metrics": "--metrics --k --of question.baseline question.background",
             "the output": "--json",
         },
@@ -195,9 +194,9 @@ COMMANDS = {
     ),
     "report": Command(
         "commands:run_report",
-        "timing.safetensors ig.safetensors --model my_net:Net --weights w.pt --data patients.csv --id patient\n"
-        "E.safetensors --data measured.npz --scale scale.csv --units mmol/L,bpm --out report.html",
-        {**PAGE, "the series": f"{DATA} --sample --series", "the output": "--out --force"},
+        "timing.safetensors ig.safetensors --model my_net:Net --weights w.pt\n"
+        "E.safetensors --units mmol/L,bpm --out report.html",
+        {**PAGE, "the series": "--sample --series source.classes source.units", "the output": "--out --force"},
         {
             "--series": kind("positions of the series to show", "I", int, nargs="+"),
             "--out": {"default": "report.html"},

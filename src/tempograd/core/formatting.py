@@ -1,6 +1,7 @@
 """Numbers as people read them, and tables that are readable as they are."""
 
 import math
+import re
 from collections.abc import Sequence
 
 SMALL, LARGE = 1e-4, 1e6  # plain decimals between these
@@ -120,3 +121,14 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     place = [str.ljust, *[str.rjust] * (len(widths) - 1)]
     lines = [[put(cell, width) for put, cell, width in zip(place, row, widths, strict=True)] for row in rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]])
+
+
+def first_sentence(documentation: str) -> str:
+    r"""Return the first paragraph as one line, without its formulas, which a terminal cannot show.
+
+    Examples
+    --------
+    >>> first_sentence("Change of the output, :math:`|F|`,\nat the end.\n\nMore.")
+    'Change of the output, at the end.'
+    """
+    return re.sub(r",? :math:`[^`]*`", "", " ".join(documentation.split("\n\n", maxsplit=1)[0].split()))

@@ -368,6 +368,7 @@ class Explainer(ABC):
         self._note_assumptions(findings, predictor, question, asks[0], shown)
         shown |= {"varies": draws > 1 or (bool(varies) and not alone), "findings": tuple(findings)}
         explanations = [self._explanation(*pair, shown) for pair in zip(asks, estimates, strict=True)]
+        explanations = [named_as_labels(part, series.classes) for part in explanations]
         suspects = (part for part in explanations if part.gradient_check and part.gradient_check.mostly_wrong)
         problem = next(filter(None, map(wrong_gradient, suspects)), "")
         doubts = low_accuracy(explanations[0])
@@ -677,9 +678,27 @@ def as_one_input(
         )
         labels = inputs.labels_of(packing, len(x), **labels)
     call = Call(packing, series.fixed, predictor.pick, predictor.layout, lengths)
+    labels["truth"] = truth = series.truth
+    if packing is not None and truth is not None:
+        marks, values = (parts.values() if isinstance(parts, dict) else parts for parts in (truth, series.x))
+        pairs = zip(packing.names, marks, values, strict=True)
+        cells = {name: torch.zeros_like(part) if mark is None else mark.to(part) for name, mark, part in pairs}
+        labels["truth"] = call.pooled(cells, "The truth") > 0
     if series.fill is None:
         call, x = call.reading(x)
     return call, x, baseline, mask, raw, labels
+
+
+def named_as_labels(found: Explanation, classes: tuple[str, ...] | None) -> Explanation:
+    """Name the model's outputs as the labels are, where nobody named them and there is one for each."""
+    if found.classes is not None or classes is None:
+        return found
+    if found.n_outputs in (None, len(classes)):
+        return replace(found, classes=classes)
+    if found.output == "probability":
+        count = f"The labels name {len(classes)} classes, but the model has {found.n_outputs} outputs"
+        warn(f"{count}: names and labels are left out.")
+    return replace(found, y=None)
 
 
 def asks_of(ask: Ask, targets: Any) -> list[Ask]:

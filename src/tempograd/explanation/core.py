@@ -86,6 +86,8 @@ class Explanation(Record):
         Shape of one output with several axes, whose cells are then the columns; empty for plain columns.
     y : Tensor, optional
         The labels, or true values, that came with the series.
+    truth : Tensor of bool like ``values``, optional
+        Which cells are known to decide the label, where the series told that.
     question : Question
         What was asked: target, output, steps and baseline as they were given, and ``background`` by its number of
         series and a hash of their values.
@@ -148,7 +150,8 @@ class Explanation(Record):
         """
         if self.x is None:
             return None
-        mask, raw = (None if part is None else self.apart(part) for part in (self.mask, self.raw))
+        cells = (self.mask, self.raw, self.truth)
+        mask, raw, truth = (None if part is None else self.apart(part) for part in cells)
         if isinstance(mask, dict | tuple | list):  # what lies between inputs, and behind the ends, is no gap
             rows = mask.values() if isinstance(mask, dict) else mask
             mask = None if all(bool(row.all()) for row in rows) else mask
@@ -172,6 +175,7 @@ class Explanation(Record):
             fill=None if bool(self.x.isnan().any()) else 0,
             ids=self.names if texts else self.ids,
             raw=raw,
+            truth=truth,
             fixed=self.call.fixed,
             **labels,
         )

@@ -268,7 +268,7 @@ class InputExplanation:
     ----------
     name : str
         What the input is called.
-    values, standard_error, n_draws, ess, x, baseline, mask, raw : Tensor
+    values, standard_error, n_draws, ess, x, baseline, mask, raw, truth : Tensor
         (series, time, channel), or (series, value) for static values; see :class:`Explanation`.
     channels, units : tuple of str, optional
         What people call the channels or static values, and their units.
@@ -283,6 +283,7 @@ class InputExplanation:
     n_draws: Tensor | None = None
     ess: Tensor | None = None
     raw: Tensor | None = None
+    truth: Tensor | None = None
     channels: tuple[str, ...] | None = None
     units: tuple[str, ...] | None = None
 
@@ -371,6 +372,7 @@ class Record:
     raw: Tensor | None = field(default=None, metadata=RAW)
     prediction: Tensor | None = field(default=None, metadata=per_series("floats"))
     y: Tensor | None = field(default=None, metadata=LABELS)
+    truth: Tensor | None = field(default=None, metadata=per_cell("bool", of_series=True))
     question: Question = field(default=Question(), metadata=QUESTION)
     findings: tuple[Finding, ...] = field(default=(), metadata=FINDINGS)
 

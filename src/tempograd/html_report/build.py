@@ -16,8 +16,6 @@ from torch import Tensor
 from tempograd.core.errors import InputError
 from tempograd.core.formatting import counted
 from tempograd.core.io import REPORT, check_output, write_atomically
-from tempograd.core.series import renumbered
-from tempograd.data import Series
 from tempograd.explanation.core import Explanation, warn_of_another_model
 from tempograd.explanation.diagnostics import assumed
 from tempograd.explanation.targets import as_explained
@@ -32,7 +30,7 @@ from tempograd.version import __version__
 from tempograd.views import palette
 from tempograd.views.drivers import doubts
 from tempograd.views.labels import Compared, as_mapping, explained, size
-from tempograd.views.series import aligned, chosen, most
+from tempograd.views.series import chosen, most, whole_series
 
 SCRIPTS = (  # one scope, in this order
     *("page", "pictures", "choosing", "tables", "channels", "maps", "removal", "trust", "groups"),
@@ -45,7 +43,6 @@ def report(
     path: str | Path,
     model: Model | None,
     explanations: Compared,
-    split: Series | None = None,
     *,
     series: Sequence[int] | None = None,
     scores: MetricScores | None = None,
@@ -62,10 +59,9 @@ def report(
     model : nn.Module or callable, optional
         The model that was explained. Without one (None) the page has no predictions and removes nothing.
     explanations : Explanation, or sequence or mapping of them
-        Explanations of the same series, the most important first; a mapping gives them names. Units, classes and
-        values before scaling are those that the first knows, see :meth:`tempograd.Explanation.with_names`.
-    split : Series, optional
-        Labels, their names, missing cells and, where known, the truth of these series.
+        Explanations of the same series, the most important first; a mapping gives them names. Labels, truth and
+        values before scaling are those of the first that knows them, units and classes those of the first, see
+        :meth:`tempograd.Explanation.with_names`.
     series : sequence of int, optional
         Positions of the series to show, by default all, or as many as a file of about 15 MB holds, which then
         differ in class and size of effect. Scores and summary are about all series either way.
@@ -83,33 +79,20 @@ def report(
     model = None if model is None else as_explained(model, first)
     if not len(first):
         raise InputError("The explanation holds no series, so there is nothing to report.")
-    split = None if split is None else aligned(first, split)
-    kept = (found.x for found in named.values() if found.x is not None)
-    x = next(kept, None if split is None else split.x)
-    if x is None:
-        raise InputError("The explanations were saved without their series: pass split=.")
-    classes = first.classes
-    if classes is None and split is not None and len(split.classes or ()) == first.n_outputs:
-        classes = split.classes  # names of labels, one for each output
+    names: dict[str, Any] = {"x": whole_series(named.values()), "units": first.units, "classes": first.classes}
+    for name in ("y", "raw", "truth"):
+        names[name] = next((part for each in named.values() if (part := getattr(each, name)) is not None), None)
+    named = {label: replace(found, **names) for label, found in named.items()}
+    first = next(iter(named.values()))
     shown = chosen(first, series, most(named))
     message = None if model is None else warn_of_another_model(model, named)
     notice, unsaid = " ".join(filter(None, (message, doubts(named.values())))), assumed(named.values())
     if scores is None:
-        scores = {} if model is None else compute_scores(model, named, x, None if split is None else split.truth)
+        scores = {} if model is None else compute_scores(model, named)
     if scores and set(named) - set(scores):
         raise InputError(f"scores must have entries of {', '.join(named)}; got {', '.join(scores)}.")
     table = metric_table({label: scores[label] for label in (next(iter(named)), *scores)}) if scores else None
-    raw = next((found.raw for found in named.values() if found.raw is not None), None)
-    names: dict[str, Any] = {"x": x, "raw": raw, "units": first.units, "classes": classes}
-    observed = None if split is None else split.mask
-    if split is not None:
-        names["y"] = renumbered(split, classes).y
-    named = {
-        label: replace(found, **names, mask=observed if found.mask is None else found.mask)
-        for label, found in named.items()
-    }
-    first = next(iter(named.values()))
-    header, pack = collect(model, named, split, shown, scores, table)
+    header, pack = collect(model, named, shown, scores, table)
     page = _page(
         title=escape(title),
         lead=_lead(named, len(shown)),
@@ -124,20 +107,16 @@ def report(
     return write_atomically(path, lambda temporary: temporary.write_bytes(written), kind=REPORT, force=force)
 
 
-def compute_scores(
-    model: Model, explanations: Mapping[str, Explanation], x: Tensor, truth: Tensor | None
-) -> dict[str, dict[str, Tensor]]:
+def compute_scores(model: Model, explanations: Mapping[str, Explanation]) -> dict[str, dict[str, Tensor]]:
     """Score every method by what its strongest cells do to the prediction and, where known, by the truth.
 
     It warns of no other model: the caller has done so, once for all methods.
     """
-    names = ("cpd", "cpp") if truth is None else ("cpd", "cpp", "auroc", "auprc")
+    first = next(iter(explanations.values()))
+    names = ("cpd", "cpp") if first.truth is None else ("cpd", "cpp", "auroc", "auprc")
     metrics = [METRICS[name]() for name in names]
-    baseline = next(iter(explanations.values())).baseline  # the same removals for all, or differences mean nothing
-    return {
-        label: measure(model, replace(explanation, x=x), metrics, baseline, truth=truth)
-        for label, explanation in explanations.items()
-    }
+    baseline = first.baseline  # the same removals for all, or differences mean nothing
+    return {label: measure(model, found, metrics, baseline) for label, found in explanations.items()}
 
 
 def _lead(explanations: Mapping[str, Explanation], shown: int) -> str:

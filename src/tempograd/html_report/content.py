@@ -18,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tempograd.core.formatting import first_sentence
 from tempograd.core.series import shared_times
 from tempograd.core.stats import t_quantile
-from tempograd.data import Series
 from tempograd.explanation import Explanation
 from tempograd.metrics import METRICS
 from tempograd.metrics.aggregate import ARROWS, MetricScores, PaperTable, TableCell
@@ -33,21 +33,15 @@ from tempograd.views.prediction import POSITIVE, RemovedOutputs
 from tempograd.views.series import Flags, Floats, to_numpy
 
 STUDENT = 401  # values of a table
-MEANING = {
-    "cpd": "how far the prediction moves in all while the strongest values (k = 10 % of those observed, unless "
-    "another k was asked for) are removed one after the other; above 1 where it moves to and fro",
-    "cpp": "the same while as many of the weakest values are removed, which should change little",
-    "auroc": "how well the scores separate the values that truly decided the label from the others",
-    "auprc": "how many of the highest scores are values that truly decided the label",
-    "aup": "share of true values among those called important, over all thresholds",
-    "aur": "share of the true values that are called important, over all thresholds",
-}
 
 
 def metric_words(names: Iterable[str]) -> dict[str, dict[str, str]]:
     """Return what metrics mean and which direction is better, for those that are known."""
-    known = sorted(set(names) & set(MEANING))
-    return {n: {"meaning": MEANING[n], "arrow": ARROWS[METRICS[n].higher_is_better]} for n in known}
+    known = {name: METRICS[name] for name in sorted(names) if name in METRICS}
+    return {
+        name: {"meaning": first_sentence(metric.__doc__ or ""), "arrow": ARROWS[metric.higher_is_better]}
+        for name, metric in known.items()
+    }
 
 
 class Pack:
@@ -79,7 +73,6 @@ class Pack:
 def collect(
     model: Model | None,
     explanations: Mapping[str, Explanation],
-    split: Series | None,
     rows: Sequence[int],
     scores: MetricScores,
     table: PaperTable | None = None,
@@ -91,7 +84,6 @@ def collect(
     index, pack = list(rows), Pack()
     shown = {label: explanation[index] for label, explanation in explanations.items()}
     first = next(iter(shown.values()))
-    part = None if split is None else split.take(index)
     seen = series.observed_cells(first)
     counts, removals = prediction.removal_counts(series.removed_at_most(seen)), dict[str, RemovedOutputs]()
     if model is not None:
@@ -123,7 +115,7 @@ def collect(
         **_names(first, removed),
         **_predictions(first, removed),
         **_cells(pack, to_numpy(series.shown_values([first])), seen),
-        "truth": None if part is None or part.truth is None else pack.add(part.truth.cpu().numpy()),
+        "truth": pack.add(None if first.truth is None else first.truth.cpu().numpy()),
         "counts": counts.tolist(),
         "metrics": metric_words({name for found in scores.values() for name in found}),
         "maps": entries,

@@ -55,7 +55,7 @@ def evaluate(
         How many cells are removed: a count, or a share of the observed cells of each series. A series with
         fewer observed cells loses all it has. A metric with a ``k`` of its own uses that.
     truth : Tensor or array like the series, optional
-        1 where a cell is truly salient, for the metrics of localisation.
+        1 where a cell is truly salient, for the metrics of localisation; by default what the series told.
     batch_size : int, optional
         Sequences per pass of the model; found automatically by default.
     of : {"score", "output"}, optional

@@ -82,6 +82,8 @@ class Faithfulness(Metric, ABC):
 class CumulativePredictionDifference(Faithfulness):
     r"""Total change of the prediction while the most important cells are removed one by one.
 
+    These are 10 % of the observed ones, unless another ``k`` was asked for.
+
     .. math:: \mathrm{CPD}(x) = \sum_{k=0}^{K-1} \lVert F(x^\uparrow_k) - F(x^\uparrow_{k+1}) \rVert_1
 
     Unlike the difference from start to end, effects of opposite sign cannot cancel. A single probability stands

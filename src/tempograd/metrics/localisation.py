@@ -228,6 +228,7 @@ def _defined(area: Tensor, table: Thresholds) -> Tensor:
 
 
 def _salient(truth: Any, explanation: Explanation, metric: str) -> Tensor:
+    truth = explanation.truth if truth is None else truth
     if truth is None:
         raise InputError(f"{metric} needs {arg:series.truth}, like x, with 1 where a cell is truly salient.")
     if is_several(truth):

@@ -11,11 +11,10 @@ figure of yours; fonts and sizes of letters are those of ``matplotlib.rcParams``
 ``blocks``              which channels, at which times, over a group of series
 ``dependence``          which values of a channel push up or down
 ``removal``             how the prediction moves as cells are removed (CPD and CPP as curves)
-``methods``             methods as dots with intervals, against TIMING
 ======================  =========================================================================
 """
 
-from tempograd.plots.many_series import blocks, channel_importance, dependence, methods, removal
+from tempograd.plots.many_series import blocks, channel_importance, dependence, removal
 from tempograd.plots.one_series import compare, horizon, series
 
-__all__ = ["blocks", "channel_importance", "compare", "dependence", "horizon", "methods", "removal", "series"]
+__all__ = ["blocks", "channel_importance", "compare", "dependence", "horizon", "removal", "series"]

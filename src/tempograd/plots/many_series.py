@@ -1,4 +1,4 @@
-"""Many series: which channels matter, and when, what their values do, and how good methods are."""
+"""Many series: which channels matter, and when, what their values do, and removal curves."""
 
 import textwrap
 from typing import TYPE_CHECKING, Any, Unpack
@@ -9,12 +9,10 @@ import torch
 from tempograd.core.formatting import alike, short_number
 from tempograd.explanation.core import Explanation
 from tempograd.explanation.record import Blocks
-from tempograd.metrics import compare, removal_curve, table
-from tempograd.metrics.aggregate import MetricScores
+from tempograd.metrics import removal_curve
 from tempograd.plots import parts
 from tempograd.typing import Array, ArrayLike, Baseline, Channels, Model
 from tempograd.views import groups, labels, palette
-from tempograd.views.drivers import CONTROL
 from tempograd.views.labels import Compared, as_mapping, channel_names
 from tempograd.views.series import Flags, Floats, color_limit, group_rows
 
@@ -27,7 +25,6 @@ MOST, PANELS = 16, 6  # channels shown where nobody says how many
 WRITTEN = 12  # blocks beyond which there is no room for numbers in the cells
 DARK = 0.6  # of the full colour: from here on letters are white
 DOTS = 1500  # of a channel: more would hide each other
-ROW, MARGINS = 0.2, 1.1  # inches: of one line, and of all above and below
 
 
 def channel_importance(
@@ -235,60 +232,6 @@ def _limits(values: Floats, ends: Floats) -> tuple[float, float]:
 
 
 # How good methods are
-
-
-def methods(scores: MetricScores, **look: Unpack[parts.Look]) -> "Picture":
-    """Show how faithful methods are, as differences to timing, or else the first, with 95 % intervals.
-
-    Filled dots differ from the reference: their interval leaves 0 out. Pale is the control, random scores, which
-    any method must beat. :func:`tempograd.table` writes the same scores as a table for a paper.
-
-    Parameters
-    ----------
-    scores : mapping
-        Of each method, by metric, one score per series: ``{"timing": tg.evaluate(…), "lime": …}``.
-    **look
-        As for :func:`series`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    found = table(scores)
-    reference = "timing" if "timing" in scores else found.methods[0]
-    better, first = -1 if found.higher_is_better[0] is False else 1, found.metrics[0]
-    names = sorted(found.methods, key=lambda row: -better * found.cells[row, first].mean)
-    room = parts.inches(1.9 + 2.7 * len(found.metrics), look)
-    down = len(found.metrics) if room < parts.NARROW else 1
-    with parts.drawing(room, down * (MARGINS + ROW * len(names)) + 0.25, look) as picture:
-        every = picture.subplots(down, len(found.metrics) // down, squeeze=False, sharey=True)
-        for axes, metric, higher in zip(every.flat, found.metrics, found.higher_is_better, strict=True):
-            axes.axvline(0, color=palette.FRAME, linewidth=0.8, zorder=1)
-            axes.grid(axis="x", color=palette.FAINT, linewidth=0.5)
-            axes.set_ylim(len(names) - 0.4, -0.6)
-            for row, name in enumerate(names):
-                gap = compare(scores[name][metric], scores[reference][metric])
-                colour = palette.UP if name == reference else palette.MUTED if name == CONTROL else palette.INK
-                if np.isfinite(gap.high - gap.low):
-                    axes.hlines(row, gap.low, gap.high, color=colour, linewidth=0.9)
-                face = colour if name == reference or gap.low > 0 or gap.high < 0 else "white"
-                axes.plot(gap.mean, row, "o", markersize=4.5, color=colour, markerfacecolor=face)
-            axes.spines["left"].set_visible(False)
-            parts.value_ticks(axes, along="x", most=4)
-            words = {True: ", right is better", False: ", left is better", None: ""}[higher]
-            axes.set_title(f"{metric.upper()}{words}")
-            axes.set_xlabel(f"minus that of {labels.method(reference)}")
-            parts.numbers_beside(axes, [found.cells[name, metric].mean for name in names])
-        for axes in every[:, 0]:
-            parts.name_rows(axes, [labels.method(name) + " (control)" * (name == CONTROL) for name in names])
-            axes.get_yticklabels()[names.index(reference)].set_fontweight("bold")
-        parts.note(
-            picture,
-            "lines: 95 % intervals of differences on the same series; filled: 0 is outside; numbers: mean scores",
-        )
-        count = found.cells[reference, first].count
-        parts.heading(picture, f"Methods against {labels.method(reference)}  ·  {count:,} series", look)
-        return picture
 
 
 def removal(

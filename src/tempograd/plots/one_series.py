@@ -8,7 +8,7 @@ from tempograd.explanation import Explanation, Explanations
 from tempograd.explanation.core import require
 from tempograd.explanation.targets import called
 from tempograd.plots import parts
-from tempograd.typing import Array, Channels
+from tempograd.typing import Channels
 from tempograd.views import labels, palette
 from tempograd.views.labels import Compared, as_mapping
 from tempograd.views.prediction import SeriesView, series_view, shaded
@@ -28,7 +28,6 @@ def series(
     explanation: Explanation,
     i: int | str = 0,
     *,
-    truth: Array | None = None,
     channels: Channels | None = None,
     **look: Unpack[parts.Look],
 ) -> "Picture":
@@ -36,6 +35,7 @@ def series(
 
     Every channel has its values on top and its attribution below, as bars that point up where a value pushed the
     prediction up. Whiskers are 95 % intervals; bars are pale where the interval includes 0. Hatched: not observed.
+    A black line: known to decide the label (``truth`` of the series).
 
     Parameters
     ----------
@@ -43,8 +43,6 @@ def series(
         With the explained series. Where it knows the values before scaling (``raw``), those are drawn.
     i : int or str
         Position of the series, or its name.
-    truth : Tensor or array like the series, optional
-        1 where a cell is known to decide the label; marked by a black line.
     channels : int, or sequence of str or int, optional
         How many of the strongest channels, or which; by default all if they are at most eight.
     **look
@@ -58,7 +56,7 @@ def series(
     matplotlib.figure.Figure
         Fonts and sizes of letters are those of ``matplotlib.rcParams``, where you changed them.
     """
-    view = series_view({require(explanation).method: explanation}, i, truth=truth, channels=channels)
+    view = series_view({require(explanation).method: explanation}, i, channels=channels)
     depth = len(view.channels)
     heights = [VALUES, BARS, GAP] * depth  # with empty rows between channels
     with parts.drawing(parts.inches(WIDTH, look), AROUND + sum(heights), look) as picture:

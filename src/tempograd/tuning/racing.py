@@ -242,7 +242,7 @@ class Bench:
             question = replace(question, background=None)
         elif question.background is not None:
             removal |= {"background": Series.of(question.background).x, "draws": self.removals}
-        removal |= {"k": self.k, "truth": series.truth, "batch_size": effort.batch_size, "of": self.of}
+        removal |= {"k": self.k, "batch_size": effort.batch_size, "of": self.of}
         try:
             with counting(maps), counted_warnings() if quiet else nullcontext():
                 explanation = explainer(self.model, series, **vars(question), **vars(effort))

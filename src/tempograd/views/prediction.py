@@ -8,13 +8,12 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError
 from tempograd.core.formatting import short_number
 from tempograd.engine.outputs import outputs_of
 from tempograd.explanation import Explanation
 from tempograd.metrics.base import Evaluation
 from tempograd.metrics.removal import RemovalOutputs, RemovalSchedule, remove_cells
-from tempograd.typing import Array, Channels, Model
+from tempograd.typing import Channels, Model
 from tempograd.views import series
 from tempograd.views.groups import chosen_channels
 from tempograd.views.labels import channel_names, class_name, output_name, output_unit
@@ -275,7 +274,6 @@ def series_view(
     named: dict[str, Explanation],
     i: int | str,
     *,
-    truth: Array | None = None,
     channels: Channels | None = None,
     most: int = 8,
 ) -> SeriesView:
@@ -288,9 +286,6 @@ def series_view(
     values, names = series.shown_values(list(named.values())), channel_names(first)
     found = [series.scores(each, row, label) for label, each in named.items()]
     picked = chosen_channels(channels, names, found[0].effect, most, ordered=False)
-    marked = None if truth is None else to_numpy(validation.as_tensor(truth, "truth")) > 0
-    if marked is not None and marked.shape != values.shape:
-        raise InputError(f"truth must have the shape of the series, {tuple(values.shape)}, got {marked.shape}.")
     units = first.units or ("",) * len(names)
     return SeriesView(
         id=first.label(row),
@@ -302,7 +297,7 @@ def series_view(
         x=to_numpy(values[row])[:, picked],
         observed=seen[row][:, picked],
         scores=tuple(each.channels(picked) for each in found),
-        truth=None if marked is None else marked[row][:, picked],
+        truth=None if first.truth is None else to_numpy(first.truth[row])[:, picked] > 0,
     )
 
 

@@ -1,7 +1,6 @@
 """Series and their scores as plain numbers: which are shown, what was observed, what each method says."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, UnknownNameError, arg, brief, printable
+from tempograd.core.errors import InputError, UnknownNameError, brief, printable
 from tempograd.core.series import shared_times
-from tempograd.data import Series
 from tempograd.explanation.core import Explanation, require
-from tempograd.explanation.targets import other_series
 from tempograd.metrics.removal import rankings
 from tempograd.typing import ArrayLike
 
@@ -179,30 +176,6 @@ def group_rows(explanation: Explanation, rows: ArrayLike | None, what: str) -> T
     if len(set(found.tolist())) < len(found):
         raise InputError(f"{what} must name each series once, got {brief(rows)}.")
     return found
-
-
-def aligned(explanation: Explanation, split: Series) -> Series:
-    """Return the part of ``split`` that was explained, in the explanation's order.
-
-    Series are found by id. Explanations made without ids number their series from 0; they belong to
-    the first series of the split if they hold the same values.
-    """
-    split, count = Series.of(split).padded(), len(explanation)
-    place = {key: row for row, key in enumerate(split.keys.tolist())}
-    rows = [place[key] for key in explanation.ids.tolist() if key in place]
-    for found in (split.take(rows), *([split.take(slice(count))] if explanation.x is not None else [])):
-        if len(found) == count and _same(explanation, found):
-            return found
-    same = f"pass those that were, with {arg:source.scale} and so on as before"
-    raise InputError(f"The data hold other series than were explained: {same}.")
-
-
-def _same(explanation: Explanation, split: Series) -> bool:
-    """Tell whether series are those that were explained, as far as that is known."""
-    with suppress(InputError):  # of other inputs
-        x = explanation.call.pooled(split.x, "The data")
-        return x.shape == explanation.values.shape and not other_series(explanation, x)
-    return False
 
 
 def most(explanations: Mapping[str, Explanation]) -> int:
