@@ -441,16 +441,14 @@ class Ask:
         """Return the model as a function of series that are these ``rows`` of all, where that matters."""
         return self.model.at(rows) if self.call.by_row else self.model  # type: ignore[attr-defined]  # Adapted
 
-    def forward(self, z: Tensor, rows: Tensor, alike: Tensor | None = None) -> Tensor:
+    def forward(self, z: Tensor, rows: Tensor) -> Tensor:
         """Call the model with ``rows`` of the series; where the very first do not fit it, say so in one sentence.
 
         One series that did fit says nothing of several.
-
-        ``alike`` tells which series begin alike, see :func:`~tempograd.engine.outputs.resumed`.
         """
         progress = self.progress
-        model, shape = outputs.resumed(self.at(rows), z, alike), None if progress.fits else self.x.shape
-        raw = forward(model, z, shape, per_step=outputs.outputs_of(self.task).per_step)
+        shape = None if progress.fits else self.x.shape
+        raw = forward(self.at(rows), z, shape, per_step=outputs.outputs_of(self.task).per_step)
         progress.fits = progress.fits or len(z) > 1
         progress.resolved = progress.resolved or self.resolve(raw)
         return raw

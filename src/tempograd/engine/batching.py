@@ -37,7 +37,7 @@ class Batching:
         on_cpu: int = DEFAULT,
     ) -> None:
         self._memory, self._kind = {} if memory is None else memory, (device, cells)
-        self.device, self.automatic = device, size is None
+        self.device = device
         self.together = 1  # series that stay in one block, counted from the first
         most, room = on_cpu, CELLS
         if device.type == "cuda":
