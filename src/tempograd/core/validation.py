@@ -15,7 +15,7 @@ from dataclasses import field, fields
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -267,29 +267,6 @@ def fill(value: Any, x: Tensor, mask: Tensor | None, name: str) -> Tensor:
 def is_background(baseline: Any) -> bool:
     """Tell whether other series are the baseline."""
     return isinstance(baseline, str) and baseline == "background"
-
-
-def filled_with(cells: Tensor, x: Tensor | None, mask: Tensor | None) -> Literal["zero", "average", "own"]:
-    """Recognise what :func:`fill` returned: ``"zero"``, ``"average"``, or ``"own"`` for any other numbers.
-
-    Without the series an average cannot be recognised.
-
-    Examples
-    --------
-    >>> x = torch.tensor([[[1.0], [3.0]]])
-    >>> [filled_with(fill(value, x, None, "baseline"), x, None) for value in (None, "average", 1.0)]
-    ['zero', 'average', 'own']
-    """
-    if not bool(unexpanded(cells).any()):
-        return "zero"
-    if x is None or not torch.equal(cells[:ROWS], cells[:ROWS, :1].expand_as(cells[:ROWS])):
-        return "own"
-    for start in range(0, len(x), ROWS):
-        rows = slice(start, start + ROWS)
-        means = average(x[rows], None if mask is None else mask[rows])
-        if not torch.allclose(cells[rows].to(means), means.expand_as(x[rows])):  # sums may have another order
-            return "own"
-    return "average"
 
 
 def unexpanded(tensor: Tensor) -> Tensor:

@@ -201,12 +201,13 @@ class Explanation(Record):
 
     @property
     def baseline_kind(self) -> Literal["zero", "average", "background", "own"]:
-        """Return what the scores compare with: ``"own"`` are any other numbers.
-
-        Without the series an average is not recognised.
-        """
-        drawn = self.background is not None
-        return "background" if drawn else validation.filled_with(self.baseline, self.x, self.mask)
+        """Return what the scores compare with: ``"own"`` are any other numbers than those with a name."""
+        if self.background is not None:
+            return "background"
+        if not bool(validation.unexpanded(self.baseline).any()):
+            return "zero"
+        asked = self.question.baseline
+        return "average" if isinstance(asked, str) and asked == "average" else "own"
 
     @property
     def n_outputs(self) -> int | None:

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, ModelError, arg, brief
+from tempograd.core.errors import InputError, ModelError, arg, brief, held
 from tempograd.core.rng import Stream, bits, keys
 from tempograd.core.validation import check_amount
 from tempograd.engine import Block, both_logits, frozen, select_target, slices
 from tempograd.engine.model import trusted
 from tempograd.engine.outputs import by_class, is_probability, outputs_of
-from tempograd.engine.predictor import PassCount, counting
+from tempograd.engine.predictor import pass_count
 from tempograd.engine.second_look import FEW, Varying, look_again
 from tempograd.metrics.base import AskAgain
 from tempograd.typing import Measured, Task
@@ -242,7 +242,7 @@ def _varying(ask: AskAgain) -> Varying:
     block = ask.block(slice(0, min(FEW, size)))
     if trusted(ask.model, block.x, "evaluate"):
         return ""
-    with counting(PassCount()):  # which no budget pays for
+    with held(pass_count, None):  # which no budget pays for
         look = look_again(ask.model, ask.at, block.x, block.baseline)
         return "" if look is None else look.varies(caller="evaluate")
 
