@@ -298,18 +298,6 @@ def test_standard_scaling_is_that_of_what_was_observed(write):
     assert found.x[~found.mask].tolist() == [0] * 4
 
 
-def test_series_of_unequal_length_are_scaled_each(write):
-    series = tg.read_series(write("u.csv", ["id,time,a,label", "u,0,1,x", "u,1,2,x", "v,0,3,y"]))
-    z = series.scaled(lambda part: part * 10)
-    assert [part.flatten().tolist() for part in z.x] == [[10, 20], [30]]
-    assert [part.flatten().tolist() for part in z.raw] == [[1, 2], [3]]
-    assert (z.ids, z.classes, z.y.tolist()) == (series.ids, series.classes, series.y.tolist())
-    again = z.scaled([part + 1 for part in z.x])
-    assert [part.flatten().tolist() for part in again.raw] == [[1, 2], [3]]
-    with pytest.raises(tg.TempogradError, match="z must have the shape of x"):
-        series.scaled(torch.zeros(2, 2, 1))
-
-
 def test_arrays_of_many_files_are_matched_by_the_names_of_their_channels(tmp_path):
     x = torch.arange(24.0).reshape(2, 4, 3).numpy()
     np.savez(tmp_path / "a.npz", x=x, raw=x + 1, ids=["a", "b"], channels=["p", "q", "r"], units=["C", "bar", "m"])

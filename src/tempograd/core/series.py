@@ -197,30 +197,6 @@ class Series:
         vars(taken).update(vars(self) | parts)
         return taken
 
-    def scaled(self, z: Any) -> Self:
-        """Return the series as a model was trained on them, ``z``; all else stays, and ``raw`` is what they were.
-
-        Parameters
-        ----------
-        z : array like ``x``, or function
-            The scaled values, or what makes them of ``x`` (of each series, where they are of unequal length).
-
-        Examples
-        --------
-        >>> series = Series(torch.tensor([[[36.0], [38.0]]]), ids=["ward 3"], units=["°C"])
-        >>> scaled = series.scaled(lambda x: (x - 37) / 0.5)
-        >>> scaled.x.flatten().tolist(), scaled.raw.flatten().tolist(), scaled.ids, scaled.units
-        ([-2.0, 2.0], [36.0, 38.0], ('ward 3',), ('°C',))
-        """
-        z = _each(z, self.x) if callable(z) and not isinstance(z, Tensor) else _arrays(z, "z", "BTD")
-        shapes, wanted = ([part.shape for part in _parts(parts)] for parts in (z, self.x))
-        if type(z) is not type(self.x) or shapes != wanted:
-            raise InputError(f"z must have the shape of x, got {brief(z)}.")
-        raw = self.x if self.raw is None else self.raw
-        if self.raw is None and self.mask is not None:
-            raw = _each(lambda part, seen: part if seen is None else part.where(seen, torch.nan), raw, self.mask)
-        return replace(self, x=z, raw=raw)
-
     @property
     def filled(self) -> Any:
         """The values as numbers throughout: padded, and ``fill``, or 0, in the place of NaN."""
@@ -268,8 +244,6 @@ def _arrays(given: Any, name: str, layout: str) -> Any:
         arrays: Any = validation.as_tensor(given, name)
     elif not given:
         raise InputError(f"{name} is empty: pass at least one input.")
-    elif isinstance(given, Mapping) and not all(isinstance(key, str) for key in given):
-        raise InputError(f"The names of the inputs must be text, got {listed(given)}.")
     else:
         parts: dict[Any, Any] = {}
         for key, part in _items(given):

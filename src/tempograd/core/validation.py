@@ -155,8 +155,10 @@ def check_form(tensor: Tensor, name: str, *, several: bool = False) -> None:
             f"{name} must have shape (batch, time, channel), got {tuple(tensor.shape)}: write {advice}.",
             code="series.shape",
         )
-    if not several and not tensor.is_floating_point():
-        raise InputError(f"{name} must hold floating-point numbers, got {tensor.dtype}: convert it to float32.")
+    if not tensor.is_floating_point():
+        kept = f", or pass it as {arg:series.fixed} if it holds categories, lengths or the like" if several else ""
+        wanted = f"{name} must hold floating-point numbers, got {tensor.dtype}"
+        raise InputError(f"{wanted}: convert it to float32{kept}.")
 
 
 def without_gaps(

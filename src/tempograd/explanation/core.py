@@ -201,13 +201,17 @@ class Explanation(Record):
 
     @property
     def baseline_kind(self) -> Literal["zero", "average", "background", "own"]:
-        """Return what the scores compare with: ``"own"`` are any other numbers than those with a name."""
+        """Return what the scores compare with: ``"own"`` are any other numbers.
+
+        Without the series an average is not recognised.
+        """
         if self.background is not None:
             return "background"
         if not bool(validation.unexpanded(self.baseline).any()):
             return "zero"
-        asked = self.question.baseline
-        return "average" if isinstance(asked, str) and asked == "average" else "own"
+        x = self.x
+        means = None if x is None else validation.average(x, self.mask).expand_as(x)
+        return "own" if means is None or not torch.allclose(self.baseline.to(means), means) else "average"
 
     @property
     def n_outputs(self) -> int | None:
