@@ -366,16 +366,13 @@ def check_positions(value: Any, name: str, count: int) -> Tensor:
     (tensor([0, 2]), tensor([0, 2]))
     """
     tensor = check_numbers(value, name).cpu()
-    if tensor.dtype == torch.bool and tensor.shape == (count,):
-        return tensor.nonzero().flatten()
-    if tensor.ndim == 1 and tensor.numel() == 0:
-        return torch.empty(0, dtype=torch.int64)
-    if tensor.ndim != 1 or tensor.is_floating_point() or tensor.dtype == torch.bool:
-        raise InputError(f"{name} must be a list of positions, or one True or False for each, got {brief(value)}.")
-    tensor = tensor.to(torch.int64)
-    if bool(((tensor < -count) | (tensor >= count)).any()):
-        raise InputError(f"{name} must lie in 0 … {count - 1}, got {brief(value)}.")
-    return torch.where(tensor < 0, tensor + count, tensor)
+    if tensor.numel() == 0 or not (tensor.is_floating_point() or tensor.dtype == torch.bool):
+        tensor = tensor.long()
+    with suppress(IndexError):
+        if tensor.ndim == 1:
+            return torch.arange(count)[tensor]
+    places = f"positions in 0 … {count - 1}, or one True or False for each"
+    raise InputError(f"{name} must be {places}, got {brief(value)}.")
 
 
 def check_names(labels: Iterable[Any] | None, count: int | None, what: str) -> tuple[str, ...] | None:
@@ -390,8 +387,6 @@ def check_names(labels: Iterable[Any] | None, count: int | None, what: str) -> t
         raise InputError(f"{what} must be a list of {many}names, got {brief(labels)}.")
     names = []
     for label in labels:
-        if isinstance(label, Iterable) and not isinstance(label, (str, bytes)):
-            raise InputError(f"{what} must be names, got {brief(label)} among them.")
         names.append(label.decode(errors="replace") if isinstance(label, bytes) else str(label))
     if count is not None and len(names) != count:
         raise InputError(f"{what} must have {count} entries, got {len(names)}.")

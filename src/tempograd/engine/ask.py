@@ -2,14 +2,13 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self, cast
-from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, arg
@@ -18,7 +17,7 @@ from tempograd.core.rng import FAR, Stream, bits, keys, split
 from tempograd.engine import outputs
 from tempograd.engine.batching import CELLS, DEFAULT, Batching, slices, suits_cpu
 from tempograd.engine.cuda import HostWriter
-from tempograd.engine.model import Model, modules_of, owner, place
+from tempograd.engine.model import Model, modules_of, place
 from tempograd.engine.predictor import Call, forward
 from tempograd.targets import TargetScore
 from tempograd.typing import Picker
@@ -30,8 +29,6 @@ LOOKS, LOOKED = 16, 1 << 10  # series whose mean score stands for that of the po
 
 Starts = Callable[[slice], Tensor]
 """Looks up what some samples of each series are compared with, (series, samples, time, channel)."""
-
-_fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
 
 
 class Block(NamedTuple):
@@ -316,11 +313,10 @@ class Ask:
     def gradient_batching(self, targets: int) -> Batching:
         """Return the same for passes with a gradient; what is kept of their points is kept of each target."""
         cells = self.x[0].numel() * max(1, targets // 2)  # a pass itself takes as much as two targets
-        module, on_cpu = owner(self.model), DEFAULT
+        on_cpu = DEFAULT
         if targets and self.device.type == "cpu":
             on_cpu = suits_cpu(modules_of(self.model), self.x.shape[1], self.x.shape[2], self.dtype)
-        memory = None if module is None else _fitted.setdefault(module, {})
-        return Batching(self.device, cells, self.batch_size, memory, on_cpu)
+        return Batching(self.device, cells, self.batch_size, on_cpu)
 
     def block(self, rows: slice) -> Block:
         """Bring some series to the model's device."""
