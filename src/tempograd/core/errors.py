@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from os import PathLike, fspath
 from reprlib import Repr
 from types import MappingProxyType
@@ -166,7 +165,6 @@ def _option(noun: str, name: str, value: str | None) -> str:
     return f"{option} {OPTION_VALUES.get(value, value).strip('()').replace(', ', ',')}"
 
 
-@dataclass(frozen=True)
 class Finding:
     """Something that a call found out, or refused.
 
@@ -182,10 +180,17 @@ class Finding:
         The sentence of a refusal, its arguments marked, or of a code that has no row in :data:`SAYS`.
     """
 
-    code: str
-    severity: Severity = field(compare=False)
-    data: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    text: str = field(default="", compare=False)
+    def __init__(self, code: str, severity: Severity, data: _Facts = NOTHING, text: str = "") -> None:
+        self.code, self.severity, self.data, self.text = code, severity, dict(data), text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Finding) and (self.code, self.data) == (other.code, other.data)
+
+    def __hash__(self) -> int:
+        return hash(self.code)
+
+    def __repr__(self) -> str:
+        return f"Finding({self.code!r}, {self.severity!r}, {self.data!r}, {self.text!r})"
 
     @property
     def marked(self) -> str:
