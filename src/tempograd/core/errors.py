@@ -180,6 +180,11 @@ class Finding:
         The sentence of a refusal, its arguments marked, or of a code that has no row in :data:`SAYS`.
     """
 
+    code: str
+    severity: Severity
+    data: Mapping[str, Any]
+    text: str
+
     def __init__(self, code: str, severity: Severity, data: _Facts = NOTHING, text: str = "") -> None:
         self.code, self.severity, self.data, self.text = code, severity, dict(data), text
 
