@@ -42,8 +42,7 @@ tg.plots.removal(model, maps)
 
 metrics = ["cpd", "cpp", "auroc"]
 scores = {
-    name: tg.evaluate(model, exp, metrics=metrics)
-    for name, exp in maps.items()
+    name: tg.evaluate(model, exp, metrics=metrics) for name, exp in maps.items()
 }
 tg.table(scores)
 

@@ -40,25 +40,6 @@ def test_backs_off_when_memory_runs_out(most):
         assert max(seen) > most // 4
 
 
-def test_what_did_not_fit_is_not_tried_again():
-    class Limited(torch.nn.Module):
-        failures = 0
-
-        def forward(self, z):
-            if len(z) > 60:
-                self.failures += 1
-                raise torch.OutOfMemoryError("CUDA out of memory")
-            return z.flatten(1)[:, :2]
-
-    model, x = Limited(), series(9, 6, 2)
-    Timing(20)(model, x, output="raw")
-    assert (before := model.failures) > 0
-    Timing(20)(model, x, output="raw")
-    assert model.failures == before
-    Timing(20)(model, x, output="raw", batch_size=100)  # asked for
-    assert model.failures > before
-
-
 def test_gives_up_with_advice_when_one_sequence_is_too_much():
     forward, _ = limited(linear(6, 2), 0, torch.OutOfMemoryError("CUDA out of memory"))
     with pytest.raises(ModelError, match="smaller model"):

@@ -214,7 +214,7 @@ def test_an_index_is_one_series():
     assert torch.equal(found[2].ids, found.ids[2:3])
     assert torch.equal(found[2].values, found.values[2:3])
     for place in (4, -5):
-        with pytest.raises(InputError, match=rf"rows must lie in 0 … 3, got \[{place}\]"):
+        with pytest.raises(InputError, match=rf"rows must be positions in 0 … 3, .*, got \[{place}\]"):
             found[place]
 
 

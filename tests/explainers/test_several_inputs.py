@@ -273,7 +273,6 @@ def test_refused_in_one_sentence(ward, inputs, said, case):
         "whole numbers": {"past": torch.zeros(3, 4, 1), "static": torch.zeros(3, 2, dtype=torch.int64)},
         "four axes": {"past": torch.zeros(3, 4, 1, 1)},
         "nothing": {},
-        "a number for a name": {1: torch.zeros(3, 4, 1)},
         "NaN": {"past": torch.full((3, 4, 1), torch.nan)},
     }.items(),
 )

@@ -225,6 +225,9 @@ class TempogradError(Exception):
 
     default_code: ClassVar[str] = "error"
 
+    def __init_subclass__(cls, code: str = "") -> None:
+        cls.default_code = code or cls.default_code
+
     def __init__(self, message: object = "", *, code: str | None = None, **data: object) -> None:
         self.finding = Finding(code or self.default_code, "refusal", data, one_line(str(message), None))
         super().__init__(self.finding.say())
@@ -239,49 +242,35 @@ class TempogradError(Exception):
         return type(self).__new__, (type(self),), {**vars(self), "args": self.args}
 
 
-class InputError(TempogradError, ValueError):
+class InputError(TempogradError, ValueError, code="input"):
     """An argument has the wrong shape, type or value."""
 
-    default_code = "input"
 
-
-class SettingError(TempogradError, ValueError):
+class SettingError(TempogradError, ValueError, code="setting"):
     """The hyper-parameters of a method do not fit each other or the series."""
 
-    default_code = "setting"
 
-
-class ModelError(TempogradError, ValueError):
+class ModelError(TempogradError, ValueError, code="model"):
     """The model returned something that cannot be explained."""
 
-    default_code = "model"
 
-
-class DataError(TempogradError, ValueError):
+class DataError(TempogradError, ValueError, code="data"):
     """A file is missing, damaged or in a format that cannot be read."""
 
-    default_code = "data"
 
-
-class OutputError(TempogradError, OSError):
+class OutputError(TempogradError, OSError, code="output"):
     """A file cannot be written, or must not be."""
 
-    default_code = "output"
 
-
-class MissingExtraError(TempogradError, ImportError):
+class MissingExtraError(TempogradError, ImportError, code="extra"):
     """An optional package is not installed."""
-
-    default_code = "extra"
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"This needs {package}: pip install 'tempograd[{extra}]'.")
 
 
-class UnknownNameError(TempogradError, KeyError):
+class UnknownNameError(TempogradError, KeyError, code="name"):
     """A name is in no registry; ``short`` holds what people call known names, ``more`` what else to do."""
-
-    default_code = "name"
 
     def __init__(
         self, kind: str, name: object, known: Iterable[str], short: _Facts = NOTHING, more: str = ""

@@ -268,8 +268,6 @@ def _arrays(given: Any, name: str, layout: str) -> Any:
         arrays: Any = validation.as_tensor(given, name)
     elif not given:
         raise InputError(f"{name} is empty: pass at least one input.")
-    elif isinstance(given, Mapping) and not all(isinstance(key, str) for key in given):
-        raise InputError(f"The names of the inputs must be text, got {listed(given)}.")
     else:
         parts: dict[Any, Any] = {}
         for key, part in _items(given):
@@ -318,11 +316,10 @@ def _cells(given: Any, x: Any, name: str, layout: str) -> Any:
     cells = _arrays(given, name, layout)
     if isinstance(x, list) and isinstance(given, list):
         cells = list(cells)
-    if type(cells) is not type(x) and not (isinstance(x, Tensor) and isinstance(cells, Tensor)):
+    single = isinstance(x, Tensor) and isinstance(cells, Tensor)
+    if not single and (type(cells) is not type(x) or len(cells) != len(x)):
         form = {list: "a list with one array per series", Tensor: "one array"}.get(type(x), "one array per input")
         raise InputError(f"{name} must be {form}, as x is, got {brief(given)}.")
-    if not isinstance(x, Tensor) and len(cells) != len(x):
-        raise InputError(f"{name} must have as many parts as x, {len(x)}, got {len(cells)}.")
     check = validation.check_like if name == "raw" else validation.check_mask
     places = "" if isinstance(x, Tensor) else [f"[{key!r}]" for key, _ in _items(cells)]
     return _each(lambda part, values, place: check(part, values, f"{name}{place}", f"x{place}"), cells, x, places)

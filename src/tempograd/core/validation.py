@@ -15,7 +15,7 @@ from dataclasses import field, fields
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -155,8 +155,10 @@ def check_form(tensor: Tensor, name: str, *, several: bool = False) -> None:
             f"{name} must have shape (batch, time, channel), got {tuple(tensor.shape)}: write {advice}.",
             code="series.shape",
         )
-    if not several and not tensor.is_floating_point():
-        raise InputError(f"{name} must hold floating-point numbers, got {tensor.dtype}: convert it to float32.")
+    if not tensor.is_floating_point():
+        kept = f", or pass it as {arg:series.fixed} if it holds categories, lengths or the like" if several else ""
+        wanted = f"{name} must hold floating-point numbers, got {tensor.dtype}"
+        raise InputError(f"{wanted}: convert it to float32{kept}.")
 
 
 def without_gaps(
@@ -269,29 +271,6 @@ def is_background(baseline: Any) -> bool:
     return isinstance(baseline, str) and baseline == "background"
 
 
-def filled_with(cells: Tensor, x: Tensor | None, mask: Tensor | None) -> Literal["zero", "average", "own"]:
-    """Recognise what :func:`fill` returned: ``"zero"``, ``"average"``, or ``"own"`` for any other numbers.
-
-    Without the series an average cannot be recognised.
-
-    Examples
-    --------
-    >>> x = torch.tensor([[[1.0], [3.0]]])
-    >>> [filled_with(fill(value, x, None, "baseline"), x, None) for value in (None, "average", 1.0)]
-    ['zero', 'average', 'own']
-    """
-    if not bool(unexpanded(cells).any()):
-        return "zero"
-    if x is None or not torch.equal(cells[:ROWS], cells[:ROWS, :1].expand_as(cells[:ROWS])):
-        return "own"
-    for start in range(0, len(x), ROWS):
-        rows = slice(start, start + ROWS)
-        means = average(x[rows], None if mask is None else mask[rows])
-        if not torch.allclose(cells[rows].to(means), means.expand_as(x[rows])):  # sums may have another order
-            return "own"
-    return "average"
-
-
 def unexpanded(tensor: Tensor) -> Tensor:
     """Cut the repeated axes of an expanded view to one, so that a constant costs nothing where it goes.
 
@@ -387,16 +366,13 @@ def check_positions(value: Any, name: str, count: int) -> Tensor:
     (tensor([0, 2]), tensor([0, 2]))
     """
     tensor = check_numbers(value, name).cpu()
-    if tensor.dtype == torch.bool and tensor.shape == (count,):
-        return tensor.nonzero().flatten()
-    if tensor.ndim == 1 and tensor.numel() == 0:
-        return torch.empty(0, dtype=torch.int64)
-    if tensor.ndim != 1 or tensor.is_floating_point() or tensor.dtype == torch.bool:
-        raise InputError(f"{name} must be a list of positions, or one True or False for each, got {brief(value)}.")
-    tensor = tensor.to(torch.int64)
-    if bool(((tensor < -count) | (tensor >= count)).any()):
-        raise InputError(f"{name} must lie in 0 … {count - 1}, got {brief(value)}.")
-    return torch.where(tensor < 0, tensor + count, tensor)
+    if tensor.numel() == 0 or not (tensor.is_floating_point() or tensor.dtype == torch.bool):
+        tensor = tensor.long()
+    with suppress(IndexError):
+        if tensor.ndim == 1:
+            return torch.arange(count)[tensor]
+    places = f"positions in 0 … {count - 1}, or one True or False for each"
+    raise InputError(f"{name} must be {places}, got {brief(value)}.")
 
 
 def check_names(labels: Iterable[Any] | None, count: int | None, what: str) -> tuple[str, ...] | None:
@@ -411,8 +387,6 @@ def check_names(labels: Iterable[Any] | None, count: int | None, what: str) -> t
         raise InputError(f"{what} must be a list of {many}names, got {brief(labels)}.")
     names = []
     for label in labels:
-        if isinstance(label, Iterable) and not isinstance(label, (str, bytes)):
-            raise InputError(f"{what} must be names, got {brief(label)} among them.")
         names.append(label.decode(errors="replace") if isinstance(label, bytes) else str(label))
     if count is not None and len(names) != count:
         raise InputError(f"{what} must have {count} entries, got {len(names)}.")

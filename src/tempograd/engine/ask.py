@@ -2,14 +2,13 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self, cast
-from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, arg
@@ -18,7 +17,7 @@ from tempograd.core.rng import FAR, Stream, bits, keys, split
 from tempograd.engine import outputs
 from tempograd.engine.batching import CELLS, DEFAULT, Batching, slices, suits_cpu
 from tempograd.engine.cuda import HostWriter
-from tempograd.engine.model import Model, modules_of, owner, place
+from tempograd.engine.model import Model, modules_of, place
 from tempograd.engine.predictor import Call, forward
 from tempograd.targets import TargetScore
 from tempograd.typing import Picker
@@ -30,8 +29,6 @@ LOOKS, LOOKED = 16, 1 << 10  # series whose mean score stands for that of the po
 
 Starts = Callable[[slice], Tensor]
 """Looks up what some samples of each series are compared with, (series, samples, time, channel)."""
-
-_fitted: "WeakKeyDictionary[nn.Module, dict[Hashable, int]]" = WeakKeyDictionary()  # sizes after memory ran out
 
 
 class Block(NamedTuple):
@@ -316,11 +313,10 @@ class Ask:
     def gradient_batching(self, targets: int) -> Batching:
         """Return the same for passes with a gradient; what is kept of their points is kept of each target."""
         cells = self.x[0].numel() * max(1, targets // 2)  # a pass itself takes as much as two targets
-        module, on_cpu = owner(self.model), DEFAULT
+        on_cpu = DEFAULT
         if targets and self.device.type == "cpu":
             on_cpu = suits_cpu(modules_of(self.model), self.x.shape[1], self.x.shape[2], self.dtype)
-        memory = None if module is None else _fitted.setdefault(module, {})
-        return Batching(self.device, cells, self.batch_size, memory, on_cpu)
+        return Batching(self.device, cells, self.batch_size, on_cpu)
 
     def block(self, rows: slice) -> Block:
         """Bring some series to the model's device."""
@@ -441,16 +437,14 @@ class Ask:
         """Return the model as a function of series that are these ``rows`` of all, where that matters."""
         return self.model.at(rows) if self.call.by_row else self.model  # type: ignore[attr-defined]  # Adapted
 
-    def forward(self, z: Tensor, rows: Tensor, alike: Tensor | None = None) -> Tensor:
+    def forward(self, z: Tensor, rows: Tensor) -> Tensor:
         """Call the model with ``rows`` of the series; where the very first do not fit it, say so in one sentence.
 
         One series that did fit says nothing of several.
-
-        ``alike`` tells which series begin alike, see :func:`~tempograd.engine.outputs.resumed`.
         """
         progress = self.progress
-        model, shape = outputs.resumed(self.at(rows), z, alike), None if progress.fits else self.x.shape
-        raw = forward(model, z, shape, per_step=outputs.outputs_of(self.task).per_step)
+        shape = None if progress.fits else self.x.shape
+        raw = forward(self.at(rows), z, shape, per_step=outputs.outputs_of(self.task).per_step)
         progress.fits = progress.fits or len(z) > 1
         progress.resolved = progress.resolved or self.resolve(raw)
         return raw

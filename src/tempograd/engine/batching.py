@@ -3,7 +3,7 @@
 import gc
 import math
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 
 import torch
@@ -24,20 +24,11 @@ Work = Callable[[slice, int], None]
 class Batching:
     """How many sequences go through the model at once, by default what the device should hold of so many cells.
 
-    ``memory`` is what did fit when memory ran out before, by device and cells; it is kept up to date. ``on_cpu``
-    is how many suit a CPU.
+    ``on_cpu`` is how many suit a CPU.
     """
 
-    def __init__(
-        self,
-        device: torch.device,
-        cells: int,
-        size: int | None = None,
-        memory: dict[Hashable, int] | None = None,
-        on_cpu: int = DEFAULT,
-    ) -> None:
-        self._memory, self._kind = {} if memory is None else memory, (device, cells)
-        self.device, self.automatic = device, size is None
+    def __init__(self, device: torch.device, cells: int, size: int | None = None, on_cpu: int = DEFAULT) -> None:
+        self.device = device
         self.together = 1  # series that stay in one block, counted from the first
         most, room = on_cpu, CELLS
         if device.type == "cuda":
@@ -45,7 +36,7 @@ class Batching:
             share = min(1.0, memory_of(device).total_memory / LARGE) if torch.cuda.is_available() else 1.0
             most, room = int(LIMIT * share), max(CELLS, int(2 * CELLS * share))
         usual = max(1, min(most, room // cells))
-        self.size = min(usual, self._memory.get(self._kind, usual)) if size is None else size
+        self.size = usual if size is None else size
 
     def run(self, series: int | slice, per_series: int, work: Work, label: str = "") -> None:
         """Call ``work(rows, size)`` until all ``series`` are done, ``per_series`` sequences for each.
@@ -69,7 +60,6 @@ class Batching:
                             "model, shorter series or a larger device."
                         ) from error
                     self.size //= 2
-                    self._memory[self._kind] = self.size
                 else:
                     advance(rows.stop - rows.start)
                     start = rows.stop

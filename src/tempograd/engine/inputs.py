@@ -265,11 +265,6 @@ def _by_input(parts: Any, names: Sequence[str], what: str) -> dict[str, Any]:
 
 def _series(tensor: Tensor, name: str, *, gaps: bool) -> Tensor:
     """Check one input; static values are series of one step."""
-    if not tensor.is_floating_point():
-        raise InputError(
-            f"{name} must hold floating-point numbers to be explained, got {tensor.dtype}: convert it to "
-            f"float32, or pass it as {arg:series.fixed} if it holds categories, lengths or the like."
-        )
     flat = tensor if tensor.ndim == 3 else tensor.reshape(len(tensor), 1, math.prod(tensor.shape[1:]))
     return validation.check_series(flat, f"x[{name!r}]", gaps=gaps)
 

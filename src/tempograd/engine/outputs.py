@@ -2,30 +2,24 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tempograd.core import validation
 from tempograd.core.errors import InputError, ModelError, UnknownNameError, arg, brief
 from tempograd.core.question import Question
-from tempograd.engine.batching import Batching
 from tempograd.engine.cuda import host_copy
-from tempograd.engine.model import Model, undisturbed_by_others
 from tempograd.engine.predictor import numbers_of
 from tempograd.targets import TargetScore, mean
 from tempograd.typing import Output, Picker
 
 LAST = itemgetter(-1)
-EVEN = 16  # matrix products treat all rows alike when their number is a multiple of this
 KEPT = 2**14  # numbers of the first outputs that are kept for a second look
 OUTPUTS: tuple[Output, ...] = get_args(Output)
-SPAN = 25  # steps that go through a model that resumes at once
-WIDER = 4  # times as many series at once as of a model that needs all their steps
 
 
 class Link(NamedTuple):
@@ -451,94 +445,3 @@ def is_probability(raw: Tensor) -> bool:
 def _normalised(found: Sequence[float]) -> bool:
     _, least, far, size = found
     return least >= 0 and far < 1e-4 and size > 1
-
-
-# Models that go on from a state
-#
-# A module whose class has ``resume`` promises that ``forward`` is ``resume`` from no state, which is all that it
-# remembers. After step :math:`t` it knows nothing of a series but its state :math:`h_t`, so
-#
-# .. math:: f(x_{0 \ldots T-1}) = f\big(x_{t \ldots T-1} \mid h_t(x_{0 \ldots t-1})\big)
-#
-# exactly. Series that differ from each other late only, such as one with another single cell replaced in each
-# copy, share the states of their beginnings: half of the work on average. The steps go through the model a span
-# at a time, which also keeps what it computes inside a processor's cache.
-
-
-def resumes(model: Any) -> bool:
-    """Tell whether a model can go on from its state: by ``resume(x, state)``, while it is still ``resumable``.
-
-    The promise is that of one class: whoever changes what ``forward`` does, in a class derived from it or on the
-    object, has to make it anew. Hooks on any part may want to see all steps at once.
-    """
-    if not isinstance(model, nn.Module) or "resume" not in type(model).__dict__ or model.training:
-        return False
-    hooked = any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
-    hooked = hooked or not undisturbed_by_others()
-    return not hooked and "forward" not in model.__dict__ and bool(model.resumable)
-
-
-def wider(batching: Batching, model: Model) -> Batching:
-    """Let more series begin together; what goes through the model at once is then still less than their steps."""
-    if batching.automatic and batching.device.type == "cpu" and resumes(model):
-        batching.size *= WIDER
-    return batching
-
-
-def spans(time: int) -> list[slice]:
-    """Cut the steps of a series.
-
-    Examples
-    --------
-    >>> spans(60)
-    [slice(0, 25, None), slice(25, 50, None), slice(50, 60, None)]
-    """
-    return [slice(first, min(first + SPAN, time)) for first in range(0, time, SPAN)]
-
-
-def resumed(model: Model, z: Tensor, alike: Tensor | None = None) -> Model:
-    """Return what runs the model on ``z``, (series, time, channel), without a gradient where nobody wants one.
-
-    Series with the same number in column s of ``alike``, (series, spans), are equal from the first step to the end
-    of span s.
-    """
-    if torch.is_grad_enabled() or z.device.type != "cpu" or not resumes(model):
-        return model
-    return partial(_along, model, alike=alike)
-
-
-def _along(model: Any, z: Tensor, *, alike: Tensor | None) -> Tensor:
-    outputs: list[Tensor] = []
-    state, member = None, torch.arange(len(z))  # of which group each series is
-    for column, span in enumerate(spans(z.shape[1])):
-        if alike is None:
-            raw, state = model.resume(z[:, span], state)
-            outputs.append(raw)
-            continue
-        example, group = _groups(alike[:, column])
-        raw, after = model.resume(z[example, span], None if state is None else state[member[example]])
-        outputs.append(raw[group])
-        state, member = after, group
-    return torch.cat(outputs, 1) if outputs[-1].ndim == 3 else outputs[-1]
-
-
-def _groups(label: Tensor) -> tuple[Tensor, Tensor]:
-    """Return one series of each group, some of them again to make their number even, and the group of each."""
-    kinds, group = torch.unique(label, return_inverse=True)
-    example = torch.empty_like(kinds).scatter_(0, group, torch.arange(len(label)))
-    more = -len(kinds) % EVEN if len(kinds) > 1 else 0
-    return torch.cat([example, example[:1].expand(more)]), group
-
-
-def nested(gone: Tensor, row: Tensor, order: Tensor | int = 0) -> Tensor:
-    """Return the same number for states that lack the same cells up to the end of a span, (state, spans).
-
-    Each state lacks the cells ``gone``, (state, time, channel), of series ``row``, (state,). States of one series
-    and one ``order`` of removal, (state,), lack sets that contain each other. So do the parts of these sets up to
-    a step, and how many cells lie in such a part tells which it is.
-    """
-    ends = torch.tensor([span.stop - 1 for span in spans(gone.shape[1])], device=gone.device)
-    count = gone.sum(2).cumsum(1)[:, ends]
-    order = torch.as_tensor(order, device=gone.device).expand(len(gone))[:, None]
-    owner = torch.where(count > 0, order, 0) + row[:, None] * (int(order.max()) + 1)
-    return owner * (gone[0].numel() + 1) + count

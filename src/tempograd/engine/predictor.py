@@ -7,8 +7,7 @@ the model, on a path, in a perturbation, in another order: whoever asks the mode
 import math
 import re
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, replace
 from textwrap import shorten
@@ -438,20 +437,10 @@ class PassCount:
     passes: int = 0
 
 
-_counted: ContextVar[PassCount | None] = ContextVar("counted", default=None)
+pass_count: ContextVar[PassCount | None] = ContextVar("pass_count", default=None)
+"""Where the series that any model is shown are counted, with PassesError before they are too many.
 
-
-@contextmanager
-def counting(count: PassCount) -> Iterator[None]:
-    """Count the series that any model is shown inside the block; PassesError before they are too many.
-
-    Passes that a GPU repeats from a recording are not seen.
-    """
-    token = _counted.set(count)
-    try:
-        yield
-    finally:
-        _counted.reset(token)
+Passes that a GPU repeats from a recording are not seen."""
 
 
 # The call itself
@@ -464,7 +453,7 @@ def forward(model: Model, z: Tensor, shape: Sequence[int] | None = None, *, per_
     one sentence says so, with the ``shape`` of all of them, if that is given. One number per series, or with
     ``per_step`` one per step, has an axis for its only column.
     """
-    count = _counted.get()
+    count = pass_count.get()
     if count is not None:
         if count.passes + len(z) > count.most:
             raise PassesError

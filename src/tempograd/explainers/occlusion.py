@@ -16,7 +16,6 @@ from tempograd.core.rng import Stream, fold_in, keys, randint
 from tempograd.engine import Ask, Block, Prefixes, slices
 from tempograd.engine.ask import Background, with_targets
 from tempograd.engine.batching import CELLS
-from tempograd.engine.outputs import spans, wider
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training
 from tempograd.typing import Inputs, Marginal, Model, OcclusionScore, Setting
 
@@ -63,8 +62,7 @@ class CellReplacement(Explainer):
                     whole[place, rows] = part.to(whole)
 
         cells = ask.x.shape[2] if own else max(1, int(ask.observed_cells.max()))
-        batching = ask.batching if own else wider(ask.batching, ask.model)
-        batching.run(len(ask.x), cells * draws + 1, work, f"explain with {self.name}")
+        ask.batching.run(len(ask.x), cells * draws + 1, work, f"explain with {self.name}")
         return maps
 
     def _at_own_step(self, ask: Ask) -> bool:
@@ -108,7 +106,7 @@ def _in_whole_series(
     """Run the series once for each observed cell and draw, beside the clean series.
 
     Clean and changed series go through the model together, in an even number of rows, so that a cell the model
-    ignores scores exactly 0 and not the difference of two roundings. Up to the cell they are alike.
+    ignores scores exactly 0 and not the difference of two roundings.
     """
     x, draws, width = blocks[0].x, values.shape[-1], values[0, ..., 0].numel()
     places = blocks[0].observed.flatten().nonzero()[:, 0]
@@ -122,8 +120,7 @@ def _in_whole_series(
         owner, changed = torch.cat([clean, place // width, more]), slice(len(x), len(x) + len(place))
         z, cell = x[owner], place % width
         z[changed].flatten(1).scatter_(1, cell[:, None], new[batch, None])
-        begin = _beginnings(owner, changed, cell // z.shape[2], z.shape[1])
-        parts = [_read(asks, z[p], blocks, owner[p], begin[p], every) for p in slices(len(z), size)]
+        parts = [_read(asks, z[p], blocks, owner[p], every) for p in slices(len(z), size)]
         for fall, scores in zip(falls, zip(*parts, strict=True), strict=True):
             score = torch.cat(scores)
             fall.append(score[owner[changed]] - score[changed])
@@ -136,23 +133,10 @@ def _in_whole_series(
     return whole
 
 
-def _beginnings(owner: Tensor, changed: slice, when: Tensor, time: int) -> Tensor:
-    """Return the same number for rows that are alike up to the end of a span, which all are until the change."""
-    if owner.device.type != "cpu":
-        return owner  # no model resumes there
-    ends = torch.tensor([span.stop for span in spans(time)])
-    begin = owner[:, None].repeat(1, len(ends))
-    own = len(owner) + torch.arange(len(when))[:, None]
-    begin[changed] = torch.where(when[:, None] < ends, own, begin[changed])
-    return begin
-
-
 @torch.no_grad()
-def _read(
-    asks: Sequence[Ask], z: Tensor, blocks: Sequence[Block], owner: Tensor, begin: Tensor, every: bool
-) -> list[Tensor]:
+def _read(asks: Sequence[Ask], z: Tensor, blocks: Sequence[Block], owner: Tensor, every: bool) -> list[Tensor]:
     """Return the explained score of each row, or all its outputs, (rows, outputs), for each ask."""
-    raw, scores = asks[0].forward(z, blocks[0].index[owner], begin), []
+    raw, scores = asks[0].forward(z, blocks[0].index[owner]), []
     for ask, block in zip(asks, blocks, strict=True):
         outputs = ask.apply_link(raw)
         parts = {"target": block.target, "steps": block.steps}

@@ -22,7 +22,7 @@ from tempograd.core.progress import progress_bar
 from tempograd.engine import Ask, Batching, Block, both_logits, fingerprint, frozen, owner, place
 from tempograd.engine.gradients import require_path
 from tempograd.engine.model import by_lists, mutable_if_needed, spare
-from tempograd.engine.outputs import is_probability, resumed
+from tempograd.engine.outputs import is_probability
 from tempograd.engine.predictor import Adapted, forward
 from tempograd.explainers.base import EXPLAINERS, Explainer, check_training, one_by_one, require_probabilities
 from tempograd.explainers.files import LearntNetwork
@@ -315,7 +315,7 @@ class TrainingSet:
 def require_gradient(model: Model, x: Tensor) -> None:
     """Refuse a model that cannot be differentiated with respect to its input, by the first of some series."""
     z = x[:1].to(*place(model, x)).clone().requires_grad_()
-    raw = forward(resumed(model, z), z, z.shape)
+    raw = forward(model, z, z.shape)
     require_path(raw, z)
     torch.autograd.grad(raw.sum(), z, allow_unused=True)
 

@@ -209,8 +209,13 @@ class Explanation(Record):
 
         Without the series an average is not recognised.
         """
-        drawn = self.background is not None
-        return "background" if drawn else validation.filled_with(self.baseline, self.x, self.mask)
+        if self.background is not None:
+            return "background"
+        if not bool(validation.unexpanded(self.baseline).any()):
+            return "zero"
+        x = self.x
+        means = None if x is None else validation.average(x, self.mask).expand_as(x)
+        return "own" if means is None or not torch.allclose(self.baseline.to(means), means) else "average"
 
     @property
     def n_outputs(self) -> int | None:

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, ModelError, arg, brief
+from tempograd.core.errors import InputError, ModelError, arg, brief, held
 from tempograd.core.rng import Stream, bits, keys
 from tempograd.core.validation import check_amount
 from tempograd.engine import Block, both_logits, frozen, select_target, slices
 from tempograd.engine.model import trusted
-from tempograd.engine.outputs import by_class, is_probability, nested, outputs_of, wider
-from tempograd.engine.predictor import PassCount, counting
+from tempograd.engine.outputs import by_class, is_probability, outputs_of
+from tempograd.engine.predictor import pass_count
 from tempograd.engine.second_look import FEW, Varying, look_again
 from tempograd.metrics.base import AskAgain
 from tempograd.typing import Measured, Task
@@ -222,7 +222,7 @@ def remove_cells(
         for others in _replacements(ask, draws):
             parts: dict[int, Sequence[Tensor | None]] = {}  # by the first row: once more when memory ran out
             once = partial(work, others, parts)
-            wider(ask.batching, ask.model).run(len(ask.x), sum(ends.values()), once, label)
+            ask.batching.run(len(ask.x), sum(ends.values()), once, label)
             rows = zip(*(parts[start] for start in sorted(parts)), strict=True)
             means.append([None if part[0] is None else torch.cat(part) for part in rows])
     return [_mean(part) for part in zip(*means, strict=True)], varies
@@ -242,7 +242,7 @@ def _varying(ask: AskAgain) -> Varying:
     block = ask.block(slice(0, min(FEW, size)))
     if trusted(ask.model, block.x, "evaluate"):
         return ""
-    with counting(PassCount()):  # which no budget pays for
+    with held(pass_count, None):  # which no budget pays for
         look = look_again(ask.model, ask.at, block.x, block.baseline)
         return "" if look is None else look.varies(caller="evaluate")
 
@@ -298,7 +298,7 @@ def _run_states(
         rank, x = orders[ranking, row], block.x[row]  # (state, cell), (state, time, channel)
         gone = ((rank >= first[:, None]) & (rank < stop[:, None])).view_as(x)
         z = torch.where(gone, block.baseline[row], x)
-        raw = ask.forward(z, block.index[row], nested(gone, row, 2 * ranking + (first > 0)))
+        raw = ask.forward(z, block.index[row])
         raw = raw.to(torch.promote_types(raw.dtype, torch.float32))
         if picker is not None:
             picked.append(ask.score(ask.apply_link(raw), block.take(row)._replace(target=picker), 1, z))

@@ -162,20 +162,6 @@ class GRUClassifier(Classifier):
     def features(self, x: Tensor) -> Tensor:
         return cast("Tensor", self.recurrence(x)[0])
 
-    @property
-    def resumable(self) -> bool:
-        """Whether the recurrence is still the plain one that :meth:`resume` goes on with."""
-        layer = self.recurrence
-        return type(layer) is nn.GRU and layer.batch_first and layer.num_layers == 1 and not layer.bidirectional
-
-    def resume(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the logits of more steps of series, and the states (N, hidden) after them.
-
-        ``forward`` is this from no state, which is all that the model remembers of earlier steps.
-        """
-        features, after = self.recurrence(self._checked(x), None if state is None else state[None])
-        return self._read(features), after[0]
-
     def pool(self, features: Tensor) -> Tensor:
         return features[:, -1]
 

@@ -27,13 +27,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tempograd.core import validation
+from tempograd.core import errors, validation
 from tempograd.core.errors import InputError, SettingError, UnknownNameError, arg, brief, counted_warnings, listed
 from tempograd.core.formatting import alike, counted, short_number, table, with_error
 from tempograd.core.progress import Advance, part, progress_bar
 from tempograd.core.question import Effort, Question, asks, divided
 from tempograd.core.series import Series
-from tempograd.engine.predictor import PassCount, PassesError, Predictor, counting
+from tempograd.engine.predictor import PassCount, PassesError, Predictor, pass_count
 from tempograd.explainers import EXPLAINERS, Explainer, Timing
 from tempograd.explainers.base import fitted, nouns
 from tempograd.explainers.by_name import explainer_of
@@ -244,12 +244,12 @@ class Bench:
             removal |= {"background": Series.of(question.background).x, "draws": self.removals}
         removal |= {"k": self.k, "batch_size": effort.batch_size, "of": self.of}
         try:
-            with counting(maps), counted_warnings() if quiet else nullcontext():
+            with errors.held(pass_count, maps), counted_warnings() if quiet else nullcontext():
                 explanation = explainer(self.model, series, **vars(question), **vars(effort))
             if explanation.n_evals is not None:  # looks at the model that are no part of the method do not count
                 maps.passes = int(explanation.n_evals.sum()) * explanation.draws
             removals.most = most - maps.passes
-            with counting(removals):
+            with errors.held(pass_count, removals):
                 found = (measure if quiet else evaluate)(self.model.called, explanation, [self.metric], **removal)
         finally:
             self.spent += maps.passes + removals.passes

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tempograd.core import validation
 from tempograd.core.formatting import short_number
 from tempograd.engine.outputs import outputs_of
 from tempograd.explanation import Explanation
