@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import tempograd as tg
 from tempograd.bulk import manifest
 from tempograd.bulk.manifest import Entry, Manifest
 from tempograd.bulk.store import TABLES, Store
-from tempograd.bulk.worker import Worker
+from tempograd.bulk.worker import Worker, _Writing
 from tempograd.data.fragments import Fragment, Piece
 from tests.bulk.conftest import rows_of
 
@@ -362,3 +363,27 @@ def test_results_of_a_file_that_is_gone_stay_where_the_plan_is_lost_too(lake):
     (lake / "out" / "_tempograd" / "plan.json").unlink()
     with pytest.warns(tg.TempogradWarning, match=r"is gone \(b\.parquet\): the results stay"):
         assert content(explain(lake)) == before
+
+
+@pytest.mark.usefixtures("alone")
+def test_what_a_worker_has_finished_before_it_died_is_not_made_again(lake, monkeypatch):
+    """Its process may end between the last file and the word that it is there."""
+    writes, real, times = _Writing.write, Worker.run, Counter()
+
+    def counted(writing):
+        times[writing.fragment.name] += 1
+        return writes(writing)
+
+    def dies_once(worker, fragment):
+        entry = real(worker, fragment)
+        if fragment is not None and not died:
+            died.append(fragment.name)
+            raise RuntimeError("the process is gone")
+        return entry
+
+    died = []
+    monkeypatch.setattr(_Writing, "write", counted)
+    monkeypatch.setattr(Worker, "run", dies_once)
+    explain(lake)
+    assert died
+    assert set(times.values()) == {1}

@@ -159,7 +159,11 @@ class Manifest:
     def adopt(self, wanted: Collection[str]) -> list[Entry]:
         """Return what workers have finished and no driver has committed; what nobody wants is forgotten."""
         staged = [Entry.from_plain(plain) for plain in map(self.store.load, self.store.files(STAGED)) if plain]
-        return [entry for entry in staged if entry.name in wanted and entry.name not in self.entries]
+        taken = {entry.name: entry for entry in staged if entry.name in wanted and entry.name not in self.entries}
+        for entry in staged:
+            if entry.name not in taken:  # or a worker would take it for what it is asked for
+                self.store.delete(f"{STAGED}/{entry.name}.json")
+        return [*taken.values()]
 
 
 def _numbers(names: Iterable[str]) -> list[int]:

@@ -124,9 +124,12 @@ class Worker:
         """Explain a fragment, and leave what became of it in the store, for a driver that is killed."""
         if fragment is None:  # who asks wants to know whether this worker opens
             return None
-        with self.job.store.scratch() as folder:
+        store, staged = self.job.store, f"{STAGED}/{fragment.name}.json"
+        if (finished := store.load(staged)) is not None:  # by a worker that died before it could tell
+            return Entry.from_plain(finished)
+        with store.scratch() as folder:
             entry = _Writing(self, fragment, folder).write()
-        self.job.store.write(f"{STAGED}/{fragment.name}.json", entry.plain)
+        store.write(staged, entry.plain)
         return entry
 
     def explain(self, batch: Part, rows: NDArray[np.int64]) -> Explanation:
