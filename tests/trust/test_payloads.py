@@ -89,9 +89,9 @@ def test_an_exported_program_runs_only_if_trusted(marker, program, tmp_path, cap
         "loaded: pass trust=True if you trust whoever made it."
     )
     assert not marker.exists()
-    for command in (["explain"], ["evaluate", "e.safetensors"], ["report", "e.safetensors"]):
+    for command in (["explain", "--data", "state"], ["evaluate", "e.safetensors"], ["report", "e.safetensors"]):
         _stored(tmp_path)
-        argv = [*command, "--model", str(evil), "--data", "state"]
+        argv = [*command, "--model", str(evil)]
         argv = [str(tmp_path / word) if word == "e.safetensors" else word for word in argv]
         assert main(argv) == 3
         assert "so it was not loaded: pass --trust if you trust whoever made it." in capsys.readouterr().err

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 from weakref import WeakValueDictionary
@@ -24,7 +24,7 @@ from tempograd.core.series import Series, renumbered
 from tempograd.data.table import is_frame
 from tempograd.engine import Ask, Call, fingerprint, frozen, inputs, outputs
 from tempograd.engine.ask import Background, score_delta
-from tempograd.engine.model import PRECISIONS, computing, mutable_if_needed, owner, place, trusted
+from tempograd.engine.model import PRECISIONS, computing, owner, place, trusted
 from tempograd.engine.predictor import Predictor
 from tempograd.engine.second_look import FEW, Varying, look_again, run_twice
 from tempograd.explainers import files
@@ -371,7 +371,7 @@ class Explainer(ABC):
         explanations = [named_as_labels(part, series.classes) for part in explanations]
         suspects = (part for part in explanations if part.gradient_check and part.gradient_check.mostly_wrong)
         problem = next(filter(None, map(wrong_gradient, suspects)), "")
-        doubts = low_accuracy(explanations[0])
+        doubts = [] if explanations[0].y is None else low_accuracy(explanations[0])
         if problem and errors.warning_counts.get() is None:  # otherwise the verdict on all batches tells
             doubts.append(Finding("gradient.wrong", "warning", {"problem": f"{problem[:1].upper()}{problem[1:]}"}))
         for finding in doubts:
@@ -496,7 +496,13 @@ class Explainer(ABC):
     def _attributions(self, asks: Sequence[Ask]) -> list[Estimate]:
         """Return an estimate for each ask; where the model overwrites what autograd needs, from copies of that."""
         ask = asks[0] if len(asks) == 1 else asks[0].replace(several=tuple(asks))
-        estimates = mutable_if_needed(partial(self.attribute, ask))
+        try:  # mutable_if_needed would add a frame to the way of every call
+            estimates = self.attribute(ask)
+        except RuntimeError as error:
+            if "modified by an inplace operation" not in str(error):
+                raise
+            with torch.autograd.graph.allow_mutation_on_saved_tensors():
+                estimates = self.attribute(ask)
         if not isinstance(estimates, list) or len(estimates) != len(asks):
             raise TypeError(f"{type(self).__name__}.attribute must return one Estimate per target in a list.")
         for number, (one, estimate) in enumerate(zip(asks, estimates, strict=True)):

@@ -26,10 +26,6 @@ class PathMethod(Explainer):
     takes_inputs: ClassVar[bool] = True
     takes_background: ClassVar[bool] = True
 
-    def _positions(self, points: int, like: Tensor) -> Tensor:
-        """Return where points lie on the path, (points,), from 0 at the baseline to 1 at the series."""
-        return midpoints(points, like)
-
 
 # Integrated gradients, of all cells or of those of a mask
 
@@ -206,6 +202,10 @@ class RandIG(PathMethod):
             warn("cells.rare", **rare, samples=self.n_samples, enough=enough)
         path, label = partial(self._path, ask.seed), f"explain with {self.name}"
         return integrate(ask, Schedule((self.n_samples,)), path, label=label)
+
+    def _positions(self, points: int, like: Tensor) -> Tensor:
+        """Return where points lie on the path, (points,), from 0 at the baseline to 1 at the series."""
+        return midpoints(points, like)
 
     def _path(self, seed: int, block: Block, stage: int) -> GradientPath:
         streams = fold_in(keys(seed, block.ids, Stream.CELLS), self.n_samples)

@@ -272,6 +272,10 @@ class Timing(PathMethod):
         """Draw independent masks, True where a cell moves, (series, points, time, channel)."""
         return drawing.sample_masks(streams, sampler)
 
+    def _positions(self, points: int, like: Tensor) -> Tensor:
+        """Return where points lie on the path, (points,), from 0 at the baseline to 1 at the series."""
+        return integration.midpoints(points, like)
+
     def masked_path(self, block: Block, drawn: drawing.MaskSample, stage: int = 0) -> integration.GradientPath:
         """Return the paths that masks leave, from the baseline or each from a background series of its own."""
         points, background = drawn.masks.shape[1], block.background

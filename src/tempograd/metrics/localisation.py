@@ -233,7 +233,7 @@ def _salient(truth: Any, explanation: Explanation, metric: str) -> Tensor:
         raise InputError(f"{metric} needs {arg:series.truth}, like x, with 1 where a cell is truly salient.")
     if is_several(truth):
         names = truth if isinstance(truth, Mapping) else explanation.inputs
-        parts = zip_longest(names, truth.values() if isinstance(truth, Mapping) else truth)
+        parts = zip_longest(names, truth.values() if isinstance(truth, Mapping) else truth, fillvalue="")
         floats = {name: validation.as_tensor(part, "truth").float() for name, part in parts}
         truth = explanation.call.pooled(floats, "The truth")
     return validation.check_mask(truth, explanation.values, "truth")
