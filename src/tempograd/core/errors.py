@@ -226,7 +226,8 @@ class TempogradError(Exception):
     default_code: ClassVar[str] = "error"
 
     def __init_subclass__(cls, code: str = "") -> None:
-        cls.default_code = code or cls.default_code
+        if code:
+            cls.default_code = code
 
     def __init__(self, message: object = "", *, code: str | None = None, **data: object) -> None:
         self.finding = Finding(code or self.default_code, "refusal", data, one_line(str(message), None))
