@@ -11,25 +11,6 @@ from tempograd.explainers.prefix import Fit, WinIT
 from tempograd.explainers.timex import TimeX, TimeXPP
 from tempograd.explainers.timing import Timing
 
-__all__ = [
-    "EXPLAINERS",
-    "AugmentedOcclusion",
-    "ContraLSP",
-    "DeepLift",
-    "Dynamask",
-    "Explainer",
-    "ExtremalMask",
-    "Fit",
-    "GradientShap",
-    "IntegratedGradients",
-    "Lime",
-    "MaskingIG",
-    "Occlusion",
-    "RandIG",
-    "Random",
-    "TimeX",
-    "TimeXPP",
-    "Timing",
-    "WinIT",
-    "explain",
-]
+__all__ = ["EXPLAINERS", "AugmentedOcclusion", "ContraLSP", "DeepLift", "Dynamask", "Explainer", "ExtremalMask"]
+__all__ += ["Fit", "GradientShap", "IntegratedGradients", "Lime", "MaskingIG", "Occlusion", "RandIG", "Random"]
+__all__ += ["TimeX", "TimeXPP", "Timing", "WinIT", "explain"]

@@ -5,15 +5,5 @@ from tempograd.models.files import load_classifier, load_model, save_model
 from tempograd.models.networks import MODELS, Classifier, build
 from tempograd.models.training import Recipe, accuracy, train
 
-__all__ = [
-    "MODELS",
-    "Classifier",
-    "Recipe",
-    "accuracy",
-    "build",
-    "find_device",
-    "load_classifier",
-    "load_model",
-    "save_model",
-    "train",
-]
+__all__ = ["MODELS", "Classifier", "Recipe", "accuracy", "build", "find_device", "load_classifier", "load_model"]
+__all__ += ["save_model", "train"]
