@@ -179,5 +179,7 @@ def test_scaled_series_are_shown_as_they_were(lake):
     for name in ("x", "raw", "values"):
         torch.testing.assert_close(getattr(found, name).float(), getattr(expected, name), equal_nan=True)
     assert "20 kPa" in found.describe("u")
+    again = explain(**columns | {"scale": str(Path("scale.csv").absolute())})  # as run.toml has it
+    assert again.version == run.version
     bare = explain_files(model, series, "memory", method="integrated_gradients", n_steps=2)
     assert bare.take(["u"]).units is None  # of values that the run does not keep

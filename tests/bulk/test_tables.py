@@ -231,7 +231,7 @@ def test_which_sensors_drove_the_alarms_of_a_day_at_a_site_and_since_when(plant)
         SELECT machine, channel, "from"
         FROM read_parquet('{plant.folder}/drivers/**/*.parquet', hive_partitioning = true)
         SEMI JOIN (SELECT id FROM '{plant.folder}/summary/**/*.parquet' WHERE class = 'alarm') USING (id)
-        WHERE day = '2026-05-03' AND site = 'B' AND certain AND effect > 0
+        WHERE day = '2026-05-03' AND site = 'B' AND effect > 0 AND (certain OR rank = 1)
         ORDER BY machine
     """).fetchall()
     alarms = pl.scan_parquet(f"{plant.folder}/summary", hive_partitioning=True).filter(pl.col("class") == "alarm")

@@ -176,7 +176,9 @@ class RunPlan:
             "learnt": getattr(self.explainer, "fingerprint", "") if self.explainer.learnt is not None else "",
             "options": plain(told),
             "shape": list(self.source.shape or ()),
-            "columns": {name: part for name, part in self.source.plain.items() if name not in ("shape", "units")},
+            # a table of scales is known by its content, as files of series are
+            "columns": {n: part for n, part in self.source.plain.items() if n not in ("shape", "units", "scale")},
+            "scaled": self.source.scale is not None,
             "cells": terms.cells,
             "partition": terms.partition,
             "fragment": terms.fragment,

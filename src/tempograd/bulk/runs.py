@@ -138,8 +138,10 @@ class Run:
             what = "complete" if self.example.facts.complete else SAYS[without_error(self.example, None)]
             return f"{what} in {good:,} of {explained:,} series{rest}"
         status = "converged" if good >= MOST * explained else "not converged"
-        if status != "converged" and self.example.facts.adaptive and "tolerance" in self.example.parameters:
-            rest = f"; with a tolerance of {GOAL:g} each series goes on until it is good{rest}"
+        settings = self.example.parameters
+        if status != "converged" and self.example.facts.adaptive and "tolerance" in settings:
+            on = f"with a tolerance of {GOAL:g} each series goes on until it is good"
+            rest = f"; {on if settings['tolerance'] is None else 'the others ended at max_samples'}{rest}"
         used = f"{counts['samples'] / explained:,.0f} samples a series"
         return f"{status}: {good:,} of {explained:,} series are good, with {used}{rest}"
 

@@ -18,7 +18,16 @@ from torch import Tensor, nn
 from tempograd.bulk import table
 from tempograd.bulk.manifest import STAGED, Entry
 from tempograd.bulk.store import TABLES, Files, Store
-from tempograd.core.errors import DataError, ModelError, OutputError, brief, counted_warnings, short_path, warn
+from tempograd.core.errors import (
+    DataError,
+    ModelError,
+    OutputError,
+    arg,
+    brief,
+    counted_warnings,
+    short_path,
+    warn,
+)
 from tempograd.core.progress import muted
 from tempograd.core.series import Series
 from tempograd.data import Source
@@ -163,7 +172,9 @@ class Worker:
         faults = dict(batch.faults)
         for row, key in enumerate(batch.keys.tolist()):
             if key in known and row not in faults:
-                faults[row] = f"its id {brief(batch.ids[row].as_py())} occurs more than once in its fragment"
+                called, origin = batch.ids[row].as_py(), batch.more["origins"][row]
+                twice = f"its id {brief(called)} occurs more than once ({origin})"
+                faults[row] = f"{twice}: make ids of several columns, such as {arg:source.id=day,machine}"
             known.add(key)
         rows = np.array([row for row in range(len(batch)) if row not in faults], dtype=np.int64)
         bad = ~np.isfinite(batch.x).all((1, 2))[rows]  # these may be refused: they are asked about one by one

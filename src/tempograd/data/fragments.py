@@ -247,7 +247,7 @@ def joined_fragments(found: Sequence[Inspected], size: int) -> list[Fragment]:
         if each.error or not pieces:
             continue
         rows = pieces[0].rows
-        share = max(each.version[0] / SMALL if rows is None else rows / size, 1 / MOST_FILES)
+        share = max(each.version[0] / SMALL if rows is None else rows / size, 1 / MOST_FILES, 1 / size)
         if len(pieces) > 1 or share >= 1:
             groups += [[piece] for piece in pieces]
             continue
