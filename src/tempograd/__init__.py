@@ -45,9 +45,9 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
     from tempograd.metrics import METRICS, Metric, compare, evaluate, removal_curve, summarise, table
     from tempograd.models import MODELS, accuracy, load_model, save_model, train
     from tempograd.tuning import Ranking, Tuning, rank, tune
+    from tempograd.views.as_usual import WhatIf, what_if
     from tempograd.views.baselines import BaselineComparison, compare_baselines
     from tempograd.views.groups import GroupComparison, compare_groups
-    from tempograd.views.as_usual import WhatIf, what_if
 
 __all__ = ["__version__", "adapters", "plots", "targets"]
 __all__ += ["Run", "explain_dataset", "open_run"]

@@ -54,7 +54,7 @@ def test_a_gate_of_two_channels_is_told(kind, expected, usual):
     remarks = [remark for remark in found.remarks() if remark.kind != "contradiction"]
     assert [remark.kind for remark in remarks] == [expected] * (expected is not None)
     assert all({part.channel for part in remark.parts} == {0, 1} for remark in remarks)
-    assert all({trial.parts[0].channel} <= {0, 1} for trial in found.strongest() if len(trial.parts) == 1)
+    assert all({outcome.parts[0].channel} <= {0, 1} for outcome in found.strongest() if len(outcome.parts) == 1)
 
 
 def test_a_gate_in_time_is_told_by_its_steps():
@@ -103,28 +103,28 @@ def test_predictions_are_those_of_plain_forwards():
     exp = tg.explain(model, tg.Series(clean, mask=mask), n_samples=20)
     found = tg.what_if(model, exp, usual=usual, batch_size=7)
     middle = torch.stack([others[..., d][~gaps[..., d]].double().quantile(0.5) for d in range(CHANNELS)]).float()
-    for i, trials in enumerate(found.trials):
-        assert {part.channel for trial in trials for part in trial.parts} <= {
+    for i, outcomes in enumerate(found.outcomes):
+        assert {part.channel for outcome in outcomes for part in outcome.parts} <= {
             d for d in range(4) if mask[i, :, d].any()
         }
         before = model(clean[i : i + 1]).softmax(-1)[0, exp.target[i]].item()
-        for trial in trials:
+        for outcome in outcomes:
             z = clean[i].clone()
-            for d, start, stop in trial.parts:
+            for d, start, stop in outcome.parts:
                 z[start:stop, d] = torch.where(mask[i, start:stop, d], middle[d], z[start:stop, d])
             after = model(z[None]).softmax(-1)[0, exp.target[i]].item()
-            assert (trial.prediction, trial.change) == pytest.approx((after, after - before), abs=1e-6)
+            assert (outcome.prediction, outcome.change) == pytest.approx((after, after - before), abs=1e-6)
 
 
 @pytest.mark.parametrize("usual", ["baseline", None])
 def test_the_baseline_is_that_of_the_explanation(usual):
     model, x = smooth(TIME, CHANNELS).float(), series(2, TIME, CHANNELS)
     exp = tg.explain(model, x, baseline=0.5, n_samples=20)
-    trial = tg.what_if(model, exp, usual=usual).trials[1][2]
+    outcome = tg.what_if(model, exp, usual=usual).outcomes[1][2]
     z = x[1:].clone()
     z[..., 2] = 0.5
-    assert trial.parts == ((2, 0, TIME),)
-    assert trial.prediction == pytest.approx(model(z).softmax(-1)[0, exp.target[1]].item(), abs=1e-6)
+    assert outcome.parts == ((2, 0, TIME),)
+    assert outcome.prediction == pytest.approx(model(z).softmax(-1)[0, exp.target[1]].item(), abs=1e-6)
 
 
 def test_units_and_times_are_those_of_people():
@@ -155,8 +155,8 @@ def test_several_inputs_have_what_is_usual_in_each():
     changed = other.clone()
     changed[:, 1] = usual["static"][:, 1].double().quantile(0.5)
     expected = alarm(one, changed).softmax(-1)[:, 1].tolist()
-    trial = [next(t for t in trials if t.parts[0].channel == 3) for trials in found.trials]
-    assert [each.prediction for each in trial] == pytest.approx(expected, abs=1e-6)
+    outcome = [next(t for t in outcomes if t.parts[0].channel == 3) for outcomes in found.outcomes]
+    assert [each.prediction for each in outcome] == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_table_has_all_trials():
@@ -164,8 +164,8 @@ def test_the_table_has_all_trials():
     exp = tg.explain(model, tg.Series(series(2, TIME, CHANNELS), ids=["A", "B"]), n_samples=20)
     found = tg.what_if(model, exp)
     rows = found.to_dataframe()
-    assert rows["id"].tolist() == ["A"] * len(found.trials[0]) + ["B"] * len(found.trials[1])
-    assert rows["change"].tolist() == [trial.change for trials in found.trials for trial in trials]
+    assert rows["id"].tolist() == ["A"] * len(found.outcomes[0]) + ["B"] * len(found.outcomes[1])
+    assert rows["change"].tolist() == [outcome.change for outcomes in found.outcomes for outcome in outcomes]
     assert rows["what"][0] == "channel 0"
 
 

@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHANNELS, DRIVERS = 4, 3  # the strongest that are tried two by two
-SAID = 3  # trials that a sentence names
+SAID = 3  # outcomes that a sentence names
 POINT, SMALL = 0.01, 0.1  # of a probability, and of the largest change: less is no change
 RANGE = (0.05, 0.5, 0.95)  # quantiles of usual values
 KINDS = ("baseline", "neighbours")
-Parts = tuple["Part", ...]
-Filling = Callable[[int, "Part"], Tensor]  # usual values for a part of a series
+Portions = tuple["Portion", ...]
+Filling = Callable[[int, "Portion"], Tensor]  # usual values for a part of a series
 
 
-class Part(NamedTuple):
+class Portion(NamedTuple):
     """Steps of a channel; ``stop`` is none of them any more."""
 
     channel: int
@@ -55,12 +55,12 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Trial:
+class Outcome:
     """The prediction for a series with parts of it as usual.
 
     Attributes
     ----------
-    parts : tuple of Part
+    parts : tuple of Portion
         A channel or a driver, or two of them.
     prediction : float
         The explained output then.
@@ -68,16 +68,16 @@ class Trial:
         How far that is from the prediction for the series as it is.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[Portion, ...]
     prediction: float
     change: float
 
 
 class Remark(NamedTuple):
-    """What trials say together, or against a score."""
+    """What outcomes say together, or against a score."""
 
     kind: Literal["needs both", "each enough", "combination", "contradiction"]
-    parts: tuple[Part, ...]
+    parts: tuple[Portion, ...]
     text: str
 
 
@@ -94,41 +94,41 @@ class WhatIf:
     quantiles : array of shape (3, channel), optional
         Of the medians: the lower end of what is usual (5 %), the middle and the upper end (95 %), as people know
         them.
-    trials : tuple of tuple of Trial
+    outcomes : tuple of tuple of Outcome
         For each series those of its channels, of the drivers that its sentence names, and of pairs of both.
     """
 
     explanation: Explanation
     usual: str
     quantiles: Any
-    trials: tuple[tuple[Trial, ...], ...]
+    outcomes: tuple[tuple[Outcome, ...], ...]
 
     def __len__(self) -> int:
-        return len(self.trials)
+        return len(self.outcomes)
 
     def __repr__(self) -> str:
         rows = [
-            [self.words(0, trial.parts), self._said(0, trial.prediction), self._points(0, trial.change)]
-            for trial in self.strongest(0)
+            [self.words(0, outcome.parts), self._said(0, outcome.prediction), self._points(0, outcome.change)]
+            for outcome in self.strongest(0)
         ]
         first = "" if len(self) == 1 else f" of {counted(len(self), 'series', 'series')}, the first"
         return f"WhatIf{first}: {self.describe(0)}\n{table([['as usual', 'prediction', 'change'], *rows])}"
 
-    def strongest(self, i: int | str = 0) -> list[Trial]:
-        """Return the trials that change the prediction of a series, the largest change first.
+    def strongest(self, i: int | str = 0) -> list[Outcome]:
+        """Return the outcomes that change the prediction of a series, the largest change first.
 
         Two parts are left out where one of them changes as much.
         """
-        trials = self.trials[position(self.explanation, i)]
-        size, least = {trial.parts: abs(trial.change) for trial in trials}, self._least(i)
+        outcomes = self.outcomes[position(self.explanation, i)]
+        size, least = {outcome.parts: abs(outcome.change) for outcome in outcomes}, self._least(i)
         alone = {parts: max(size[(part,)] for part in parts) for parts in size if len(parts) > 1}
-        found = [each for each in trials if size[each.parts] >= alone.get(each.parts, 0.0) + least]
-        return sorted(found, key=lambda trial: -size[trial.parts])
+        found = [each for each in outcomes if size[each.parts] >= alone.get(each.parts, 0.0) + least]
+        return sorted(found, key=lambda outcome: -size[outcome.parts])
 
     def remarks(self, i: int | str = 0) -> list[Remark]:
-        """Return what the trials of a series say together, and where one speaks against the sign of a driver."""
+        """Return what the outcomes of a series say together, and where one speaks against the sign of a driver."""
         row, least = position(self.explanation, i), self._least(i)
-        change = {trial.parts: trial.change for trial in self.trials[row]}
+        change = {outcome.parts: outcome.change for outcome in self.outcomes[row]}
         found, told = list[Remark](), set[tuple[int, ...]]()
         for parts, both in change.items():
             channels = tuple(sorted(part.channel for part in parts))
@@ -139,7 +139,7 @@ class WhatIf:
                     found.append(Remark(kind, parts, self._remark(row, kind, parts)))
         whole = self.explanation.values.shape[1]
         for driver in _named(self.explanation, row):
-            for part in (Part(driver.channel, driver.start, driver.stop), Part(driver.channel, 0, whole)):
+            for part in (Portion(driver.channel, driver.start, driver.stop), Portion(driver.channel, 0, whole)):
                 moved = change.get((part,), 0.0)
                 if (
                     driver.certain
@@ -155,28 +155,28 @@ class WhatIf:
         """Say what would change the prediction of a series, first what its scores could make readers get wrong."""
         row = position(self.explanation, i)
         said, told = said_of(self.explanation, row).text, dict[int, str]()
-        for trial in self.strongest(row):
-            if len(trial.parts) == 1 and len(told) < SAID:  # of a channel, what changes most
-                (part,) = trial.parts
+        for outcome in self.strongest(row):
+            if len(outcome.parts) == 1 and len(told) < SAID:  # of a channel, what changes most
+                (part,) = outcome.parts
                 what = f"{self._part(row, part)} {self._as_usual(part)}"
-                told.setdefault(part.channel, f"{self._said(row, trial.prediction)} with {what}")
+                told.setdefault(part.channel, f"{self._said(row, outcome.prediction)} with {what}")
         rest = f"it would be {', '.join(told.values())}" if told else "no single part as usual would change it"
         return " ".join([*(remark.text for remark in self.remarks(row)), f"{said[:1].upper()}{said[1:]}; {rest}."])
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Return one row per trial: ``id``, ``what`` was as usual, ``prediction`` and ``change``."""
-        trials = [(i, trial) for i, trials in enumerate(self.trials) for trial in trials]
+        """Return one row per outcome: ``id``, ``what`` was as usual, ``prediction`` and ``change``."""
+        outcomes = [(i, outcome) for i, outcomes in enumerate(self.outcomes) for outcome in outcomes]
         labels = self.explanation.labels
         return as_table(
             {
-                "id": [labels[i] for i, _ in trials],
-                "what": [self.words(i, trial.parts) for i, trial in trials],
-                "prediction": [trial.prediction for _, trial in trials],
-                "change": [trial.change for _, trial in trials],
+                "id": [labels[i] for i, _ in outcomes],
+                "what": [self.words(i, outcome.parts) for i, outcome in outcomes],
+                "prediction": [outcome.prediction for _, outcome in outcomes],
+                "change": [outcome.change for _, outcome in outcomes],
             }
         )
 
-    def words(self, i: int, parts: Sequence[Part]) -> str:
+    def words(self, i: int, parts: Sequence[Portion]) -> str:
         """Call parts of a series by channels and times."""
         return " and ".join(self._part(i, part) for part in parts)
 
@@ -188,7 +188,7 @@ class WhatIf:
         unit = "" if self.explanation.units is None else f" {name(self.explanation.units[channel])}"
         return f"{middle}{unit} (mostly {low} to {high})"
 
-    def _part(self, i: int, part: Part) -> str:
+    def _part(self, i: int, part: Portion) -> str:
         called = name(channel_names(self.explanation)[part.channel])
         if part.stop - part.start == self.explanation.values.shape[1]:
             return called
@@ -197,8 +197,8 @@ class WhatIf:
 
     def _least(self, i: int | str) -> float:
         """Return the smallest change of a series' prediction that counts as one."""
-        trials = self.trials[position(self.explanation, i)]
-        largest = max((abs(trial.change) for trial in trials), default=0.0)
+        outcomes = self.outcomes[position(self.explanation, i)]
+        largest = max((abs(outcome.change) for outcome in outcomes), default=0.0)
         probable = POINT if self.explanation.output == "probability" else torch.finfo(torch.float32).tiny
         return max(SMALL * largest, probable)
 
@@ -212,13 +212,13 @@ class WhatIf:
         number = short_number(float(f"{100 * change:.1f}")) if said.probable else short_number(change)
         return f"{'+' * (change > 0)}{number} {'points' if said.probable else said.unit}".rstrip()
 
-    def _as_usual(self, part: Part) -> str:
+    def _as_usual(self, part: Portion) -> str:
         if self.usual != "median":
             return "like its neighbours" if self.usual == "neighbours" else "at its baseline"
         known = self.usual_text(part.channel)
         return f"at its usual {known}" if known else "as usual"
 
-    def _remark(self, i: int, kind: str, parts: Sequence[Part]) -> str:
+    def _remark(self, i: int, kind: str, parts: Sequence[Portion]) -> str:
         """Say what two parts do together."""
         one, other = (self._part(i, part) for part in parts)
         if kind == "needs both":
@@ -227,10 +227,10 @@ class WhatIf:
             return f"Each of {one} and {other} is enough: only both as usual change the prediction."
         return f"What counts is the combination of {one} and {other}: either as usual changes it, both do not."
 
-    def _against(self, i: int, driver: Driver, part: Part, moved: float) -> str:
-        """Say that a trial speaks against the sign of a driver."""
+    def _against(self, i: int, driver: Driver, part: Portion, moved: float) -> str:
+        """Say that an outcome speaks against the sign of a driver."""
         pushed, turn = "raised" if driver.total > 0 else "lowered", "rises" if moved > 0 else "falls"
-        prediction = next(trial.prediction for trial in self.trials[i] if trial.parts == (part,))
+        prediction = next(outcome.prediction for outcome in self.outcomes[i] if outcome.parts == (part,))
         longer = part.stop - part.start > driver.stop - driver.start
         what = f"{f'all of {self._part(i, part)}' if longer else 'that'} {self._as_usual(part)}"
         scored = f"Take care: by its scores, {driver.words} {pushed} the prediction"
@@ -304,24 +304,24 @@ def what_if(
     observed = torch.from_numpy(observed_cells(explanation))
     singles = []
     for row in range(count):
-        drivers = [Part(each.channel, each.start, each.stop) for each in _named(explanation, row)]
-        whole = [Part(d, 0, time) for d in range(depth) if bool(observed[row, :, d].any())]
+        drivers = [Portion(each.channel, each.start, each.stop) for each in _named(explanation, row)]
+        whole = [Portion(d, 0, time) for d in range(depth) if bool(observed[row, :, d].any())]
         singles.append([(part,) for part in dict.fromkeys([*whole, *drivers])])
     with frozen(ask.bare):
         first = _scores(ask, filling, singles)
         pairs = [_pairs(*row, _named(explanation, i)) for i, row in enumerate(zip(singles, first, strict=True))]
         second = _scores(ask, filling, pairs)
-    trials = []
+    outcomes = []
     for i in range(count):
         clean, *found = [*first[i], *second[i][1:]]
-        trials.append(
+        outcomes.append(
             tuple(
-                Trial(parts, score, score - clean)
+                Outcome(parts, score, score - clean)
                 for parts, score in zip([*singles[i], *pairs[i]], found, strict=True)
             )
         )
     kind = "median" if quantiles is not None else usual if isinstance(usual, str) else "baseline"
-    return WhatIf(explanation, kind, quantiles, tuple(trials))
+    return WhatIf(explanation, kind, quantiles, tuple(outcomes))
 
 
 def _filling(ask: AskAgain, explanation: Explanation, usual: Any) -> tuple[Filling, Any]:
@@ -354,12 +354,12 @@ def _quantiles(values: Tensor) -> Any:
     return np.nanquantile(values.flatten(0, 1).double().cpu().numpy(), RANGE, axis=0)
 
 
-def _line(values: Tensor, seen: Tensor, part: Part) -> Tensor:
+def _line(values: Tensor, seen: Tensor, part: Portion) -> Tensor:
     """Return values on a line between those before and after a part; of a whole channel its median.
 
     Examples
     --------
-    >>> _line(torch.tensor([1.0, 9.0, 9.0, 4.0]), torch.ones(4).bool(), Part(0, 1, 3)).tolist()
+    >>> _line(torch.tensor([1.0, 9.0, 9.0, 4.0]), torch.ones(4).bool(), Portion(0, 1, 3)).tolist()
     [2.0, 3.0]
     """
     step = torch.arange(len(values))
@@ -370,8 +370,8 @@ def _line(values: Tensor, seen: Tensor, part: Part) -> Tensor:
     return torch.from_numpy(np.interp(at, near, values.cpu()[known].double().numpy())).to(values)
 
 
-def _pairs(singles: Sequence[Parts], scores: Sequence[float], drivers: Sequence[Driver]) -> list[Parts]:
-    """Return pairs of the strongest drivers, and of the channels that are strongest by trials and by scores."""
+def _pairs(singles: Sequence[Portions], scores: Sequence[float], drivers: Sequence[Driver]) -> list[Portions]:
+    """Return pairs of the strongest drivers, and of the channels that are strongest by outcomes and by scores."""
     clean, *found = scores
     parts = {part: abs(score - clean) for (part,), score in zip(singles, found, strict=True)}
     length = max((part.stop - part.start for part in parts), default=0)
@@ -379,18 +379,18 @@ def _pairs(singles: Sequence[Parts], scores: Sequence[float], drivers: Sequence[
     moved = sorted(whole, key=lambda d: -parts[whole[d]])
     both = chain.from_iterable(zip_longest(moved, dict.fromkeys(each.channel for each in drivers)))
     strongest = list(dict.fromkeys(d for d in both if d is not None))[:CHANNELS]
-    runs = [Part(each.channel, each.start, each.stop) for each in drivers[:DRIVERS]]
+    runs = [Portion(each.channel, each.start, each.stop) for each in drivers[:DRIVERS]]
     chosen = chain(combinations(runs, 2), combinations([whole[d] for d in strongest], 2))
     return list(dict.fromkeys(pair for pair in chosen if pair[0] != pair[1]))
 
 
-def _scores(ask: AskAgain, filling: Filling, trials: Sequence[Sequence[Parts]]) -> list[list[float]]:
-    """Return for each series the explained score as it is, and then with each of its trials."""
-    found: list[list[float]] = [[] for _ in trials]
+def _scores(ask: AskAgain, filling: Filling, outcomes: Sequence[Sequence[Portions]]) -> list[list[float]]:
+    """Return for each series the explained score as it is, and then with each of its outcomes."""
+    found: list[list[float]] = [[] for _ in outcomes]
 
     def work(rows: slice, size: int) -> None:
         block = ask.with_target(ask.block(rows))
-        here = trials[rows]
+        here = outcomes[rows]
         points = 1 + max(map(len, here))
         parts = []
         for batch in slices(points, max(1, size // len(here))):
@@ -408,5 +408,5 @@ def _scores(ask: AskAgain, filling: Filling, trials: Sequence[Sequence[Parts]]) 
         for i, scores in enumerate(torch.cat(parts, 1).tolist()):
             found[rows.start + i] = scores[: 1 + len(here[i])]
 
-    ask.batching.run(len(ask.x), 1 + max(map(len, trials), default=0), work, "what if")
+    ask.batching.run(len(ask.x), 1 + max(map(len, outcomes), default=0), work, "what if")
     return found
