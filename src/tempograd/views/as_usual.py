@@ -25,9 +25,9 @@ from tempograd.core.errors import InputError
 from tempograd.core.formatting import alike, counted, short_number, table
 from tempograd.core.series import Series
 from tempograd.engine import Predictor, frozen, slices
-from tempograd.explanation.answers import as_table
 from tempograd.explanation.core import Explanation, require
-from tempograd.metrics.asking import AskAgain, Evaluation
+from tempograd.explanation.record import as_table
+from tempograd.metrics.base import AskAgain, Evaluation
 from tempograd.typing import Inputs, Model, Picker
 from tempograd.views.drivers import NAMED, Driver, drivers_of
 from tempograd.views.labels import channel_names, name, short_times, when_text
