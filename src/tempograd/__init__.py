@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
     from tempograd.metrics import METRICS, Metric, compare, evaluate, removal_curve, summarise, table
     from tempograd.models import MODELS, accuracy, load_model, save_model, train
     from tempograd.tuning import Ranking, Tuning, rank, tune
+    from tempograd.views.as_usual import WhatIf, what_if
     from tempograd.views.baselines import BaselineComparison, compare_baselines
     from tempograd.views.groups import GroupComparison, compare_groups
 
@@ -48,10 +49,11 @@ __all__ += ["METRICS", "Metric", "compare", "evaluate", "removal_curve", "report
 __all__ += ["MODELS", "accuracy", "load_model", "save_model", "train"]
 __all__ += ["Ranking", "Tuning", "rank", "tune"]
 __all__ += ["BaselineComparison", "GroupComparison", "compare_baselines", "compare_groups"]
+__all__ += ["WhatIf", "what_if"]
 
 # Where the public names live, in the order in which these need each other
 _HOMES = ["core.errors", "core.estimate", "core.question", "data", "engine", "models", "explanation", "explainers"]
-_HOMES += ["metrics", "views.baselines", "views.groups", "html_report", "tuning", "bulk"]
+_HOMES += ["metrics", "views.baselines", "views.groups", "views.as_usual", "html_report", "tuning", "bulk"]
 
 if not TYPE_CHECKING:  # or type checkers would believe that any name is there
 

@@ -216,10 +216,14 @@ class Series:
         shapes, wanted = ([part.shape for part in _parts(parts)] for parts in (z, self.x))
         if type(z) is not type(self.x) or shapes != wanted:
             raise InputError(f"z must have the shape of x, got {brief(z)}.")
-        raw = self.x if self.raw is None else self.raw
-        if self.raw is None and self.mask is not None:
-            raw = _each(lambda part, seen: part if seen is None else part.where(seen, torch.nan), raw, self.mask)
-        return replace(self, x=z, raw=raw)
+        return replace(self, x=z, raw=self.marked if self.raw is None else self.raw)
+
+    @property
+    def marked(self) -> Any:
+        """The values, NaN where nothing was observed."""
+        if self.mask is None:
+            return self.x
+        return _each(lambda part, seen: part if seen is None else part.where(seen, torch.nan), self.x, self.mask)
 
     @property
     def filled(self) -> Any:
