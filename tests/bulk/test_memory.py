@@ -52,14 +52,14 @@ def peaks(folder, counts, pace):
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count in other units")
 @pytest.mark.slow  # half a minute
 def test_memory_does_not_grow_with_the_number_of_series(tmp_path):
-    few, many = peaks(tmp_path, (3_000, 30_000), "quick")
+    few, many = peaks(tmp_path, (30_000, 60_000), "quick")  # several fragments, each of which may fill it
     assert many - few <= SLACK, (few, many)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count in other units")
 def test_memory_does_not_grow_up_to_300_000_series(tmp_path, capsys):
-    found = {count: peaks(tmp_path, [count], "slow")[0] for count in (3_000, 30_000, 300_000)}
+    found = {count: peaks(tmp_path, [count], "slow")[0] for count in (30_000, 300_000)}
     with capsys.disabled():
         print(f"\npeaks in megabytes: {found}")  # noqa: T201  # for the record
     assert max(found.values()) - min(found.values()) <= SLACK, found

@@ -28,6 +28,7 @@ from tempograd.data.fragments import Fragment
 
 TRIES = 3  # of a fragment
 KILLS = 20  # of workers, in a row without a result, after which somebody has to look
+OPENING = 60.0  # seconds that a worker has at least to open: a new process loads torch first
 THREADS = 8  # fragments under way where a GPU explains them
 
 
@@ -63,11 +64,11 @@ class Pool(ABC):
         """See that a worker elsewhere can open, before the run starts."""
         future = self.submit(None)
         try:
-            future.result(timeout)
+            future.result(timeout and max(timeout, OPENING))
         except Exception as error:  # whatever a module's code does in another process
             self.close()
             if isinstance(error, TimeoutError):
-                raise TempogradError(f"No worker opened within {arg:run.timeout={timeout:g}} seconds.") from None
+                raise TempogradError(f"No worker opened within {max(timeout or 0, OPENING):g} seconds.") from None
             raise _not_sent(self.failure(future) or error) from error
 
     def failure(self, future: "Future[Any]") -> BaseException | None:
