@@ -18,16 +18,28 @@ if TYPE_CHECKING:  # names are loaded on first use, so that a command can be int
     from tempograd.core.question import Question
     from tempograd.data import DATASETS, Dataset, Series, Source, load_dataset, read_series
     from tempograd.engine import Predictor
-    from tempograd.explainers.base import EXPLAINERS, Explainer
-    from tempograd.explainers.by_name import Random, explain
-    from tempograd.explainers.deep_lift import DeepLift
-    from tempograd.explainers.lime import Lime
-    from tempograd.explainers.masks import ContraLSP, Dynamask, ExtremalMask
-    from tempograd.explainers.occlusion import AugmentedOcclusion, Occlusion
-    from tempograd.explainers.path import GradientShap, IntegratedGradients, MaskingIG, RandIG
-    from tempograd.explainers.prefix import Fit, WinIT
-    from tempograd.explainers.timex import TimeX, TimeXPP
-    from tempograd.explainers.timing import Timing
+    from tempograd.explainers import (
+        EXPLAINERS,
+        AugmentedOcclusion,
+        ContraLSP,
+        DeepLift,
+        Dynamask,
+        Explainer,
+        ExtremalMask,
+        Fit,
+        GradientShap,
+        IntegratedGradients,
+        Lime,
+        MaskingIG,
+        Occlusion,
+        RandIG,
+        Random,
+        TimeX,
+        TimeXPP,
+        Timing,
+        WinIT,
+        explain,
+    )
     from tempograd.explanation import Blocks, Explanation, Explanations, InputExplanation, concat
     from tempograd.html_report import report
     from tempograd.metrics import METRICS, Metric, compare, evaluate, removal_curve, summarise, table
