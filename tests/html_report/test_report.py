@@ -187,7 +187,7 @@ def test_the_page_says_where_its_numbers_come_from(page, explanations):
     )
     assert facts["model"] == explanations[0].fingerprint
     assert facts["seed"] == "0"
-    assert "n_samples = 50" in facts["parameters"]
+    assert "control_variates = true" in facts["parameters"]
     assert "segments" not in facts["parameters"]  # as usual
 
 

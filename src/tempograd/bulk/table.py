@@ -23,11 +23,11 @@ from tempograd.data.files import arrow
 from tempograd.data.pivot import Part
 from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import AGAINST, quality_of
+from tempograd.sampling.stretches import MOST, NAMED, Stretches, stretches_of
 from tempograd.views import labels
-from tempograd.views.drivers import CONTROL, MOST, NAMED
+from tempograd.views.drivers import CONTROL
 from tempograd.views.prediction import percent_text
 from tempograd.views.series import sizes
-from tempograd.views.stretches import Stretches, stretches_of
 
 TOP = 20  # strongest cells that a row names
 COMPRESSION = {"compression": "zstd", "compression_level": 1, "write_page_checksum": True}
@@ -109,7 +109,7 @@ def _rows_of(
     ``times`` are what steps are called, and ``values`` are as they were read.
     """
     pa, unknown = arrow(), np.full(len(found), np.nan, dtype=np.float32)
-    place = stretches_of(found, MOST)
+    place = stretches_of(found, found.mask)
     drivers = _driver_columns(found, place, times, values)
     head, name, share = _predicted(found)
     quality = quality_of(found)

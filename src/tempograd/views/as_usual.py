@@ -28,8 +28,9 @@ from tempograd.engine import Predictor, frozen, slices
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.record import as_table
 from tempograd.metrics.base import AskAgain, Evaluation
+from tempograd.sampling.stretches import NAMED
 from tempograd.typing import Inputs, Model, Picker
-from tempograd.views.drivers import NAMED, Driver, drivers_of
+from tempograd.views.drivers import Driver, drivers_of
 from tempograd.views.labels import channel_names, name, short_times, when_text
 from tempograd.views.prediction import percent_text, said_of, with_unit_of
 from tempograd.views.series import observed_cells, position

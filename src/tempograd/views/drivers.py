@@ -1,6 +1,6 @@
 """What drove a prediction, in one sentence, and how sure that is, for those who read it: nothing to type.
 
-:mod:`tempograd.views.stretches` has the rule that groups values.
+:mod:`tempograd.sampling.stretches` has the rule that groups values.
 """
 
 import math
@@ -12,13 +12,11 @@ from tempograd.core import validation
 from tempograd.core.formatting import short_number
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.diagnostics import AGAINST, judge, texts_of, verdict_text
+from tempograd.sampling.stretches import MOST, NAMED, Stretches, stretches_of
 from tempograd.views.labels import channel_names, name, short_times, when_text
 from tempograd.views.prediction import said_of
 from tempograd.views.series import certain_sizes, observed_cells, position
-from tempograd.views.stretches import Stretches, stretches_of
 
-NAMED = 0.1  # of the strongest driver: what is smaller is not worth a place in a sentence
-MOST = 4
 CONTROL = "random"  # the method whose scores mean nothing, on purpose
 
 
@@ -73,10 +71,11 @@ def _total(total: float, error: float | None) -> str:
 def drivers_of(explanation: Explanation, i: int | str, most: int = MOST) -> list[Driver]:
     """Return what drove the explained score of series ``i``, the strongest first, at most ``most``.
 
-    See :mod:`tempograd.views.stretches` for the rule that groups values.
+    See :mod:`tempograd.sampling.stretches` for the rule that groups values.
     """
     row, most = position(explanation, i), validation.check_int(most, "most", 1)
-    found = stretches_of(explanation[row : row + 1], most)
+    one = explanation[row : row + 1]
+    found = stretches_of(one, one.mask, most)
     return [_driver(explanation, row, found, k) for k in range(len(found.row))]
 
 
