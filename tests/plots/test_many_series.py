@@ -1,13 +1,9 @@
-"""Pictures of many series: blocks, values against scores, two groups. Their numbers, by hand."""
-
-from dataclasses import replace
+"""Pictures of many series: blocks. Their numbers, by hand."""
 
 import numpy as np
 import pytest
-import torch
 
 from tempograd import plots
-from tempograd.views.groups import value_effects
 from tempograd.views.series import color_limit
 from tests.helpers.explanations import made, waves, with_gaps
 from tests.helpers.pictures import texts
@@ -40,7 +36,6 @@ def test_the_title_counts_channels_that_are_not_shown():
     assert any("16 of 30 channels" in text for text in texts(plots.blocks(wide)))
     assert any("16 of 30 channels" in text for text in texts(plots.channel_importance(wide)))
     assert any("24 of 30 channels" in text for text in texts(plots.compare(wide, 0)))
-    assert any("6 of 30 channels" in text for text in texts(plots.dependence(wide)))
     assert not any(" of 3 channels" in text for text in texts(plots.compare(waves(), 0)))
 
 
@@ -57,38 +52,3 @@ def test_numbers_stand_in_the_cells_of_their_blocks():
     for text in plots.blocks(found, steps=15).axes[0].texts:
         block, row = map(int, text.get_position())
         assert float(text.get_text().replace("−", "-")) == pytest.approx(blocks.mean[order[row], block], abs=0.01)
-
-
-# Values against scores
-
-
-def linear(slope, count=12, time=10, **parts):
-    """Scores that are the value times a slope, in channel 0; channel 1 has none."""
-    x = torch.randn(count, time, 2, generator=torch.Generator().manual_seed(0))
-    values = torch.stack([slope * x[..., 0], 0.01 * torch.ones_like(x[..., 1])], -1)
-    return made(values, x=x, **parts)
-
-
-def test_raw_values_are_shown_and_methods_without_a_sign_say_so():
-    found = linear(1.0)
-    known = found.with_names(raw=10 * found.x + 37, units=["°C", ""])
-    effect = value_effects(known)[0]
-    np.testing.assert_allclose(effect.values.min(), float(10 * found.x[..., 0].min() + 37), rtol=1e-5)
-    written = texts(plots.dependence(known, channels=[0]))
-    assert "channel 0 [°C]\nhigh values push up, low values down" in written
-    unsigned = replace(found, values=found.x.abs(), signed=False)
-    assert value_effects(unsigned)[0].words == "no clear direction"
-    assert any("Which values matter?" in text for text in texts(plots.dependence(unsigned)))
-
-
-def test_channels_that_push_for_certain_come_first():
-    draws = torch.Generator().manual_seed(1)
-    x = torch.randn(40, 30, 2, generator=draws)
-    loud = 3 * torch.randn(40, 30, generator=draws)
-    found = made(torch.stack([loud, 2.0 * (x[..., 1] > 2)], -1), x=x)
-    assert plots.dependence(found).axes[0].get_title("left").startswith("channel 1\n")
-
-
-def test_a_channel_without_values_is_drawn_empty():
-    found = with_gaps(waves(series=3, channels=3))
-    assert any("no value observed" in text for text in texts(plots.dependence(found, channels=[2, 0])))

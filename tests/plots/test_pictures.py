@@ -47,10 +47,6 @@ def blocks():
     return plots.blocks(with_gaps(named), steps=6)
 
 
-def dependence():
-    return plots.dependence(with_gaps(waves(series=9, channels=5)))
-
-
 def removal():
     return plots.removal(quadratic, three_methods())
 
@@ -64,7 +60,6 @@ DRAWINGS = {
         compare,
         channel_importance,
         blocks,
-        dependence,
         removal,
     )
 }

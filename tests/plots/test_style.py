@@ -80,7 +80,6 @@ PICTURES = {
     "compare": lambda **where: plots.compare([waves(), waves()], **where),
     "channel_importance": lambda **where: plots.channel_importance(waves(), **where),
     "blocks": lambda **where: plots.blocks(waves(), **where),
-    "dependence": lambda **where: plots.dependence(waves(), **where),
 }
 
 

@@ -1,6 +1,5 @@
-"""Many series: which channels matter, and when, what their values do, and removal curves."""
+"""Many series: which channels matter, and when, and removal curves."""
 
-import textwrap
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -13,18 +12,17 @@ from tempograd.metrics import removal_curve
 from tempograd.plots import parts
 from tempograd.typing import Array, ArrayLike, Baseline, Channels, Model
 from tempograd.views import groups, labels, palette
-from tempograd.views.labels import Compared, as_mapping, channel_names
-from tempograd.views.series import Flags, Floats, color_limit, group_rows
+from tempograd.views.labels import Compared, as_mapping
+from tempograd.views.series import Flags, Floats, color_limit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from tempograd.plots.picture import Picture
 
-MOST, PANELS = 16, 6  # channels shown where nobody says how many
+MOST = 16  # channels shown where nobody says how many
 WRITTEN = 12  # blocks beyond which there is no room for numbers in the cells
 DARK = 0.6  # of the full colour: from here on letters are white
-DOTS = 1500  # of a channel: more would hide each other
 
 
 def channel_importance(
@@ -151,84 +149,6 @@ def _write(axes: "Axes", mean: Floats, shade: Floats, present: Flags, uncertain:
         weight, alpha = ("normal", 0.55) if uncertain[d, b] else ("bold", 1.0)
         look: dict[str, Any] = {"color": colour, "alpha": alpha, "fontweight": weight, "fontsize": "small"}
         axes.text(b, d, texts[d, b], ha="center", va="center", **look)
-
-
-def dependence(
-    explanation: Explanation,
-    rows: ArrayLike | None = None,
-    *,
-    channels: Channels | None = None,
-    **look: Unpack[parts.Look],
-) -> "Picture":
-    """Show which values of a channel push the prediction up or down.
-
-    Every dot is an observed value with its score. The line has their means in groups of values, of which the
-    lowest and the highest 2 % are one each, with 95 % intervals over the series.
-
-    Parameters
-    ----------
-    explanation : Explanation
-    rows : sequence of int or bool, optional
-        Only these series, by position or as one flag each.
-    channels : int, or sequence of str or int, optional
-        How many of the channels that push most for certain, or which; by default six.
-    **look
-        As for :func:`series`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    names, index = channel_names(explanation), group_rows(explanation, rows, "rows")
-    effects = groups.value_effects(explanation, index)
-    strength = np.array([effect.strength for effect in effects])
-    picked = groups.chosen_channels(channels, names, strength, PANELS, ordered=True)
-    shown, units = [effects[d] for d in picked], explanation.units or ("",) * len(names)
-    room = parts.inches(0.8 + 2.4 * min(3, len(picked)), look)
-    columns = min(max(1, int(room / 1.55)), 3, len(picked))
-    lines = -(-len(picked) // columns)
-    with parts.drawing(room, 0.8 + 1.95 * lines, look) as picture:
-        grid = picture.subplots(lines, columns, squeeze=False, sharey=True)
-        for place, axes in enumerate(grid.flat):
-            axes.set_visible(place < len(picked))
-            if place < len(picked):
-                head = labels.with_unit(names[picked[place]], units[picked[place]])
-                words = textwrap.fill(shown[place].words, parts.letters(picture) // columns - 4)
-                _draw_effect(axes, shown[place], f"{head}\n{words}")
-        sides = [_limits(each.scores, np.concatenate([each.mean, [0.0]])) for each in shown]
-        grid[0, 0].set_ylim(min(low for low, _ in sides), max(high for _, high in sides))
-        for row in grid:
-            row[0].set_ylabel("attribution" if explanation.signed else "importance")
-        parts.note(
-            picture, "dots: observed values; line: means of groups of values, with 95 % intervals over series"
-        )
-        what = "Which values push up or down?" if explanation.signed else "Which values matter?"
-        text = f"{what}  ·  {len(index):,} series  ·  {labels.method(explanation.method)}"
-        parts.heading(picture, text + parts.left_out_text(len(picked), len(names) - len(picked)), look)
-        return picture
-
-
-def _draw_effect(axes: "Axes", found: groups.ValueEffect, head: str) -> None:
-    step = -(-len(found.values) // DOTS) or 1
-    value, score = found.values[::step], found.scores[::step]
-    colour = np.where(score >= 0, palette.UP, palette.DOWN) if found.signed else palette.SIZE
-    axes.axhline(0, color=palette.FRAME, linewidth=0.7, zorder=1)
-    axes.scatter(value, score, s=4, c=colour, alpha=0.35, linewidths=0)
-    known = np.isfinite(found.low)
-    axes.vlines(found.centre[known], found.low[known], found.high[known], color=palette.INK, linewidth=1.0)
-    axes.plot(found.centre, found.mean, "o-", color=palette.INK, markersize=3, linewidth=1.0)
-    axes.set_title(head)
-    parts.value_ticks(axes, along="x", most=4)
-    parts.value_ticks(axes, most=3)
-    axes.set_xlim(*_limits(found.values, found.centre))
-
-
-def _limits(values: Floats, ends: Floats) -> tuple[float, float]:
-    """Return limits that hold nearly all dots, and all of the line; a few far dots would take all the room."""
-    low, high = np.quantile(values, [0.005, 0.995]) if len(values) else (0.0, 0.0)
-    low, high = float(min(low, ends.min(initial=low))), float(max(high, ends.max(initial=high)))
-    pad = 0.06 * (high - low) or 1.0
-    return low - pad, high + pad
 
 
 # How good methods are
