@@ -76,14 +76,14 @@ print(exp.describe(2))
 
 # %%
 # Which channels, at which hours, over those who are ill? The numbers are means over
-# patients; bold ones are certain.
-
-tg.plots.blocks(exp, ill == 1, steps=6)
-
-# %%
-# The same as numbers, with the interval of each block:
+# patients.
 
 blocks = exp.blocks(ill == 1, steps=6)
+blocks
+
+# %%
+# The strongest block, with its interval:
+
 best = blocks.mean.argmax()
 d, block = divmod(best, len(blocks.times))
 blocks.channels[d], blocks.times[block], blocks.low[d, block], blocks.high[d, block]

@@ -42,11 +42,6 @@ def channel_importance():
     return plots.channel_importance(with_gaps(explanation), 0)
 
 
-def blocks():
-    named = waves(series=9, channels=6).with_names(times=[f"{t} h" for t in range(30)])
-    return plots.blocks(with_gaps(named), steps=6)
-
-
 def removal():
     return plots.removal(quadratic, three_methods())
 
@@ -59,7 +54,6 @@ DRAWINGS = {
         horizon,
         compare,
         channel_importance,
-        blocks,
         removal,
     )
 }
