@@ -17,7 +17,7 @@ STORED = stored(__file__)
 
 
 def series():
-    explanation = waves(channels=4).with_names(channels=[*HOSTILE, "never measured"])
+    explanation = replace(waves(channels=4), channels=(*HOSTILE, "never measured"))
     truth = torch.zeros_like(explanation.x)
     truth[:, 8:14, 1] = 1
     return plots.series(with_gaps(explanation), 1, truth=truth)

@@ -1,5 +1,7 @@
 """Which values push: groups by a slow loop, and the direction in words for known effects."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -105,6 +107,6 @@ def test_plain_data_has_no_infinite_limit():
 
 def test_values_are_those_that_people_know():
     found = waves(series=4, channels=2)
-    known = value_effects(found.with_names(raw=10 * found.x + 37))
+    known = value_effects(replace(found, raw=10 * found.x + 37))
     for one, other in zip(value_effects(found), known, strict=True):
         np.testing.assert_allclose(other.centre, 10 * one.centre + 37, rtol=1e-5)

@@ -157,7 +157,7 @@ def whole_series(explanations: Iterable[Explanation]) -> Tensor:
     """Return the explained series, which one of the explanations must have been saved with."""
     series = next((each.x for each in explanations if each.x is not None), None)
     if series is None:
-        raise InputError("The explanation was saved without its series: explain again, or pass with_names(raw=…).")
+        raise InputError("The explanation was saved without its series: explain again, or replace(exp, x=x).")
     return series
 
 
