@@ -219,7 +219,7 @@ def test_numbers_that_are_not_finite_are_refused_where_they_mean_nothing(number,
 
 def test_what_is_no_json_is_not_written(explanation, tmp_path):
     odd = replace(explanation, parameters={"metric": object()})
-    with pytest.raises(InputError, match="cannot be written as JSON"):
+    with pytest.raises(TypeError):
         odd.save(tmp_path / "e")
     assert not list(tmp_path.iterdir())
 
