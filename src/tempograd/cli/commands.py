@@ -136,8 +136,9 @@ def _check_alike(others: dict[str, Explanation], *, baselines: bool) -> None:
 def run_report(args: argparse.Namespace) -> None:
     claim(args, REPORT)
     explanations = load_explanations(args)
-    names = {name: tuple(vars(args)[name]) for name in ("classes", "units") if vars(args)[name] is not None}
-    named = {label: replace(found, **names) for label, found in explanations.items()}
+    given = {name: vars(args)[name] for name in ("classes", "units")}
+    labels: Any = {name: tuple(part) for name, part in given.items() if part is not None}
+    named = {name: replace(found, **labels) for name, found in explanations.items()}
     for found in named.values():
         found.verify()
     predictor: Any = None if args.model is None else read_predictor(args)

@@ -357,8 +357,10 @@ def value_effects(explanation: Explanation) -> tuple[ValueEffect, ...]:
     """Return which values of each channel push; channels in their own order."""
     push, observed = to_numpy(push_and_size(explanation)[0]), observed_cells(explanation)
     values = to_numpy(shown_values([explanation]))
-    parts = ([cells[..., d] for cells in (observed, values, push)] for d in range(values.shape[2]))
-    return tuple(_value_effect(*part, signed=explanation.signed) for part in parts)
+    return tuple(
+        _value_effect(observed[..., d], values[..., d], push[..., d], signed=explanation.signed)
+        for d in range(values.shape[2])
+    )
 
 
 def _value_effect(seen: Flags, values: Floats, push: Floats, *, signed: bool) -> ValueEffect:

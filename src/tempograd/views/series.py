@@ -173,7 +173,7 @@ def group_rows(explanation: Explanation, rows: ArrayLike | None, what: str) -> T
     found = torch.arange(count) if rows is None else validation.check_positions(rows, what, count)
     if not len(found):
         raise InputError(f"{what} chooses no series: name at least one.")
-    return validation.check_distinct(found)
+    return validation.check_distinct(found, what)
 
 
 def most(explanations: Mapping[str, Explanation]) -> int:
