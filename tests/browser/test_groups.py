@@ -130,8 +130,9 @@ def test_the_sentence_on_all_names_what_certainly_pushes_and_when(visit, name):
     said = sheet.text("#summary-sentence")
     assert {part for part in names if re.search(rf"\b{part} pushes", said)} == wanted
     if not wanted:
-        found = sorted(value_effects(first), key=lambda effect: -effect.strength)[:3]
-        assert all(f"{effect.channel} ({effect.words})" in said for effect in found if effect.strength > 0)
+        effects = zip(names, value_effects(first), strict=True)
+        found = sorted(effects, key=lambda pair: -pair[1].strength)[:3]
+        assert all(f"{channel} ({effect.words})" in said for channel, effect in found if effect.strength > 0)
     assert "may be chance" not in said
     parts = values.unflatten(1, (8, -1)).sum(2).abs().sum((0, 2))
     share = float(parts.max() / parts.sum())

@@ -60,8 +60,7 @@ def report(
         The model that was explained. Without one (None) the page has no predictions and removes nothing.
     explanations : Explanation, or sequence or mapping of them
         Explanations of the same series, the most important first; a mapping gives them names. Labels, truth and
-        values before scaling are those of the first that knows them, units and classes those of the first, see
-        :meth:`tempograd.Explanation.with_names`.
+        values before scaling are those of the first that knows them, units and classes those of the first.
     series : sequence of int, optional
         Positions of the series to show, by default all, or as many as a file of about 15 MB holds, which then
         differ in class and size of effect. Scores and summary are about all series either way.

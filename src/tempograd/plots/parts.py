@@ -291,9 +291,9 @@ def map_note(picture: "Picture", *, signed: bool, missing: bool) -> None:
         note(picture, "; ".join(parts))
 
 
-def scale_bar(picture: "Picture", image: "AxesImage", axes: Any, ticks: dict[float, str], **place: Any) -> None:
+def scale_bar(picture: "Picture", image: "AxesImage", axes: Any, ticks: dict[float, str]) -> None:
     """Draw the scale of heat maps beside them, with the numbers or words of its ticks."""
-    bar = picture.colorbar(image, ax=axes, **{"fraction": 0.05, "pad": 0.02, "aspect": 25, **place})
+    bar = picture.colorbar(image, ax=axes, fraction=0.05, pad=0.02, aspect=25)
     bar.set_ticks(list(ticks), labels=list(ticks.values()))
     bar.outline.set_linewidth(0.4)
 
