@@ -35,6 +35,8 @@ LOOKED_AT = 64  # series among which those are
 PLAN = f"{OWN}/plan.json"
 TRIED = 8  # fragments, or files, among which readable ones are looked for
 ANSWERS = 0.01  # the share by which answers of one model may differ from one device to another
+# fields of a source that say nothing of values, or are known otherwise: a table of scales by its content
+OTHERWISE = ("shape", "units", "scale", "partition")
 FilePart = tuple[str, int]
 
 
@@ -176,11 +178,10 @@ class RunPlan:
             "learnt": getattr(self.explainer, "fingerprint", "") if self.explainer.learnt is not None else "",
             "options": plain(told),
             "shape": list(self.source.shape or ()),
-            # a table of scales is known by its content, as files of series are
-            "columns": {n: part for n, part in self.source.plain.items() if n not in ("shape", "units", "scale")},
+            "columns": {n: part for n, part in self.source.plain.items() if n not in OTHERWISE},
             "scaled": self.source.scale is not None,
             "cells": terms.cells,
-            "partition": terms.partition,
+            "partition": self.source.partition,
             "fragment": terms.fragment,
             "algorithm": ALGORITHM,
         }
@@ -192,7 +193,7 @@ class RunPlan:
         options = {name: value for name, value in self.options.items() if value is not None}
         device = None if terms.device is None else str(terms.device)
         what = (self.folder, key, self.source, self.explainer, self.example, self.kept, about, options)
-        return Job(*what, terms.cells, terms.partition, batch, device), content
+        return Job(*what, terms.cells, batch, device), content
 
     def _refuse_another_model(self) -> None:
         """Refuse a model that answers otherwise than the run's: of a library nothing else is known."""

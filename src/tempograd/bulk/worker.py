@@ -75,8 +75,6 @@ class Job:
         Those of :func:`tempograd.explain`.
     cells : {"all", "top", "none"}
         What is kept of each cell.
-    partition : str, optional
-        The column whose values make folders.
     batch : int, optional
         Series per call.
     device : str, optional
@@ -92,7 +90,6 @@ class Job:
     about: dict[str, Any]
     options: dict[str, Any]
     cells: str
-    partition: str | None
     batch: int | None
     device: str | None
 
@@ -311,7 +308,7 @@ class _Writing:
         tables, counts = table.as_tables(batch, done, example, job.cells, job.key)
         self.counts.update(counts)
         for name, rows in tables.items():
-            for folder, part in table.parted(rows, job.partition):
+            for folder, part in table.parted(rows, job.source.partition):
                 path = f"{name}/{folder}{self.fragment.name}.parquet"
                 if path not in self.files:
                     self.files[path] = _File(self.folder / f"{len(self.files)}.parquet", part.schema)

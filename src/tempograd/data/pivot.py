@@ -54,6 +54,7 @@ class Columns:
     channels: tuple[str, ...] | None = _option("which channels, in which order; their names where files have none")
     units: tuple[str, ...] | None = _option("what the channels are measured in")
     keep: tuple[str, ...] = _option("columns that go along to the results of a run", ())
+    partition: str | None = _option("column of --keep whose values make folders of results, day=2026-01-31/")
     format: Literal["long", "wide"] | None = _option("what a row of a table is: a step, or a whole series")
     classes: tuple[str, ...] | None = _option("names of class 0, 1, …")
     align: Literal["time", "order"] | None = _option("what gaps in time mean: missing steps, or none")

@@ -14,6 +14,8 @@ from tempograd.data.pivot import Columns, Part, numbered, read_table
 from tempograd.data.reading import in_file, in_one_message, like, own_id, prepared, read_part, sound
 from tempograd.data.table import FRAME, frame_table, is_frame
 
+FOR_RUNS = ("keep", "partition")
+
 
 @dataclass(frozen=True, repr=False)
 class Source(Columns):
@@ -44,6 +46,8 @@ class Source(Columns):
         What the channels are measured in.
     keep : tuple of str
         Columns that go along to the results of a run; folders such as ``day=…/`` make columns too.
+    partition : str, optional
+        One of ``keep``, whose values make folders of results: ``day=2026-01-31/``.
     format : {"long", "wide"}, optional
         ``"long"``: one row per series and step, one column per channel. ``"wide"``: one row per series, one column
         per step, one channel. By default what the names of the columns say.
@@ -145,7 +149,7 @@ def read_series(path: Any, **fields: Any) -> Series:
     return Source(path, **fields).read()
 
 
-_shown = [part for part in signature(Source).parameters.values() if part.name != "keep"]  # which is for runs
+_shown = [part for part in signature(Source).parameters.values() if part.name not in FOR_RUNS]
 read_series.__signature__ = signature(read_series).replace(parameters=_shown)  # type: ignore[attr-defined]
 
 
