@@ -180,16 +180,11 @@ def read_results(store: Store, entry: Entry, table: str, columns: list[str] | No
 
 def _read_file(store: Store, name: str, columns: list[str] | None) -> Any:
     """Return a file of results, or of earlier ones that were put aside since."""
-    options: dict[str, Any] = {
-        "columns": columns,
-        "partitioning": None,
-        "filesystem": store.fs,
-        "use_threads": False,
-    }
+    options: dict[str, Any] = {"columns": columns, "filesystem": store.fs, "use_threads": False}
     try:
-        return arrow().parquet.read_table(store.path(name), **options)
+        return arrow().parquet.read_table(store.path(name), partitioning=None, **options)
     except FileNotFoundError:
-        return arrow().parquet.read_table(store.path(f"{RETIRED}/{name}"), **options)
+        return arrow().parquet.read_table(store.path(f"{RETIRED}/{name}"), partitioning=None, **options)
 
 
 def is_readable(path: str) -> bool:

@@ -106,9 +106,12 @@ class RunPlan:
         if gone and keep:
             _tell_kept(gone, [entry.fragment for entry in self.old.values()])
         was = {moved.get(path, path): each.version for path, each in self.before.items()}
+        scale = fragments.scale_version(self.source)  # which all versions end with
+        own, scaled = slice(-len(scale) or None), {each[len(each) - len(scale) :] for each in was.values()}
         self.changed = {
             "new": [each.file.origin for path, each in now.items() if path not in was and was],
-            "changed": [e.file.origin for path, e in now.items() if was.get(path, e.version) != e.version],
+            "changed": [str(self.source.scale)] * bool(scaled - {scale, ()})
+            + [e.file.origin for path, e in now.items() if was.get(path, e.version)[own] != e.version[own]],
             "gone": [piece.origin for piece in gone.values()],
         }
         self.sound, self.renewed = sound, [each for name, each in sound.items() if each != manifest.entries[name]]

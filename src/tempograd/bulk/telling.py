@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 
 import torch
 
-from tempograd.core.errors import LONGEST, OutputError, SettingError, one_line
+from tempograd.core.errors import LONGEST, OutputError, SettingError, listed, one_line
 from tempograd.core.formatting import counted, short_number
 from tempograd.core.progress import Advance, clock, progress_bar, say
 from tempograd.core.validation import check_choice, check_settings, choice, integer, positive, real, setting
@@ -156,10 +156,10 @@ class Telling:
 
     def inputs(self, files: Mapping[str, Sequence[str]]) -> None:
         """Tell which files are new, changed or gone since the last time."""
-        parts = [f"{counted(len(names), 'file')} {kind}" for kind, names in files.items() if names]
+        parts = [f"{counted(len(some), 'file')} {kind} ({listed(some)})" for kind, some in files.items() if some]
         if parts:
-            some = {kind: list(names[:NAMED]) for kind, names in files.items()}
-            self._tell("inputs", f"since the last time: {', '.join(parts)}", always=True, **some)
+            names = {kind: list(some[:NAMED]) for kind, some in files.items()}
+            self._tell("inputs", f"since the last time: {', '.join(parts)}", always=True, **names)
 
     @contextmanager
     def showing(self) -> Iterator[None]:

@@ -138,9 +138,7 @@ def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
         raise InputError("--data names many files, whose results go to a folder: pass --out FOLDER/.")
     options = given(args, "run") | inputs.asked(args, [args.method]) | {"method": args.method}
     predictor, source = inputs.read_predictor(args), Source(args.data, **given(args, "source"))
-    options["progress"] = Log(args.log or ("json" if args.json else None), args.price)
-    if args.engine is not None or (args.workers or 1) > 1 or args.timeout is not None:  # in other processes
-        options["device"] = args.device
+    options |= {"progress": Log(args.log or ("json" if args.json else None), args.price), "device": args.device}
     try:
         with held(beside, {FILE: as_toml(args)}):
             run = explain_dataset(predictor, source, args.out, **(options | settings))

@@ -14,8 +14,6 @@ from tempograd.data.pivot import Columns, Part, numbered, read_table
 from tempograd.data.reading import in_file, in_one_message, like, own_id, prepared, read_part, sound
 from tempograd.data.table import FRAME, frame_table, is_frame
 
-FOR_RUNS = ("keep", "partition")
-
 
 @dataclass(frozen=True, repr=False)
 class Source(Columns):
@@ -57,12 +55,13 @@ class Source(Columns):
         regression.
     align : {"time", "order"}, optional
         Needed where series have gaps or times of their own. ``"time"``: one step per distinct time of the file,
-        missing ones are masked. ``"order"``: the k-th row of a series is its step k.
+        missing ones are masked. ``"order"``: the k-th row of a series is its step k. A gap in the even times of
+        the only series of a file is refused without that.
     missing : {"error", "mask"}, optional
         What NaN in arrays is: by default a mistake; ``"mask"`` takes it for a missing value, as an empty cell of a
         table is.
     shape : tuple of int, optional
-        Steps and channels, where series are flat lists.
+        Steps and channels: of flat lists, and of the longest series of a run that begins with shorter ones.
     scale : str, optional
         A table with the ``mean`` and ``std`` of each ``channel``, those of the model's training, by which values
         are standardised for the model. The file's values stay ``raw``.
@@ -149,7 +148,7 @@ def read_series(path: Any, **fields: Any) -> Series:
     return Source(path, **fields).read()
 
 
-_shown = [part for part in signature(Source).parameters.values() if part.name not in FOR_RUNS]
+_shown = [part for part in signature(Source).parameters.values() if part.name not in ("keep", "partition")]
 read_series.__signature__ = signature(read_series).replace(parameters=_shown)  # type: ignore[attr-defined]
 
 
