@@ -150,13 +150,11 @@ def _predictor(model: Any, terms: Terms) -> Predictor:
         model = load_model(model, device or ("cuda" if torch.cuda.is_available() else "cpu"))
     predictor = model if isinstance(model, Predictor) else Predictor(model)
     module = predictor.model
-    if elsewhere and not isinstance(module, nn.Module):
-        raise ModelError(f"Other processes cannot get {brief(module)}: pass an nn.Module.")
-    if device is None or elsewhere:
+    if device is None and not elsewhere:
         return predictor
     if not isinstance(module, nn.Module):
-        raise InputError(f"{arg:run.device} is for modules: a function computes where it likes.")
-    if all(part.device == torch.empty(0, device=device).device for part in module.state_dict().values()):
+        raise ModelError(f"{arg:run.device} and other processes are for an nn.Module, got {brief(module)}.")
+    if elsewhere or all(p.device == torch.empty(0, device=device).device for p in module.state_dict().values()):
         return predictor
     return replace(predictor, model=copy.deepcopy(module).to(device))
 

@@ -152,9 +152,8 @@ class Manifest:
         names = sorted(name for entry in self.entries.values() for name in entry.of(table))
         aside = self.store.files(f"{RETIRED}/{table}")
         there = self.store.files(table) if aside else {}
-        return [
-            f"{RETIRED}/{name}" if name not in there and f"{RETIRED}/{name}" in aside else name for name in names
-        ]
+        moved = {name for name in names if name not in there and f"{RETIRED}/{name}" in aside}
+        return [f"{RETIRED}/{name}" if name in moved else name for name in names]
 
     def adopt(self, wanted: Collection[str]) -> list[Entry]:
         """Return what workers have finished and no driver has committed; what nobody wants is forgotten."""

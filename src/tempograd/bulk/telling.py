@@ -59,12 +59,9 @@ class Progress(NamedTuple):
 
     def __str__(self) -> str:
         """Write all of it in one line."""
-        parts = [f"{self.done:,} series" if self.total is None else f"{self.done:,} of {self.total:,} series"]
-        if self.per_second:
-            parts.append(self.pace)
-        if self.left:
-            parts.append(f"{clock(self.left)} left")
-        return ", ".join(parts)
+        total = "" if self.total is None else f" of {self.total:,}"
+        pace, left = self.pace if self.per_second else "", f"{clock(self.left)} left" if self.left else ""
+        return ", ".join(filter(None, (f"{self.done:,}{total} series", pace, left)))
 
     @property
     def pace(self) -> str:

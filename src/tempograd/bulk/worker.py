@@ -208,15 +208,10 @@ def _filled(keys: NDArray[np.int64], least: int) -> tuple[NDArray[np.int64], int
     Examples
     --------
     >>> _filled(np.array([7, 8]), 4)
-    (array([ 7,  8,  9, 10]), 2)
+    (array([7, 8, 0, 1]), 2)
     """
-    taken, more = set(keys.tolist()), list[int]()
-    key = int(keys[0])
-    while len(keys) + len(more) < least:
-        key = key + 1 if key < 2**63 - 1 else -(2**63)
-        if key not in taken:
-            more.append(key)
-    return np.concatenate([keys, np.array(more, dtype=np.int64)]), len(more)
+    more = np.setdiff1d(np.arange(least), keys)[: max(0, least - len(keys))]
+    return np.concatenate([keys, more]), len(more)
 
 
 class _File:
