@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tempograd.bulk import Run, explain_dataset, open_run
+from tempograd.bulk import Log, Run, explain_dataset, open_run
 from tempograd.bulk.store import RunFolder, kept_reason
 from tempograd.bulk.telling import beside
 from tempograd.cli import SOME_FAILED, inputs
@@ -31,7 +31,6 @@ from tempograd.views.labels import explained, size
 
 NOUNS = ("predictor", "question", "effort")
 ASKED = [place_of(noun, name) for noun in NOUNS for name in options_of(noun) if name != "seed"]
-NO_RUN = ("lengths", "targets", "force")
 STAYS = "what is done stays: the same command goes on from there."
 REASONS, NAMED = 5, 3  # why series have no explanation, and how many of them are named
 
@@ -41,7 +40,7 @@ def run_explain(args: argparse.Namespace) -> int:
     settings = method_settings(args)  # a mistake there is told before anything is read
     if (args.data not in DATASETS and is_many(args.data)) or _names_folder(args.out):
         return _explain_many(args, settings)
-    _refuse(args, [name for name in RUN if name != "limit"], "is for results in a folder: pass --out FOLDER/")
+    _refuse(args, (*RUN, "partition", "log", "price"), "is for results in a folder: pass --out FOLDER/")
     args.out = Path(args.out)
     inputs.claim(args, io.EXPLANATION)
     predictor, series, question = inputs.read(args, [args.method])
@@ -132,15 +131,12 @@ def _names_folder(out: str) -> bool:
 
 def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     """Explain the series of many files into a folder, or go on with that."""
-    _refuse(args, NO_RUN, "is not for results in a folder")
+    _refuse(args, ("lengths", "targets", "force"), "is not for results in a folder")
     if Path(args.out).suffix and not (_names_folder(args.out) or inputs.is_folder(args.out)):
         raise InputError("--data names many files, whose results go to a folder: pass --out FOLDER/.")
     options = given(args, "run") | inputs.asked(args, [args.method]) | {"method": args.method}
     predictor, source = inputs.read_predictor(args), Source(args.data, **given(args, "source"))
-    if args.json:
-        options.setdefault("log", "json")
-    if args.engine is not None or (args.workers or 1) > 1 or args.timeout is not None:  # in other processes
-        options["device"] = args.device
+    options |= {"progress": Log(args.log or ("json" if args.json else None), args.price), "device": args.device}
     try:
         with held(beside, {FILE: as_toml(args)}):
             run = explain_dataset(predictor, source, args.out, **(options | settings))
