@@ -20,6 +20,7 @@ from tempograd.cli import demo, main
 from tempograd.explainers import EXPLAINERS
 from tempograd.metrics import table as metric_table
 from tempograd.models import accuracy
+from tempograd.views.stretches import stretches_of
 
 METRICS = ["cpd", "cpp", "aup", "aur", "auroc"]
 FEW = 20  # training series to learn from
@@ -112,6 +113,25 @@ def test_where_nobody_looks_each_finished_step_is_one_line(finished):
     assert report in steps[4]
     assert finished.printed.count(report) == 2
     assert (out / "table.md").read_text(encoding="utf-8") in finished.printed
+
+
+@pytest.mark.slow  # trains the model of the demo as people do
+def test_it_says_the_known_false_alarm_and_names_a_planted_cause_first(tmp_path, capsys):
+    assert main(["demo", "--out", str(tmp_path), "--methods", "timing", "--device", "cpu"]) == 0
+    (answer,) = re.findall(r"^answer +(.*)$", capsys.readouterr().out, re.MULTILINE)
+    assert re.fullmatch(r"P-704: .* of “failure” \(true: “healthy”\), raised by .*", answer)
+    for sensor in (r"vibration \d\S* mm/s at .*\d\d:\d\d", r"bearing temperature \d\S* °C at .*\d\d:\d\d"):
+        assert re.search(sensor, answer)
+    assert accuracy(load_model(tmp_path / "model.safetensors"), load_dataset("pump").test) >= 0.95
+    exp = Explanation.load(tmp_path / "timing.safetensors")
+    found = stretches_of(exp, 1)
+    right = exp.y[found.row] & (exp.target[found.row] == 1)
+    drivers = zip(
+        found.row.tolist(), found.channel.tolist(), found.start.tolist(), found.stop.tolist(), strict=True
+    )
+    planted = torch.tensor([bool(exp.truth[i, a:b, d].any()) for i, d, a, b in drivers])[right == 1]
+    assert len(planted) >= 15
+    assert planted.double().mean() >= 0.9
 
 
 def test_every_method_is_there_and_others_are_refused(capsys):
