@@ -120,9 +120,9 @@ COMMANDS = {
         {"": "--epochs --device --series --methods --seed --out --force"},
         {
             "--out": kind("folder for the results", "DIR", default="demo"),
-            "--series": kind("test series to explain, up to 200", "N", int, default=50),
+            "--series": kind("test series to explain, up to 100", "N", int, default=50),
             "--methods": kind("beside timing; or all, in minutes (default: six)", required=False),
-            "--epochs": {"default": 8},
+            "--epochs": {"default": 30},
         },
     ),
     "list": Command("commands:run_list", "\nexplainers\nmetrics --json", {"": "kind --json"}),
