@@ -59,7 +59,7 @@ def test_a_driver_that_pushes_down_is_told_apart_from_its_channel_and_sign():
 
 
 def test_beside_a_probability_effects_are_shares_of_all_that_pushed():
-    """Scores of some methods add up to more than the prediction moved, as these do; shares never to more than all."""
+    """Scores may add up to more than the prediction moved, as these do; shares never to more than all."""
     model = tg.Predictor(lambda z: z[:, 0], task="binary")
     found = tg.explain(model, torch.ones(1, 5, 1), "integrated_gradients", target=1)
     values = torch.tensor([0.6, 0.0, -0.9, 0.0, 1.5]).view(1, 5, 1)

@@ -43,8 +43,8 @@ class Driver:
         The standard error of the total, at most: the sum of those of its cells. None for methods without one.
     certain : bool
         Whether the 95 % interval of the total leaves 0 out. A method without an error has nothing against it.
-    words : str
-        Channel, values and time: "lactate 15–20 mmol/L at 35–46 h".
+    name, what : str
+        The channel, and its values and the time: "15–20 mmol/L at 35–46 h".
     push : float
         The sum of the sizes of all scores of the series.
     """
@@ -55,19 +55,25 @@ class Driver:
     total: float
     error: float | None
     certain: bool
-    words: str
+    name: str
+    what: str
     push: float
 
-    def text(self, said: Said) -> str:
-        """Return the words with the total, in the unit of the output, or with its share beside a probability."""
-        total = f"{_total(self.total, self.error)} {said.unit}".strip()
-        return f"{self.words} ({self.share if said.probable else total})"
-
     @property
-    def share(self) -> str:
-        """Write the share of the push, with its error: "38 ± 4 %"."""
-        error = None if self.error is None else self.error / self.push
-        return _share(abs(self.total) / self.push, error)
+    def words(self) -> str:
+        """Channel, values and time: "lactate 15–20 mmol/L at 35–46 h"."""
+        equal = "= " * (self.name[-1:].isdigit() and self.what[:1] in "−0123456789")
+        return f"{self.name} {equal}{self.what}".strip()
+
+    def amount(self, said: Said) -> str:
+        """Write the total in the unit of the output; beside a probability the share of the push."""
+        if not said.probable:
+            return f"{_total(self.total, self.error)} {said.unit}".strip()
+        return _share(abs(self.total) / self.push, None if self.error is None else self.error / self.push)
+
+    def text(self, said: Said) -> str:
+        """Return the words with the amount: "pulse at 35–46 h (+0.28 ± 0.03)", "pulse at 35–46 h (38 ± 4 %)"."""
+        return f"{self.words} ({self.amount(said)})"
 
 
 def _total(total: float, error: float | None) -> str:
@@ -114,17 +120,24 @@ def _driver(explanation: Explanation, row: int, found: Stretches, k: int) -> Dri
     """Describe a driver of series ``row``."""
     d, start, stop = (int(part[k]) for part in (found.channel, found.start, found.stop))
     error = None if explanation.standard_error is None else float(found.error[k])
-    words = [name(channel_names(explanation)[d])]
-    if explanation.shown is not None:
-        seen = observed_cells(explanation[row])[0][start:stop, d]
-        there = explanation.shown[row, start:stop, d].double().cpu().numpy()[seen]
-        words += ["="] if words[0][-1:].isdigit() else []
-        words.append(_range(float(there.min()), float(there.max())))
-        words += [] if explanation.units is None else [name(explanation.units[d])]
-    words.append(when_text(short_times(explanation.times_of(row))[start:stop], numbered=explanation.times is None))
-    text = " ".join(filter(None, words))
+    called = name(channel_names(explanation)[d])
+    what = f"{values_text(explanation, row, d, start, stop)} {_when(explanation, row, start, stop)}".strip()
     push = float(sizes(explanation)[row].double().sum())
-    return Driver(d, start, stop, float(found.total[k]), error, bool(found.certain[k]), text, push)
+    return Driver(d, start, stop, float(found.total[k]), error, bool(found.certain[k]), called, what, push)
+
+
+def values_text(explanation: Explanation, row: int, d: int, start: int, stop: int) -> str:
+    """Write the observed values of a part of a channel with their unit; nothing where they are not known."""
+    if explanation.shown is None:
+        return ""
+    seen = observed_cells(explanation[row])[0][start:stop, d]
+    there = explanation.shown[row, start:stop, d].double().cpu().numpy()[seen]
+    unit = "" if explanation.units is None else name(explanation.units[d])
+    return f"{_range(float(there.min()), float(there.max()))} {unit}".strip()
+
+
+def _when(explanation: Explanation, row: int, start: int, stop: int) -> str:
+    return when_text(short_times(explanation.times_of(row))[start:stop], numbered=explanation.times is None)
 
 
 def _range(low: float, high: float) -> str:
@@ -167,7 +180,12 @@ def _reasons(explanation: Explanation, row: int, said: Said) -> str:
             verb = "raised" if side[0].total > 0 else "lowered"
             text += f", {verb} by {_listed([each.text(said) for each in side])}"
         text += f"; not certain: {_listed(unsure)}" if rest else ""
-    return text.replace(" %)", f" % of {'the push' if explanation.signed else 'all importance'})", 1)
+    return text.replace(" %)", f" % of {whole(explanation)})", 1)
+
+
+def whole(explanation: Explanation) -> str:
+    """Say what shares are of."""
+    return "the push" if explanation.signed else "all importance"
 
 
 def _told(explanation: Explanation, row: int) -> tuple[list[list[Driver]], list[Driver]]:
