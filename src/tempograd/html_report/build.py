@@ -35,7 +35,7 @@ from tempograd.views.series import chosen, most, whole_series
 
 SCRIPTS = (  # one scope, in this order
     *("page", "pictures", "choosing", "tables", "card", "channels", "maps", "removal", "trust", "groups"),
-    *("summary", "controls", "main"),
+    *("outcomes", "summary", "controls", "main"),
 )
 LIBRARY = "uPlot"  # in vendor/, which make vendor renews
 

@@ -37,7 +37,7 @@ const sparkline = (i, row) => {
 // From the prediction to what it would be, on one axis for all rows. What draws it takes numbers only, so that a
 // prediction that is made in the page can replace `then`.
 const axisOfOutcomes = (cards) => {
-  if (data.output === "probability" && !data.picked) return [0, 1];
+  if (probable()) return [0, 1];
   return spread(cards.flatMap(({ rows }) => rows.flatMap((row) => (row.part ? [row.before, row.then] : []))));
 };
 const dumbbell = ({ before, then }, axis) => {
@@ -124,12 +124,13 @@ const nearestTo = (i) => {
     found = data.ids.map((_, j) => [j, same(j), far(j)]).filter(([j]) => j !== i);
   return found.sort((a, b) => a[1] - b[1] || a[2] - b[2] || a[0] - b[0]).map(([j]) => j);
 };
-// The channels without which a prediction would be another, in the order of time: "vibration then bearing temp".
-const patternOf = (i) => {
-  const { rows } = cardOf(i),
-    change = rows.map(({ before, then }) => Math.abs(then - before) || 0),
+// The channels without which a prediction would be another, in the order of time: "vibration then bearing temp". What
+// makes a probability larger if it is as usual has not carried it.
+const patternOf = (i, map) => {
+  const { rows } = map.cards[i],
+    change = rows.map(({ before, then }) => (probable() ? before - then : Math.abs(before - then)) || 0),
     least = Math.max(...change) / 2,
-    carry = rows.filter((_, k) => change[k] && change[k] >= least);
+    carry = rows.filter((row, k) => (rows[0].part ? change[k] > 0 && change[k] >= least : row.driver)); // else by scores
   carry.sort((a, b) => (a.driver?.[0] ?? data.time) - (b.driver?.[0] ?? data.time));
   const joined = (row, k) => {
     const last = carry[k - 1]?.driver;

@@ -74,7 +74,10 @@ const findSeries = () => {
     found = i >= 0;
   at("find").setAttribute("aria-invalid", String(!found));
   at("find-answer").textContent = found ? "" : `There is no series ${wanted} in this report.`;
-  if (!found) return;
+  if (found) goTo(i);
+};
+// Shows a series whatever passes the filters.
+const goTo = (i) => {
   if (!list.includes(i)) {
     at("filter-class").value = at("filter-outcome").value = "all";
     listSeries();
