@@ -99,7 +99,7 @@ def test_no_line_ends_inside_a_range_or_a_date(visit):
     sheet = visit("stamped")
     for row in sheet.case.ids:
         sheet.choose(row)
-        for part in ("#sentence", "#top tbody tr:first-child td.time"):
+        for part in ("#sentence", "#card li:first-child .what"):
             words = [word for word in sheet.find(part).inner_text().split() if re.search(r"\S[-–]\S", word)]
             pieces = sheet.find(part).evaluate(PIECES)
             assert words

@@ -31,7 +31,15 @@ from tempograd.views import prediction, series
 from tempograd.views.as_usual import WhatIf, what_if
 from tempograd.views.drivers import CONTROL, describe_series, reader_verdict, told_channels
 from tempograd.views.groups import blocks_of, channel_sums, value_effects
-from tempograd.views.labels import are_numbers, channel_names, output_name, output_unit, outputs_of, unit_apart
+from tempograd.views.labels import (
+    are_numbers,
+    channel_names,
+    output_name,
+    output_unit,
+    outputs_of,
+    short_times,
+    unit_apart,
+)
 from tempograd.views.prediction import POSITIVE, RemovedOutputs
 from tempograd.views.series import Flags, Floats, to_numpy
 
@@ -154,13 +162,14 @@ def _outcomes(
 
 def _names(first: Explanation, removed: Any) -> dict[str, Any]:
     """Return what series, steps, channels and outputs are called."""
-    times, given = shared_times(first.times), first.classes or ()
+    times, given, every = shared_times(first.times), first.classes or (), first.times or ()
     output_units = [output_unit(first, k) for k in range(len(given))]
     named = [unit_apart(each)[0] for each in given] if are_numbers(first) else given
     return {
         "time": first.values.shape[1],
-        "times": times,
-        "stamps": None if times is not None else first.times,
+        "times": None if times is None else short_times(times),
+        "stamps": None if times is not None or not every else [short_times(tuple(each)) for each in every],
+        "exact": times or first.times,
         "channels": channel_names(first),
         "units": first.units,
         "classes": named or _classes(first, removed),  # one for each output; empty where none has a meaning

@@ -303,16 +303,14 @@ def what_if(
     filling, quantiles = _filling(ask, explanation, usual)
     count, time, depth = ask.x.shape
     observed = torch.from_numpy(observed_cells(explanation))
-    singles = []
+    singles, named = [], [named_drivers(explanation, row) for row in range(count)]
     for row in range(count):
-        drivers = [Portion(each.channel, each.start, each.stop) for each in named_drivers(explanation, row)]
+        drivers = [Portion(each.channel, each.start, each.stop) for each in named[row]]
         whole = [Portion(d, 0, time) for d in range(depth) if bool(observed[row, :, d].any())]
         singles.append([(part,) for part in dict.fromkeys([*whole, *drivers])])
     with frozen(ask.bare):
         first = _scores(ask, filling, singles)
-        pairs = [
-            _pairs(*row, named_drivers(explanation, i)) for i, row in enumerate(zip(singles, first, strict=True))
-        ]
+        pairs = [_pairs(*row) for row in zip(singles, first, named, strict=True)]
         second = _scores(ask, filling, pairs)
     outcomes = []
     for i in range(count):

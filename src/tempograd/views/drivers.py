@@ -112,17 +112,18 @@ def drivers_of(explanation: Explanation, i: int | str, most: int = MOST) -> list
     See :mod:`tempograd.views.stretches` for the rule that groups values.
     """
     row, most = position(explanation, i), validation.check_int(most, "most", 1)
-    found = stretches_of(explanation[row : row + 1], most)
-    return [_driver(explanation, row, found, k) for k in range(len(found.row))]
+    part = explanation[row : row + 1]
+    found, push = stretches_of(part, most), float(sizes(part).double().sum())
+    return [_driver(part, push, found, k) for k in range(len(found.row))]
 
 
-def _driver(explanation: Explanation, row: int, found: Stretches, k: int) -> Driver:
-    """Describe a driver of series ``row``."""
+def _driver(part: Explanation, push: float, found: Stretches, k: int) -> Driver:
+    """Describe a driver of the only series of a part."""
     d, start, stop = (int(part[k]) for part in (found.channel, found.start, found.stop))
-    error = None if explanation.standard_error is None else float(found.error[k])
-    called = name(channel_names(explanation)[d])
-    what = f"{values_text(explanation, row, d, start, stop)} {_when(explanation, row, start, stop)}".strip()
-    push = float(sizes(explanation)[row].double().sum())
+    error = None if part.standard_error is None else float(found.error[k])
+    times, numbered = short_times(part.times_of(0))[start:stop], part.times is None
+    called, when = name(channel_names(part)[d]), when_text(times, numbered=numbered)
+    what = f"{values_text(part, 0, d, start, stop)} {when}".strip()
     return Driver(d, start, stop, float(found.total[k]), error, bool(found.certain[k]), called, what, push)
 
 
@@ -130,14 +131,10 @@ def values_text(explanation: Explanation, row: int, d: int, start: int, stop: in
     """Write the observed values of a part of a channel with their unit; nothing where they are not known."""
     if explanation.shown is None:
         return ""
-    seen = observed_cells(explanation[row])[0][start:stop, d]
-    there = explanation.shown[row, start:stop, d].double().cpu().numpy()[seen]
+    there = explanation.shown[row, start:stop, d].double().cpu()
+    there = there if explanation.mask is None else there[explanation.mask[row, start:stop, d].cpu().bool()]
     unit = "" if explanation.units is None else name(explanation.units[d])
     return f"{_range(float(there.min()), float(there.max()))} {unit}".strip()
-
-
-def _when(explanation: Explanation, row: int, start: int, stop: int) -> str:
-    return when_text(short_times(explanation.times_of(row))[start:stop], numbered=explanation.times is None)
 
 
 def _range(low: float, high: float) -> str:

@@ -181,7 +181,7 @@ const seriesTable = () => {
   for (let t = 0; t < data.time; t += 1) {
     for (let d = 0; d < data.depth; d += 1) {
       if (!observed(i, t, d)) continue;
-      const line = [seriesName(i), t, timeName(t), data.channels[d], data.units?.[d] ?? "", value(i, t, d)];
+      const line = [seriesName(i), t, exactTime(i, t), data.channels[d], data.units?.[d] ?? "", value(i, t, d)];
       for (const map of data.maps) {
         const v = score(map, i, t, d),
           w = map.half ? half(map, i, t, d) : 0;
