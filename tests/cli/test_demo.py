@@ -20,7 +20,7 @@ from tempograd.cli import demo, main
 from tempograd.explainers import EXPLAINERS
 from tempograd.metrics import table as metric_table
 from tempograd.models import accuracy
-from tempograd.views.stretches import stretches_of
+from tempograd.sampling.stretches import stretches_of
 
 METRICS = ["cpd", "cpp", "aup", "aur", "auroc"]
 FEW = 20  # training series to learn from
@@ -124,7 +124,7 @@ def test_it_says_the_known_false_alarm_and_names_a_planted_cause_first(tmp_path,
         assert re.search(sensor, answer)
     assert accuracy(load_model(tmp_path / "model.safetensors"), load_dataset("pump").test) >= 0.95
     exp = Explanation.load(tmp_path / "timing.safetensors")
-    found = stretches_of(exp, 1)
+    found = stretches_of(exp, exp.mask, 1)
     right = exp.y[found.row] & (exp.target[found.row] == 1)
     drivers = zip(
         found.row.tolist(), found.channel.tolist(), found.start.tolist(), found.stop.tolist(), strict=True

@@ -28,7 +28,8 @@ def test_a_report_takes_them_from_the_explanation(found, tmp_path):
     raw = found.raw[[2, 0]].float().numpy().ravel()
     np.testing.assert_array_equal(content["values"], raw)
     assert (content["units"], content["classes"]) == (["bpm", "°C"], ["survived", "died"])
-    assert (content["times"], content["stamps"]) == (None, stamps(2, 0))
+    assert (content["times"], content["exact"]) == (None, stamps(2, 0))
+    assert content["stamps"] == [[text[11:] for text in row] for row in stamps(2, 0)]  # of one day
     plain = tg.explain(model, tg.Series(x, mask=options["mask"], ids=options["names"]), n_samples=10)
     other = Page(tg.report(tmp_path / "r.html", model, plain, series=[2, 0])).content
     np.testing.assert_array_equal(other["values"], x[[2, 0]].numpy().ravel())

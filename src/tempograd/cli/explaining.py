@@ -24,6 +24,7 @@ from tempograd.explanation.diagnostics import assumed, sentence
 from tempograd.metrics import METRICS
 from tempograd.tuning import rank, tune
 from tempograd.tuning.racing import changed_settings
+from tempograd.views.as_usual import what_if
 from tempograd.views.drivers import CONTROL, describe_series, most_telling
 from tempograd.views.labels import explained, size
 
@@ -46,7 +47,7 @@ def run_explain(args: argparse.Namespace) -> int:
     predictor, series, question = inputs.read(args, [args.method])
     result = explain(predictor, series, args.method, **(question | settings))
     result.save(args.out, force=args.force)
-    _print_summary(result, args)
+    _print_summary(result, args, predictor, question.get("background"))
     return 0
 
 
@@ -70,7 +71,7 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
     return chosen
 
 
-def _print_summary(result: Any, args: argparse.Namespace) -> None:
+def _print_summary(result: Any, args: argparse.Namespace, predictor: Any, usual: Any) -> None:
     """Print what was explained, what mattered and how sure that is, for people or as JSON."""
     several = result if isinstance(result, Explanations) else None
     first = result if several is None else several.at(0)
@@ -96,12 +97,14 @@ def _print_summary(result: Any, args: argparse.Namespace) -> None:
     if first.method != CONTROL:  # whose scores mean nothing
         place = most_telling(first)
         facts["most_telling"] = {"series": first.label(place), "sentence": describe_series(first, place)}
+        facts["most_telling"]["what_if"] = what_if(predictor, first[place : place + 1], usual=usual).describe()
     if args.json:
         print_json(facts)
         return
     lines = [] if several is None else [f"targets: {several.listed}; below, the first of them"]
     if facts["most_telling"] is not None:
         lines.append("most telling, series {series}: {sentence}".format(**facts["most_telling"]))
+        lines.append("what if: {what_if}".format(**facts["most_telling"]))
     if facts["accuracy"] is not None:
         numbers = ", ".join(f"{number} = {name}" for number, name in enumerate(first.classes or ()))
         right = f"right on {percent(facts['accuracy'])} of the labels"

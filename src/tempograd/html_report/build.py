@@ -16,6 +16,7 @@ from torch import Tensor
 from tempograd.core.errors import InputError
 from tempograd.core.formatting import counted
 from tempograd.core.io import REPORT, check_output, write_atomically
+from tempograd.core.series import Series
 from tempograd.explanation.core import Explanation, warn_of_another_model
 from tempograd.explanation.diagnostics import assumed
 from tempograd.explanation.targets import as_explained
@@ -25,7 +26,7 @@ from tempograd.metrics import METRICS, PaperTable
 from tempograd.metrics import table as metric_table
 from tempograd.metrics.aggregate import MetricScores
 from tempograd.metrics.evaluation import measure
-from tempograd.typing import Model
+from tempograd.typing import Inputs, Model
 from tempograd.version import __version__
 from tempograd.views import palette
 from tempograd.views.drivers import doubts
@@ -33,8 +34,8 @@ from tempograd.views.labels import Compared, as_mapping, explained, size
 from tempograd.views.series import chosen, most, whole_series
 
 SCRIPTS = (  # one scope, in this order
-    *("page", "pictures", "choosing", "tables", "channels", "maps", "removal", "trust", "groups"),
-    *("summary", "controls", "main"),
+    *("page", "pictures", "choosing", "tables", "card", "channels", "maps", "removal", "trust", "groups"),
+    *("outcomes", "summary", "controls", "main"),
 )
 LIBRARY = "uPlot"  # in vendor/, which make vendor renews
 
@@ -46,6 +47,7 @@ def report(
     *,
     series: Sequence[int] | None = None,
     scores: MetricScores | None = None,
+    usual: Inputs | Series | str | None = None,
     title: str = "What moved the model’s prediction",
     force: bool = False,
 ) -> Path:
@@ -67,6 +69,9 @@ def report(
     scores : mapping of method to mapping of metric to Tensor, optional
         One score per series, as ``evaluate`` returns them, also of methods that are not drawn. By default
         computed: CPD and CPP, and with a truth AUROC and AUPRC.
+    usual : series like those explained, "neighbours" or "baseline", optional
+        What takes the place of a part of a series, to tell what would be predicted then: see
+        :func:`tempograd.what_if`. Best are the series of training; by default it is the baseline.
     title : str, optional
         The heading of the page.
     force : bool, optional
@@ -91,7 +96,7 @@ def report(
     if scores and set(named) - set(scores):
         raise InputError(f"scores must have entries of {', '.join(named)}; got {', '.join(scores)}.")
     table = metric_table({label: scores[label] for label in (next(iter(named)), *scores)}) if scores else None
-    header, pack = collect(model, named, shown, scores, table)
+    header, pack = collect(model, named, shown, scores, table, usual)
     page = _page(
         title=escape(title),
         lead=_lead(named, len(shown)),

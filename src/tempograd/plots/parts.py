@@ -157,7 +157,7 @@ def step_ticks(steps: int, most: int = TICKS) -> list[int]:
 
 def time_axis(axes: "Axes", times: Sequence[str], label: str | None = "time") -> None:
     """Name some of the steps, as many as have room."""
-    named = [labels.name(time, WIDEST) for time in labels.short_times(times)]
+    named = [labels.name(time, WIDEST) for time in labels.short_times(tuple(times))]
     places = step_ticks(len(times), min(TICKS, _room(axes, max(map(len, named)))))
     if len(times) > 1 and times[-1] == labels.STATIC:  # which is no step among others
         apart = (places[1] if len(places) > 1 else 1) / 2

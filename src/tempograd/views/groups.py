@@ -31,7 +31,7 @@ from tempograd.core.formatting import alike, counted, short_number, table
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.record import LISTED, Blocks, more_channels
 from tempograd.typing import ArrayLike, Channels
-from tempograd.views.labels import channel_names, time_names, when_text
+from tempograd.views.labels import channel_names, short_times, time_names, when_text
 from tempograd.views.series import (
     BLOCKS,
     Flags,
@@ -117,7 +117,7 @@ def blocks_of(explanation: Explanation, rows: ArrayLike | None = None, *, steps:
     seen = torch.from_numpy(observed_cells(explanation)[chosen.numpy()]).double()
     mean, error = mean_and_error(push)
     half = half_interval(error, len(chosen) - 1)
-    names = time_names(explanation, chosen.tolist())
+    names = short_times(time_names(explanation, chosen.tolist()))
     numbered = names == tuple(map(str, range(len(names))))
     whens = (when_text(names[first:last], numbered=numbered) for first, last in pairwise(edges))
     return Blocks(
