@@ -11,6 +11,8 @@ hours later; either alone means nothing. So it is known which values decide each
 failure, and the picture can be checked.
 """
 
+from textwrap import fill
+
 import tempograd as tg
 
 data = tg.load_dataset("pump")
@@ -29,7 +31,7 @@ print(f"test accuracy {tg.accuracy(model, data.test):.2f}")
 
 test = data.test.take(slice(30))
 exp = tg.explain(model, test, tolerance=0.1)
-print(exp.describe("P-710"))
+print(fill(exp.describe("P-710"), 84))
 exp.plot("P-710")
 
 # %%
@@ -48,5 +50,5 @@ tg.summarise(scores["auroc"])
 # look at the order: of some machines to learn from with the same order the labels said
 # "failure", by mistake. An explanation brings such a thing to light.
 
-print(exp.describe("P-704"))
+print(fill(exp.describe("P-704"), 84))
 exp.plot("P-704", channels=3)

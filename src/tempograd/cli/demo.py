@@ -103,7 +103,7 @@ class Demo:
 
 def headline(explanation: Explanation) -> int:
     """Return the row of the first false alarm; else that of the first alarm, or 0."""
-    alarm = explanation.target == 1
+    alarm: Any = explanation.target == 1
     return int((alarm.int() + (alarm & (explanation.y == 0))).argmax())
 
 

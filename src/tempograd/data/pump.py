@@ -1,6 +1,7 @@
 """Pump: machines that people know, with named sensors, units and clocks, and two false alarms to come."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -65,7 +66,7 @@ def load_pump(*, root: Path | None = None, variant: str | None = None, fold: int
     spike = np.isin(kind, (BOTH, SPIKE, REVERSED)) & (spiked >= 0) & (spiked < 4)
     heat = np.isin(kind, (BOTH, HEAT, REVERSED)) & (heated >= 0) & (heated < 20)
     z = 0.5 * rng.standard_normal((count, STEPS, 6)) + 0.4 * rng.standard_normal((count, 1, 6))
-    z += share * rng.standard_normal((count, STEPS, 1)).cumsum(1) / 8
+    z += rng.standard_normal((count, STEPS, 1)).cumsum(1) * share / 8
     z[..., 0] += 7 * spike
     z[..., 1] += 6 * heat * heated * (20 - heated) / 10**2
     raw = np.stack([value.round(places) for value, places in zip((z * spread + level).T, decimals, strict=True)]).T
@@ -84,6 +85,6 @@ def load_pump(*, root: Path | None = None, variant: str | None = None, fold: int
         raw=raw,
         classes=CLASSES,
     )
-    scaling = {"centre": torch.tensor(level), "scale": torch.tensor(spread), "units": units}
-    parts = whole.take(slice(None, TRAIN)), None, whole.take(slice(TRAIN, None))
-    return Dataset("pump", *parts, len(CLASSES), tuple(SENSORS), **scaling).fold(fold)
+    train, test = whole.take(slice(None, TRAIN)), whole.take(slice(TRAIN, None))
+    scaling: dict[str, Any] = {"centre": torch.tensor(level), "scale": torch.tensor(spread), "units": units}
+    return Dataset("pump", train, None, test, len(CLASSES), tuple(SENSORS), **scaling).fold(fold)
