@@ -82,6 +82,7 @@ def test_each_mistake_can_be_opened_from_the_tiles(visit):
         "#patterns [data-series]", "all => all.map(e => Number(e.dataset.series))"
     )
     assert sorted(links) == sorted(wrong)
+    assert "such as" not in sheet.text("#patterns")  # an example of those that are right
     sheet.find(f"#patterns [data-series='{wrong[-1]}']").click()
     assert int(sheet.value("series")) == wrong[-1]
     assert sheet.find("#view-series").is_visible()

@@ -126,10 +126,11 @@ const nearestTo = (i) => {
 };
 // The channels without which a prediction would be another, in the order of time: "vibration then bearing temp". What
 // makes a probability larger if it is as usual has not carried it.
+const POINTS = 0.1; // of a probability that a channel must take away to have carried it
 const patternOf = (i, map) => {
   const { rows } = map.cards[i],
     change = rows.map(({ before, then }) => (probable() ? before - then : Math.abs(before - then)) || 0),
-    least = Math.max(...change) / 2,
+    least = Math.max(...change, probable() ? 2 * POINTS : 0) / 2,
     carry = rows.filter((row, k) => (rows[0].part ? change[k] > 0 && change[k] >= least : row.driver)); // else by scores
   carry.sort((a, b) => (a.driver?.[0] ?? data.time) - (b.driver?.[0] ?? data.time));
   const joined = (row, k) => {

@@ -199,7 +199,7 @@ const channelsPicture = () => {
   ]);
   at("other-channels").hidden = rest === 0 && view.channels === "named";
   at("other-channels").textContent = rest
-    ? `Show ${counted(rest, "more channel", "more channels")}`
+    ? `Show ${counted(rest, "channel", "channels")} more, which the sentence does not name`
     : "Only the channels of the sentence";
 };
 const paintChannels = () => at("chart-channels").plots.forEach((plot) => plot.redraw(false, false));
