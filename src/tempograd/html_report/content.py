@@ -22,6 +22,7 @@ from tempograd.core.formatting import first_sentence
 from tempograd.core.series import shared_times
 from tempograd.core.stats import t_quantile
 from tempograd.explanation import Explanation
+from tempograd.html_report.network import network_plan
 from tempograd.metrics import METRICS
 from tempograd.metrics.aggregate import ARROWS, MetricScores, PaperTable, TableCell
 from tempograd.typing import Model
@@ -125,6 +126,7 @@ def collect(
         "blockTimes": blocks.times,
         "student": pack.add(_student(0.95)),
         "studentAll": pack.add(_student(1 - 0.05 / first.values.shape[2])),  # for all channels at once
+        "network": None if model is None else network_plan(model, first, pack.add),
         "table": None if table is None else _table(table, explanations),
     }
     return header, pack

@@ -130,6 +130,7 @@ const refresh = () => {
   showReadout();
   showMistakes();
   drawSeries();
+  showLive();
   keepState();
 };
 
