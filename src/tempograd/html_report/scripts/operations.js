@@ -91,20 +91,17 @@ const runningSum = ([out], [{ values, shape }, dim]) => {
   for (let i = 0; i < out.length; i += 1) out[i] = values[i] + (i % span < step ? 0 : out[i - step]);
 };
 
-// A row of a matrix (rows, count) times a matrix (count, columns), added to sums from a place on.
-const addProduct = (sums, start, row, from, count, matrix, at, columns) => {
-  for (let k = 0; k < count; k += 1) {
-    const v = row[from + k],
-      line = at + k * columns;
-    for (let c = 0; c < columns; c += 1) sums[start + c] += v * matrix[line + c];
-  }
-};
+// Matrices (…, rows, count) and (…, count, columns).
 const matrixProduct = ([out], [{ values: a, shape }, { values: b, shape: other }]) => {
   const [rows, count] = shape.slice(-2),
     columns = other.at(-1);
   out.fill(0);
   for (let r = 0; r < a.length / count; r += 1)
-    addProduct(out, r * columns, a, r * count, count, b, Math.floor(r / rows) * count * columns, columns);
+    for (let k = 0; k < count; k += 1) {
+      const v = a[r * count + k],
+        line = (Math.floor(r / rows) * count + k) * columns;
+      for (let c = 0; c < columns; c += 1) out[r * columns + c] += v * b[line + c];
+    }
 };
 const sumOfProduct = ([out], [bias, ...matrices], { alpha = 1, beta = 1 }) => {
   matrixProduct([out], matrices);
