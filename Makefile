@@ -15,8 +15,8 @@ VENDOR := src/tempograd/html_report/vendor
 MODELS := huggingface forecasters lightning tsai estimators  # libraries that can be installed together
 WORKERS ?= auto  # processes of the tests, by default one for each core
 FUZZ ?= 30000  # calls of make fuzz
-# the browser test of every change
-PAGE := $(or $(wildcard tests/browser/test_demo_page.py),tests/browser/test_opening.py -k "every_view_is_drawn and classifier and laptop")
+# the browser tests of every change
+PAGE := tests/browser/test_network.py $(or $(wildcard tests/browser/test_demo_page.py),tests/browser/test_opening.py -k "every_view_is_drawn and classifier and laptop")
 GPU := tests/gpu tests/metrics/test_removal.py tests/models/test_networks.py
 DRAWN := tests/core/test_rng.py tests/core/test_stats.py tests/engine tests/explainers tests/metrics tests/models
 CONSTRAINTS ?= constraints.txt
@@ -73,7 +73,7 @@ test-gpu: $(if $(GIVEN),,.venv/test)
 	$(ON_GPU) -c "import torch; assert torch.cuda.is_available(), 'torch finds no GPU'"
 	$(ON_GPU) -m pytest -m gpu $(GPU)
 
-test-page: .venv/browser  # one report, opened and clicked through
+test-page: .venv/browser  # one report, opened and clicked through, and networks that run in a page
 	$(BIN)/python -m pytest -m browser $(PAGE)
 
 test-browser: .venv/browser  # every report in Chromium

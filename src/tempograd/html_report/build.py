@@ -35,6 +35,7 @@ from tempograd.views.series import chosen, most, whole_series
 
 SCRIPTS = (  # one scope, in this order
     *("page", "pictures", "choosing", "tables", "card", "channels", "maps", "removal", "trust", "groups"),
+    *("operations", "layers", "network", "live"),
     *("outcomes", "summary", "controls", "main"),
 )
 LIBRARY = "uPlot"  # in vendor/, which make vendor renews
@@ -59,7 +60,8 @@ def report(
         The HTML file to write. A report that was there before is replaced, another file only with
         ``force=True``.
     model : nn.Module or callable, optional
-        The model that was explained. Without one (None) the page has no predictions and removes nothing.
+        The model that was explained. Without one (None) the page has no predictions and removes nothing. A small
+        one becomes part of the file, with its weights, and runs in the page on values that a reader changes.
     explanations : Explanation, or sequence or mapping of them
         Explanations of the same series, the most important first; a mapping gives them names. Labels, truth and
         values before scaling are those of the first that knows them, units and classes those of the first.
@@ -171,7 +173,7 @@ def _page(**parts: str) -> str:
     script = f'"use strict";\n(() => {{\n{sharp}\n/*\n{licence}*/\n{library}\n{words}\n{script}}})();\n'
     return Template(_read(here / "page.html")).substitute(
         parts | {f"word_{name}": word for name, word in palette.WORDS.items()},
-        style=f"{look}\n{_colours()}\n{_read(here / 'style.css')}",
+        style=f"{look}\n{_colours()}\n{_read(here / 'style.css')}\n{_read(here / 'live.css')}",
         script=script,
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         version=escape(__version__),

@@ -24,6 +24,7 @@ from tempograd.core.stats import t_quantile
 from tempograd.explanation import Explanation
 from tempograd.explanation.record import Blocks
 from tempograd.html_report.cards import STEADY, cards_of, usual_ranges
+from tempograd.html_report.network import network_plan
 from tempograd.metrics import METRICS
 from tempograd.metrics.aggregate import ARROWS, MetricScores, PaperTable, TableCell
 from tempograd.typing import Inputs, Model
@@ -141,6 +142,7 @@ def collect(
         "steps": _steps(pack, first, removed),
         "summary": _summary(pack, explanations),
         **_intervals(pack, blocks),
+        "network": None if model is None else network_plan(model, first, pack.add),
         "table": None if table is None else _table(table, explanations),
     }
     return header, pack

@@ -136,6 +136,7 @@ const refresh = () => {
   showReadout();
   showMistakes();
   drawSeries();
+  showLive();
   keepState();
 };
 
