@@ -21,6 +21,7 @@ from tempograd.explanation.core import Explanation, warn_of_another_model
 from tempograd.explanation.diagnostics import assumed
 from tempograd.explanation.targets import as_explained
 from tempograd.html_report.content import collect
+from tempograd.html_report.network import network_plan
 from tempograd.html_report.notebook import facts
 from tempograd.metrics import METRICS, PaperTable
 from tempograd.metrics import table as metric_table
@@ -99,6 +100,7 @@ def report(
         raise InputError(f"scores must have entries of {', '.join(named)}; got {', '.join(scores)}.")
     table = metric_table({label: scores[label] for label in (next(iter(named)), *scores)}) if scores else None
     header, pack = collect(model, named, shown, scores, table, usual)
+    header["network"] = None if model is None else network_plan(model, first[[*shown]], pack.add)
     page = _page(
         title=escape(title),
         lead=_lead(named, len(shown)),

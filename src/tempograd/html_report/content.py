@@ -24,7 +24,6 @@ from tempograd.core.stats import t_quantile
 from tempograd.explanation import Explanation
 from tempograd.explanation.record import Blocks
 from tempograd.html_report.cards import STEADY, cards_of, usual_ranges
-from tempograd.html_report.network import network_plan
 from tempograd.metrics import METRICS
 from tempograd.metrics.aggregate import ARROWS, MetricScores, PaperTable, TableCell
 from tempograd.typing import Inputs, Model
@@ -142,7 +141,6 @@ def collect(
         "steps": _steps(pack, first, removed),
         "summary": _summary(pack, explanations),
         **_intervals(pack, blocks),
-        "network": None if model is None else network_plan(model, first, pack.add),
         "table": None if table is None else _table(table, explanations),
     }
     return header, pack
