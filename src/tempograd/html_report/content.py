@@ -22,7 +22,6 @@ from tempograd.core.formatting import first_sentence
 from tempograd.core.series import shared_times
 from tempograd.core.stats import t_quantile
 from tempograd.explanation import Explanation
-from tempograd.html_report.network import network_plan
 from tempograd.metrics import METRICS
 from tempograd.metrics.aggregate import ARROWS, MetricScores, PaperTable, TableCell
 from tempograd.typing import Model
@@ -30,6 +29,7 @@ from tempograd.views import prediction, series
 from tempograd.views.drivers import CONTROL, describe_series, reader_verdict, told_channels
 from tempograd.views.groups import blocks_of, channel_sums, value_effects
 from tempograd.views.labels import are_numbers, channel_names, output_name, output_unit, outputs_of, unit_apart
+from tempograd.views.network import network_plan
 from tempograd.views.prediction import POSITIVE, RemovedOutputs
 from tempograd.views.series import Flags, Floats, to_numpy
 
