@@ -10,12 +10,13 @@ from torch.nn import functional
 from torch.utils._pytree import tree_map_only
 
 import tempograd as tg
-from tempograd.html_report import network
+from tempograd import html_report
+from tempograd.views import network
 from tests.helpers.browser import WIDTHS
 
 pytestmark = pytest.mark.browser
 
-SCRIPTS = Path(network.__file__).parent / "scripts"
+SCRIPTS = Path(html_report.__file__).parent / "scripts"
 TIME, CHANNELS = 12, 6
 ACTIVATIONS = (functional.gelu, functional.elu, functional.leaky_relu, functional.silu, functional.softplus)
 ACTIVATIONS += (functional.hardtanh, functional.hardswish, functional.mish, functional.selu, functional.logsigmoid)

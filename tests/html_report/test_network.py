@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 import tempograd as tg
-from tempograd.html_report import network
+from tempograd.views import network
 from tests.helpers.models import Flat, random_series
 from tests.helpers.report_page import Page
 

@@ -21,7 +21,6 @@ from tempograd.explanation.core import Explanation, warn_of_another_model
 from tempograd.explanation.diagnostics import assumed
 from tempograd.explanation.targets import as_explained
 from tempograd.html_report.content import collect
-from tempograd.html_report.network import network_plan
 from tempograd.html_report.notebook import facts
 from tempograd.metrics import METRICS, PaperTable
 from tempograd.metrics import table as metric_table
@@ -32,6 +31,7 @@ from tempograd.version import __version__
 from tempograd.views import palette
 from tempograd.views.drivers import doubts
 from tempograd.views.labels import Compared, as_mapping, explained, size
+from tempograd.views.network import network_plan
 from tempograd.views.series import chosen, most, whole_series
 
 SCRIPTS = (  # one scope, in this order

@@ -1,4 +1,4 @@
-// The network itself: steps on numbered cells of one memory, as Python wrote them down (network.py).
+// The network itself: steps on numbered cells of one memory, as Python wrote them down (views/network.py).
 
 const OPERATIONS = {
   ...Object.fromEntries(Object.entries(CELLWISE).map(([name, f]) => [name, cellwise(f)])),

@@ -44,8 +44,8 @@ class Cells(Tensor):
     places: Tensor
 
     def __new__(cls, program: "Program", places: Tensor, dtype: torch.dtype) -> Self:
-        layout = places.stride(), places.storage_offset(), None, dtype, torch.strided, program.device
-        cells: Self = Tensor._make_wrapper_subclass(cls, places.shape, *layout)
+        layout: Any = {"strides": places.stride(), "storage_offset": places.storage_offset(), "dtype": dtype}
+        cells: Self = Tensor._make_wrapper_subclass(cls, places.shape, device=program.device, **layout)
         cells.program, cells.places = program, places
         return cells
 
