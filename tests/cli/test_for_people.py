@@ -47,7 +47,7 @@ def test_a_file_of_arrays_tells_all_of_it(place, capsys):
     content = Page(place / "report.html").content
     np.testing.assert_array_equal(content["values"], found.raw.float().numpy().ravel())
     assert (content["units"], content["classes"]) == (["bpm", "°C"], ["survived", "died"])
-    assert content["stamps"] == [[stamp(row, step) for step in range(6)] for row in range(2)]
+    assert content["exact"] == [[stamp(row, step) for step in range(6)] for row in range(2)]
 
 
 def test_options_tell_units(place, capsys):
