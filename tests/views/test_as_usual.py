@@ -93,6 +93,14 @@ def test_a_score_that_a_channel_contradicts_comes_first():
     assert "falls" in first.text
 
 
+def test_a_channel_that_pushes_both_ways_contradicts_none_of_its_stretches():
+    x = spikes((4, 0), (15, 0))
+    model = tg.Predictor(lambda z: 4 * z[:, 4:5, 0] - 3 * z[:, 15:16, 0], task="regression")
+    exp = tg.explain(model, x, "occlusion")
+    assert "lowered" in exp.describe()
+    assert [remark.kind for remark in tg.what_if(model, exp).remarks() if remark.kind == "contradiction"] == []
+
+
 def test_predictions_are_those_of_plain_forwards():
     model, x = smooth(TIME, CHANNELS).float(), series(5, TIME, CHANNELS)
     mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(3)) < 0.8

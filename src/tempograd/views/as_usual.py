@@ -138,9 +138,12 @@ class WhatIf:
                 if (kind := _kind(one, other, both, least)) is not None:
                     told.add(channels)
                     found.append(Remark(kind, parts, self._remark(row, kind, parts)))
-        whole = self.explanation.values.shape[1]
-        for driver in named_drivers(self.explanation, row):
-            for part in (Portion(driver.channel, driver.start, driver.stop), Portion(driver.channel, 0, whole)):
+        whole, drivers = self.explanation.values.shape[1], named_drivers(self.explanation, row)
+        pushed = {(driver.channel, driver.total > 0) for driver in drivers}
+        for driver in drivers:
+            alone = (driver.channel, driver.total < 0) not in pushed  # else another stretch explains the channel
+            places = [(driver.start, driver.stop), *[(0, whole)] * alone]
+            for part in (Portion(driver.channel, *place) for place in places):
                 moved = change.get((part,), 0.0)
                 if (
                     driver.certain
