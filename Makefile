@@ -87,6 +87,8 @@ $(MODELS:%=models-%): models-%: .venv-models/%/installed
 
 report-pictures: demo .venv/browser  # of the demo's report, for the documentation
 	$(BIN)/python -m tests.browser.pictures demo/report.html docs/pictures
+	$(BIN)/tempograd plot demo/timing.safetensors --series P-704 --shown 'vibration,bearing temperature,flow' \
+		--out docs/pictures/demo_series.png --force
 
 vendor:  # the chart library of the report, in the version named above, with its licence
 	mkdir -p .venv

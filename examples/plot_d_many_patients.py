@@ -3,7 +3,7 @@ Which values, at which hours, over many patients
 ================================================
 
 One map is about one patient. What drives the alarms of a ward: which measurements,
-at which hours, high ones or low ones? And what sets false alarms apart from true ones?
+at which hours? And what sets false alarms apart from true ones?
 """
 
 import torch
@@ -76,22 +76,17 @@ print(exp.describe(2))
 
 # %%
 # Which channels, at which hours, over those who are ill? The numbers are means over
-# patients; bold ones are certain.
-
-tg.plots.blocks(exp, ill == 1, steps=6)
-
-# %%
-# The same as numbers, with the interval of each block:
+# patients.
 
 blocks = exp.blocks(ill == 1, steps=6)
+blocks
+
+# %%
+# The strongest block, with its interval:
+
 best = blocks.mean.argmax()
 d, block = divmod(best, len(blocks.times))
 blocks.channels[d], blocks.times[block], blocks.low[d, block], blocks.high[d, block]
-
-# %%
-# Do high values push up? High lactate does, and low oxygen.
-
-tg.plots.dependence(exp)
 
 # %%
 # False alarms against true ones: the model says ill, and half of them are not. False

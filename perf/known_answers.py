@@ -1,11 +1,13 @@
 """When are samples enough? Rules of stopping on networks whose evidence was planted, and on alarms of two causes.
 
-    python perf/known_answers.py [--quick] [--only TEXT] [--out FILE]
+    python perf/known_answers.py [--quick] [--only TEXT] [--data DIR] [--out FILE]
 
 Series of 60 steps × 3 channels of noise; the class is decided by planted stretches of eight steps (``TASKS``). A
 GRU, a CNN and a Transformer learn each task; rightly classified series are explained with 50, 100, … samples. The
 stages of TIMING are nested, so the map that a rule would have stopped at is one of these. ``alarm`` is the LSTM
 of a plant: six named sensors, an alarm is a spike of vibration that heat follows, and either alone is none.
+Nobody knows the causes in the data sets of ``samplers.py`` (``--data``, in the files that it reads): there the
+strongest driver with 6,400 samples counts as planted.
 For each rule: the cost, AUPRC against the planted cells, the share of series whose first driver is certain and
 planted, and the share whose first driver is certain and not.
 """
@@ -14,7 +16,9 @@ import argparse
 import json
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +26,13 @@ import torch
 from torch import Tensor, nn
 
 import tempograd as tg
-from tempograd.views.stretches import stretches_of
+from samplers import load
+from tempograd.sampling.stretches import Stretches, stretches_of
 from timing import machine, note
 
 TIME, CHANNELS, LONG = 60, 3, 8
 COUNTS = (50, 100, 200, 400, 800, 1600)
+MANY = 6400  # samples that say what the strongest driver is where nobody knows
 GOOD = 0.85  # accuracy below which a network knows no answer
 RESULTS = Path(__file__).parent / "results" / "known_answers.json"
 
@@ -104,16 +110,19 @@ def plant(count: int, seed: int) -> tg.Series:
     return tg.Series(x, y, truth=truth, channels=names)
 
 
-def trained(make: Callable[[], nn.Module], series: tg.Series, epochs: int, rate: float, seed: int) -> nn.Module:
+def trained(
+    make: Callable[[], nn.Module], series: tg.Series, epochs: int, rate: float, seed: int, device: str
+) -> nn.Module:
     """Train by Adam with a schedule of one cycle."""
     torch.manual_seed(seed)
-    model = make().train()
+    model = make().to(device).train()
+    x, y = series.x.to(device), series.y.to(device)
     adam = torch.optim.Adam(model.parameters(), rate)
     steps = epochs * -(-len(series) // 64)
     cycle = torch.optim.lr_scheduler.OneCycleLR(adam, rate, total_steps=steps)
     for _ in range(epochs):
-        for rows in torch.randperm(len(series)).split(64):
-            loss = nn.functional.cross_entropy(model(series.x[rows]), series.y[rows])
+        for rows in torch.randperm(len(series)).to(device).split(64):
+            loss = nn.functional.cross_entropy(model(x[rows]), y[rows])
             adam.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -129,8 +138,8 @@ def explained(model: nn.Module, series: tg.Series, counts: tuple[int, ...]) -> d
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", tg.TempogradWarning)
             exp = tg.explain(model, series, n_samples=count)
-            auprc = tg.evaluate(model, exp, metrics=["auprc"], truth=series.truth)["auprc"]
-        place = stretches_of(exp, 4)
+            auprc = tg.evaluate(model, exp, metrics=["auprc"], truth=series.truth)["auprc"].cpu()
+        place = strongest(exp, 4)
         first, named = place.rank == 0, torch.zeros(len(exp), dtype=torch.bool)
         top = torch.zeros(len(exp), dtype=torch.float64)
         top[place.row[first]] = place.total[first].abs()
@@ -142,7 +151,7 @@ def explained(model: nn.Module, series: tg.Series, counts: tuple[int, ...]) -> d
         main[place.row[first]] = place.certain[first]
         right = torch.zeros(len(exp), dtype=torch.bool)
         right[place.row[first]] = hit
-        error = exp.relative_error.double()
+        error = exp.relative_error.double().cpu()
         found[count] = {
             "error": error,
             "main": main,
@@ -157,6 +166,8 @@ RULES: dict[str, Callable[[dict[str, Tensor]], Tensor]] = {
     "error": lambda at: at["error"] <= 0.1,
     "error or main driver": lambda at: (at["error"] <= 0.1) | at["main"],
     "error or all named drivers": lambda at: (at["error"] <= 0.1) | at["all"],
+    "error, of 20 % with all named drivers": lambda at: (at["error"] <= 0.1) | (at["all"] & (at["error"] <= 0.2)),
+    "error, of 30 % with all named drivers": lambda at: (at["error"] <= 0.1) | (at["all"] & (at["error"] <= 0.3)),
 }
 
 
@@ -189,7 +200,34 @@ def quality(rule: str, cost: Tensor, at: list[dict[str, Tensor]]) -> dict[str, A
     }
 
 
-def cases(quick: bool) -> Any:
+def with_driver(model: nn.Module, series: tg.Series) -> tg.Series:
+    """Return series with the cells of the driver that many samples find the strongest."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tg.TempogradWarning)
+        exp = tg.explain(model, series, n_samples=MANY, seed=1)
+    place, truth = strongest(exp), torch.zeros_like(series.x, dtype=torch.bool)
+    for i, d, start, stop in torch.stack([place.row, place.channel, place.start, place.stop], 1).tolist():
+        truth[i, start:stop, d] = True
+    return replace(series, truth=truth)
+
+
+def strongest(exp: tg.Explanation, most: int = 1) -> Stretches:
+    return Stretches(*(part.cpu() for part in stretches_of(exp, exp.mask, most)))
+
+
+def of_data(folder: Path, device: str) -> Any:
+    """Yield each network of a data set with its name and the series to explain."""
+    for path in sorted(folder.glob("*.npz")):
+        for kind in ("gru", "cnn", "transformer"):
+            data, test = load(path, 60)
+            yield (
+                f"data {path.stem} {kind}",
+                lambda kind=kind, data=data: tg.train(kind, data, seed=0, device=device, epochs=40),
+                test,
+            )
+
+
+def planted_networks(quick: bool, device: str) -> Any:
     """Yield each network with its name and the series to explain."""
     size, epochs = (400, 2) if quick else (3000, 30)
     for task in TASKS:
@@ -198,36 +236,45 @@ def cases(quick: bool) -> Any:
             def make(kind: str = kind, classes: int = 4 if task == "order" else 2) -> nn.Module:
                 return tg.models.build(kind, CHANNELS, classes)
 
-            yield f"{task} {kind}", make, planted(task, size, 0), planted(task, 200, 1), epochs, 3e-3
+            rate, turns = (5e-4, 4 * epochs) if kind == "transformer" else (3e-3, epochs)
+            learn = partial(trained, make, planted(task, size, 0), turns, rate, len(TASKS), device)
+            yield f"{task} {kind}", learn, planted(task, 200, 1)
     for seed in range(3):
-        yield f"alarm lstm {seed}", Alarm, plant(size, 10 + seed), plant(240, 20 + seed), epochs, 1e-2
+        learn = partial(trained, Alarm, plant(size, 10 + seed), epochs, 1e-2, seed, device)
+        yield f"alarm lstm {seed}", learn, plant(240, 20 + seed)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="toy sizes, to see that everything runs")
     parser.add_argument("--only", default="")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--share", default="0/1", help="which of how many parts: 1/4 is the second")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(1)
     rows: dict[str, Any] = {}
-    for place, (name, make, train, test, epochs, rate) in enumerate(cases(args.quick)):
-        if args.only not in name:
+    cases = planted_networks(args.quick, args.device) if args.data is None else of_data(args.data, args.device)
+    for place, (name, learn, test) in enumerate(cases):
+        turn, of = map(int, args.share.split("/"))
+        if args.only not in name or place % of != turn:
             continue
-        model = trained(make, train, epochs, rate, place)
+        model = learn()
         score = tg.accuracy(model, test)
-        known = model(test.x).argmax(-1) == test.y
+        known = model(test.x.to(args.device)).argmax(-1).cpu() == test.y
         known &= (test.y == 1) if name.startswith(("alarm", "level", "follow")) else True  # evidence is in these
-        if score < GOOD and not args.quick:
+        if score < GOOD and not args.quick and args.data is None:
             note(f"{name}: accuracy {score:.2f}, left out")
             continue
         chosen = test.take(known.nonzero()[:, 0][: 12 if args.quick else 60])
+        chosen = chosen if args.data is None else with_driver(model, chosen)
         rows[name] = {"accuracy": score, "series": len(chosen)}
         rows[name]["rules"] = judged(explained(model, chosen, COUNTS[:3] if args.quick else COUNTS))
         note(f"{name}: accuracy {score:.2f}; {json.dumps(rows[name]['rules'][0])}")
     found = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "machine": machine(), "networks": rows}
     text = json.dumps(found, indent=1)
-    if out := args.out or (None if args.quick or args.only else RESULTS):
+    if out := args.out or (None if args.quick or args.only or args.share != "0/1" else RESULTS):
         out.write_text(text + "\n")
     print(text)
 

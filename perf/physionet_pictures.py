@@ -11,6 +11,7 @@ Pictures: ``docs/pictures/physionet_*.png``. Numbers: ``perf/results/physionet_d
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -107,7 +108,7 @@ def main() -> None:
 
     shown = cases(risk, test.y)
     title = "Input and attribution by TIMING: two true positives, two true negatives (PhysioNet 2012)"
-    found = found.with_names(classes=CLASSES)
+    found = replace(found, classes=CLASSES)
     common = {"y": test.y, "channels": 14}
     sheet = Figure(figsize=(8.2, 3 * len(shown)), layout="constrained")
     for place, row in zip(sheet.subfigures(len(shown)), shown, strict=True):
@@ -121,7 +122,7 @@ def main() -> None:
     for method in METHODS:
         train = data.train.x[:500] if method == "gradient_shap" else None
         other = tg.explain(model, one, method, background=train, **options)
-        named[method] = other.with_names(classes=CLASSES)
+        named[method] = replace(other, classes=CLASSES)
     common["y"] = one.y
     plots.compare(named, **common).savefig(args.out / "physionet_methods.png", dpi=110)
 

@@ -15,7 +15,7 @@ import torch
 
 import tempograd as tg
 import tempograd.typing as words
-from tempograd.bulk.telling import Engine, KeptCells, Log, Removed
+from tempograd.bulk.telling import Engine, KeptCells, LogKind, Removed
 from tempograd.cli import make_parser
 from tempograd.core.question import Asked, Effort, Question
 from tests.typing import right_uses, wrong_uses
@@ -120,7 +120,7 @@ def test_the_command_line_has_the_same_words():
         "engine": Engine,
         "fill": typing.Literal["forward", "zero"],
         "format": typing.Literal["long", "wide"],
-        "log": Log,
+        "log": LogKind,
         "missing": typing.Literal["error", "mask"],
         "model_layout": words.ModelLayout,
         "output": words.Output,

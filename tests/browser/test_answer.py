@@ -31,15 +31,13 @@ def desk(sheet, wide=1440):
 @pytest.mark.parametrize("name", ["ward_round", "classifier", "binary"])
 def test_on_a_desk_the_answer_is_in_view(visit, name):
     sheet = desk(visit(name))
-    assert sheet.find("#sentence").is_visible()
-    assert box(sheet, "#sentence")[3] < 300
+    assert box(sheet, "#card .big")[3] < 300
+    assert box(sheet, "#sentence")[3] < 520
+    rows = sheet.find("#card .rows li").all()
+    assert rows
+    assert max(row.evaluate(BOX)[3] for row in rows) < 480
     top = box(sheet, "#chart-channels > .plots")[1]
-    for panel in sheet.panels("chart-channels")[:2]:
-        assert top + panel["bottom"] <= 900
-    rows = sheet.find("#top tr[data-time]:not(.rest)").all()
-    assert len(rows) == 5
-    for row in rows:
-        assert row.evaluate(BOX)[3] <= 900
+    assert top + sheet.panels("chart-channels")[0]["bottom"] <= 900
     assert max(box(sheet, "#badge")) < 1440
 
 
@@ -54,9 +52,11 @@ def test_on_a_desk_the_controls_are_one_row(visit, name, wide):
 
 @pytest.mark.parametrize("width", ["phone"], indirect=True)
 @pytest.mark.parametrize("name", ["ward_round", "classifier", "stamped", "regression"])
-def test_on_a_phone_a_picture_begins_on_the_first_screen(visit, name):
+def test_on_a_phone_the_prediction_and_the_first_driver_are_on_the_first_screen(visit, name):
     sheet = visit(name)
-    assert box(sheet, "#chart-channels > .plots")[1] < 500
+    assert box(sheet, "#card .big")[3] < 300
+    for part in (".spark", ".dumbbell"):
+        assert box(sheet, f"#card .rows li:first-child {part}")[3] < 560
     assert len({(panel["left"], panel["right"]) for panel in sheet.panels("chart-channels")}) == 1
 
 
@@ -107,10 +107,8 @@ def test_no_code_in_the_views_of_readers(visit, name):
 def test_what_the_metrics_mean_stands_where_they_stand(visit):
     sheet = visit("ward_round").unfold()
     head = sheet.text("#series-scores thead")
-    assert "CPD ↑ how far the prediction moves" in head
-    assert "CPP ↓ the same while as many of the weakest" in head
-    sheet.view("summary")
-    assert "CPD: how far the prediction moves" in sheet.text("#view-summary")
+    assert "CPD ↑ Total change of the prediction while the most important" in head
+    assert "CPP ↓ Total change of the prediction while the least important" in head
 
 
 def test_reading_off_begins_at_the_strongest_step(visit):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tempograd.html_report.cards import STEADY
 from tempograd.views.drivers import reader_verdict
 
 pytestmark = pytest.mark.browser
@@ -24,7 +25,7 @@ def test_the_verdict_on_each_series_and_on_all(visit, name):
             sheet.by(method)
             badge, text = reader_verdict(explanation, row)
             sheet.find("#certainty").evaluate("e => { e.open = true; }")
-            assert sheet.text("#badge") == badge.replace("unknown", "not known")
+            assert sheet.text("#badge") == STEADY[badge][1]
             assert sheet.text("#certainty-text") == f"How sure is {readable}? {capital(text)}"
             rough = badge not in {"converged", "exact"}
             assert ("rough" in sheet.find("#certainty").get_attribute("class").split()) == rough

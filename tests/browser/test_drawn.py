@@ -195,6 +195,42 @@ def test_the_truth_is_marked(visit):
     assert not visit("binary").find("#key-truth").is_visible()
 
 
+WATCH = """() => { const pen = CanvasRenderingContext2D.prototype, {fillText: write, clearRect: wipe} = pen;
+    window.texts = new Map();
+    pen.clearRect = function (...box) { texts.set(this.canvas, []);
+        return wipe.apply(this, box); };
+    pen.fillText = function (text, x, y) {
+        const size = this.measureText(text), at = this.getTransform(),
+            far = (a, b) => [at.a * a + at.c * b + at.e, at.b * a + at.d * b + at.f],
+            ends = [far(x - size.actualBoundingBoxLeft, y - size.actualBoundingBoxAscent),
+                far(x + size.actualBoundingBoxRight, y + size.actualBoundingBoxDescent)],
+            side = (k, pick) => pick(...ends.map(end => end[k]));
+        if (!texts.has(this.canvas)) texts.set(this.canvas, []);
+        const box = [side(0, Math.min), side(1, Math.min), side(0, Math.max), side(1, Math.max)];
+        texts.get(this.canvas).push([text, ...box]);
+        return write.call(this, text, x, y); }; }"""
+COLLIDING = """() => [...texts].filter(([canvas]) => canvas.isConnected && canvas.checkVisibility())
+    .flatMap(([canvas, all]) => all.flatMap(([text, left, top, right, bottom], i) => [
+        ...(Math.min(left, top, canvas.width - right, canvas.height - bottom) < -1 ? [[text, "is cut"]] : []),
+        ...all.slice(i + 1).filter(other => Math.min(right, other[3]) - Math.max(left, other[1]) > 1
+            && Math.min(bottom, other[4]) - Math.max(top, other[2]) > 1).map(other => [text, other[0]])]))"""
+
+
+@BOTH_WIDTHS
+@pytest.mark.parametrize("name", ["ward_round", "stamped", "per_step"])
+def test_no_word_of_a_picture_lies_over_another_or_is_cut(visit, name):
+    sheet = visit(name)
+    sheet.page.evaluate(WATCH)
+    for view in ("series", "summary"):
+        sheet.view(view).unfold().find("#theme").click()  # which draws anew
+        sheet.settle()
+        assert sheet.page.evaluate(COLLIDING) == []
+        assert sheet.page.evaluate("texts.size") > 3
+    sheet.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    sheet.settle()
+    assert sheet.page.evaluate(COLLIDING) == []
+
+
 @BOTH_WIDTHS
 def test_removed_values_are_crossed_out(visit):
     sheet = visit("classifier")

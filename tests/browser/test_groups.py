@@ -115,7 +115,7 @@ def test_a_group_of_one_series_is_compared_with_nothing(visit):
     assert found.verdict() == f"c{expected}"
 
 
-@pytest.mark.parametrize("name", ["ward_round", "per_step"])
+@pytest.mark.parametrize("name", ["ward_round", "per_step", "binary"])
 def test_the_sentence_on_all_names_what_certainly_pushes_and_when(visit, name):
     """No channel below a tenth of the strongest, no block of time that has hardly more than its share."""
     sheet = visit(name).view("summary")
@@ -129,9 +129,14 @@ def test_the_sentence_on_all_names_what_certainly_pushes_and_when(visit, name):
     wanted = {names[d] for d in near.argsort(descending=True)[:3].tolist() if certain[d]}
     said = sheet.text("#summary-sentence")
     assert {part for part in names if re.search(rf"\b{part} pushes", said)} == wanted
+    for part in wanted:
+        share = 100 * float(sums.mean(0)[names.index(part)].abs() / size.sum())
+        (told,) = re.findall(rf"\b{part} pushes [^()]*\((\d+) % of the push \[", said)
+        assert int(told) == pytest.approx(share, abs=0.51)
     if not wanted:
-        found = sorted(value_effects(first), key=lambda effect: -effect.strength)[:3]
-        assert all(f"{effect.channel} ({effect.words})" in said for effect in found if effect.strength > 0)
+        effects = zip(names, value_effects(first), strict=True)
+        found = sorted(effects, key=lambda pair: -pair[1].strength)[:3]
+        assert all(f"{channel} ({effect.words})" in said for channel, effect in found if effect.strength > 0)
     assert "may be chance" not in said
     parts = values.unflatten(1, (8, -1)).sum(2).abs().sum((0, 2))
     share = float(parts.max() / parts.sum())

@@ -14,6 +14,7 @@ BOX = "e => { const b = e.getBoundingClientRect(); return [b.left, b.top, b.righ
 
 def test_what_stands_behind_a_plus_minus_is_said_beside_it(visit):
     sheet = visit("ward_round")
+    sheet.choose(500)
     for method, shown in (("timing", True), ("integrated_gradients", False)):  # which has no error
         sheet.by(method)
         assert ("±" in sheet.text("#sentence")) == shown
@@ -98,7 +99,7 @@ def test_no_line_ends_inside_a_range_or_a_date(visit):
     sheet = visit("stamped")
     for row in sheet.case.ids:
         sheet.choose(row)
-        for part in ("#sentence", "#top tbody tr:first-child td.time"):
+        for part in ("#sentence", "#card li:first-child .what"):
             words = [word for word in sheet.find(part).inner_text().split() if re.search(r"\S[-–]\S", word)]
             pieces = sheet.find(part).evaluate(PIECES)
             assert words
@@ -151,7 +152,7 @@ def test_how_sure_it_is_folds_out_beside_the_answer(visit, name):
     for view, fold in (("series", "certainty"), ("summary", "summary-certainty")):
         sheet.view(view).find(f"#{fold} > summary").click()
         left, top, right, _ = sheet.find(f"#{fold}-text").evaluate(BOX)
-        below = top - sheet.find(f"#view-{view} .said").evaluate(BOX)[3]
+        below = top - sheet.find(f"#view-{view} .answer").evaluate(BOX)[3]
         assert 0 <= below < 40
         assert 0 <= left < right <= sheet.page.viewport_size["width"]
 

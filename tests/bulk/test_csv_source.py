@@ -1,5 +1,6 @@
 """CSV files of a run: channels are chosen and matched by name, as in one file, or a file is refused."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -179,7 +180,15 @@ def test_scaled_series_are_shown_as_they_were(lake):
     for name in ("x", "raw", "values"):
         torch.testing.assert_close(getattr(found, name).float(), getattr(expected, name), equal_nan=True)
     assert "20 kPa" in found.describe("u")
+    assert found.times == (("0", "1"), ("0", "1"))
     again = explain(**columns | {"scale": str(Path("scale.csv").absolute())})  # as run.toml has it
     assert again.version == run.version
     bare = explain_files(model, series, "memory", method="integrated_gradients", n_steps=2)
     assert bare.take(["u"]).units is None  # of values that the run does not keep
+    Path("scale.csv").write_text("channel,mean,std\nb,10,5\na,1,3\n")
+    lake(two="id,time,a,b v,0,3, v,1,4,41")
+    again = explain(**columns)
+    events = map(json.loads, (Path(again.folder) / "_tempograd/events.jsonl").read_text().splitlines())
+    told = [(event["new"], event["changed"], event["gone"]) for event in events if event["event"] == "inputs"]
+    assert told == [([], ["scale.csv", "two.csv"], [])]
+    assert scores(again) != scores(run)

@@ -194,8 +194,8 @@ def plant(tmp_path):
                 rows.append(about | {"site": "AB"[int(machine[1]) % 2 == 0]} | values)
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / "lake" / f"{day}.parquet")
     keep, classes = ["machine", "day", "site"], ["normal", "alarm"]  # texts that go along are no channels
-    source = tg.Source(tmp_path / "lake", keep=keep, time="time", classes=classes)
-    return tg.explain_dataset(Alarm(), source, tmp_path / "out", method="occlusion", partition="day")
+    source = tg.Source(tmp_path / "lake", keep=keep, partition="day", time="time", classes=classes)
+    return tg.explain_dataset(Alarm(), source, tmp_path / "out", method="occlusion")
 
 
 ANSWER = [("m2", "vibration", "04:00"), ("m4", "temperature", "02:00")]
@@ -215,13 +215,9 @@ def test_a_day_is_a_folder(plant, tmp_path):
         assert all(str(day)[-1] == name[-1] for name, day in asked)
     assert len(plant) == 16
     assert plant.take(["m2/3", "m1/1"]).values.isfinite().all()
-    again = tg.explain_dataset(
-        Alarm(),
-        tg.Source(tmp_path / "lake", keep=["machine", "day", "site"], time="time", classes=["normal", "alarm"]),
-        plant.folder,
-        method="occlusion",
-        partition="day",
-    )
+    kept = {"keep": ["machine", "day", "site"], "partition": "day"}
+    source = tg.Source(tmp_path / "lake", time="time", classes=["normal", "alarm"], **kept)
+    again = tg.explain_dataset(Alarm(), source, plant.folder, method="occlusion")
     assert again.version == plant.version
 
 

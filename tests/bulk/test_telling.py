@@ -15,7 +15,7 @@ import tempograd as tg
 from tempograd.bulk import telling as module
 from tempograd.bulk.manifest import Manifest
 from tempograd.bulk.store import Store
-from tempograd.bulk.telling import Telling
+from tempograd.bulk.telling import Log, Telling
 from tempograd.bulk.worker import Worker
 from tests.bulk.test_runs import Net, explain, states, write
 
@@ -32,11 +32,11 @@ def clock(monkeypatch):
     return clock
 
 
-def told(total=100_000, before=0, **options):
+def told(total=100_000, before=0, progress=None, **options):
     """Return what tells of a run, and the list of its events."""
     events = []
-    options = {"log": "text", "progress": None, "price": None} | options
-    return Telling(total, before, "key", events.append, SimpleNamespace(**options)), events
+    terms = SimpleNamespace(progress=progress or Log(**{"kind": "text"} | options))
+    return Telling(total, before, "key", events.append, terms), events
 
 
 def test_a_line_at_the_start_each_minute_and_at_the_end(clock, capsys):
@@ -145,20 +145,19 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    ("log", "progress", "terminal", "shown"),
+    ("progress", "terminal", "shown"),
     [
-        (None, None, False, "text"),
-        (None, None, True, "forecast"),  # beside the bar
-        (None, print, False, ""),
-        (None, print, True, ""),
-        ("text", None, True, "text"),
-        ("text", print, False, "text"),
-        ("json", None, True, "json"),
+        (Log(price=PRICE), False, "text"),
+        (Log(price=PRICE), True, "forecast"),  # beside the bar
+        (print, False, ""),
+        (print, True, ""),
+        (Log("text", PRICE), True, "text"),
+        (Log("json", PRICE), True, "json"),
     ],
 )
-def test_who_is_told_what(log, progress, terminal, shown, clock):
+def test_who_is_told_what(progress, terminal, shown, clock):
     with redirect_stderr(Terminal() if terminal else io.StringIO()) as stream:
-        telling, events = told(log=log, progress=progress, price=PRICE)
+        telling, events = told(progress=progress)
         with telling, telling.showing():
             clock.now = 100
             telling.note("a", 8_000, 0, 10.0, 1_000)
@@ -246,9 +245,15 @@ def test_a_limit_of_files_whose_series_nobody_counted(tmp_path):
     assert len(run) == 14
 
 
-@pytest.mark.parametrize("options", [{"limit": 0}, {"log": "xml"}, {"price": -1.0}, {"price": "dear"}])
+@pytest.mark.parametrize("options", [{"limit": 0}, {"progress": "xml"}, {"gradient_check": False}])
 def test_what_cannot_be_told(options, tmp_path):
     write(tmp_path / "in", series())
     with pytest.raises(tg.TempogradError, match=next(iter(options))):
         explain(tmp_path, Net(), **options)
     assert not (tmp_path / "out").exists()
+
+
+def test_events_as_they_come(tmp_path, capsys):
+    write(tmp_path / "in", series())
+    run = explain(tmp_path, progress="json")
+    assert [json.loads(line) for line in capsys.readouterr().err.splitlines()] == events_of(run.folder)

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import tempograd as tg
+from tempograd.bulk import Log
 from tempograd.bulk.store import TABLES
 from tempograd.bulk.worker import Worker
 from tempograd.cli import main
@@ -123,7 +124,7 @@ def test_rare_options_arrive_too(monkeypatch):
     expected = {"steps": [3, 4], "missing": "mask"}
     expected |= {"units": ("mV", "C"), "engine": "ray", "workers": 3, "timeout": 60.0, "device": "cpu"}
     expected |= {"fragment": 9, "batch_size": 2, "max_faults": 0.5, "cells": "none", "time": "t", "target": "yes"}
-    expected |= {"limit": 7, "log": "json", "price": 4.5, "partition": "day", "removed": "drop"}
+    expected |= {"limit": 7, "progress": Log("json", 4.5), "partition": "day", "removed": "drop"}
     expected |= {
         "x": "a",
         "align": "order",
@@ -394,6 +395,8 @@ FAULTS = (
     "--data in --out out/ --limit 0",
     "--data in --out out/ --price -1",
     "--data x.npy --price 3",
+    "--data x.npy --partition day",
+    "--data in --out out/ --no-gradient-check",
     "--data in --out out/ --targets 0,1",
     "--data in --out out/ --method contralsp",
     "--data in --out out/ --method fit",

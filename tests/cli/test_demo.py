@@ -20,13 +20,14 @@ from tempograd.cli import demo, main
 from tempograd.explainers import EXPLAINERS
 from tempograd.metrics import table as metric_table
 from tempograd.models import accuracy
+from tempograd.sampling.stretches import stretches_of
 
 METRICS = ["cpd", "cpp", "aup", "aur", "auroc"]
 FEW = 20  # training series to learn from
 FILES = {"model.safetensors", "report.html", "table.md", "timing.safetensors"}
 
 
-def command(out, *, methods="random,deep_lift,winit", series=3, epochs=1):
+def command(out, *, methods="random,deep_lift,winit", series=10, epochs=1):
     sizes = ["--series", str(series), "--epochs", str(epochs), "--seed", "1", "--device", "cpu"]
     return ["demo", "--out", str(out), *sizes, "--methods", methods]
 
@@ -82,12 +83,12 @@ def test_methods_join_report_and_table_one_by_one_the_cheap_ones_first(finished)
 
 def test_the_numbers_are_the_librarys(finished):
     out = finished.out
-    model, test = load_model(out / "model.safetensors"), load_dataset("state").test.take(slice(3))
+    model, test = load_model(out / "model.safetensors"), load_dataset("pump").test.take(slice(10))
     timing = Explanation.load(out / "timing.safetensors")
     assert timing.seed == 1
-    assert timing.ids.tolist() == test.ids.tolist()
+    assert timing.names == test.ids
     first = evaluate(model, timing, metrics=METRICS, truth=test.truth)
-    noise = explain(model, tg.Series(test.x, ids=test.ids), "random", seed=1)
+    noise = explain(model, tg.Series(test.x, ids=test.ids, mask=test.mask), "random", seed=1)
     second = evaluate(model, noise, metrics=METRICS, truth=test.truth)
     found = rows(out)
     expected = metric_table({"timing": first, "random": second})
@@ -102,20 +103,39 @@ def test_where_nobody_looks_each_finished_step_is_one_line(finished):
     assert "\r" not in finished.printed
     out, report = finished.out, (finished.out / "report.html").resolve().as_uri()
     steps = finished.printed.split("\n\n")[0].splitlines()
-    words = ["data", "train", "explain", "TIMING's", *["explain"] * 3]
+    words = ["data", "train", "explain", "answer", "TIMING's", *["explain"] * 3]
     assert [line.split()[0] for line in steps] == words
     assert [line.split()[1] for line in steps if line.startswith("explain")] == [
         each[0] for each in finished.joined
     ]
-    reached = accuracy(load_model(out / "model.safetensors"), load_dataset("state").test)
+    reached = accuracy(load_model(out / "model.safetensors"), load_dataset("pump").test)
     assert f"test accuracy {reached:.3f}" in steps[1]
-    assert report in steps[3]
+    assert report in steps[4]
     assert finished.printed.count(report) == 2
     assert (out / "table.md").read_text(encoding="utf-8") in finished.printed
 
 
+@pytest.mark.slow  # trains the model of the demo as people do
+def test_it_says_the_known_false_alarm_and_names_a_planted_cause_first(tmp_path, capsys):
+    assert main(["demo", "--out", str(tmp_path), "--methods", "timing", "--device", "cpu"]) == 0
+    (answer,) = re.findall(r"^answer +(.*)$", capsys.readouterr().out, re.MULTILINE)
+    assert re.fullmatch(r"P-704: .* of “failure” \(true: “healthy”\), raised by .*", answer)
+    for sensor in (r"vibration \d\S* mm/s at .*\d\d:\d\d", r"bearing temperature \d\S* °C at .*\d\d:\d\d"):
+        assert re.search(sensor, answer)
+    assert accuracy(load_model(tmp_path / "model.safetensors"), load_dataset("pump").test) >= 0.95
+    exp = Explanation.load(tmp_path / "timing.safetensors")
+    found = stretches_of(exp, exp.mask, 1)
+    right = exp.y[found.row] & (exp.target[found.row] == 1)
+    drivers = zip(
+        found.row.tolist(), found.channel.tolist(), found.start.tolist(), found.stop.tolist(), strict=True
+    )
+    planted = torch.tensor([bool(exp.truth[i, a:b, d].any()) for i, d, a, b in drivers])[right == 1]
+    assert len(planted) >= 15
+    assert planted.double().mean() >= 0.9
+
+
 def test_every_method_is_there_and_others_are_refused(capsys):
-    assert demo.LIGHTER.keys() <= set(EXPLAINERS)
+    assert demo.SETTINGS.keys() <= set(EXPLAINERS)
     assert demo.QUICK[0] == "timing"
     assert main(["demo", "--methods", "timinf"]) == 2
     assert "Did you mean 'timing'?" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """``tempograd report`` shows values as people measured them."""
 
 import numpy as np
+import torch
 
 import tempograd as tg
 from tempograd.cli import main
@@ -21,3 +22,11 @@ def test_values_of_a_data_set_are_those_of_its_source(data_root, tmp_path, monke
     np.testing.assert_array_equal(content["values"], data.raw(part).float().numpy().ravel())
     assert content["ids"] == part.ids.tolist()
     assert content["label"] == part.y.tolist()
+
+
+def test_names_that_do_not_fit_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    tg.explain(build("gru", 2, 2, hidden=4).eval(), torch.zeros(2, 3, 2), "random").save("e.safetensors")
+    for name, message in (("classes", "one name per output of the model, 2, got 3"), ("units", "units must have")):
+        assert main(["report", "e.safetensors", "--out", "r.html", f"--{name}", "a,b,c"]) != 0
+        assert message in capsys.readouterr().err

@@ -66,6 +66,10 @@ def test_endings_that_are_not_read(name, tmp_path):
     assert "files of series end in " in refusal(tmp_path / name)
 
 
+def test_a_folder_that_is_not_there(tmp_path):
+    assert refusal(tmp_path / "lake") == "lake does not exist."
+
+
 @pytest.mark.parametrize("path", [5, None, b"a.csv", [], object()])
 def test_a_path_is_a_text(path):
     assert refusal(path).startswith("path must be the name of a file, as a text or a pathlib.Path, got ")

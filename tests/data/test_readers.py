@@ -227,6 +227,29 @@ def test_gaps_are_placed_as_the_user_says(write):
     same_cells(by_order, [[[10], [11], [12]], [[21], [20]]])
 
 
+@pytest.mark.parametrize(
+    ("times", "gap"),
+    [
+        ("0 1 2 4 5", "2 and 4"),
+        ("2026-01-31T22:00 2026-01-31T23:00 2026-02-01T00:00 2026-02-01T03:00", "T00:00 and 2026-02-01T03:00"),
+        ("1767225600000000000 1767225600100000000 1767225600200000000 1767225600400000000", "0200000000 and 17"),
+        ("0 1 2 3", None),
+        ("0 5 65 300", None),  # times of its own
+        ("2026-01-31 2026-02-28 2026-03-31 2026-04-30", None),  # months
+        ("0 5", None),
+    ],
+)
+def test_a_gap_in_even_times_of_the_only_series(times, gap, write):
+    """No other series has the time that it lacks, but the model would read the rest a step early."""
+    path = write("one.csv", ["time,a", *(f"{time},{place}" for place, time in enumerate(times.split()))])
+    if gap is not None:
+        for align in (None, "time"):
+            with pytest.raises(tg.TempogradError, match=f"the only series has no row between .*{gap}"):
+                tg.read_series(path, align=align)
+    found = tg.read_series(path, align=None if gap is None else "order")
+    assert found.x.flatten().tolist() == list(range(len(times.split())))
+
+
 def test_without_times_the_order_of_rows_counts_if_asked_for(write):
     path = write("rows.csv", ["id,a", "x,1", "y,2", "x,3"])
     with pytest.raises(tg.TempogradError, match=r"has the columns id, a: pass time= if"):

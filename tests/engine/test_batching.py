@@ -255,7 +255,7 @@ def test_passes_are_as_large_as_asked_and_not_much_larger(name, batch_size):
 
     count = 5 if batch_size < 100 else 12  # more than one pass of each size
     x = series(count, 6, 2)
-    explainer = fitted(quick(name), model, x)
+    explainer = fitted(quick(name, **({"n_samples": 50} if name == "timing" else {})), model, x)
     explained(explainer, usable(forward, explainer, 6), x, batch_size=batch_size)
     points = len(getattr(explainer, "areas", "1"))  # sequences per series
     if name in {"timing", "rand_ig", "gradient_shap", "integrated_gradients"}:

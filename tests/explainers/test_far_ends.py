@@ -51,12 +51,12 @@ def test_the_oracle_by_hand():
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_gate_that_samples_miss_is_not_called_converged(shape):
     true, x = exact(*shape), torch.ones(100, *shape)
-    found = tg.explain(gate, x, output="raw")
+    found = tg.explain(gate, x, output="raw", n_samples=50)
     off = (found.values - true).abs().sum((1, 2)) / true.sum()
     good = torch.tensor([found.verdict(i).startswith("converged") for i in range(100)])
     assert int((off > 0.2).sum()) > 30  # most maps are wrong with 50 samples
     assert int((good & (off > 0.2)).sum()) <= 4
-    unaware = tg.explain(gate, x, output="raw", gradient_check=False)
+    unaware = tg.explain(gate, x, output="raw", n_samples=50, gradient_check=False)
     claimed = torch.tensor([unaware.verdict(i).startswith("converged") for i in range(100)])
     assert int((claimed & (off > 0.2)).sum()) > 8
 
@@ -75,7 +75,7 @@ def test_the_term_by_hand():
 
     They belong to points at 0.07 … 0.21, whose squares, times a slope of 1, may be curvature.
     """
-    found = tg.explain(lambda z: gate(z, 1e-3, 1e5), torch.ones(50, 1, 2), output="raw")
+    found = tg.explain(lambda z: gate(z, 1e-3, 1e5), torch.ones(50, 1, 2), output="raw", n_samples=50)
     error = found.standard_error[:, 0]
     torch.testing.assert_close(error[:, 0], error[:, 1])  # either may have a part in it
     quarters = 4 * error[:, 0]
@@ -83,7 +83,7 @@ def test_the_term_by_hand():
     assert ((quarters.round() - quarters) / quarters.round() <= 1.1 * 0.21**2).all()
     assert 1.5 < float(quarters.mean()) < 2.5
     assert float(quarters.min()) > 0.9  # masks were chosen so that each cell moves in one
-    twice = tg.explain(lambda z: gate(z / 2, 1e-3, 1e5), torch.full((50, 1, 2), 2.0), output="raw")
+    twice = tg.explain(lambda z: gate(z / 2, 1e-3, 1e5), torch.full((50, 1, 2), 2.0), output="raw", n_samples=50)
     torch.testing.assert_close(twice.standard_error, found.standard_error)  # no unit of x
 
 

@@ -269,7 +269,7 @@ def test_what_cannot_be_estimated_is_refused_with_what_can(said):
     said.refused(SettingError, lambda: Timing(20, held=0.97, max_length=1)(model, x))
     said.refused(SettingError, lambda: Timing(held=0.97, min_length=16, max_length=24)(model, x))
     said.refused(SettingError, lambda: Timing(held=0.5, max_length=49)(model, x))
-    for method in (Timing(34, held=0.97, max_length=1), Timing(held=0.9, min_length=5, max_length=16)):
+    for method in (Timing(34, held=0.97, max_length=1), Timing(50, held=0.9, min_length=5, max_length=16)):
         with pytest.warns(TempogradWarning) as told:
             method(model, x)
         said(told[0].message)

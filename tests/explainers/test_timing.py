@@ -17,6 +17,7 @@ from tempograd.sampling.segments import (
     draw_masks,
     sample_masks,
 )
+from tempograd.views.drivers import drivers_of
 from tests.helpers.methods import PAPER
 from tests.helpers.models import Recurrent, linear, series, smooth
 
@@ -164,6 +165,24 @@ def test_masks_are_anchored_by_default_only_where_cells_are_starved():
     with pytest.warns(TempogradWarning, match="use n_samples="):
         starved = Timing(20, None, 20, 2, 6)(model, x)
     assert (starved.ess < starved.n_draws - 0.01).any()
+
+
+def test_by_default_a_series_stops_where_its_answer_is_certain():
+    """The first of 50, 100, 200 and 400 samples with an error of 10 %, or of 30 % and certain drivers."""
+    model, x = smooth(24, 3), 20 * series(60, 24, 3, dtype=torch.float64)
+    found, counts = tg.explain(model, x), (50, 100, 200, 400)
+    fixed = [tg.explain(model, x, n_samples=count) for count in counts]
+    for i in range(len(x)):
+        for exp in fixed:
+            error, drivers = float(exp.relative_error[i]), drivers_of(exp, i)
+            named = [each for each in drivers if abs(each.total) >= 0.1 * abs(drivers[0].total)]
+            if error <= 0.1 or (error <= 0.3 and all(each.certain for each in named)):
+                break
+        assert int(found.n_evals[i]) == int(exp.n_evals[i])
+        torch.testing.assert_close(found.values[i], exp.values[i])
+    assert {int(count) for count in found.n_evals} == {*counts}
+    one = tg.explain(model, tg.Series(x[7:8], ids=[7]))  # whoever comes with it
+    assert (int(one.n_evals), one.relative_error) == (int(found.n_evals[7]), found.relative_error[7:8])
 
 
 def test_whether_masks_are_anchored_depends_on_the_series_alone():

@@ -118,7 +118,7 @@ def test_facts_stay_with_the_explanation(tmp_path):
         found,
         found[1:],
         found[[2, 0]],
-        found.with_names(channels=["a", "b"]),
+        replace(found, channels=("a", "b")),
         replace(found, seed=4),
         tg.Explanation.load(path),
         tg.Explanation.load(tg.Explanation.load(path)[:1].save(tmp_path / "again")),

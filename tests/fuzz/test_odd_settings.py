@@ -132,8 +132,8 @@ def test_calls_of_evaluate_and_summaries():
         "rows": lambda value: known[value],
         "top": known.top,
         "verdict": known.verdict,
-        "channels": lambda value: known.with_names(channels=value),
-        "times": lambda value: known.with_names(times=value),
+        "channels": lambda value: tg.Series(SERIES, channels=value),
+        "times": lambda value: tg.Series(SERIES, times=value),
         "method": lambda value: None if callable(value) else tg.explain(MODEL, SERIES, value),
         "explained model": lambda value: None if callable(value) else tg.explain(value, SERIES),
     }

@@ -67,7 +67,6 @@ def use(rng: random.Random, folder: Path) -> Case:
         (_top, 4),
         (_interval, 2),
         (_table, 2),
-        (_named, 3),
         (_kept, 4),
         (_said, 2),
         (_record, 8),
@@ -238,26 +237,6 @@ def _table(rng: random.Random, _: Path) -> Case:
         return wrong or ("" if len(table) == seen.sum() else f"{len(table)} rows")
 
     return _case(explained, "to_dataframe()", found.to_dataframe, right)
-
-
-def _named(rng: random.Random, _: Path) -> Case:
-    explained = Explained(rng)
-    sizes = {"channels": CHANNELS, "times": TIME}
-    given = {name: parts.labels(rng, sizes[name]) for name in rng.sample(sorted(sizes), rng.randint(1, 2))}
-    options = {name: part.value for name, part in given.items()}
-
-    def right(found: Explanation) -> str:
-        wrong = [name for name, part in given.items() if list(getattr(found, name)) != list(part.means)]
-        return f"{wrong} came back otherwise" if wrong else ""
-
-    text = f"named({parts.listed(options)})"
-    return _case(
-        explained,
-        text,
-        lambda: explained.explanation.with_names(**options),
-        right,
-        *(part.means for part in given.values()),
-    )
 
 
 def _said(rng: random.Random, _: Path) -> Case:

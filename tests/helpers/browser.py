@@ -171,7 +171,8 @@ class Sheet:
 
     def by(self, method: str, control: str = "method") -> None:
         """Choose a method; menus hold the methods in the order in which they were given."""
-        self.set(control, list(self.case.explanations).index(method))
+        if len(self.case.explanations) > 1:  # else there is no menu
+            self.set(control, list(self.case.explanations).index(method))
 
     def options(self, control: str) -> list[str]:
         return self.find(f"#{control}").evaluate("e => [...e.options].map(o => o.value)")

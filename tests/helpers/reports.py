@@ -88,7 +88,7 @@ def write(path: Path, model: Any, explanations: Any, split: tg.Series | None = N
     named = explanations if isinstance(explanations, dict) else {e.method: e for e in explanations}
     names = {key: options[key] for key in ("raw", "units", "classes") if key in options}
     labels = {} if split is None else {"y": split.y, "truth": split.truth}
-    named = {label: replace(each.with_names(**names), **labels) for label, each in named.items()}
+    named = {label: replace(each, **names, **labels) for label, each in named.items()}
     tg.report(path, model, named, **{key: each for key, each in options.items() if key not in names})
     return Case(path, model, named, split, options)
 

@@ -1,5 +1,7 @@
 """Report and notebook show what people know: values before scaling, units, class names and time stamps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -26,7 +28,8 @@ def test_a_report_takes_them_from_the_explanation(found, tmp_path):
     raw = found.raw[[2, 0]].float().numpy().ravel()
     np.testing.assert_array_equal(content["values"], raw)
     assert (content["units"], content["classes"]) == (["bpm", "°C"], ["survived", "died"])
-    assert (content["times"], content["stamps"]) == (None, stamps(2, 0))
+    assert (content["times"], content["exact"]) == (None, stamps(2, 0))
+    assert content["stamps"] == [[text[11:] for text in row] for row in stamps(2, 0)]  # of one day
     plain = tg.explain(model, tg.Series(x, mask=options["mask"], ids=options["names"]), n_samples=10)
     other = Page(tg.report(tmp_path / "r.html", model, plain, series=[2, 0])).content
     np.testing.assert_array_equal(other["values"], x[[2, 0]].numpy().ravel())
@@ -45,7 +48,7 @@ def test_values_of_any_of_the_explanations_are_shown(found, tmp_path):
 
 def test_stamps_that_all_series_share_are_packed_once(found, tmp_path):
     hours = [f"{hour}:00" for hour in range(6)]
-    content = Page(tg.report(tmp_path / "r.html", None, found.with_names(times=[hours] * 3))).content
+    content = Page(tg.report(tmp_path / "r.html", None, replace(found, times=(tuple(hours),) * 3))).content
     assert (content["times"], content["stamps"]) == (hours, None)
 
 
@@ -83,7 +86,9 @@ def test_a_page_holds_fewer_series_where_each_has_stamps_of_its_own():
 
     x = torch.zeros(2, 5000, 1)
     plain = tg.explain(lambda z: z[:, 0], x, "random", output="raw")
-    stamped = plain.with_names(times=[[f"2026-03-01 00:00:{t:05}" for t in range(r, r + 5000)] for r in range(2)])
+    stamped = replace(
+        plain, times=tuple(tuple(f"2026-03-01 00:00:{t:05}" for t in range(r, r + 5000)) for r in range(2))
+    )
     assert most({"random": stamped}) < most({"random": plain}) / 3
 
 

@@ -108,7 +108,7 @@ def test_the_sentence_comes_first_and_the_picture_is_of_what_it_names(monkeypatc
 
 
 def test_names_with_html_in_them_are_text(real_pictures):
-    found = explained().with_names(channels=NASTY, times=["<b>"] * 9)
+    found = replace(explained(), channels=tuple(NASTY), times=("<b>",) * 9)
     found.parameters["note"] = "<i>"
     html = DisplayFormatter().format(found)[0]["text/html"]
     page = Reader(html)
@@ -225,7 +225,7 @@ NOTEBOOK = """
     import tempograd as tg
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2))
     x = torch.randn(3, 6, 2)
-    exp = tg.explain(model, x).with_names(channels=["HR", "pH"])
+    exp = tg.explain(model, tg.Series(x, channels=["HR", "pH"]))
     exp
     exp.plot(1)
 """

@@ -78,7 +78,7 @@ def explained(target=None, model=None, **options):
 
 
 def named(*question, **options):
-    return explained(*question, **options).with_names(classes=CLASSES)
+    return replace(explained(*question, **options), classes=CLASSES)
 
 
 TITLES = {
@@ -126,7 +126,7 @@ def test_the_logit_itself_is_no_class():
     assert view(found, 0).said.text == "the model's output is 2.5"
     assert view(replace(found, prediction=None), 0).said.text == "the model's output"
     with pytest.raises(InputError, match=r"classes must hold one name per output of the model, 1, got 2"):
-        found.with_names(classes=CLASSES)
+        replace(found, classes=CLASSES).verify()
 
 
 def test_an_older_file_is_not_guessed(tmp_path):

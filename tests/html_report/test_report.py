@@ -15,6 +15,7 @@ import tempograd as tg
 from tempograd.core.errors import InputError, TempogradWarning
 from tempograd.explainers import explain
 from tempograd.html_report import report
+from tempograd.html_report.cards import STEADY
 from tempograd.metrics import compare, evaluate
 from tempograd.views.drivers import reader_verdict
 from tests.helpers.explanations import masked_series, three_explanations
@@ -187,7 +188,7 @@ def test_the_page_says_where_its_numbers_come_from(page, explanations):
     )
     assert facts["model"] == explanations[0].fingerprint
     assert facts["seed"] == "0"
-    assert "n_samples = 50" in facts["parameters"]
+    assert "control_variates = true" in facts["parameters"]
     assert "segments" not in facts["parameters"]  # as usual
 
 
@@ -277,14 +278,19 @@ def test_how_sure_the_scores_are_is_the_librarys(tmp_path, flat, explanations):
     page = Page(report(tmp_path / "r.html", flat, named, series=[3, 1]))
     found, exact = (drawn["certainty"] for drawn in page.content["maps"])
     told = [reader_verdict(looked), reader_verdict(looked, 3), reader_verdict(looked, 1)]
-    assert [*zip(found["badges"], found["texts"], strict=True)] == told
+    said = [(STEADY[verdict.badge], verdict.text) for verdict in told]
+    assert [(tuple(badge), text) for badge, text in zip(found["badges"], found["texts"], strict=True)] == said
     assert {badge for badge, _ in told} == {"rough", "converged"}
     facts = page.text.split("<h3>timing</h3>")[1]
     assert f"<dt>verdict</dt><dd>{looked.verdict()}</dd>" in facts  # for those who can run it again
     np.testing.assert_allclose(found["error"], looked.relative_error[[3, 1]], rtol=1e-6)
     np.testing.assert_allclose(found["total"], looked.values[[3, 1]].sum((1, 2)), rtol=1e-5)
     assert found["delta"].tolist() == [1.0, -0.25]
-    assert found["badges"] == ["rough", "converged", "rough"]  # all together, and the two that are shown
+    assert [good for good, _ in found["badges"]] == [
+        False,
+        True,
+        False,
+    ]  # all together, and the two that are shown
     assert (found["complete"], exact["complete"]) == (False, True)
-    assert set(exact["badges"]) == {"exact"}
+    assert {word for _, word in exact["badges"]} == {"numbers exact"}
     assert [exact[name] for name in ("error", "total", "delta")] == [None] * 3

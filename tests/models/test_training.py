@@ -197,7 +197,7 @@ REFUSED = {
     "too few series": (InputError, lambda: train("gru", toy(series=2))),
     "sizes of a module": (InputError, lambda: train(build("gru", 2, 2), toy(), options=SMALL)),
     "no data set": (InputError, lambda: train("gru", toy().train)),
-    "nothing to predict": (InputError, lambda: accuracy(build("gru", 2, 2), toy().train.take([]))),
+    "nothing to predict": (ModelError, lambda: accuracy(build("gru", 2, 2), toy().train.take([]))),
 }
 
 

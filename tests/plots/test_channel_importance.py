@@ -10,7 +10,8 @@ from scipy import stats
 
 from tempograd import plots
 from tempograd.views.groups import channel_sums
-from tests.helpers.explanations import made
+from tests.helpers.explanations import made, waves
+from tests.helpers.pictures import texts
 
 VALUES = torch.tensor(
     [[[1.0, -2.0, 0.0], [3.0, 1.0, 0.0]], [[-1.0, 0.5, 0.0], [2.0, 0.0, 0.0]], [[5.0, 5.0, 5.0], [5.0, 5.0, 5.0]]]
@@ -65,3 +66,9 @@ def test_lines_are_the_intervals_of_the_channels():
     axes = plots.channel_importance(explanation(), channels=["a"]).axes[0]
     (line,) = [segment for lines in axes.collections for segment in lines.get_segments()]
     assert line[:, 0].tolist() == pytest.approx([found.low[0, 0], found.high[0, 0]])
+
+
+def test_the_title_counts_channels_that_are_not_shown():
+    assert any("16 of 30 channels" in text for text in texts(plots.channel_importance(waves(channels=30))))
+    assert any("24 of 30 channels" in text for text in texts(plots.compare(waves(channels=30), 0)))
+    assert not any(" of 3 channels" in text for text in texts(plots.compare(waves(), 0)))

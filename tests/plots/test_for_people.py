@@ -52,7 +52,7 @@ def test_the_model_reads_what_it_was_given_and_not_what_is_shown(found):
     said = view(replace(found, y=torch.zeros(3, dtype=torch.int64)), 1).said
     assert said.output == pytest.approx(chance, rel=1e-5)
     assert said.text.endswith("(true: “survived”)")
-    other = view(found.with_names(classes=["no", "yes"]), 1)
+    other = view(replace(found, classes=("no", "yes")), 1)
     assert other.said.text == f"{100 * chance:.0f} % probability of “{('no', 'yes')[int(found.target[1])]}”"
 
 
@@ -61,7 +61,7 @@ def test_a_picture_of_values_needs_no_series_that_the_model_reads(found, tmp_pat
     bare = tg.Explanation.load(found.save(tmp_path / "e.safetensors", series=False))
     with pytest.raises(InputError, match="saved without its series"):
         view(bare, 0)
-    named = bare.with_names(raw=found.raw)
+    named = replace(bare, raw=found.raw)
     np.testing.assert_array_equal(view(named, 0).x, found.raw[0].float().numpy())
     assert view(named).observed.sum() == 11
 
@@ -69,7 +69,7 @@ def test_a_picture_of_values_needs_no_series_that_the_model_reads(found, tmp_pat
 def test_blocks_of_several_series_count_steps_and_of_one_have_its_stamps(found):
     assert time_names(found, [1]) == stamps(1)
     assert time_names(found, [0, 1]) == STEPS
-    alike = found.with_names(times=[["a", "b", "c", "d", "e", "f"]] * 3)
+    alike = replace(found, times=(tuple("abcdef"),) * 3)
     assert time_names(alike, [0, 2]) == tuple("abcdef")
 
 
@@ -85,7 +85,7 @@ def test_a_comparison_shows_values_that_any_of_the_methods_knows(found):
 def test_dates_do_not_run_into_each_other_and_keep_their_hour(found):
     """As wide as they are drawn, in the narrow maps of a comparison, in a column, and at a wide axis."""
     times = [f"2026-03-{1 + t // 24:02} {t % 24:02}:30:00" for t in range(60)]
-    long = tg.explain(*ward(2, 60)[:2], "random").with_names(times=times)
+    long = replace(tg.explain(*ward(2, 60)[:2], "random"), times=tuple(times))
     for figure in (
         plots.compare([long, long], 0),
         plots.series(long, 0),
@@ -101,7 +101,7 @@ def test_dates_do_not_run_into_each_other_and_keep_their_hour(found):
 
 
 def test_long_names_leave_room_for_the_unit(found):
-    long = found.with_names(channels=["a" * 60, "b"], units=["mmol/L", ""])
+    long = replace(found, channels=("a" * 60, "b"), units=("mmol/L", ""))
     labels, _, _ = texts(plots.series(long, 0))
     assert labels[0] == "a" * 18 + "… [mmol/L]"
     assert labels[2] == "b"

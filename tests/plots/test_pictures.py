@@ -17,7 +17,7 @@ STORED = stored(__file__)
 
 
 def series():
-    explanation = waves(channels=4).with_names(channels=[*HOSTILE, "never measured"])
+    explanation = replace(waves(channels=4), channels=(*HOSTILE, "never measured"))
     truth = torch.zeros_like(explanation.x)
     truth[:, 8:14, 1] = 1
     return plots.series(with_gaps(explanation), 1, truth=truth)
@@ -42,15 +42,6 @@ def channel_importance():
     return plots.channel_importance(with_gaps(explanation), 0)
 
 
-def blocks():
-    named = waves(series=9, channels=6).with_names(times=[f"{t} h" for t in range(30)])
-    return plots.blocks(with_gaps(named), steps=6)
-
-
-def dependence():
-    return plots.dependence(with_gaps(waves(series=9, channels=5)))
-
-
 def removal():
     return plots.removal(quadratic, three_methods())
 
@@ -63,8 +54,6 @@ DRAWINGS = {
         horizon,
         compare,
         channel_importance,
-        blocks,
-        dependence,
         removal,
     )
 }

@@ -85,7 +85,7 @@ def test_the_sentence_names_class_probability_and_label():
     said = view(labelled).said
     assert said.text == f"{100 * chance:.0f} % probability of class 2 (true: class 0)"
     assert said.output == pytest.approx(chance, rel=1e-6)
-    named = view(labelled.with_names(classes=list("xyz")), 1).said.text
+    named = view(replace(labelled, classes=tuple("xyz")), 1).said.text
     assert named == f"{100 * chance:.0f} % probability of “z” (true: “y”)"
     assert view(explanation).said.text == f"{100 * chance:.0f} % probability of class 2"
     older = replace(explanation, prediction=None)

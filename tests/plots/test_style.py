@@ -79,8 +79,6 @@ PICTURES = {
     "series": lambda **where: plots.series(with_gaps(waves()), **where),
     "compare": lambda **where: plots.compare([waves(), waves()], **where),
     "channel_importance": lambda **where: plots.channel_importance(waves(), **where),
-    "blocks": lambda **where: plots.blocks(waves(), **where),
-    "dependence": lambda **where: plots.dependence(waves(), **where),
 }
 
 

@@ -1,6 +1,7 @@
 """Sums over blocks of steps equal a slow loop and pandas' groupby, and intervals those of a textbook."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def test_blocks_are_those_of_a_slow_loop(steps):
 
 def test_blocks_are_those_of_a_groupby_of_the_table_of_cells():
     pytest.importorskip("pandas")
-    found = waves(series=5, channels=3).with_names(channels=["a", "b", "c"])
+    found = replace(waves(series=5, channels=3), channels=("a", "b", "c"))
     cells = found.to_dataframe()
     cells["block"] = cells["time"] // 6
     sums = cells.groupby(["id", "channel", "block"])["attribution"].sum()
@@ -76,9 +77,9 @@ def test_one_series_has_no_interval_over_series():
 
 
 def test_stamps_of_the_blocks():
-    hours = waves(series=2).with_names(times=[f"{t} h" for t in range(30)])
+    hours = replace(waves(series=2), times=tuple(f"{t} h" for t in range(30)))
     assert hours.blocks(steps=12).times == ("0–11 h", "12–23 h", "24–29 h")
-    own = waves(series=2).with_names(times=[[f"{n}.{t}" for t in range(30)] for n in range(2)])
+    own = replace(waves(series=2), times=tuple(tuple(f"{n}.{t}" for t in range(30)) for n in range(2)))
     assert own.blocks(steps=15).times == ("steps 0–14", "steps 15–29")  # stamps that differ are none of a group
     assert own.blocks([1], steps=2).times[:2] == ("1.0–1.1", "1.2–1.3")
 

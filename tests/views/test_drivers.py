@@ -47,7 +47,7 @@ def test_the_largest_block_of_a_known_model_is_the_first_driver(method):
         assert (first.channel, first.start, first.stop) == (1, 30, 36)
         assert first.total > 0
         assert first.certain
-        assert "raised by lactate 1–1.5 mmol/L at 30–35 h (+" in found.describe(i)
+        assert "raised by lactate 1–1.5 mmol/L at 30–35 h (" in found.describe(i)
 
 
 def test_a_driver_that_pushes_down_is_told_apart_from_its_channel_and_sign():
@@ -55,7 +55,22 @@ def test_a_driver_that_pushes_down_is_told_apart_from_its_channel_and_sign():
     second = drivers_of(found, 0)[1]
     assert (second.channel, second.start, second.stop) == (2, 40, 42)
     assert second.total < 0
-    assert ", lowered by GCS 0.8 at 40–41 h (−" in found.describe(0)
+    assert ", lowered by GCS 0.8 at 40–41 h (" in found.describe(0)
+
+
+def test_beside_a_probability_effects_are_shares_of_all_that_pushed():
+    """Scores may add up to more than the prediction moved, as these do; shares never to more than all."""
+    model = tg.Predictor(lambda z: z[:, 0], task="binary")
+    found = tg.explain(model, torch.ones(1, 5, 1), "integrated_gradients", target=1)
+    values = torch.tensor([0.6, 0.0, -0.9, 0.0, 1.5]).view(1, 5, 1)
+    found = replace(found, values=values, standard_error=0.1 * values.abs(), ess=torch.full_like(values, 99.0))
+    told = "raised by channel 0 = 1 at step 4 (50 ± 5 % of the push) and channel 0 = 1 at step 0 (20 ± 2 %)"
+    assert told in found.describe(0)
+    assert "lowered by channel 0 = 1 at step 2 (30 ± 3 %)" in found.describe(0)
+    plain = replace(found, output="raw")
+    assert "(+1.5 ± 0.2)" in plain.describe(0)  # of a number, in its unit
+    size = replace(found, signed=False, standard_error=None, ess=None)
+    assert "what matters is channel 0 = 1 at step 4 (71 % of all importance)" in size.describe(0)
 
 
 def by_hand(found, i, driver):

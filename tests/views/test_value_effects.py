@@ -1,5 +1,7 @@
 """Which values push: groups by a slow loop, and the direction in words for known effects."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -55,7 +57,7 @@ def test_the_rare_values_of_a_spike_are_a_group():
 def test_groups_are_averaged_over_series():
     """In each group the mean of the series' own means, by a slow loop."""
     found = with_gaps(waves(series=6, channels=2))
-    each = value_effects(found, [0, 2, 3, 5])[0]
+    each = value_effects(found[[0, 2, 3, 5]])[0]
     cells = [
         (float(found.x[n, t, 0]), float(found.values[n, t, 0]), n)
         for n in (0, 2, 3, 5)
@@ -101,3 +103,10 @@ def test_plain_data_has_no_infinite_limit():
     found = value_effects(waves(series=1, channels=1))[0]
     assert np.isinf(found.low).all()
     assert {group[2] for group in found.data()["groups"]} == {None}
+
+
+def test_values_are_those_that_people_know():
+    found = waves(series=4, channels=2)
+    known = value_effects(replace(found, raw=10 * found.x + 37))
+    for one, other in zip(value_effects(found), known, strict=True):
+        np.testing.assert_allclose(other.centre, 10 * one.centre + 37, rtol=1e-5)

@@ -2,6 +2,6 @@
 
 from tempograd.bulk.driver import explain_dataset
 from tempograd.bulk.runs import Run, open_run
-from tempograd.bulk.telling import Progress
+from tempograd.bulk.telling import Log, Progress
 
-__all__ = ["Progress", "Run", "explain_dataset", "open_run"]
+__all__ = ["Log", "Progress", "Run", "explain_dataset", "open_run"]

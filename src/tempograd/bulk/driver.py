@@ -34,7 +34,7 @@ from tempograd.typing import Model
 FEWEST = 10_000  # series before which a share of faults says nothing, where nobody knows how many will come
 
 
-@asks(Terms)
+@asks(Terms, without=("targets", "gradient_check"))
 def explain_dataset(
     model: Model | Predictor | str | Path,
     source: Source | str | Path | Sequence[str],
@@ -62,8 +62,6 @@ def explain_dataset(
         As in :func:`tempograd.explain`.
     cells : {"all", "top", "none"}
         What is kept of each cell: everything, the 20 strongest, or sums by channel and step alone.
-    partition : str, optional
-        A column of ``keep`` of the source, whose values make folders of results: ``day=2026-01-31/``.
     removed : {"keep", "drop", "refuse"}
         What becomes of the results of files that are gone since the last time.
     engine : {"ray"}, optional
@@ -82,16 +80,13 @@ def explain_dataset(
         Share of the series that may have no explanation before the run stops.
     limit : int, optional
         End after about so many series more, whole fragments of them; the same call without it goes on.
-    log : {"text", "json"}, optional
-        Lines with a time stamp on standard error: text, one a minute, or all events as JSON; by default text where
-        that is no terminal.
-    price : float, optional
-        Money per hour, for the forecast of what the rest will take.
-    progress : callable, optional
-        Called with a :class:`~tempograd.bulk.Progress` after each fragment, instead of what is shown by default.
+    progress : {"text", "json"}, Log or callable, optional
+        What is written to standard error, a :class:`~tempograd.bulk.Log` or its kind: by default a bar on a
+        terminal, and text elsewhere. Or what is called with a :class:`~tempograd.bulk.Progress` after each
+        fragment instead.
     **options
         The question as in :func:`tempograd.explain`, the same for all series, and settings of a method given by
-        name.
+        name. Gradients are always checked.
 
     Returns
     -------
@@ -109,11 +104,13 @@ def explain_dataset(
     check_settings(terms)
     asked = vars(question) | vars(effort)
     _check_question(asked)
-    asked = {name: value for name, value in asked.items() if name not in {"targets", "batch_size"}}
+    if "gradient_check" in options:
+        raise InputError(f"A run always checks gradients: leave {arg:effort.gradient_check} out.")
+    del asked["targets"], asked["batch_size"]
     explainer = explainer_of(method, settings, explain_dataset)
     require_alone(explainer)
-    if terms.partition is not None and terms.partition not in source.keep:
-        raise InputError(f"{arg:run.partition} must be one of the columns that go along: {arg:source.keep}.")
+    if source.partition is not None and source.partition not in source.keep:
+        raise InputError(f"{arg:source.partition} must be one of the columns that go along: {arg:source.keep}.")
     folder = RunFolder(out)
     folder.check()
     plan = RunPlan(folder, _predictor(model, terms), explainer, asked, source, terms)
@@ -153,13 +150,11 @@ def _predictor(model: Any, terms: Terms) -> Predictor:
         model = load_model(model, device or ("cuda" if torch.cuda.is_available() else "cpu"))
     predictor = model if isinstance(model, Predictor) else Predictor(model)
     module = predictor.model
-    if elsewhere and not isinstance(module, nn.Module):
-        raise ModelError(f"Other processes cannot get {brief(module)}: pass an nn.Module.")
-    if device is None or elsewhere:
+    if device is None and not elsewhere:
         return predictor
     if not isinstance(module, nn.Module):
-        raise InputError(f"{arg:run.device} is for modules: a function computes where it likes.")
-    if all(part.device == torch.empty(0, device=device).device for part in module.state_dict().values()):
+        raise ModelError(f"{arg:run.device} and other processes are for an nn.Module, got {brief(module)}.")
+    if elsewhere or all(p.device == torch.empty(0, device=device).device for p in module.state_dict().values()):
         return predictor
     return replace(predictor, model=copy.deepcopy(module).to(device))
 

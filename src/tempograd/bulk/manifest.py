@@ -152,9 +152,8 @@ class Manifest:
         names = sorted(name for entry in self.entries.values() for name in entry.of(table))
         aside = self.store.files(f"{RETIRED}/{table}")
         there = self.store.files(table) if aside else {}
-        return [
-            f"{RETIRED}/{name}" if name not in there and f"{RETIRED}/{name}" in aside else name for name in names
-        ]
+        moved = {name for name in names if name not in there and f"{RETIRED}/{name}" in aside}
+        return [f"{RETIRED}/{name}" if name in moved else name for name in names]
 
     def adopt(self, wanted: Collection[str]) -> list[Entry]:
         """Return what workers have finished and no driver has committed; what nobody wants is forgotten."""
@@ -180,16 +179,11 @@ def read_results(store: Store, entry: Entry, table: str, columns: list[str] | No
 
 def _read_file(store: Store, name: str, columns: list[str] | None) -> Any:
     """Return a file of results, or of earlier ones that were put aside since."""
-    options: dict[str, Any] = {
-        "columns": columns,
-        "partitioning": None,
-        "filesystem": store.fs,
-        "use_threads": False,
-    }
+    options: dict[str, Any] = {"columns": columns, "filesystem": store.fs, "use_threads": False}
     try:
-        return arrow().parquet.read_table(store.path(name), **options)
+        return arrow().parquet.read_table(store.path(name), partitioning=None, **options)
     except FileNotFoundError:
-        return arrow().parquet.read_table(store.path(f"{RETIRED}/{name}"), **options)
+        return arrow().parquet.read_table(store.path(f"{RETIRED}/{name}"), partitioning=None, **options)
 
 
 def is_readable(path: str) -> bool:

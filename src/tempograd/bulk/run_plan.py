@@ -35,6 +35,8 @@ LOOKED_AT = 64  # series among which those are
 PLAN = f"{OWN}/plan.json"
 TRIED = 8  # fragments, or files, among which readable ones are looked for
 ANSWERS = 0.01  # the share by which answers of one model may differ from one device to another
+# fields of a source that say nothing of values, or are known otherwise: a table of scales by its content
+OTHERWISE = ("shape", "units", "scale", "partition")
 FilePart = tuple[str, int]
 
 
@@ -104,9 +106,12 @@ class RunPlan:
         if gone and keep:
             _tell_kept(gone, [entry.fragment for entry in self.old.values()])
         was = {moved.get(path, path): each.version for path, each in self.before.items()}
+        scale = fragments.scale_version(self.source)  # which all versions end with
+        own, scaled = slice(-len(scale) or None), {each[len(each) - len(scale) :] for each in was.values()}
         self.changed = {
             "new": [each.file.origin for path, each in now.items() if path not in was and was],
-            "changed": [e.file.origin for path, e in now.items() if was.get(path, e.version) != e.version],
+            "changed": [str(self.source.scale)] * bool(scaled - {scale, ()})
+            + [e.file.origin for path, e in now.items() if was.get(path, e.version)[own] != e.version[own]],
             "gone": [piece.origin for piece in gone.values()],
         }
         self.sound, self.renewed = sound, [each for name, each in sound.items() if each != manifest.entries[name]]
@@ -176,11 +181,10 @@ class RunPlan:
             "learnt": getattr(self.explainer, "fingerprint", "") if self.explainer.learnt is not None else "",
             "options": plain(told),
             "shape": list(self.source.shape or ()),
-            # a table of scales is known by its content, as files of series are
-            "columns": {n: part for n, part in self.source.plain.items() if n not in ("shape", "units", "scale")},
+            "columns": {n: part for n, part in self.source.plain.items() if n not in OTHERWISE},
             "scaled": self.source.scale is not None,
             "cells": terms.cells,
-            "partition": terms.partition,
+            "partition": self.source.partition,
             "fragment": terms.fragment,
             "algorithm": ALGORITHM,
         }
@@ -192,7 +196,7 @@ class RunPlan:
         options = {name: value for name, value in self.options.items() if value is not None}
         device = None if terms.device is None else str(terms.device)
         what = (self.folder, key, self.source, self.explainer, self.example, self.kept, about, options)
-        return Job(*what, terms.cells, terms.partition, batch, device), content
+        return Job(*what, terms.cells, batch, device), content
 
     def _refuse_another_model(self) -> None:
         """Refuse a model that answers otherwise than the run's: of a library nothing else is known."""

@@ -20,6 +20,7 @@ from tempograd.core import rng, validation
 from tempograd.core.errors import DataError, InputError, brief, listed, short_path, warn
 from tempograd.core.estimate import MANY
 from tempograd.core.formatting import counted
+from tempograd.core.series import is_nested
 from tempograd.core.validation import text_key
 from tempograd.data import Source
 from tempograd.data.files import arrow
@@ -217,12 +218,11 @@ class Run:
             if why := faults[places[key]]:
                 raise InputError(f"Series {each} could not be explained: {why}")
         rows = rows.take([places[key] for key in keys]).combine_chunks()
-        x, mask, raw = self._series(entries, np.array(keys))
-        baseline = self.example.baseline[:1].expand(len(keys), -1, -1)
-        if self._told["facts"]["options"].get("baseline") == "average" and x is not None:
-            seen = None if mask is None else torch.from_numpy(mask)
-            baseline = validation.fill("average", torch.from_numpy(x), seen, "baseline")
-        return as_explanation(rows, self.example, x, mask, baseline, raw)
+        series = self._series(entries, np.array(keys))
+        series["baseline"] = self.example.baseline[:1].expand(len(keys), -1, -1)
+        if self._told["facts"]["options"].get("baseline") == "average" and "x" in series:
+            series["baseline"] = validation.fill("average", series["x"], series.get("mask"), "baseline")
+        return as_explanation(rows, self.example, series)
 
     def _rows(self, entries: list[Entry], keys: list[int]) -> Any:
         """Return the rows of these keys, summary and cells together."""
@@ -233,11 +233,11 @@ class Run:
             found.append(side_by_side(summary, cells))
         return pa.concat_tables(found, promote_options="permissive") if found else None
 
-    def _series(self, entries: list[Entry], keys: NDArray[np.int64]) -> tuple[Any, Any, Any]:
-        """Return series, masks and what the series were before they were scaled, from their source."""
+    def _series(self, entries: list[Entry], keys: NDArray[np.int64]) -> dict[str, Any]:
+        """Return what an explanation holds of the series, from their source; nothing where that has changed."""
         source = Source("", **self._told["columns"] | {"keep": ()})  # whose types this does not know
         shape, places = (len(keys), *(source.shape or ())), {int(key): place for place, key in enumerate(keys)}
-        x, mask = np.zeros(0), np.ones(shape, dtype=bool)
+        x, mask, times = np.zeros(0), np.ones(shape, dtype=bool), list[Any]([()] * len(keys))
         raw = None if source.scale is None else np.full(shape, np.nan)
         try:
             for piece in (piece for entry in entries for piece in entry.fragment.pieces):
@@ -245,15 +245,19 @@ class Run:
                     raise DataError(f"{short_path(piece.path)} has changed since it was explained.")
             fragments = (entry.fragment for entry in entries)
             for batch in chain.from_iterable(read_fragment(each, source, READ_AT_ONCE) for each in fragments):
-                x = x if x.size else np.zeros(shape, dtype=batch.x.dtype)
+                x, stamps = x if x.size else np.zeros(shape, dtype=batch.x.dtype), batch.more.get("times")
                 for row, key in enumerate(batch.keys.tolist()):
                     if (place := places.pop(key, None)) is None:
                         continue
                     x[place] = batch.x[row]
+                    own = (stamps[row] if is_nested(stamps) else stamps) or ()
+                    times[place] = (*own, *map(str, range(len(own), shape[1])))[: shape[1]] if own else None
                     mask[place] = seen = True if batch.mask is None else batch.mask[row]
                     if raw is not None and (cells := batch.more.get("raw")) is not None:
                         raw[place] = np.where(seen, cells[row], np.nan)
         except DataError as error:
             warn(f"{error.finding.text.rstrip('.')}: the series themselves are left out.")
-            return None, None, None
-        return x, None if mask.all() else mask, raw
+            return {}
+        cells = {"x": x, "mask": None if mask.all() else mask, "raw": raw}
+        found = {name: torch.from_numpy(each) for name, each in cells.items() if each is not None}
+        return found | {"times": None if None in times else tuple(times)}

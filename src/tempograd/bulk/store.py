@@ -93,11 +93,8 @@ class Store:
 
     def append(self, name: str, text: str) -> None:
         """Write a text behind what a file holds, where that can be."""
-        with (
-            self.writing(name),
-            suppress(NotImplementedError, ValueError),
-            self.fs.open(self.path(name), "ab") as file,
-        ):
+        path = self.path(name)
+        with self.writing(name), suppress(NotImplementedError, ValueError), self.fs.open(path, "ab") as file:
             file.write(text.encode())
 
     def create(self, name: str, content: Any) -> bool:
@@ -267,6 +264,5 @@ def _opened(address: str, *, local: bool) -> tuple[Any, str]:
         fs = filesystem(plain.partition("://")[0], **options)
         return fs, str(fs._strip_protocol(plain)).rstrip("/")
     except (ImportError, ValueError, OSError, TypeError) as error:
-        raise OutputError(
-            f"{short_path(address)} cannot be opened: {one_line(str(error), 200).rstrip('.')}."
-        ) from error
+        why = one_line(str(error), 200).rstrip(".")
+        raise OutputError(f"{short_path(address)} cannot be opened: {why}.") from error

@@ -23,11 +23,11 @@ from tempograd.data.files import arrow
 from tempograd.data.pivot import Part
 from tempograd.explanation import Explanation
 from tempograd.explanation.diagnostics import AGAINST, quality_of
+from tempograd.sampling.stretches import MOST, NAMED, Stretches, stretches_of
 from tempograd.views import labels
-from tempograd.views.drivers import CONTROL, MOST, NAMED
+from tempograd.views.drivers import CONTROL
 from tempograd.views.prediction import percent_text
 from tempograd.views.series import sizes
-from tempograd.views.stretches import Stretches, stretches_of
 
 TOP = 20  # strongest cells that a row names
 COMPRESSION = {"compression": "zstd", "compression_level": 1, "write_page_checksum": True}
@@ -109,7 +109,7 @@ def _rows_of(
     ``times`` are what steps are called, and ``values`` are as they were read.
     """
     pa, unknown = arrow(), np.full(len(found), np.nan, dtype=np.float32)
-    place = stretches_of(found, MOST)
+    place = stretches_of(found, found.mask)
     drivers = _driver_columns(found, place, times, values)
     head, name, share = _predicted(found)
     quality = quality_of(found)
@@ -342,12 +342,10 @@ def open_writer(path: str, schema: Any) -> Any:
     return pq.ParquetWriter(path, schema, use_dictionary=texts, use_byte_stream_split=split, **COMPRESSION)
 
 
-def as_explanation(
-    rows: Any, example: Explanation, x: Any, mask: Any, baseline: Tensor, raw: Any = None
-) -> Explanation:
+def as_explanation(rows: Any, example: Explanation, series: dict[str, Any]) -> Explanation:
     """Put rows of summary and cells together as the explanation that they were.
 
-    ``example`` tells what all rows share; ``x``, ``mask`` and ``raw`` are arrays like the values, if known.
+    ``example`` tells what all rows share, ``series`` what is known otherwise, such as the series themselves.
     """
     count, shape, check = rows.num_rows, example.values.shape[1:], example.gradient_check
 
@@ -366,18 +364,15 @@ def as_explanation(
     of_each = {f.name for f in fields(example) if f.metadata["per"] in {"cell", "series"}}
     known: dict[str, Any] = dict.fromkeys(of_each - shared)
     known |= {name: numbers(name, *shape) for name in ("values", "standard_error", "ess")}
-    given = {"x": x, "mask": mask, "raw": raw}
-    known |= {name: torch.from_numpy(cells) for name, cells in given.items() if cells is not None}
     columns = {"n_evals": "samples", "delta": "delta", "prediction": "score", "target": "target"}
     known |= {name: like(getattr(example, name), column) for name, column in columns.items()}
     known |= {
         "steps": example.steps[:1].expand(count, -1) if isinstance(example.steps, Tensor) else example.steps,
-        "baseline": baseline,
         "ids": numbers("key"),
         "names": tuple(names) if isinstance(names[0], str) else None,
         "gradient_check": check and _check(numbers("gradient_check", -1), check),
     }
-    return replace(example, **known)
+    return replace(example, **known | series)
 
 
 def _check(numbers: Tensor, like: GradientCheck) -> GradientCheck:

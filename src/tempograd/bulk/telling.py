@@ -9,17 +9,17 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import torch
 
-from tempograd.core.errors import LONGEST, OutputError, one_line
+from tempograd.core.errors import LONGEST, OutputError, SettingError, listed, one_line
 from tempograd.core.formatting import counted, short_number
 from tempograd.core.progress import Advance, clock, progress_bar, say
-from tempograd.core.validation import choice, integer, positive, real
+from tempograd.core.validation import check_choice, check_settings, choice, integer, positive, real, setting
 from tempograd.data.files import OWN
 
-Log = Literal["text", "json"]
+LogKind = Literal["text", "json"]
 Removed = Literal["keep", "drop", "refuse"]
 KeptCells = Literal["all", "top", "none"]
 Engine = Literal["ray"]
@@ -59,12 +59,9 @@ class Progress(NamedTuple):
 
     def __str__(self) -> str:
         """Write all of it in one line."""
-        parts = [f"{self.done:,} series" if self.total is None else f"{self.done:,} of {self.total:,} series"]
-        if self.per_second:
-            parts.append(self.pace)
-        if self.left:
-            parts.append(f"{clock(self.left)} left")
-        return ", ".join(parts)
+        total = "" if self.total is None else f" of {self.total:,}"
+        pace, left = self.pace if self.per_second else "", f"{clock(self.left)} left" if self.left else ""
+        return ", ".join(filter(None, (f"{self.done:,}{total} series", pace, left)))
 
     @property
     def pace(self) -> str:
@@ -74,11 +71,35 @@ class Progress(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Log:
+    """What a run writes to standard error.
+
+    Parameters
+    ----------
+    kind : {"text", "json"}, optional
+        Lines with a time stamp, one a minute, or all events as JSON; by default text where that is no terminal.
+    price : float, optional
+        Money per hour, for the forecast of what the rest will take.
+    """
+
+    kind: LogKind | None = choice(None, LogKind)
+    price: float | None = real(None)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+def _heard(value: Any, name: str) -> Log | Callable[[Progress], object]:
+    """Return a log, of which a text is the kind, or the function that is called instead."""
+    known = callable(value) or isinstance(value, Log)
+    return value if known else Log(check_choice(value, name, get_args(LogKind), SettingError))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
 class Terms:
     """How a run is made: the arguments of :func:`explain_dataset` that are no part of the question."""
 
     cells: KeptCells = choice("all", KeptCells)
-    partition: str | None = None
     removed: Removed = choice("keep", Removed)
     engine: Engine | None = choice(None, Engine)
     workers: int | None = integer(None)
@@ -87,9 +108,7 @@ class Terms:
     fragment: int = integer(8_192)
     max_faults: float = real(0.01, high=1)
     limit: int | None = integer(None, most=2**63 - 1)
-    log: Log | None = choice(None, Log)
-    price: float | None = real(None)
-    progress: Callable[[Progress], object] | None = None
+    progress: LogKind | Log | Callable[[Progress], object] | None = setting(None, _heard)
 
 
 class Telling:
@@ -104,17 +123,17 @@ class Telling:
     append : callable
         Keeps an event.
     terms : Terms
-        What is shown: ``log``, lines on standard error, by default text, unless that is a terminal or ``progress``
-        hears of it, which is called with a :class:`Progress` after each fragment; and the ``price`` of an hour.
+        What is shown: ``progress`` is a :class:`Log`, or called with a :class:`Progress` after each fragment.
     """
 
     def __init__(
         self, total: int | None, before: int, run: str, append: Callable[[Event], object], terms: Terms
     ) -> None:
         self.total, self.before, self.run = total, before, run
-        self.progress, self.price = terms.progress, terms.price
-        self.hidden = terms.log is None and terms.progress is not None
-        self.log = terms.log or (None if self.hidden or sys.stderr.isatty() else "text")
+        self.progress = terms.progress if callable(terms.progress) else None
+        log = terms.progress if isinstance(terms.progress, Log) else Log()
+        self.price, self.hidden = log.price, self.progress is not None
+        self.log = log.kind or (None if self.hidden or sys.stderr.isatty() else "text")
         self.append, self.workers, self.forecast_told, self.start = append, 1, False, time.monotonic()
         self.done = self.shown = self.faults = self.bytes = self.fragments = 0
         self.advance: Advance
@@ -134,10 +153,10 @@ class Telling:
 
     def inputs(self, files: Mapping[str, Sequence[str]]) -> None:
         """Tell which files are new, changed or gone since the last time."""
-        parts = [f"{counted(len(names), 'file')} {kind}" for kind, names in files.items() if names]
+        parts = [f"{counted(len(some), 'file')} {kind} ({listed(some)})" for kind, some in files.items() if some]
         if parts:
-            some = {kind: list(names[:NAMED]) for kind, names in files.items()}
-            self._tell("inputs", f"since the last time: {', '.join(parts)}", always=True, **some)
+            names = {kind: list(some[:NAMED]) for kind, some in files.items()}
+            self._tell("inputs", f"since the last time: {', '.join(parts)}", always=True, **names)
 
     @contextmanager
     def showing(self) -> Iterator[None]:

@@ -75,8 +75,6 @@ class Job:
         Those of :func:`tempograd.explain`.
     cells : {"all", "top", "none"}
         What is kept of each cell.
-    partition : str, optional
-        The column whose values make folders.
     batch : int, optional
         Series per call.
     device : str, optional
@@ -92,7 +90,6 @@ class Job:
     about: dict[str, Any]
     options: dict[str, Any]
     cells: str
-    partition: str | None
     batch: int | None
     device: str | None
 
@@ -211,15 +208,10 @@ def _filled(keys: NDArray[np.int64], least: int) -> tuple[NDArray[np.int64], int
     Examples
     --------
     >>> _filled(np.array([7, 8]), 4)
-    (array([ 7,  8,  9, 10]), 2)
+    (array([7, 8, 0, 1]), 2)
     """
-    taken, more = set(keys.tolist()), list[int]()
-    key = int(keys[0])
-    while len(keys) + len(more) < least:
-        key = key + 1 if key < 2**63 - 1 else -(2**63)
-        if key not in taken:
-            more.append(key)
-    return np.concatenate([keys, np.array(more, dtype=np.int64)]), len(more)
+    more = np.setdiff1d(np.arange(least), keys)[: max(0, least - len(keys))]
+    return np.concatenate([keys, more]), len(more)
 
 
 class _File:
@@ -311,7 +303,7 @@ class _Writing:
         tables, counts = table.as_tables(batch, done, example, job.cells, job.key)
         self.counts.update(counts)
         for name, rows in tables.items():
-            for folder, part in table.parted(rows, job.partition):
+            for folder, part in table.parted(rows, job.source.partition):
                 path = f"{name}/{folder}{self.fragment.name}.parquet"
                 if path not in self.files:
                     self.files[path] = _File(self.folder / f"{len(self.files)}.parquet", part.schema)

@@ -134,8 +134,7 @@ NOUNS = {  # where the fields of each group stand
 TOLD = ("bulk/driver.py", "explain_dataset")  # whose documentation has the settings of a run
 PYTHON = {"predictor.model", "predictor.modules", "predictor.reset"}  # no options
 DOCUMENTED = re.compile(r"^(\w[\w, ]*?)(?: : (.+))?\n((?:    .+\n?)+)", re.MULTILINE)  # fields in a docstring
-RUN: tuple[str, ...] = ("cells", "partition", "removed", "engine", "workers", "timeout", "fragment", "max_faults")
-RUN += ("limit", "log", "price")
+RUN = ("cells", "removed", "engine", "workers", "timeout", "fragment", "max_faults")  # and limit
 # of an annotation, in which the first of these words counts
 TYPES: dict[str, tuple[Callable[[str], Any], str]] = {
     "Targets": (targets, "A,B,…"),
@@ -182,7 +181,7 @@ def options_of(noun: str) -> dict[str, Field]:
         documented |= dict.fromkeys(heads.split(", "), (kind, " ".join(words.split())))
     found = {}
     for name, annotation, made in parts:
-        if f"{noun}.{name}" in PYTHON or name == "_" or (noun == "run" and name not in RUN):
+        if f"{noun}.{name}" in PYTHON or name == "_" or (noun == "run" and name not in (*RUN, "limit")):
             continue
         kind, about = documented.get(name, ("", ""))
         # a call makes a field from its help, which settings of a run have elsewhere, and its default

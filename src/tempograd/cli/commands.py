@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -135,9 +136,11 @@ def _check_alike(others: dict[str, Explanation], *, baselines: bool) -> None:
 def run_report(args: argparse.Namespace) -> None:
     claim(args, REPORT)
     explanations = load_explanations(args)
-    named = {
-        name: found.with_names(classes=args.classes, units=args.units) for name, found in explanations.items()
-    }
+    given = {name: vars(args)[name] for name in ("classes", "units")}
+    labels: Any = {name: tuple(part) for name, part in given.items() if part is not None}
+    named = {name: replace(found, **labels) for name, found in explanations.items()}
+    for found in named.values():
+        found.verify()
     predictor: Any = None if args.model is None else read_predictor(args)
     report(args.out, predictor, named, series=args.series, force=args.force)
     taken = sample_note(args, next(iter(explanations.values())))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tempograd.bulk import Run, explain_dataset, open_run
+from tempograd.bulk import Log, Run, explain_dataset, open_run
 from tempograd.bulk.store import RunFolder, kept_reason
 from tempograd.bulk.telling import beside
 from tempograd.cli import SOME_FAILED, inputs
@@ -24,6 +24,7 @@ from tempograd.explanation.diagnostics import assumed, sentence
 from tempograd.metrics import METRICS
 from tempograd.tuning import rank, tune
 from tempograd.tuning.racing import changed_settings
+from tempograd.views.as_usual import what_if
 from tempograd.views.drivers import CONTROL, describe_series, most_telling
 from tempograd.views.labels import explained, size
 
@@ -31,7 +32,6 @@ from tempograd.views.labels import explained, size
 
 NOUNS = ("predictor", "question", "effort")
 ASKED = [place_of(noun, name) for noun in NOUNS for name in options_of(noun) if name != "seed"]
-NO_RUN = ("lengths", "targets", "force")
 STAYS = "what is done stays: the same command goes on from there."
 REASONS, NAMED = 5, 3  # why series have no explanation, and how many of them are named
 
@@ -41,13 +41,13 @@ def run_explain(args: argparse.Namespace) -> int:
     settings = method_settings(args)  # a mistake there is told before anything is read
     if (args.data not in DATASETS and is_many(args.data)) or _names_folder(args.out):
         return _explain_many(args, settings)
-    _refuse(args, [name for name in RUN if name != "limit"], "is for results in a folder: pass --out FOLDER/")
+    _refuse(args, (*RUN, "partition", "log", "price"), "is for results in a folder: pass --out FOLDER/")
     args.out = Path(args.out)
     inputs.claim(args, io.EXPLANATION)
     predictor, series, question = inputs.read(args, [args.method])
     result = explain(predictor, series, args.method, **(question | settings))
     result.save(args.out, force=args.force)
-    _print_summary(result, args)
+    _print_summary(result, args, predictor, question.get("background"))
     return 0
 
 
@@ -71,7 +71,7 @@ def method_settings(args: argparse.Namespace) -> dict[str, Any]:
     return chosen
 
 
-def _print_summary(result: Any, args: argparse.Namespace) -> None:
+def _print_summary(result: Any, args: argparse.Namespace, predictor: Any, usual: Any) -> None:
     """Print what was explained, what mattered and how sure that is, for people or as JSON."""
     several = result if isinstance(result, Explanations) else None
     first = result if several is None else several.at(0)
@@ -97,12 +97,14 @@ def _print_summary(result: Any, args: argparse.Namespace) -> None:
     if first.method != CONTROL:  # whose scores mean nothing
         place = most_telling(first)
         facts["most_telling"] = {"series": first.label(place), "sentence": describe_series(first, place)}
+        facts["most_telling"]["what_if"] = what_if(predictor, first[place : place + 1], usual=usual).describe()
     if args.json:
         print_json(facts)
         return
     lines = [] if several is None else [f"targets: {several.listed}; below, the first of them"]
     if facts["most_telling"] is not None:
         lines.append("most telling, series {series}: {sentence}".format(**facts["most_telling"]))
+        lines.append("what if: {what_if}".format(**facts["most_telling"]))
     if facts["accuracy"] is not None:
         numbers = ", ".join(f"{number} = {name}" for number, name in enumerate(first.classes or ()))
         right = f"right on {percent(facts['accuracy'])} of the labels"
@@ -132,15 +134,12 @@ def _names_folder(out: str) -> bool:
 
 def _explain_many(args: argparse.Namespace, settings: dict[str, Any]) -> int:
     """Explain the series of many files into a folder, or go on with that."""
-    _refuse(args, NO_RUN, "is not for results in a folder")
+    _refuse(args, ("lengths", "targets", "force"), "is not for results in a folder")
     if Path(args.out).suffix and not (_names_folder(args.out) or inputs.is_folder(args.out)):
         raise InputError("--data names many files, whose results go to a folder: pass --out FOLDER/.")
     options = given(args, "run") | inputs.asked(args, [args.method]) | {"method": args.method}
     predictor, source = inputs.read_predictor(args), Source(args.data, **given(args, "source"))
-    if args.json:
-        options.setdefault("log", "json")
-    if args.engine is not None or (args.workers or 1) > 1 or args.timeout is not None:  # in other processes
-        options["device"] = args.device
+    options |= {"progress": Log(args.log or ("json" if args.json else None), args.price), "device": args.device}
     try:
         with held(beside, {FILE: as_toml(args)}):
             run = explain_dataset(predictor, source, args.out, **(options | settings))

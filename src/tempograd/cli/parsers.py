@@ -84,6 +84,8 @@ TABLE: dict[str, ArgumentKind] = {  # what is no field of a noun
     "--out": kind("what to write", "FILE", Path),
     "--force": kind("overwrite files that tempograd did not write", action="store_true"),
     "--json": kind("print JSON, for programs", action="store_true"),
+    "--log": kind("text, one line a minute, or all events as JSON", choices=("text", "json")),
+    "--price": kind("money per hour, for the forecast of what the rest will take", "NUMBER", float),
     "--shown": kind("which channels (default: the strongest)", "A,B,…", names),
 }
 MODEL = "--model --weights --trust --device"
@@ -118,9 +120,9 @@ COMMANDS = {
         {"": "--epochs --device --series --methods --seed --out --force"},
         {
             "--out": kind("folder for the results", "DIR", default="demo"),
-            "--series": kind("test series to explain, up to 200", "N", int, default=50),
+            "--series": kind("test series to explain, up to 100", "N", int, default=50),
             "--methods": kind("beside timing; or all, in minutes (default: six)", required=False),
-            "--epochs": {"default": 8},
+            "--epochs": {"default": 30},
         },
     ),
     "list": Command("commands:run_list", "\nexplainers\nmetrics --json", {"": "kind --json"}),
@@ -148,7 +150,7 @@ COMMANDS = {
             "": "--config",
             **ASKED,
             "the method": f"{METHOD} --settings effort",
-            "the output": "--out --force --json run",
+            "the output": "--out --force --json run --log --price",
         },
         {
             **NEEDED,
@@ -171,6 +173,7 @@ COMMANDS = {
         },
         {"--model": {"required": True}},
         most=10_000,
+        without=("partition",),
     ),
     "tune": Command(
         "explaining:run_tune",
@@ -182,7 +185,7 @@ COMMANDS = {
             "the output": "--out --force --json",
         },
         {**NEEDED, "--split": {"default": "validation"}, "--out": {"default": "tuned.safetensors"}},
-        without=("targets",),
+        without=("targets", "partition"),
     ),
     "rank": Command(
         "explaining:run_rank",
@@ -190,7 +193,7 @@ COMMANDS = {
         "--model my.pt2 --trust --data test.npz --methods timing,lime --baseline average --json",
         {**ASKED, "the methods": "--methods --metric --k --of effort", "the output": "--json"},
         NEEDED,
-        without=("targets",),
+        without=("targets", "partition"),
     ),
     "report": Command(
         "commands:run_report",

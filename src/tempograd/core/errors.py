@@ -28,7 +28,7 @@ PARTS = re.compile(r"(?<=[:.;?]) ")  # where parts of a sentence begin
 MARKED = re.compile(r"\{arg:(\w+)\.(\w+)(?:=([^}]*))?\}")  # an argument, until it is known who reads it
 NOUNS = {"series": "tg.Series(x, {})", "predictor": "tg.Predictor(model, {})"}
 SETTINGS = ("n_samples", "n_steps", "tolerance")  # of methods, that have options of their own
-OPTIONS = {"predictor.layout": "--model-layout", "run.batch": "--batch-size"}
+OPTIONS = {"predictor.layout": "--model-layout", "effort.gradient_check": "--no-gradient-check"}
 OPTION_VALUES = {"tg.targets.mean()": "mean", "None": "none"}
 # Arguments whose two spellings have nothing in common: Python's, the command line's.
 SPELLINGS = {

@@ -181,3 +181,16 @@ def relative_error(
     total = size.sum((1, 2))
     nothing = torch.where((missed > 0) | unknown.any(2).any(1), torch.inf, torch.zeros_like(total))
     return torch.where(total > 0, MEAN_SIZE * missed / total, nothing)
+
+
+def three_digits(numbers: Tensor) -> Tensor:
+    """Round to three digits, so that what devices round otherwise hardly ever decides.
+
+    Examples
+    --------
+    >>> three_digits(torch.tensor([0.123456, 1987.6, 0.0, torch.inf])).tolist()
+    [0.123, 1990.0, 0.0, inf]
+    """
+    exact = numbers.double()
+    unit = 10 ** (exact.abs().clamp(min=1e-300).log10().floor() - 2)
+    return torch.where(exact.isfinite(), (exact / unit).round() * unit, exact)

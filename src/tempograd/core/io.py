@@ -184,7 +184,7 @@ def _refuse(path: Path, kind: Kind | None, force: bool, inputs: Iterable[str | P
         raise OutputError(f"{name} is a device or a pipe, and only files are written: {advice}.")
     if any(Path(other).exists() and path.samefile(other) for other in inputs):
         raise OutputError(f"{name} is one of the inputs, which are never overwritten: {advice}.")
-    if not (status.st_mode & 0o222 and os.access(path, os.W_OK)):
+    if not (status.st_mode & 0o222 and (os.access(path, os.W_OK) or not path.exists())):  # deleted meanwhile
         raise OutputError(f"{name} is write-protected: make it writable, or {advice}.")
     if kind is not None and not force and status.st_size and not kind.wrote(path):
         forced = f"{advice}, or pass {arg:source.force=True} to overwrite it"

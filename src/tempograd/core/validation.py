@@ -191,10 +191,10 @@ def text_key(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little") >> 1
 
 
-def check_distinct(rows: Tensor) -> Tensor:
+def check_distinct(rows: Tensor, name: str = "rows") -> Tensor:
     """Return positions of series that are named once, as their ids are."""
     if len(set(rows.tolist())) < len(rows):
-        raise InputError("rows must be distinct, as ids are: each series can be taken once.")
+        raise InputError(f"{name} must be distinct, as ids are: each series can be taken once.")
     return rows
 
 

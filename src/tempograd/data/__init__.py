@@ -2,6 +2,7 @@
 
 from tempograd.core.series import Series
 from tempograd.data.datasets import DATASETS, Dataset, Loader, dataset, fold_indices, load_dataset
+from tempograd.data.pump import load_pump as load_pump  # registers it
 from tempograd.data.source import Source, read_series
 
 __all__ = ["DATASETS", "Dataset", "Loader", "Series", "Source"]

@@ -182,7 +182,8 @@ def list_files(path: Any) -> list[File]:
         files = [replace(file, origin=file.path[start:]) for file in files]
     for file in files:
         if not file.ending:
-            raise DataError(f"{file.where} cannot be read: files of series end in {', '.join(ENDINGS)}.")
+            there, rule = file.remote or Path(file.path).exists(), f"files of series end in {', '.join(ENDINGS)}"
+            raise DataError(f"{file.where} {f'cannot be read: {rule}' if there else 'does not exist'}.")
     return files
 
 

@@ -32,7 +32,7 @@ WHOLE: Cut = (0, 0, None)
 THREADS = 8  # that wait for files
 SMALL = 8 << 20  # bytes of files that are read together
 MOST_FILES = 256  # that are read together
-LONGER = f"pass {arg:source.shape} of the longest, and another folder if the run has begun"
+LONGER = "pass shape (--shape) with the steps of the longest, and another folder if the run has begun"
 TWO_KINDS = (
     "The ids of {} are whole numbers, those of {} texts: write all as numbers (7, not 007), or as texts (s7)."
 )

@@ -54,11 +54,12 @@ class Columns:
     channels: tuple[str, ...] | None = _option("which channels, in which order; their names where files have none")
     units: tuple[str, ...] | None = _option("what the channels are measured in")
     keep: tuple[str, ...] = _option("columns that go along to the results of a run", ())
+    partition: str | None = _option("column of --keep whose values make folders of results, day=2026-01-31/")
     format: Literal["long", "wide"] | None = _option("what a row of a table is: a step, or a whole series")
     classes: tuple[str, ...] | None = _option("names of class 0, 1, …")
     align: Literal["time", "order"] | None = _option("what gaps in time mean: missing steps, or none")
     missing: Literal["error", "mask"] | None = _option("what NaN in arrays is")
-    shape: tuple[int, int] | None = _option("steps and channels, where series are flat lists")
+    shape: tuple[int, int] | None = _option("steps and channels: of flat lists, or of the longest series of a run")
     scale: str | None = _option("table with the mean and std of each channel, by which values are standardised")
     fill: Literal["forward", "zero"] | None = _option("what the model reads in missing cells")
     labels: bool = True
@@ -368,6 +369,8 @@ def time_index(
     total = int(ranks.max()) + 1
     if time is None:
         return ranks[inverse], total, None
+    if clock is None and len(series.texts) == 1 and width > 2 and align != "order":
+        _refuse_gap(table, grid, names)
     if align == "time" or bool((ranks == filled).all()):
         return places, width, tuple(names)
     if align == "order":
@@ -380,6 +383,16 @@ def time_index(
     ways = f"{arg:source.align=time} masks missing times, {arg:source.align=order} counts rows"
     what = f"{whose} has no row for time {when}, which others have ({ways})"
     raise UnclearError(table.where, what, {"align": "order" if width > 2 * total else "time"})
+
+
+def _refuse_gap(table: Table, grid: NDArray[Any], names: Sequence[str]) -> None:
+    """Refuse a gap in the times of the only series: most of them are one step apart, and some are further."""
+    steps = np.diff(grid) / np.diff(grid).min()
+    gaps = np.flatnonzero(steps > 1.5)
+    if len(gaps) and np.median(steps) < 1.01:
+        between = " and ".join(one_line(name, 20) for name in names[gaps[0] : gaps[0] + 2])
+        ways = f"add rows with empty cells, or pass {arg:source.align=order} if rows count and not times"
+        raise UnclearError(table.where, f"the only series has no row between {between}", advice=ways)
 
 
 def clock_of(moments: NDArray[Any], labels: Sequence[str]) -> Clock:

@@ -44,6 +44,8 @@ class Source(Columns):
         What the channels are measured in.
     keep : tuple of str
         Columns that go along to the results of a run; folders such as ``day=…/`` make columns too.
+    partition : str, optional
+        One of ``keep``, whose values make folders of results: ``day=2026-01-31/``.
     format : {"long", "wide"}, optional
         ``"long"``: one row per series and step, one column per channel. ``"wide"``: one row per series, one column
         per step, one channel. By default what the names of the columns say.
@@ -53,12 +55,13 @@ class Source(Columns):
         regression.
     align : {"time", "order"}, optional
         Needed where series have gaps or times of their own. ``"time"``: one step per distinct time of the file,
-        missing ones are masked. ``"order"``: the k-th row of a series is its step k.
+        missing ones are masked. ``"order"``: the k-th row of a series is its step k. A gap in the even times of
+        the only series of a file is refused without that.
     missing : {"error", "mask"}, optional
         What NaN in arrays is: by default a mistake; ``"mask"`` takes it for a missing value, as an empty cell of a
         table is.
     shape : tuple of int, optional
-        Steps and channels, where series are flat lists.
+        Steps and channels: of flat lists, and of the longest series of a run that begins with shorter ones.
     scale : str, optional
         A table with the ``mean`` and ``std`` of each ``channel``, those of the model's training, by which values
         are standardised for the model. The file's values stay ``raw``.
@@ -145,7 +148,7 @@ def read_series(path: Any, **fields: Any) -> Series:
     return Source(path, **fields).read()
 
 
-_shown = [part for part in signature(Source).parameters.values() if part.name != "keep"]  # which is for runs
+_shown = [part for part in signature(Source).parameters.values() if part.name not in ("keep", "partition")]
 read_series.__signature__ = signature(read_series).replace(parameters=_shown)  # type: ignore[attr-defined]
 
 

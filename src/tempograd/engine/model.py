@@ -614,7 +614,7 @@ def code_mark(model: Model) -> str:
     kinds = {part if isinstance(part, types.FunctionType) else type(part) for part in (*parts, *within)}
     here = [part for kind in kinds if kind.__module__ == "__main__" for part in (kind, *vars(kind).values())]
     texts = [_text(part) for part in here if isinstance(part, types.FunctionType)]
-    texts += _own_sources({kind.__module__ for kind in kinds})
+    texts += _own_sources({kind.__module__ for kind in kinds} - {None})  # as functions of exported programs have
     settings = [item for part in parts for item in vars(part).items() if item[0] != "training"]
     values = [f"{name}={value!r}" for name, value in settings if name[:1] != "_" and _is_plain(value)]
     values += [repr(value) for value in within if isinstance(value, VALUES)]

@@ -411,7 +411,7 @@ class Findings:
                 f"The model returned NaN or infinity for series of shape {tuple(shape)}: check its weights and "
                 "the scale of x."
             )
-        if judged and output == "probability" and all(map(_normalised, judged)):
+        if judged and output == "probability" and all(row[1] for row in judged):
             raise ModelError(
                 "The model already returns probabilities (non-negative rows that sum to 1): pass "
                 f"{arg:question.output=raw}, otherwise softmax would be applied twice."
@@ -421,14 +421,13 @@ class Findings:
 
 
 def findings(raw: Tensor) -> Tensor:
-    """Look at clean outputs: their sum, the smallest of them, how far a row's sum is from 1, and the row's size.
+    """Look at clean outputs: their sum, and whether each row is of probabilities, of more than one.
 
     Few operations, since a single series has to wait for each; the host judges the result.
     """
     total = raw.sum(-1, dtype=torch.float64)
-    return torch.stack(
-        [total.sum(), raw.amin().double(), (total - 1).abs_().amax(), total.new_full((), raw.shape[-1])]
-    )
+    normal = (raw.amin() >= 0) & ((total - 1).abs_().amax() < 1e-4)
+    return torch.stack([total.sum(), normal.double() * (raw.shape[-1] > 1)])
 
 
 def is_probability(raw: Tensor) -> bool:
@@ -439,9 +438,4 @@ def is_probability(raw: Tensor) -> bool:
     >>> is_probability(torch.tensor([[0.2, 0.8], [1.0, 0.0]])), is_probability(torch.ones(2, 1))
     (True, False)
     """
-    return _normalised(findings(raw).tolist())
-
-
-def _normalised(found: Sequence[float]) -> bool:
-    _, least, far, size = found
-    return least >= 0 and far < 1e-4 and size > 1
+    return bool(findings(raw)[1])

@@ -1,7 +1,7 @@
 """The result of an explainer: signed scores with error bars, and everything needed to use them again."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from tempograd.core import validation
 from tempograd.core.errors import InputError, brief, listed, printable, warn
 from tempograd.core.question import Asked
-from tempograd.core.series import Series, check_times, is_nested
+from tempograd.core.series import Series, is_nested
 from tempograd.engine import Model, Predictor, fingerprint
 from tempograd.engine.outputs import class_count, link_words, output_of, outputs_of
 from tempograd.explanation import files
@@ -280,39 +280,6 @@ class Explanation(Record):
     def shown(self) -> Tensor | None:
         """Return the values that people are shown: ``raw`` where it is known, else ``x``."""
         return self.x if self.raw is None else self.raw
-
-    def with_names(
-        self,
-        channels: Sequence[str] | None = None,
-        times: Sequence[object] | None = None,
-        classes: Sequence[str] | None = None,
-        units: Sequence[str] | None = None,
-        raw: ArrayLike | None = None,
-    ) -> Self:
-        """Return the same explanation with what people call its parts; what is not given stays.
-
-        Parameters
-        ----------
-        channels : sequence of str, optional
-            Names of the channels.
-        times : sequence, optional
-            One name or time stamp for each step, or for each series such a sequence of its own.
-        classes : sequence of str, optional
-            One name for each output of the model.
-        units : sequence of str, optional
-            The unit of each channel's values, empty where there is none.
-        raw : Tensor or array like ``values``, optional
-            The values before they were scaled for the model; NaN where nothing was observed.
-        """
-        series, time, depth = self.values.shape
-        parts: dict[str, Any] = {
-            "channels": validation.check_names(channels, depth, "channels"),
-            "times": check_times(times, series, time),
-            "classes": validation.check_classes(classes, self.n_outputs),
-            "units": validation.check_names(units, depth, "units"),
-            "raw": None if raw is None else validation.check_raw(raw, self.values, self.mask),
-        }
-        return replace(self, **{name: part for name, part in parts.items() if part is not None})
 
     def to_dataframe(self) -> "pd.DataFrame":
         """Return one row per observed cell, in the order of series, time and channel.

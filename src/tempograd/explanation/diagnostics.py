@@ -14,6 +14,7 @@ from tempograd.core.formatting import counted, percent
 from tempograd.explanation.record import Record
 
 GOAL = 0.1  # relative error that is good enough where no tolerance was asked for
+GIVEN_UP = 3200  # samples where a tolerance gives up, beyond which none are advised
 SLACK = 1.05  # an estimate of an error is rough itself
 MOST = 0.95  # share of the series that must reach the goal
 MOST_POINTS = 1_000_000  # beyond, an extrapolation from few points means nothing
@@ -324,8 +325,9 @@ def _error_text(verdict: Verdict) -> str:
         enough = enough[-1:] if requested else []
     noun = "question" if quality.unit == "draws" else "method"
     setting = "max_samples" if requested and noun == "method" else quality.unit
-    ways = [f"{arg:{noun}.{setting}={enough[0]}}"] if enough else []
-    if part.facts.adaptive and not requested and noun == "method":
+    stops = part.facts.adaptive and not requested and noun == "method"
+    ways = [f"{arg:{noun}.{setting}={enough[0]}}"] if enough and not (stops and enough[0] > GIVEN_UP) else []
+    if stops:
         ways.append(f"{arg:method.tolerance={quality.goal:g}}")
     text += f"; pass {', or '.join(ways)}" if bad and ways else ""
     unseen = int(quality.unseen.sum())

@@ -228,11 +228,7 @@ def write_explanations(
         name: (tensor if _bare(name) in WHOLE else unexpanded(tensor).clone()).cpu().contiguous()
         for name, tensor in tensors.items()
     }
-    try:
-        content = json.dumps(plain, default=asdict)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"The explanation's facts cannot be written as JSON: {brief(error)}.") from error
-    header = {"tempograd": content, "shapes": json.dumps(shapes), "schema": str(SCHEMA)}
+    header = {"tempograd": json.dumps(plain, default=asdict), "shapes": json.dumps(shapes), "schema": str(SCHEMA)}
     header["checksum"] = checksum(parts, header)
     return write_tensors(path, parts, header, EXPLANATION, force=force)
 

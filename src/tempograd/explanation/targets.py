@@ -184,10 +184,7 @@ def _joined(parts: Sequence[Explanation]) -> Explanation:
     for number, part in enumerate(parts):
         _require_alike(first, part, number)
     content = joined(parts)
-    if len(content["ids"].unique()) < len(content["ids"]):
-        raise InputError(
-            "Some ids occur in more than one part: explain each with ids of its own, tg.Series(x, ids=…)."
-        )
+    validation.check_ids(content["ids"], len(content["ids"]))
     return replace(first, **content)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from tempograd.core.errors import InputError
 from tempograd.core.formatting import counted
 from tempograd.core.io import REPORT, check_output, write_atomically
+from tempograd.core.series import Series
 from tempograd.explanation.core import Explanation, warn_of_another_model
 from tempograd.explanation.diagnostics import assumed
 from tempograd.explanation.targets import as_explained
@@ -25,17 +26,18 @@ from tempograd.metrics import METRICS, PaperTable
 from tempograd.metrics import table as metric_table
 from tempograd.metrics.aggregate import MetricScores
 from tempograd.metrics.evaluation import measure
-from tempograd.typing import Model
+from tempograd.typing import Inputs, Model
 from tempograd.version import __version__
 from tempograd.views import palette
 from tempograd.views.drivers import doubts
 from tempograd.views.labels import Compared, as_mapping, explained, size
+from tempograd.views.network import network_plan
 from tempograd.views.series import chosen, most, whole_series
 
 SCRIPTS = (  # one scope, in this order
-    *("page", "pictures", "choosing", "tables", "channels", "maps", "removal", "trust", "groups"),
+    *("page", "pictures", "choosing", "tables", "card", "channels", "maps", "removal", "trust", "groups"),
     *("operations", "layers", "network", "live"),
-    *("summary", "controls", "main"),
+    *("outcomes", "summary", "controls", "main"),
 )
 LIBRARY = "uPlot"  # in vendor/, which make vendor renews
 
@@ -47,6 +49,7 @@ def report(
     *,
     series: Sequence[int] | None = None,
     scores: MetricScores | None = None,
+    usual: Inputs | Series | str | None = None,
     title: str = "What moved the model’s prediction",
     force: bool = False,
 ) -> Path:
@@ -62,14 +65,16 @@ def report(
         one becomes part of the file, with its weights, and runs in the page on values that a reader changes.
     explanations : Explanation, or sequence or mapping of them
         Explanations of the same series, the most important first; a mapping gives them names. Labels, truth and
-        values before scaling are those of the first that knows them, units and classes those of the first, see
-        :meth:`tempograd.Explanation.with_names`.
+        values before scaling are those of the first that knows them, units and classes those of the first.
     series : sequence of int, optional
         Positions of the series to show, by default all, or as many as a file of about 15 MB holds, which then
         differ in class and size of effect. Scores and summary are about all series either way.
     scores : mapping of method to mapping of metric to Tensor, optional
         One score per series, as ``evaluate`` returns them, also of methods that are not drawn. By default
         computed: CPD and CPP, and with a truth AUROC and AUPRC.
+    usual : series like those explained, "neighbours" or "baseline", optional
+        What takes the place of a part of a series, to tell what would be predicted then: see
+        :func:`tempograd.what_if`. Best are the series of training; by default it is the baseline.
     title : str, optional
         The heading of the page.
     force : bool, optional
@@ -94,7 +99,8 @@ def report(
     if scores and set(named) - set(scores):
         raise InputError(f"scores must have entries of {', '.join(named)}; got {', '.join(scores)}.")
     table = metric_table({label: scores[label] for label in (next(iter(named)), *scores)}) if scores else None
-    header, pack = collect(model, named, shown, scores, table)
+    header, pack = collect(model, named, shown, scores, table, usual)
+    header["network"] = None if model is None else network_plan(model, first[[*shown]], pack.add)
     page = _page(
         title=escape(title),
         lead=_lead(named, len(shown)),

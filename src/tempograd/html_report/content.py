@@ -19,20 +19,31 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core.formatting import first_sentence
-from tempograd.core.series import shared_times
+from tempograd.core.series import Series, shared_times
 from tempograd.core.stats import t_quantile
 from tempograd.explanation import Explanation
+from tempograd.explanation.record import Blocks
+from tempograd.html_report.cards import STEADY, cards_of, usual_ranges
 from tempograd.metrics import METRICS
 from tempograd.metrics.aggregate import ARROWS, MetricScores, PaperTable, TableCell
-from tempograd.typing import Model
+from tempograd.typing import Inputs, Model
 from tempograd.views import prediction, series
+from tempograd.views.as_usual import WhatIf, what_if
 from tempograd.views.drivers import CONTROL, describe_series, reader_verdict, told_channels
 from tempograd.views.groups import blocks_of, channel_sums, value_effects
-from tempograd.views.labels import are_numbers, channel_names, output_name, output_unit, outputs_of, unit_apart
-from tempograd.views.network import network_plan
+from tempograd.views.labels import (
+    are_numbers,
+    channel_names,
+    output_name,
+    output_unit,
+    outputs_of,
+    short_times,
+    unit_apart,
+)
 from tempograd.views.prediction import POSITIVE, RemovedOutputs
 from tempograd.views.series import Flags, Floats, to_numpy
 
+Usual = Inputs | Series | str | None
 STUDENT = 401  # values of a table
 
 
@@ -77,27 +88,32 @@ def collect(
     rows: Sequence[int],
     scores: MetricScores,
     table: PaperTable | None = None,
+    usual: Usual = None,
 ) -> tuple[dict[str, Any], Pack]:
     """Return what the page shows of the series at positions ``rows``; all else is about all series.
 
-    That is a header of plain data and the arrays that it points to. Explanations hold their series.
+    That is a header of plain data and the arrays that it points to; ``usual`` is that of ``what_if``.
     """
     index, pack = list(rows), Pack()
     shown = {label: explanation[index] for label, explanation in explanations.items()}
     first = next(iter(shown.values()))
     seen = series.observed_cells(first)
-    counts, removals = prediction.removal_counts(series.removed_at_most(seen)), dict[str, RemovedOutputs]()
-    if model is not None:
-        for label, explanation in shown.items():
-            x = series.whole_series([explanation])
-            removals[label] = prediction.removal_outputs(model, explanation, x, seen, counts)
+    counts = prediction.removal_counts(series.removed_at_most(seen))
+    removals = {
+        label: prediction.removal_outputs(model, each, series.whole_series([each]), seen, counts)
+        for label, each in shown.items()
+        if model is not None
+    }
     removed = removals.get(next(iter(shown)))
     known: dict[str, Any] = {"mask": None if seen.all() else torch.from_numpy(seen)}
     if removed is not None and removed.score is not None and removed.clean_steps is None:
         known["prediction"] = torch.from_numpy(np.ascontiguousarray(removed.score[:, 0]))  # of the model given
+    ones = {label: replace(explanation, **known) for label, explanation in shown.items()}
+    outcomes = _outcomes(model, ones, removals, usual)
     blocks, entries = blocks_of(first), []
     for label, found in explanations.items():
-        one, removal = replace(shown[label], **known), removals.get(label)
+        one, removal = ones[label], removals.get(label)
+        own = {name: part[index] for name, part in scores.get(label, {}).items()}
         entries.append(
             _map(pack, shown[label], seen, blocks.edges)
             | {
@@ -107,7 +123,8 @@ def collect(
                 "effects": [effect.data() for effect in value_effects(found)],
                 "control": found.method == CONTROL,
                 "telling": pack.add(series.certain_sizes(shown[label])),
-                "scores": {name: _list(part[index]) for name, part in scores.get(label, {}).items()},
+                "scores": {name: _list(part) for name, part in own.items()},
+                "cards": cards_of(label, ones, outcomes.get(label), own),
                 "removal": removal and {n: pack.add(getattr(removal, n)) for n in ("outputs", "score")},
                 "certainty": _certainty(pack, found, shown[label]),
             }
@@ -120,27 +137,39 @@ def collect(
         "counts": counts.tolist(),
         "metrics": metric_words({name for found in scores.values() for name in found}),
         "maps": entries,
+        "usual": [*map(_list, usual_ranges([*outcomes.values()], *[*explanations.values()][:1]))],
         "steps": _steps(pack, first, removed),
         "summary": _summary(pack, explanations),
-        "edges": blocks.edges,
-        "blockTimes": blocks.times,
-        "student": pack.add(_student(0.95)),
-        "studentAll": pack.add(_student(1 - 0.05 / first.values.shape[2])),  # for all channels at once
-        "network": None if model is None else network_plan(model, first, pack.add),
+        **_intervals(pack, blocks),
         "table": None if table is None else _table(table, explanations),
     }
     return header, pack
 
 
+def _outcomes(
+    model: Model | None,
+    explanations: Mapping[str, Explanation],
+    removals: Mapping[str, RemovedOutputs],
+    usual: Usual,
+) -> dict[str, WhatIf]:
+    """Ask what would be predicted with parts as usual, for each method whose scores mean something."""
+    return {
+        label: what_if(model, found, usual=usual)
+        for label, found in explanations.items()
+        if model is not None and removals[label].score is not None and found.method != CONTROL
+    }
+
+
 def _names(first: Explanation, removed: Any) -> dict[str, Any]:
     """Return what series, steps, channels and outputs are called."""
-    times, given = shared_times(first.times), first.classes or ()
+    times, given, every = shared_times(first.times), first.classes or (), first.times or ()
     output_units = [output_unit(first, k) for k in range(len(given))]
     named = [unit_apart(each)[0] for each in given] if are_numbers(first) else given
     return {
         "time": first.values.shape[1],
-        "times": times,
-        "stamps": None if times is not None else first.times,
+        "times": None if times is None else short_times(times),
+        "stamps": None if times is not None or not every else [short_times(tuple(each)) for each in every],
+        "exact": times or first.times,
         "channels": channel_names(first),
         "units": first.units,
         "classes": named or _classes(first, removed),  # one for each output; empty where none has a meaning
@@ -214,9 +243,15 @@ def _map(pack: Pack, found: Explanation, seen: Flags, edges: Sequence[int]) -> d
     }
 
 
-def _student(level: float) -> Floats:
-    """Return the logarithms of Student's t for intervals of a level, evenly spaced in 1/freedom from 0 to 1."""
-    return to_numpy(t_quantile(level, 1 / torch.linspace(1e-9, 1, STUDENT, dtype=torch.float64)).log().float())
+def _intervals(pack: Pack, blocks: Blocks) -> dict[str, Any]:
+    """Return what intervals of sums over blocks take, of a mean and of the means of all channels at once.
+
+    These are logarithms of Student's t, evenly spaced in 1/freedom from 0 to 1.
+    """
+    freedom = 1 / torch.linspace(1e-9, 1, STUDENT, dtype=torch.float64)
+    levels = {"student": 0.95, "studentAll": 1 - 0.05 / len(blocks.channels)}
+    students = {name: pack.add(t_quantile(level, freedom).log()) for name, level in levels.items()}
+    return {"edges": blocks.edges, "blockTimes": blocks.times, **students}
 
 
 def _table(table: PaperTable, explanations: Mapping[str, Explanation]) -> dict[str, Any]:
@@ -247,7 +282,7 @@ def _certainty(pack: Pack, found: Explanation, shown: Explanation) -> dict[str, 
     said = [reader_verdict(found), *(reader_verdict(shown, i) for i in range(len(shown)))]
     return {
         "complete": found.facts.complete,
-        "badges": [verdict.badge for verdict in said],
+        "badges": [STEADY[verdict.badge] for verdict in said],
         "texts": [verdict.text for verdict in said],
         "error": pack.add(shown.relative_error),
         "total": pack.add(None if shown.delta is None else shown.values.sum((1, 2))),

@@ -118,8 +118,6 @@ def one_per_class(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def _predictions(model: Any, split: Series) -> Iterator[tuple[Tensor, Tensor]]:
-    if not len(split):
-        raise InputError("There is no series to predict: the split is empty.")
     if split.y.is_floating_point():
         raise InputError(f"y must hold classes here, got {split.y.dtype}: values of a regression have no classes.")
     device, dtype = place(model, split.x)
@@ -196,8 +194,6 @@ def train(
         network = build(network, len(data.channels), data.classes, data.per_step, seed, **(options or {}))
     elif options:
         raise InputError("options are for models given by name; a module has its sizes already.")
-    elif isinstance(network, Classifier) and network.per_step != data.per_step:
-        raise InputError(f"{data.name} has per_step={data.per_step}, the model has per_step={network.per_step}.")
     if device is None:
         best = "cuda" if torch.cuda.is_available() else "cpu"
         device = best if isinstance(model, str) else place(network, torch.empty(0))[0]

@@ -8,13 +8,11 @@ figure of yours; fonts and sizes of letters are those of ``matplotlib.rcParams``
 ``compare``             heat maps of a series and of what one or several methods say about it
 ``horizon``             a forecast: which past values pushed which of its steps
 ``channel_importance``  which channels drive the predictions of a class, over many series
-``blocks``              which channels, at which times, over a group of series
-``dependence``          which values of a channel push up or down
 ``removal``             how the prediction moves as cells are removed (CPD and CPP as curves)
 ======================  =========================================================================
 """
 
-from tempograd.plots.many_series import blocks, channel_importance, dependence, removal
+from tempograd.plots.many_series import channel_importance, removal
 from tempograd.plots.one_series import compare, horizon, series
 
-__all__ = ["blocks", "channel_importance", "compare", "dependence", "horizon", "removal", "series"]
+__all__ = ["channel_importance", "compare", "horizon", "removal", "series"]

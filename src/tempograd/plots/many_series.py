@@ -1,30 +1,23 @@
-"""Many series: which channels matter, and when, what their values do, and removal curves."""
+"""Many series: which channels matter, and removal curves."""
 
-import textwrap
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import torch
 
-from tempograd.core.formatting import alike, short_number
 from tempograd.explanation.core import Explanation
-from tempograd.explanation.record import Blocks
 from tempograd.metrics import removal_curve
 from tempograd.plots import parts
 from tempograd.typing import Array, ArrayLike, Baseline, Channels, Model
 from tempograd.views import groups, labels, palette
-from tempograd.views.labels import Compared, as_mapping, channel_names
-from tempograd.views.series import Flags, Floats, color_limit, group_rows
+from tempograd.views.labels import Compared, as_mapping
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from tempograd.plots.picture import Picture
 
-MOST, PANELS = 16, 6  # channels shown where nobody says how many
-WRITTEN = 12  # blocks beyond which there is no room for numbers in the cells
-DARK = 0.6  # of the full colour: from here on letters are white
-DOTS = 1500  # of a channel: more would hide each other
+MOST = 16  # channels shown where nobody says how many
 
 
 def channel_importance(
@@ -75,160 +68,6 @@ def channel_importance(
         text = f"What drives predictions  ·  {found.series} series  ·  {labels.method(explanation.method)}"
         parts.heading(picture, text + parts.left_out_text(depth, len(found.channels) - depth), look)
         return picture
-
-
-def blocks(
-    explanation: Explanation,
-    rows: ArrayLike | None = None,
-    *,
-    steps: int | None = None,
-    channels: Channels | None = None,
-    **look: Unpack[parts.Look],
-) -> "Picture":
-    """Show which channels push the predictions of a group of series, and at which times.
-
-    Each cell is the mean over the series of the scores of a channel in a block of steps; pale numbers are those
-    whose 95 % interval over the series includes 0.
-
-    Parameters
-    ----------
-    explanation : Explanation
-    rows, steps
-        The series of the group, and how long blocks are; see :meth:`tempograd.Explanation.blocks`.
-    channels : int, or sequence of str or int, optional
-        How many of the strongest channels, or which; by default all, but no more than 16.
-    **look
-        As for :func:`series`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    found = groups.blocks_of(explanation, rows, steps=steps)
-    picked = groups.chosen_channels(channels, found.channels, found.size.sum(1), MOST, ordered=True)
-    mean, present, count = found.mean[picked], found.present[picked] > 0, len(found.times)
-    room = parts.inches(1.4 + max(0.62 * min(count, 10), 1.8), look)
-    with parts.drawing(room, 1.6 + 0.22 * max(len(picked), 3), look) as picture:
-        axes = picture.subplots()
-        limit = color_limit(mean, present)
-        shade = np.clip(mean / (limit or 1.0), -1, 1)
-        image = parts.cells(axes, shade.T, present.T, parts.colours(signed=found.signed), -found.signed)
-        if 0.45 * count < room - 1.2 and count <= WRITTEN:
-            uncertain = (found.low[picked] <= 0) & (found.high[picked] >= 0)
-            _write(axes, mean, shade, present, uncertain)
-        _name_blocks(axes, found, room - 1.2)
-        parts.name_rows(axes, [labels.name(found.channels[d], 20) for d in picked])
-        axes.set_ylim(len(picked) - 0.5, -0.5)
-        axes.tick_params(axis="x", length=0)
-        full = short_number(float(f"{limit:.2g}"))
-        more = " and more" if float(np.abs(mean).max()) > 1.01 * limit else ""
-        ticks = {-1.0: f"−{full}"} if found.signed else {}
-        ticks |= {0.0: "0", 1.0: f"{'+' * found.signed}{full}{more}"}
-        parts.scale_bar(picture, image, axes, ticks, location="bottom", aspect=40, shrink=0.5, pad=0.02)
-        parts.note(picture, "mean over series of a block's scores; pale: its 95 % interval includes 0")
-        text = f"Which channels, and when  ·  {found.series:,} series  ·  {labels.method(explanation.method)}"
-        parts.heading(picture, text + parts.left_out_text(len(picked), len(found.channels) - len(picked)), look)
-        return picture
-
-
-def _name_blocks(axes: "Axes", found: Blocks, room: float) -> None:
-    """Write when blocks are, as many as have room."""
-    count, most = len(found.times), min(WRITTEN, max(2, int(room / 0.45)))
-    places = range(0, count, -(-count // most))
-    texts = [labels.name(found.times[place].removeprefix("steps "), 14) for place in places]
-    long = max(map(len, texts)) * len(texts) > 13 * room
-    axes.set_xticks(places, texts, rotation=35 if long else 0, ha="right" if long else "center")
-    axes.set_xlabel("steps" if found.times[0].startswith("step") else "time")
-
-
-def _write(axes: "Axes", mean: Floats, shade: Floats, present: Flags, uncertain: Flags) -> None:
-    """Write the numbers into the cells, pale where the sign is not certain."""
-    texts = np.array(alike(*mean.ravel().tolist())).reshape(mean.shape)
-    for d, b in zip(*np.nonzero(present), strict=True):
-        if not any(digit in texts[d, b] for digit in "123456789"):
-            continue  # too small for a number: its cell is white
-        colour = "white" if abs(shade[d, b]) > DARK else palette.MUTED if uncertain[d, b] else palette.INK
-        weight, alpha = ("normal", 0.55) if uncertain[d, b] else ("bold", 1.0)
-        look: dict[str, Any] = {"color": colour, "alpha": alpha, "fontweight": weight, "fontsize": "small"}
-        axes.text(b, d, texts[d, b], ha="center", va="center", **look)
-
-
-def dependence(
-    explanation: Explanation,
-    rows: ArrayLike | None = None,
-    *,
-    channels: Channels | None = None,
-    **look: Unpack[parts.Look],
-) -> "Picture":
-    """Show which values of a channel push the prediction up or down.
-
-    Every dot is an observed value with its score. The line has their means in groups of values, of which the
-    lowest and the highest 2 % are one each, with 95 % intervals over the series.
-
-    Parameters
-    ----------
-    explanation : Explanation
-    rows : sequence of int or bool, optional
-        Only these series, by position or as one flag each.
-    channels : int, or sequence of str or int, optional
-        How many of the channels that push most for certain, or which; by default six.
-    **look
-        As for :func:`series`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    names, index = channel_names(explanation), group_rows(explanation, rows, "rows")
-    effects = groups.value_effects(explanation, index)
-    strength = np.array([effect.strength for effect in effects])
-    picked = groups.chosen_channels(channels, names, strength, PANELS, ordered=True)
-    shown, units = [effects[d] for d in picked], explanation.units or ("",) * len(names)
-    room = parts.inches(0.8 + 2.4 * min(3, len(picked)), look)
-    columns = min(max(1, int(room / 1.55)), 3, len(picked))
-    lines = -(-len(picked) // columns)
-    with parts.drawing(room, 0.8 + 1.95 * lines, look) as picture:
-        grid = picture.subplots(lines, columns, squeeze=False, sharey=True)
-        for place, axes in enumerate(grid.flat):
-            axes.set_visible(place < len(picked))
-            if place < len(picked):
-                head = labels.with_unit(names[picked[place]], units[picked[place]])
-                words = textwrap.fill(shown[place].words, parts.letters(picture) // columns - 4)
-                _draw_effect(axes, shown[place], f"{head}\n{words}")
-        sides = [_limits(each.scores, np.concatenate([each.mean, [0.0]])) for each in shown]
-        grid[0, 0].set_ylim(min(low for low, _ in sides), max(high for _, high in sides))
-        for row in grid:
-            row[0].set_ylabel("attribution" if explanation.signed else "importance")
-        parts.note(
-            picture, "dots: observed values; line: means of groups of values, with 95 % intervals over series"
-        )
-        what = "Which values push up or down?" if explanation.signed else "Which values matter?"
-        text = f"{what}  ·  {len(index):,} series  ·  {labels.method(explanation.method)}"
-        parts.heading(picture, text + parts.left_out_text(len(picked), len(names) - len(picked)), look)
-        return picture
-
-
-def _draw_effect(axes: "Axes", found: groups.ValueEffect, head: str) -> None:
-    step = -(-len(found.values) // DOTS) or 1
-    value, score = found.values[::step], found.scores[::step]
-    colour = np.where(score >= 0, palette.UP, palette.DOWN) if found.signed else palette.SIZE
-    axes.axhline(0, color=palette.FRAME, linewidth=0.7, zorder=1)
-    axes.scatter(value, score, s=4, c=colour, alpha=0.35, linewidths=0)
-    known = np.isfinite(found.low)
-    axes.vlines(found.centre[known], found.low[known], found.high[known], color=palette.INK, linewidth=1.0)
-    axes.plot(found.centre, found.mean, "o-", color=palette.INK, markersize=3, linewidth=1.0)
-    axes.set_title(head)
-    parts.value_ticks(axes, along="x", most=4)
-    parts.value_ticks(axes, most=3)
-    axes.set_xlim(*_limits(found.values, found.centre))
-
-
-def _limits(values: Floats, ends: Floats) -> tuple[float, float]:
-    """Return limits that hold nearly all dots, and all of the line; a few far dots would take all the room."""
-    low, high = np.quantile(values, [0.005, 0.995]) if len(values) else (0.0, 0.0)
-    low, high = float(min(low, ends.min(initial=low))), float(max(high, ends.max(initial=high)))
-    pad = 0.06 * (high - low) or 1.0
-    return low - pad, high + pad
 
 
 # How good methods are

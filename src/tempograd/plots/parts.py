@@ -157,7 +157,7 @@ def step_ticks(steps: int, most: int = TICKS) -> list[int]:
 
 def time_axis(axes: "Axes", times: Sequence[str], label: str | None = "time") -> None:
     """Name some of the steps, as many as have room."""
-    named = [labels.name(time, WIDEST) for time in labels.short_times(times)]
+    named = [labels.name(time, WIDEST) for time in labels.short_times(tuple(times))]
     places = step_ticks(len(times), min(TICKS, _room(axes, max(map(len, named)))))
     if len(times) > 1 and times[-1] == labels.STATIC:  # which is no step among others
         apart = (places[1] if len(places) > 1 else 1) / 2
@@ -291,9 +291,9 @@ def map_note(picture: "Picture", *, signed: bool, missing: bool) -> None:
         note(picture, "; ".join(parts))
 
 
-def scale_bar(picture: "Picture", image: "AxesImage", axes: Any, ticks: dict[float, str], **place: Any) -> None:
+def scale_bar(picture: "Picture", image: "AxesImage", axes: Any, ticks: dict[float, str]) -> None:
     """Draw the scale of heat maps beside them, with the numbers or words of its ticks."""
-    bar = picture.colorbar(image, ax=axes, **{"fraction": 0.05, "pad": 0.02, "aspect": 25, **place})
+    bar = picture.colorbar(image, ax=axes, fraction=0.05, pad=0.02, aspect=25)
     bar.set_ticks(list(ticks), labels=list(ticks.values()))
     bar.outline.set_linewidth(0.4)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from tempograd.core.estimate import Estimate
+from tempograd.core.estimate import Estimate, three_digits
 from tempograd.engine import Ask, Batching, Block, compute_gradients, slices
 from tempograd.engine.ask import with_targets
 from tempograd.engine.cuda import Prefetcher
@@ -18,9 +18,11 @@ from tempograd.engine.gradients import Gradients
 from tempograd.engine.model import computing
 from tempograd.sampling.estimators import ControlVariateMean, WeightedMean
 from tempograd.sampling.gradient_check import Evidence, candidates
+from tempograd.sampling.stretches import answered
 
 # The schedule: how many points, in which stages, and when they are enough
 
+ROUGH = 0.3  # an error with which a sentence whose drivers are certain may stand
 LONGER = 4  # times as many points as there is room for: their masks take as much memory as one pass
 TOP = 0.1  # share of the observed cells whose ranking matters
 
@@ -30,7 +32,8 @@ class Schedule:
     """The points of a run: drawn stage by stage, with a look at the error after each.
 
     A series is good enough as soon as its estimated relative error is below the tolerance or, for "top", the
-    share of the top tenth of the cells that changed since the last look.
+    share of the top tenth of the cells that changed since the last look; for "answer", below :data:`ROUGH` too,
+    if all drivers that its sentence would name are certain.
     """
 
     stages: tuple[int, ...]  # points of each
@@ -210,13 +213,17 @@ class TargetIntegral:
             self._parts = [values if observed is None else values.where(observed, 0)]
         if not self._schedule.random or tolerance is None:
             return None
-        done = error <= tolerance
+        limit, error = torch.full_like(error, tolerance), three_digits(error)
         if self._schedule.stop_when == "top":
             if before is None:
                 return None
-            done = changed(self._parts[0], before, block.observed) <= tolerance
+            error = changed(self._parts[0], before, block.observed)
+        elif self._schedule.stop_when == "answer" and bool(((error > tolerance) & (error <= ROUGH)).any()):
+            values, spread, _, ess = self._parts
+            limit = torch.where(answered(Estimate(values, spread, ess=ess), observed), ROUGH, limit)
+        done = error <= limit
         if self.evidence is not None:
-            done &= self.evidence.hidden(self._parts[0], n_evals) <= tolerance
+            done &= self.evidence.hidden(self._parts[0], n_evals) <= limit
         return done
 
     def finish(self, rows: slice | Tensor, n_evals: int, ready: slice | Tensor = slice(None)) -> None:

@@ -28,8 +28,9 @@ from tempograd.engine import Predictor, frozen, slices
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.record import as_table
 from tempograd.metrics.base import AskAgain, Evaluation
+from tempograd.sampling.stretches import NAMED
 from tempograd.typing import Inputs, Model, Picker
-from tempograd.views.drivers import NAMED, Driver, drivers_of
+from tempograd.views.drivers import Driver, drivers_of
 from tempograd.views.labels import channel_names, name, short_times, when_text
 from tempograd.views.prediction import percent_text, said_of, with_unit_of
 from tempograd.views.series import observed_cells, position
@@ -108,7 +109,7 @@ class WhatIf:
 
     def __repr__(self) -> str:
         rows = [
-            [self.words(0, outcome.parts), self._said(0, outcome.prediction), self._points(0, outcome.change)]
+            [self.words(0, outcome.parts), self.said(0, outcome.prediction), self._points(0, outcome.change)]
             for outcome in self.strongest(0)
         ]
         first = "" if len(self) == 1 else f" of {counted(len(self), 'series', 'series')}, the first"
@@ -138,7 +139,7 @@ class WhatIf:
                     told.add(channels)
                     found.append(Remark(kind, parts, self._remark(row, kind, parts)))
         whole = self.explanation.values.shape[1]
-        for driver in _named(self.explanation, row):
+        for driver in named_drivers(self.explanation, row):
             for part in (Portion(driver.channel, driver.start, driver.stop), Portion(driver.channel, 0, whole)):
                 moved = change.get((part,), 0.0)
                 if (
@@ -159,7 +160,7 @@ class WhatIf:
             if len(outcome.parts) == 1 and len(told) < SAID:  # of a channel, what changes most
                 (part,) = outcome.parts
                 what = f"{self._part(row, part)} {self._as_usual(part)}"
-                told.setdefault(part.channel, f"{self._said(row, outcome.prediction)} with {what}")
+                told.setdefault(part.channel, f"{self.said(row, outcome.prediction)} with {what}")
         rest = f"it would be {', '.join(told.values())}" if told else "no single part as usual would change it"
         return " ".join([*(remark.text for remark in self.remarks(row)), f"{said[:1].upper()}{said[1:]}; {rest}."])
 
@@ -202,7 +203,8 @@ class WhatIf:
         probable = POINT if self.explanation.output == "probability" else torch.finfo(torch.float32).tiny
         return max(SMALL * largest, probable)
 
-    def _said(self, i: int, prediction: float) -> str:
+    def said(self, i: int, prediction: float) -> str:
+        """Write a prediction: a probability in percent, a number with its unit."""
         said = said_of(self.explanation, i)
         return percent_text(prediction) if said.probable else with_unit_of(prediction, said.unit)
 
@@ -234,7 +236,7 @@ class WhatIf:
         longer = part.stop - part.start > driver.stop - driver.start
         what = f"{f'all of {self._part(i, part)}' if longer else 'that'} {self._as_usual(part)}"
         scored = f"Take care: by its scores, {driver.words} {pushed} the prediction"
-        return f"{scored}, but with {what} it {turn} to {self._said(i, prediction)}."
+        return f"{scored}, but with {what} it {turn} to {self.said(i, prediction)}."
 
 
 def _kind(one: float, other: float, both: float, least: float) -> Any:
@@ -257,7 +259,7 @@ def _kind(one: float, other: float, both: float, least: float) -> Any:
     return "needs both" if alike and one * both > 0 and small >= least and share >= 1.5 else None
 
 
-def _named(explanation: Explanation, i: int) -> list[Driver]:
+def named_drivers(explanation: Explanation, i: int) -> list[Driver]:
     """Return the drivers of a series that are worth a place in a sentence."""
     found = drivers_of(explanation, i)
     return [each for each in found if abs(each.total) >= NAMED * abs(found[0].total)]
@@ -302,14 +304,14 @@ def what_if(
     filling, quantiles = _filling(ask, explanation, usual)
     count, time, depth = ask.x.shape
     observed = torch.from_numpy(observed_cells(explanation))
-    singles = []
+    singles, named = [], [named_drivers(explanation, row) for row in range(count)]
     for row in range(count):
-        drivers = [Portion(each.channel, each.start, each.stop) for each in _named(explanation, row)]
+        drivers = [Portion(each.channel, each.start, each.stop) for each in named[row]]
         whole = [Portion(d, 0, time) for d in range(depth) if bool(observed[row, :, d].any())]
         singles.append([(part,) for part in dict.fromkeys([*whole, *drivers])])
     with frozen(ask.bare):
         first = _scores(ask, filling, singles)
-        pairs = [_pairs(*row, _named(explanation, i)) for i, row in enumerate(zip(singles, first, strict=True))]
+        pairs = [_pairs(*row) for row in zip(singles, first, named, strict=True)]
         second = _scores(ask, filling, pairs)
     outcomes = []
     for i in range(count):
@@ -409,4 +411,14 @@ def _scores(ask: AskAgain, filling: Filling, outcomes: Sequence[Sequence[Portion
             found[rows.start + i] = scores[: 1 + len(here[i])]
 
     ask.batching.run(len(ask.x), 1 + max(map(len, outcomes), default=0), work, "what if")
-    return found
+    told = zip(_steps(ask.explanation), found, strict=True)
+    return [[score / steps for score in scores] for steps, scores in told]
+
+
+def _steps(explanation: Explanation) -> list[int]:
+    """Return over how many steps the score of each series is summed, of which people are told the mean."""
+    target, steps = explanation.target, explanation.steps
+    if target is None or target.ndim == 1:
+        return [1] * len(explanation)
+    count = steps.sum(1).tolist() if isinstance(steps, Tensor) else [target.shape[1]] * len(target)
+    return [max(1, each) for each in count]

@@ -48,14 +48,8 @@ class BaselineComparison:
         names = [" and ".join(dict.fromkeys(pair)) for pair in self.agreement]
         shared = [percent(summarise(each).mean) for each in self.agreement.values()]
         text = table([["", "top tenth in common"], *map(list, zip(names, shared, strict=True))])
-        return (
-            f"BaselineComparison of {len(self.explanations[self.baselines[0]])} series: {self.verdict()}\n{text}"
-        )
-
-    @property
-    def baselines(self) -> tuple[str, ...]:
-        """Return the names of the baselines."""
-        return tuple(self.explanations)
+        first, *_ = self.explanations.values()
+        return f"BaselineComparison of {len(first)} series: {self.verdict()}\n{text}"
 
     def verdict(self) -> str:
         """Say in one line how much the choice changes the maps, as far as samples let that be seen."""
@@ -117,8 +111,8 @@ def compare_baselines(
     >>> steep = lambda x: (x[:, 0] * x[:, 1] + x[:, 2]).tanh()
     >>> x = torch.tensor([[[0.1], [3.0], [1.0], [0.5]], [[1.0], [0.2], [2.0], [0.1]]])
     >>> found = compare_baselines(steep, x, "occlusion", output="raw")
-    >>> found.baselines, found.agreement["zero", "average"].shape
-    (('zero', 'average'), torch.Size([2]))
+    >>> list(found.explanations), found.agreement["zero", "average"].shape
+    (['zero', 'average'], torch.Size([2]))
     """
     if options.get("targets") is not None or "baseline" in options:
         raise InputError(f"Pass baselines= instead of {arg:question.baseline}, and one {arg:question.target}.")

@@ -1,6 +1,13 @@
-"""What drove a prediction, in one sentence, and how sure that is, for those who read it: nothing to type.
+r"""What drove a prediction, in one sentence, and how sure that is, for those who read it: nothing to type.
 
-:mod:`tempograd.views.stretches` has the rule that groups values.
+:mod:`tempograd.sampling.stretches` has the rule that groups values. Beside a probability, effects are shares of
+the push, for its points they would be taken, and scores of a method that promises no sum may add up to more than
+the prediction moved. The push of a series is what all its values did, up and down alike, those without a name too:
+
+.. math:: P = \sum_{t,d} |A_{t,d}|, \qquad \text{share} = |\sum_{(t,d) \in \text{driver}} A_{t,d}| / P \le 1.
+
+So the shares of the drivers never exceed the whole, and do not depend on how many are named. Noise makes :math:`P`
+larger, and shares smaller: they are careful.
 """
 
 import math
@@ -12,13 +19,11 @@ from tempograd.core import validation
 from tempograd.core.formatting import short_number
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.diagnostics import AGAINST, judge, texts_of, verdict_text
+from tempograd.sampling.stretches import MOST, NAMED, Stretches, stretches_of
 from tempograd.views.labels import channel_names, name, short_times, when_text
-from tempograd.views.prediction import said_of
-from tempograd.views.series import certain_sizes, observed_cells, position
-from tempograd.views.stretches import Stretches, stretches_of
+from tempograd.views.prediction import Said, percent_text, said_of
+from tempograd.views.series import certain_sizes, observed_cells, position, sizes
 
-NAMED = 0.1  # of the strongest driver: what is smaller is not worth a place in a sentence
-MOST = 4
 CONTROL = "random"  # the method whose scores mean nothing, on purpose
 
 
@@ -36,8 +41,10 @@ class Driver:
         The standard error of the total, at most: the sum of those of its cells. None for methods without one.
     certain : bool
         Whether the 95 % interval of the total leaves 0 out. A method without an error has nothing against it.
-    words : str
-        Channel, values and time: "lactate 15–20 mmol/L at 35–46 h".
+    name, what : str
+        The channel, and its values and the time: "15–20 mmol/L at 35–46 h".
+    push : float
+        The sum of the sizes of all scores of the series.
     """
 
     channel: int
@@ -46,11 +53,25 @@ class Driver:
     total: float
     error: float | None
     certain: bool
-    words: str
+    name: str
+    what: str
+    push: float
 
-    def text(self, unit: str = "") -> str:
-        """Return the words with the total, which has the unit of the output: "pulse at 35–46 h (+0.28 ± 0.03)"."""
-        return f"{self.words} ({_total(self.total, self.error)}{unit and f' {unit}'})"
+    @property
+    def words(self) -> str:
+        """Channel, values and time: "lactate 15–20 mmol/L at 35–46 h"."""
+        equal = "= " * (self.name[-1:].isdigit() and self.what[:1] in "−0123456789")
+        return f"{self.name} {equal}{self.what}".strip()
+
+    def amount(self, said: Said) -> str:
+        """Write the total in the unit of the output; beside a probability the share of the push."""
+        if not said.probable:
+            return f"{_total(self.total, self.error)} {said.unit}".strip()
+        return _share(abs(self.total) / self.push, None if self.error is None else self.error / self.push)
+
+    def text(self, said: Said) -> str:
+        """Return the words with the amount: "pulse at 35–46 h (+0.28 ± 0.03)", "pulse at 35–46 h (38 ± 4 %)"."""
+        return f"{self.words} ({self.amount(said)})"
 
 
 def _total(total: float, error: float | None) -> str:
@@ -70,30 +91,48 @@ def _total(total: float, error: float | None) -> str:
     return text + (f" ± {short_number(float(f'{error:.1g}'))}" if error else unknown)
 
 
+def _share(share: float, error: float | None) -> str:
+    """Write a share with its error.
+
+    Examples
+    --------
+    >>> _share(0.384, 0.041), _share(0.384, None), _share(0.384, 0.001), _share(0.003, math.inf)
+    ('38 ± 4 %', '38 %', '38 %', 'under 1 %, error not known')
+    """
+    if error is None or error == math.inf or error < 0.005:
+        return percent_text(share) + ", error not known" * (error == math.inf)
+    return f"{100 * share:.0f} ± {100 * error:.0f} %"
+
+
 def drivers_of(explanation: Explanation, i: int | str, most: int = MOST) -> list[Driver]:
     """Return what drove the explained score of series ``i``, the strongest first, at most ``most``.
 
-    See :mod:`tempograd.views.stretches` for the rule that groups values.
+    See :mod:`tempograd.sampling.stretches` for the rule that groups values.
     """
     row, most = position(explanation, i), validation.check_int(most, "most", 1)
-    found = stretches_of(explanation[row : row + 1], most)
-    return [_driver(explanation, row, found, k) for k in range(len(found.row))]
+    part = explanation[row : row + 1]
+    found, push = stretches_of(part, part.mask, most), float(sizes(part).double().sum())
+    return [_driver(part, push, found, k) for k in range(len(found.row))]
 
 
-def _driver(explanation: Explanation, row: int, found: Stretches, k: int) -> Driver:
-    """Describe a driver of series ``row``."""
+def _driver(part: Explanation, push: float, found: Stretches, k: int) -> Driver:
+    """Describe a driver of the only series of a part."""
     d, start, stop = (int(part[k]) for part in (found.channel, found.start, found.stop))
-    error = None if explanation.standard_error is None else float(found.error[k])
-    words = [name(channel_names(explanation)[d])]
-    if explanation.shown is not None:
-        seen = observed_cells(explanation[row])[0][start:stop, d]
-        there = explanation.shown[row, start:stop, d].double().cpu().numpy()[seen]
-        words += ["="] if words[0][-1:].isdigit() else []
-        words.append(_range(float(there.min()), float(there.max())))
-        words += [] if explanation.units is None else [name(explanation.units[d])]
-    words.append(when_text(short_times(explanation.times_of(row))[start:stop], numbered=explanation.times is None))
-    text = " ".join(filter(None, words))
-    return Driver(d, start, stop, float(found.total[k]), error, bool(found.certain[k]), text)
+    error = None if part.standard_error is None else float(found.error[k])
+    times, numbered = short_times(part.times_of(0))[start:stop], part.times is None
+    called, when = name(channel_names(part)[d]), when_text(times, numbered=numbered)
+    what = f"{values_text(part, 0, d, start, stop)} {when}".strip()
+    return Driver(d, start, stop, float(found.total[k]), error, bool(found.certain[k]), called, what, push)
+
+
+def values_text(explanation: Explanation, row: int, d: int, start: int, stop: int) -> str:
+    """Write the observed values of a part of a channel with their unit; nothing where they are not known."""
+    if explanation.shown is None:
+        return ""
+    there = explanation.shown[row, start:stop, d].double().cpu()
+    there = there if explanation.mask is None else there[explanation.mask[row, start:stop, d].cpu().bool()]
+    unit = "" if explanation.units is None else name(explanation.units[d])
+    return f"{_range(float(there.min()), float(there.max()))} {unit}".strip()
 
 
 def _range(low: float, high: float) -> str:
@@ -112,34 +151,36 @@ def describe_series(explanation: Explanation, i: int | str = 0) -> str:
     """Say in one sentence what was predicted of series ``i``, what is true, and what drove the prediction."""
     row = position(require(explanation), i)
     said = said_of(explanation, row)
-    reasons = _reasons(explanation, row, said.unit)
+    reasons = _reasons(explanation, row, said)
     counted = said.counted if "(" in reasons else ""  # numbers stand in brackets
     text = "; ".join(filter(None, (doubt(explanation, row), f"{said.text}{reasons}", counted)))
     return text[:1].upper() + text[1:]
 
 
-def _reasons(explanation: Explanation, row: int, unit: str = "") -> str:
-    """Write what drove the prediction, behind a comma; uncertain drivers come last, and are called so.
-
-    ``unit`` is that of the output, which the effects have as well.
-    """
+def _reasons(explanation: Explanation, row: int, said: Said) -> str:
+    """Write what drove the prediction, behind a comma; uncertain drivers come last, and are called so."""
     if explanation.method == CONTROL:
         return "; the scores are random, a control that says nothing about the model"
     if not observed_cells(explanation[row]).any():
         return "; nothing of the series was observed"
     sides, rest = _told(explanation, row)
-    unsure = [each.text(unit) for each in rest]
+    unsure, text = [each.text(said) for each in rest], ""
     if not any(sides):
-        return (
-            f"; no driver is certain, the largest: {unsure[0]}" if rest else "; no value has a score other than 0"
-        )
-    if not explanation.signed:
-        return f"; what matters is {_listed([each.text().replace('(+', '(') for each in sides[0]])}"
-    text = ""
-    for side in sides:
-        verb = "raised" if side[0].total > 0 else "lowered"
-        text += f", {verb} by {_listed([each.text(unit) for each in side])}"
-    return f"{text}; not certain: {_listed(unsure)}" if rest else text
+        text = f"; no driver is certain, the largest: {unsure[0]}" if rest else ""
+        text = text or "; no value has a score other than 0"
+    elif not explanation.signed:
+        text = f"; what matters is {_listed([each.text(said).replace('(+', '(') for each in sides[0]])}"
+    else:
+        for side in sides:
+            verb = "raised" if side[0].total > 0 else "lowered"
+            text += f", {verb} by {_listed([each.text(said) for each in side])}"
+        text += f"; not certain: {_listed(unsure)}" if rest else ""
+    return text.replace(" %)", f" % of {whole(explanation)})", 1)
+
+
+def whole(explanation: Explanation) -> str:
+    """Say what shares are of."""
+    return "the push" if explanation.signed else "all importance"
 
 
 def _told(explanation: Explanation, row: int) -> tuple[list[list[Driver]], list[Driver]]:

@@ -31,7 +31,7 @@ from tempograd.core.formatting import alike, counted, short_number, table
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.record import LISTED, Blocks, more_channels
 from tempograd.typing import ArrayLike, Channels
-from tempograd.views.labels import channel_names, time_names, when_text
+from tempograd.views.labels import channel_names, short_times, time_names, when_text
 from tempograd.views.series import (
     BLOCKS,
     Flags,
@@ -117,7 +117,7 @@ def blocks_of(explanation: Explanation, rows: ArrayLike | None = None, *, steps:
     seen = torch.from_numpy(observed_cells(explanation)[chosen.numpy()]).double()
     mean, error = mean_and_error(push)
     half = half_interval(error, len(chosen) - 1)
-    names = time_names(explanation, chosen.tolist())
+    names = short_times(time_names(explanation, chosen.tolist()))
     numbered = names == tuple(map(str, range(len(names))))
     whens = (when_text(names[first:last], numbered=numbered) for first, last in pairwise(edges))
     return Blocks(
@@ -289,31 +289,27 @@ SLIGHT = 0.1  # of the largest push: what pushes less is not named
 
 @dataclass(frozen=True, eq=False)
 class ValueEffect:
-    """Observed values of a channel with their scores, and the means of groups of them.
+    """Groups of the observed values of a channel, and how far they push.
 
     Attributes
     ----------
-    channel : str
-    values, scores : array of shape (observed values,)
-    rows : array of shape (observed values,)
-        Which series each is from.
     centre, mean, low, high : array of shape (groups,)
         Median value of a group, its mean score over the series, and the 95 % interval of that.
     counts, series : array of shape (groups,)
         How many values a group has, and from how many series.
+    strength : float
+        How far the channel certainly moved a series, up or down, by which channels are ranked: the limit of each
+        group's interval that is nearer to 0, times the values that a series has there.
     signed : bool
     """
 
-    channel: str
-    values: Floats
-    scores: Floats
-    rows: Indices
     centre: Floats
     mean: Floats
     low: Floats
     high: Floats
     counts: Indices
     series: Indices
+    strength: float
     signed: bool
 
     @property
@@ -330,18 +326,9 @@ class ValueEffect:
         return low, high
 
     @property
-    def strength(self) -> float:
-        """Return how far the channel certainly moved a series, up or down, by which channels are ranked.
-
-        That is the limit of each group's interval that is nearer to 0, times the values that a series has there.
-        """
-        nearer = np.maximum(np.maximum(self.low, -self.high), 0)
-        return float(nearer @ self.counts) / max(len(set(self.rows.tolist())), 1)
-
-    @property
     def words(self) -> str:
         """Say in a few words which values push, and where."""
-        if not len(self.values):
+        if not len(self.mean):
             return "no value observed"
         if not self.signed:
             if self.low[-1] > self.high[0]:
@@ -366,42 +353,37 @@ class ValueEffect:
         }
 
 
-def value_effects(explanation: Explanation, rows: ArrayLike | None = None) -> tuple[ValueEffect, ...]:
-    """Return which values of each channel push, over some series, by default all; channels in their own order."""
-    index = group_rows(explanation, rows, "rows").numpy()
-    push, observed = to_numpy(push_and_size(explanation, index)[0]), observed_cells(explanation)[index]
-    values = to_numpy(shown_values([explanation])[index])
+def value_effects(explanation: Explanation) -> tuple[ValueEffect, ...]:
+    """Return which values of each channel push; channels in their own order."""
+    push, observed = to_numpy(push_and_size(explanation)[0]), observed_cells(explanation)
+    values = to_numpy(shown_values([explanation]))
     return tuple(
-        _value_effect(explanation, name, index, observed[..., d], values[..., d], push[..., d])
-        for d, name in enumerate(channel_names(explanation))
+        _value_effect(observed[..., d], values[..., d], push[..., d], signed=explanation.signed)
+        for d in range(values.shape[2])
     )
 
 
-def _value_effect(
-    explanation: Explanation, name: str, index: Indices, seen: Flags, values: Floats, push: Floats
-) -> ValueEffect:
-    """Collect the observed values of one channel with their scores, (series, time) of the series ``index``."""
+def _value_effect(seen: Flags, values: Floats, push: Floats, *, signed: bool) -> ValueEffect:
+    """Group the observed values of one channel, (series, time), and average their scores."""
     value, score = (part.astype(np.float64)[seen] for part in (values, push))
-    place, (group, count) = np.nonzero(seen)[0], _grouped(value)
-    cell, shape = place * count + group, (len(index), count)
-    members = np.bincount(cell, minlength=len(index) * count).reshape(shape)
-    sums = np.bincount(cell, score, minlength=len(index) * count).reshape(shape)
+    group, count = _grouped(value)
+    cell, shape = np.nonzero(seen)[0] * count + group, (len(seen), count)
+    members = np.bincount(cell, minlength=len(seen) * count).reshape(shape)
+    sums = np.bincount(cell, score, minlength=len(seen) * count).reshape(shape)
     means = np.divide(sums, members, out=np.full(shape, np.nan), where=members > 0)
     mean, error = mean_and_error(torch.from_numpy(means))
-    series = (members > 0).sum(0)
+    series, counts = (members > 0).sum(0), members.sum(0)
     half = half_interval(error, series - 1)
+    nearer = np.maximum(np.maximum(mean - half, -(mean + half)), 0)
     return ValueEffect(
-        channel=name,
-        values=value,
-        scores=score,
-        rows=index[place],
         centre=np.array([np.median(value[group == each]) for each in range(count)]),
         mean=mean,
         low=mean - half,
         high=mean + half,
-        counts=members.sum(0),
+        counts=counts,
         series=series,
-        signed=explanation.signed,
+        strength=float(nearer @ counts) / max(int(seen.any(1).sum()), 1),
+        signed=signed,
     )
 
 

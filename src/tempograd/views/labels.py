@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, time
+from functools import lru_cache
 from itertools import count
 
 import numpy as np
@@ -99,7 +100,8 @@ def time_names(explanation: Explanation, rows: Sequence[int]) -> tuple[str, ...]
     return found.pop() if len(found) == 1 else tuple(str(t) for t in range(explanation.values.shape[1]))
 
 
-def short_times(times: Sequence[str]) -> tuple[str, ...]:
+@lru_cache(maxsize=4096)
+def short_times(times: tuple[str, ...]) -> tuple[str, ...]:
     """Write time stamps without what all of them share: the year, the day, times that are 0.
 
     Examples

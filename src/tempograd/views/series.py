@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tempograd.core import validation
-from tempograd.core.errors import InputError, UnknownNameError, brief, printable
+from tempograd.core.errors import InputError, UnknownNameError, printable
 from tempograd.core.series import shared_times
 from tempograd.explanation.core import Explanation, require
 from tempograd.metrics.removal import rankings
@@ -157,7 +157,7 @@ def whole_series(explanations: Iterable[Explanation]) -> Tensor:
     """Return the explained series, which one of the explanations must have been saved with."""
     series = next((each.x for each in explanations if each.x is not None), None)
     if series is None:
-        raise InputError("The explanation was saved without its series: explain again, or pass with_names(raw=…).")
+        raise InputError("The explanation was saved without its series: explain again, or replace(exp, x=x).")
     return series
 
 
@@ -173,9 +173,7 @@ def group_rows(explanation: Explanation, rows: ArrayLike | None, what: str) -> T
     found = torch.arange(count) if rows is None else validation.check_positions(rows, what, count)
     if not len(found):
         raise InputError(f"{what} chooses no series: name at least one.")
-    if len(set(found.tolist())) < len(found):
-        raise InputError(f"{what} must name each series once, got {brief(rows)}.")
-    return found
+    return validation.check_distinct(found, what)
 
 
 def most(explanations: Mapping[str, Explanation]) -> int:

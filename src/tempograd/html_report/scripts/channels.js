@@ -71,7 +71,7 @@ const valuesPlot = (d, width, height) => {
     dots = [...steps.keys()].filter((k) => values[k] !== null && (dotted || alone(steps[k])));
   return {
     ...ofChannel(d),
-    ...{ width, height, title: channelName(d), y: spread(values), yAxis: valueAxis(height) },
+    ...{ width, height, title: channelName(d), y: spread(values), yAxis: valueAxis(height), below: 6 },
     data: [steps, values, values],
     lines: [
       { stroke: FRAME, width: 1, spanGaps: true, points: { show: false } }, // joins values across a gap
@@ -156,7 +156,7 @@ const stepsPlot = (width) => {
       `${data.steps.name}: ${output(data.steps.values[from + t])}`,
       ...(data.steps.labels ? [`label: ${marked(data.steps.labels)(t) ? "yes" : "no"}`] : []),
     ]),
-    ...{ width, height: 60, y: data.output === "probability" ? [-0.04, 1.08] : spread(values), yAxis: valueAxis(60) },
+    ...{ width, height: 60, y: data.output === "probability" ? [-0.04, 1.08] : spread(values), yAxis: valueAxis(60), below: 6 },
     title: `${said}${data.steps.labels ? "; shaded: the label says so" : ""}${some ? "; purple: explained" : ""}`,
     data: [steps, values],
     lines: [{ stroke: INK, width: 1.6, points: { show: false } }],
@@ -199,7 +199,7 @@ const channelsPicture = () => {
   ]);
   at("other-channels").hidden = rest === 0 && view.channels === "named";
   at("other-channels").textContent = rest
-    ? `Show ${counted(rest, "more channel", "more channels")}`
+    ? `Show ${counted(rest, "channel", "channels")} more, which the sentence does not name`
     : "Only the channels of the sentence";
 };
 const paintChannels = () => at("chart-channels").plots.forEach((plot) => plot.redraw(false, false));

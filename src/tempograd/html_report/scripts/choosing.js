@@ -54,6 +54,7 @@ const listSeries = () => {
     list.length === all
       ? counted(all, "series", "series")
       : `${list.length.toLocaleString("en")} of ${counted(all, "series matches", "series match")}`;
+  at("matches").classList.toggle("desk", list.length === all); // a phone has no room for what says nothing
   at("nothing").hidden = list.length > 0;
 };
 const filterSeries = () => {
@@ -73,7 +74,10 @@ const findSeries = () => {
     found = i >= 0;
   at("find").setAttribute("aria-invalid", String(!found));
   at("find-answer").textContent = found ? "" : `There is no series ${wanted} in this report.`;
-  if (!found) return;
+  if (found) goTo(i);
+};
+// Shows a series whatever passes the filters.
+const goTo = (i) => {
   if (!list.includes(i)) {
     at("filter-class").value = at("filter-outcome").value = "all";
     listSeries();
@@ -93,6 +97,7 @@ const showPlace = () => {
 const strongestStep = () => Math.floor(view.map.order[view.series * view.map.removed] / data.depth) || 0;
 const showSeries = (i) => {
   view.series = i;
+  if (pinned.series !== null) pinned.series = nearestTo(i)[0];
   view.cursor = strongestStep();
   showPlace();
   at("removal").value = 0;
@@ -122,6 +127,7 @@ const drawModeller = () => {
 const refresh = () => {
   view.order = ordered(view.map, view.series);
   headline();
+  showCard();
   showCertainty();
   showKeys();
   showScores();
@@ -185,6 +191,7 @@ const startSeries = () => {
   ]);
   fill(at("channel-names"), data.channels.map((name) => [name, ""]));
   fill(at("method"), data.maps.map((map, place) => [place, readable(map.label)]));
+  at("method").closest("label").hidden = data.maps.length < 2;
   const many = [1, 3, 6, 12, 24].filter((n) => n < data.depth);
   const choices = many.map((n) => [n, `the first ${n}`]);
   fill(at("channels-shown"), [["named", "those of the sentence"], ...choices, [data.depth, `all ${data.depth}`]]);
@@ -223,6 +230,7 @@ const startSeries = () => {
   at("removal").addEventListener("input", remove);
   at("find-channel").addEventListener("change", findChannel);
   at("find-channel").closest("label").hidden = data.depth < 2;
+  startCard();
   closeMenus();
 };
 

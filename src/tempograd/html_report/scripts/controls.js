@@ -76,6 +76,7 @@ const showSummary = () => {
   const part = groupPart(map, key, a),
     order = [...part.size.keys()].sort((x, y) => part.size[y] - part.size[x] || x - y);
   summaryNow = { map, a, b, part, order };
+  showOutcomes(map, a);
   showGroups(summaryNow);
   blocksPicture(map, a, order);
   swarmPicture(map, a, order);

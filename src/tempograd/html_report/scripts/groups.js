@@ -141,6 +141,15 @@ const intervalText = ({ mean, low, high }) => {
     [middle, from, to] = alike(ends, Math.max(...ends.filter(Number.isFinite).map(Math.abs)), 2);
   return `${mean > 0 ? "+" : ""}${middle} [${from}, ${to}]`;
 };
+// Beside probabilities shares of the push, as in views/drivers.py: its points they would be taken for.
+const probable = () => data.output === "probability" && !data.picked;
+const signedText = (v) => `${v > 0 ? "+" : ""}${number(v)}`;
+const shareText = ({ mean, low, high }, size) => {
+  const all = size.reduce((sum, v) => sum + v, 0),
+    share = (v) => Math.round((100 * v * (mean < 0 ? -1 : 1)) / all) || 0,
+    ends = [share(low), share(high)].sort((a, b) => a - b);
+  return `${share(mean)} % of the push${Number.isFinite(low) ? ` [${ends.join(", ")}]` : ""}`;
+};
 const NAMED = 0.1; // of the strongest channel: what is smaller is not worth a place in a sentence, as in views/drivers.py
 const NOTABLE = 1.5; // times what a block of time would have if all were alike
 const groupSentence = ({ map, a, order, part }, key) => {
@@ -149,7 +158,8 @@ const groupSentence = ({ map, a, order, part }, key) => {
       .map((d) => ({ d, ...withInterval(a.map((i) => channelSum(map, i, d))) })),
     sure = a.length > 1 ? strong.filter(clear).sort((x, y) => nearer(y) - nearer(x) || x.d - y.d) : strong,
     how = ({ mean }) => (map.signed ? (mean < 0 ? WORDS.down : WORDS.up) : "matters"),
-    numbers = (each) => (a.length > 1 ? intervalText(each) : `${each.mean > 0 ? "+" : ""}${number(each.mean)}`), // one has no interval
+    plain = (each) => (a.length > 1 ? intervalText(each) : signedText(each.mean)), // one has no interval
+    numbers = (each) => (probable() ? shareText(each, part.size) : plain(each)),
     named = sure.slice(0, 3).map((each) => `${data.channels[each.d]} ${how(each)} (${numbers(each)})`).join(", "),
     size = (i, b) => order.reduce((all, d) => all + Math.abs(blockSum(map, i, d, b)), 0),
     sizes = data.edges.slice(1).map((_, b) => a.reduce((sum, i) => sum + size(i, b), 0)),

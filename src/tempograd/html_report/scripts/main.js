@@ -98,6 +98,7 @@ const state = () => {
     parts.set("from", from);
     parts.set("to", to);
   }
+  if (pinned.series !== null) parts.set("with", data.ids[pinned.series]);
   if (view.found !== null) parts.set("channel", data.channels[view.found]);
   if (OPEN.view !== "series") parts.set("view", OPEN.view);
   for (const [name, key] of Object.entries(groups.chosen())) parts.set(name, key);
@@ -121,9 +122,12 @@ const restore = () => {
   at("find-channel").value = channel >= 0 ? data.channels[channel] : "";
   if (wanted >= 0) at("filter-class").value = at("filter-outcome").value = "all";
   listSeries();
+  const beside = data.ids.findIndex((id) => String(id) === parts.get("with"));
   zoomFields(number("from", 0), number("to", data.time - 1));
   groups.choose(parts);
+  pinned.series = null;
   if (list.length) showSeries(wanted >= 0 ? wanted : list[0]);
+  if (beside >= 0) pin(beside);
   openTab(TABS.includes(parts.get("view")) ? parts.get("view") : "series");
   restoring = false;
 };
@@ -177,7 +181,7 @@ const seriesTable = () => {
   for (let t = 0; t < data.time; t += 1) {
     for (let d = 0; d < data.depth; d += 1) {
       if (!observed(i, t, d)) continue;
-      const line = [seriesName(i), t, timeName(t), data.channels[d], data.units?.[d] ?? "", value(i, t, d)];
+      const line = [seriesName(i), t, exactTime(i, t), data.channels[d], data.units?.[d] ?? "", value(i, t, d)];
       for (const map of data.maps) {
         const v = score(map, i, t, d),
           w = map.half ? half(map, i, t, d) : 0;

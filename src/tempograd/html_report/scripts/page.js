@@ -129,6 +129,7 @@ const seriesName = (i) => (data.names ? data.names[i] : String(data.ids[i]));
 const placeOf = (name) => (data.names?.includes(name) ? data.names.indexOf(name) : data.ids.findIndex((id) => String(id) === name));
 const commonTime = (t) => (data.times ? data.times[t] : String(t));
 const timeName = (t) => (data.stamps ? data.stamps[view.series][t] : commonTime(t)); // of the series that is shown
+const exactTime = (i, t) => (data.exact ? (data.stamps ? data.exact[i][t] : data.exact[t]) : String(t)); // with its date
 const withUnit = (name, unit) => (unit ? `${name} [${unit}]` : name);
 const channelName = (d) => withUnit(data.channels[d], data.units?.[d]);
 const className = (k) => data.classes[k] ?? `class ${k}`;

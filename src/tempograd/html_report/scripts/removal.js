@@ -60,7 +60,7 @@ const removalPicture = () => {
       ...{ width, height, x: [0, counts.at(-1) || 1] },
       y: data.output === "probability" && !data.picked ? [0, 1] : spread(curves.flat()),
       xAxis: acrossAxis({ label: "values removed, strongest first", space: 60, incrs: ROUND.filter(Number.isInteger) }),
-      yAxis: valueAxis(height, { label: fitted(removalTitle(), height + 20) }),
+      yAxis: valueAxis(height, { label: fitted(removalTitle(), height) }),
       data: [counts, ...curves.map((curve) => curve.slice(0, end + 1))],
       lines: curves.map((_, place) => ({
         stroke: LINES[place % LINES.length],

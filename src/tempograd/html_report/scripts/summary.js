@@ -133,7 +133,8 @@ const swarmPicture = (map, rows, order) => {
     width = widthOf("chart-swarm"),
     one = onPaper() ? 22 : 40,
     size = rows.length > 150 ? 3 : 4.5,
-    xAxis = acrossAxis({ label: map.signed ? `${WORDS.down} ← ${WORDS.score} of the series → ${WORDS.up}` : WORDS.size });
+    said = map.signed ? `${WORDS.down} ← ${WORDS.score} → ${WORDS.up}` : WORDS.size,
+    xAxis = acrossAxis({ label: fitted(said, width - nameRoom(width) - 10) });
   const dots = shown.map((d) =>
     rows
       .map((i) => ({ i, push: channelSum(map, i, d), mean: meanValue(i, d) }))

@@ -23,6 +23,7 @@ const headline = () => {
     facts.push(`true label: ${data.classes.length > 1 ? className(data.label[i]) : `class ${data.label[i]}`}`);
   if (data.trueValue) facts.push(`true value: ${outputOf(data.trueValue[i], data.target?.[i])}`);
   if (data.outcome) facts.push(outcomeName(data.outcome[i]));
+  if (exactTime(i, 0) !== timeName(0)) facts.push(`${exactTime(i, 0)} to ${exactTime(i, data.time - 1)}`); // with its date
   at("facts").textContent = facts.join("; ");
   at("sentence").replaceChildren(...unbroken(`${view.map.sentences[i]}.`.replaceAll(/ ([±=]) /g, "\u00a0$1\u00a0")));
   at("spread").hidden = !view.map.sentences[i].includes("±");

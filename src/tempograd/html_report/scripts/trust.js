@@ -7,12 +7,13 @@ const errorOf = (map, series) => map.certainty.error?.[series] ?? 0;
 const verdictInto = (id, badge, map, place) => {
   const { badges, texts } = map.certainty,
     said = texts[place];
-  at(badge).textContent = badges[place] === "unknown" ? "not known" : badges[place];
+  const [good, word] = badges[place];
+  at(badge).textContent = word;
   at(`${id}-text`).replaceChildren(
     element("b", `How sure is ${readable(map.label)}?`),
     ` ${said[0].toUpperCase()}${said.slice(1)}.`,
   );
-  at(id).classList.toggle("rough", !["converged", "exact"].includes(badges[place]));
+  at(id).classList.toggle("rough", !good);
 };
 
 const showCertainty = () => {

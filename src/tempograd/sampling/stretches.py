@@ -18,19 +18,34 @@ small GRU over 40 seeds spread by 0.8 of it, and 95 to 98 % of the intervals hel
 are too narrow, those of their sums are too.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from tempograd.core import stats
-from tempograd.explanation.core import Explanation
+from tempograd.core.estimate import three_digits
 
+MOST = 4  # drivers that a sentence may name
+NAMED = 0.1  # of the strongest driver: what is smaller is not worth a place in a sentence
 WEAK = 0.2  # of the largest score of a channel
 PAUSE = 24  # steps of a series for each weak value that may follow another inside a driver
 KEPT = 0.9  # of the sum of a driver
 LEVEL = 0.95
 SLACK = 1e-9  # of a sum, which rounding may take
+
+
+class WithErrors(Protocol):
+    """Scores with their errors, as an explanation or an estimate has them."""
+
+    @property
+    def values(self) -> Tensor: ...
+    @property
+    def standard_error(self) -> Tensor | None: ...
+    @property
+    def ess(self) -> Tensor | None: ...
+    @property
+    def signed(self) -> bool: ...
 
 
 class Stretches(NamedTuple):
@@ -67,28 +82,39 @@ class Stretches(NamedTuple):
         return values[self.row, :, self.channel], (time >= self.start[:, None]) & (time < self.stop[:, None])
 
 
-def stretches_of(explanation: Explanation, most: int) -> Stretches:
-    """Return what drove each prediction, at most so many drivers of each."""
-    values = explanation.values.double()
-    values = values if explanation.signed else values.clamp(min=0)
-    seen = torch.ones_like(values, dtype=torch.bool) if explanation.mask is None else explanation.mask
+def stretches_of(scores: WithErrors, mask: Tensor | None, most: int = MOST) -> Stretches:
+    """Return what drove each prediction, at most so many drivers of each; ``mask`` has the cells with a value."""
+    values = scores.values.double()
+    values = values if scores.signed else values.clamp(min=0)
+    seen = torch.ones_like(values, dtype=torch.bool) if mask is None else mask
     seen = seen.to(values.device)
     nothing = torch.zeros(0, device=values.device)
     place = Stretches(*strongest_of(values, seen, most), *[nothing] * 4)
     cells, inside = place.cells(values)
     total = cells.where(inside, 0).sum(1)
-    if explanation.standard_error is None:
+    if scores.standard_error is None:
         unknown = torch.full_like(total, torch.nan)
         return place._replace(total=total, error=unknown, reach=unknown, certain=torch.ones_like(total).bool())
     inside &= place.cells(seen)[0]
-    error = place.cells(explanation.standard_error.double())[0].where(inside, 0).sum(1)
-    if explanation.ess is None or not explanation.signed:
+    error = place.cells(scores.standard_error.double())[0].where(inside, 0).sum(1)
+    if scores.ess is None or not scores.signed:
         reach = torch.full_like(total, torch.inf)
     else:
-        ess = place.cells(explanation.ess.double())[0]
+        ess = place.cells(scores.ess.double())[0]
         reach = error * stats.t_quantile(LEVEL, (ess.where(inside, torch.inf).amin(1) - 1).clamp(min=0))
     certain = (total.abs() > reach) & error.isfinite()
     return place._replace(total=total, error=error, reach=reach.nan_to_num(torch.inf), certain=certain)
+
+
+def answered(scores: WithErrors, mask: Tensor | None) -> Tensor:
+    """Tell for each series whether all drivers that its sentence would name are certain, and there is one."""
+    found = stretches_of(scores, mask)
+    size, reach = three_digits(found.total.abs()), three_digits(found.reach)
+    first = size.new_zeros(len(scores.values)).index_put((found.row[found.rank == 0],), size[found.rank == 0])
+    unsure = (size >= NAMED * first[found.row]) & (size <= reach)
+    open_ = first == 0
+    open_[found.row[unsure]] = True
+    return ~open_
 
 
 def strongest_of(values: Tensor, seen: Tensor, most: int) -> tuple[Tensor, ...]:
