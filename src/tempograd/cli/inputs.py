@@ -92,8 +92,7 @@ def read_data(source: str, args: argparse.Namespace, part: str | None = None, **
     split = part or args.split
     data = load_dataset(source, root=args.root, variant=args.variant, fold=0 if split == "validation" else None)
     series: Series = getattr(data, split)
-    raw = data.raw(series) if part is None and data.centre is not None else None  # else nobody is shown it
-    return replace(series, raw=raw)
+    return series
 
 
 def _to_explain(args: argparse.Namespace) -> Series:

@@ -32,7 +32,7 @@ class Dataset:
     name : str
         What the data set is called in tables and files.
     train, validation, test : Series
-        With the names and units of their channels.
+        With the names and units of their channels, and their values in these as ``raw``.
         ``validation`` is None unless a fold was asked for.
     classes : int
         Labels run from 0 to ``classes - 1``; the number of outputs where they are real values.
@@ -68,6 +68,8 @@ class Dataset:
     units: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        if (self.centre is None) != (self.scale is None):
+            raise InputError(f"{self.name} has one of centre and scale: pass both, or neither.")
         for part in PARTS:
             series = vars(self)[part]
             if series is None:
@@ -77,9 +79,8 @@ class Dataset:
                 raise InputError(f"The {part} series of {self.name} have no labels: pass y=.")
             if len(series) and not y.is_floating_point() and not 0 <= int(y.min()) <= int(y.max()) < self.classes:
                 raise InputError(f"The labels of {self.name} must lie in 0 … {self.classes - 1}.")
-            vars(self)[part] = replace(series, channels=self.channels, units=self.units)
-        if (self.centre is None) != (self.scale is None):
-            raise InputError(f"{self.name} has one of centre and scale: pass both, or neither.")
+            raw = series.raw if series.raw is not None or self.centre is None else self.raw(series).to(series.x)
+            vars(self)[part] = replace(series, channels=self.channels, units=self.units, raw=raw)
 
     def raw(self, series: Series) -> Tensor:
         """Return series of this data set as the source has them, in ``units``.

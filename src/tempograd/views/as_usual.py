@@ -186,8 +186,8 @@ class WhatIf:
         if self.quantiles is None or np.isnan(self.quantiles[1, channel]):
             return ""
         low, middle, high = alike(*self.quantiles[:, channel].tolist())
-        unit = "" if self.explanation.units is None else f" {name(self.explanation.units[channel])}"
-        return f"{middle}{unit} (mostly {low} to {high})"
+        unit = "" if self.explanation.units is None else name(self.explanation.units[channel])
+        return f"{f'{middle} {unit}'.rstrip()} (mostly {low} to {high})"
 
     def _part(self, i: int, part: Portion) -> str:
         called = name(channel_names(self.explanation)[part.channel])
