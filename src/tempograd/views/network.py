@@ -31,10 +31,8 @@ CELLWISE = "abs neg exp expm1 log log1p sqrt rsqrt reciprocal sin cos tanh sigmo
 CELLWISE += " logical_not logical_and logical_or bitwise_not bitwise_and bitwise_or isnan eq ne lt le gt ge where"
 CELLWISE += " add sub mul div floor_divide remainder fmod pow maximum minimum"
 LAYERS = "gru lstm rnn_tanh rnn_relu gru_cell lstm_cell rnn_tanh_cell rnn_relu_cell"
-OTHERS = LAYERS + " clone _to_copy convert_element_type sum mean prod amax amin max min var cumsum mm bmm"
-OTHERS += (
-    " addmm convolution avg_pool1d avg_pool2d max_pool1d_with_indices max_pool2d_with_indices adaptive_max_pool2d"
-)
+OTHERS = LAYERS + " clone _to_copy convert_element_type sum mean prod amax amin max min var cumsum mm bmm addmm"
+OTHERS += " convolution avg_pool1d avg_pool2d max_pool1d_with_indices max_pool2d_with_indices adaptive_max_pool2d"
 
 
 class Cells(Tensor):
@@ -142,13 +140,9 @@ class Program:
 
     def plan(self, results: list[Any]) -> dict[str, Any]:
         """Return all steps as plain data and arrays."""
-        steps = {
-            "results": tree_map(self.operand, results),
-            "steps": self.steps,
-            "start": WEIGHTS,
-            "size": self.size,
-        }
-        return {**steps, "weights": np.frombuffer(b"".join(self.constants), np.float32)}
+        walks = tree_map(self.operand, results)  # which may be constants
+        weights = np.frombuffer(b"".join(self.constants), np.float32)
+        return {"results": walks, "steps": self.steps, "weights": weights, "start": WEIGHTS, "size": self.size}
 
 
 def network_plan(model: Model, explanation: Explanation, add: Callable[[Any], Any]) -> dict[str, Any]:
