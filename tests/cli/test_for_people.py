@@ -84,7 +84,7 @@ def test_a_data_set_is_explained_in_its_units(place, monkeypatch):
     argv = [part if part != "d.npz" else "state" for part in EXPLAIN]
     assert main(argv) == 0
     found = tg.Explanation.load("explanation.safetensors")
-    torch.testing.assert_close(found.raw, options["raw"], equal_nan=True)
+    torch.testing.assert_close(found.raw.double(), options["raw"], equal_nan=True)
     assert (found.units, found.channels, found.classes) == (("bpm", "°C"), ("heart rate", "temperature"), None)
     assert main(["report", "explanation.safetensors"]) == 0
     np.testing.assert_array_equal(Page(place / "report.html").content["values"], found.raw.float().numpy().ravel())

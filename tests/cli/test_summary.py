@@ -217,7 +217,7 @@ def test_assumptions_are_listed_once_in_the_shell_and_on_the_page(folder, capsys
     assert out.count(f"  a{words}\n") == out.count("ssumed") == 1
     stored = tg.Explanation.load("explanation.safetensors")
     page = tg.report("page.html", None, [stored, replace(stored, method="other")]).read_text(encoding="utf-8")
-    assert page.replace("&#x27;", "'").count(f". A{words}.</p>") == 1
+    assert page.replace("&#x27;", "'").count(f">A{words}.</p>") == 1
 
 
 def test_how_good_the_scores_are_and_what_to_type(folder, capsys):

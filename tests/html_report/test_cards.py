@@ -74,10 +74,10 @@ def test_methods_agree_if_their_first_drivers_overlap(tmp_path):
 
     others = {"same": first_at(5, 0), "later": first_at(9, 0), "elsewhere": first_at(5, 1)}
     said = {
-        ("same",): "methods agree",
-        ("later",): "methods disagree",
-        ("elsewhere",): "methods disagree",
-        ("same", "later", "elsewhere"): "1 of 3 other methods agree",
+        ("same",): "methods agree on the first driver",
+        ("later",): "methods name other first drivers",
+        ("elsewhere",): "methods name other first drivers",
+        ("same", "later", "elsewhere"): "1 of 3 other methods agree on it",
     }
     for names, words in said.items():
         named = {"mine": first_at(5, 0), **{name: others[name] for name in names}}

@@ -35,6 +35,8 @@ def test_a_page_holds_the_network(tmp_path):
         found["weights"].tolist()
     )
     assert found["x"] is None  # the page shows what the model reads
+    tg.report(tmp_path / "page.html", model, [tg.explain(model, x, "occlusion")], live=False)
+    assert Page(tmp_path / "page.html").content["network"] is None
 
 
 def test_values_as_the_model_reads_them_are_kept_where_people_see_others():

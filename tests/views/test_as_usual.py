@@ -57,6 +57,16 @@ def test_a_gate_of_two_channels_is_told(kind, expected, usual):
     assert all({outcome.parts[0].channel} <= {0, 1} for outcome in found.strongest() if len(outcome.parts) == 1)
 
 
+def test_what_both_hold_down_is_not_called_needed():
+    """The same alarm, asked about "healthy": with either spike gone that rises."""
+    model, x = gate("and"), spikes(*BOTH)
+    found = tg.what_if(model, tg.explain(model, x, target=0, n_samples=100), usual=USUAL)
+    (remark,) = (remark for remark in found.remarks() if remark.kind == "needs both")
+    assert "hold the prediction down" in remark.text
+    assert "needs" not in remark.text
+    assert all(outcome.change > 0.5 for outcome in found.strongest()[:2])
+
+
 def test_a_gate_in_time_is_told_by_its_steps():
     model = tg.Predictor(in_time, task="classification")
     found = tg.what_if(model, tg.explain(model, spikes((4, 0), (15, 0)), target=1, n_samples=100), usual=USUAL)

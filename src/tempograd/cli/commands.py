@@ -142,7 +142,7 @@ def run_report(args: argparse.Namespace) -> None:
     for found in named.values():
         found.verify()
     predictor: Any = None if args.model is None else read_predictor(args)
-    report(args.out, predictor, named, series=args.series, force=args.force)
+    report(args.out, predictor, named, series=args.series, live=args.live, force=args.force)
     taken = sample_note(args, next(iter(explanations.values())))
     print(f"Wrote {args.out}{f' about {taken}' if taken else ''}: open it in a browser.")
 

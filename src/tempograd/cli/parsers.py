@@ -82,6 +82,7 @@ TABLE: dict[str, ArgumentKind] = {  # what is no field of a noun
     "--of": kind("whose changes cpd and cpp sum (default: all of classes)", choices=("score", "output")),
     "--budget": kind("at most N times the passes of explaining once, scoring included", "N", float, default=30.0),
     "--out": kind("what to write", "FILE", Path),
+    "--no-live": kind("leave the model's weights out of the page", dest="live", action="store_false"),
     "--force": kind("overwrite files that tempograd did not write", action="store_true"),
     "--json": kind("print JSON, for programs", action="store_true"),
     "--log": kind("text, one line a minute, or all events as JSON", choices=("text", "json")),
@@ -199,7 +200,11 @@ COMMANDS = {
         "commands:run_report",
         "timing.safetensors ig.safetensors --model my_net:Net --weights w.pt\n"
         "E.safetensors --units mmol/L,bpm --out report.html",
-        {**PAGE, "the series": "--sample --series source.classes source.units", "the output": "--out --force"},
+        {
+            **PAGE,
+            "the series": "--sample --series source.classes source.units",
+            "the output": "--out --force --no-live",
+        },
         {
             "--series": kind("positions of the series to show", "I", int, nargs="+"),
             "--out": {"default": "report.html"},

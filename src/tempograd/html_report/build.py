@@ -50,6 +50,7 @@ def report(
     series: Sequence[int] | None = None,
     scores: MetricScores | None = None,
     usual: Inputs | Series | str | None = None,
+    live: bool = True,
     title: str = "What moved the model’s prediction",
     force: bool = False,
 ) -> Path:
@@ -61,8 +62,7 @@ def report(
         The HTML file to write. A report that was there before is replaced, another file only with
         ``force=True``.
     model : nn.Module or callable, optional
-        The model that was explained. Without one (None) the page has no predictions and removes nothing. A small
-        one becomes part of the file, with its weights, and runs in the page on values that a reader changes.
+        The model that was explained. Without one (None) the page has no predictions and removes nothing.
     explanations : Explanation, or sequence or mapping of them
         Explanations of the same series, the most important first; a mapping gives them names. Labels, truth and
         values before scaling are those of the first that knows them, units and classes those of the first.
@@ -75,6 +75,9 @@ def report(
     usual : series like those explained, "neighbours" or "baseline", optional
         What takes the place of a part of a series, to tell what would be predicted then: see
         :func:`tempograd.what_if`. Best are the series of training; by default it is the baseline.
+    live : bool, default=True
+        Whether a small model becomes part of the file, with its weights, and runs in the page on values that a
+        reader changes.
     title : str, optional
         The heading of the page.
     force : bool, optional
@@ -100,7 +103,7 @@ def report(
         raise InputError(f"scores must have entries of {', '.join(named)}; got {', '.join(scores)}.")
     table = metric_table({label: scores[label] for label in (next(iter(named)), *scores)}) if scores else None
     header, pack = collect(model, named, shown, scores, table, usual)
-    header["network"] = None if model is None else network_plan(model, first[[*shown]], pack.add)
+    header["network"] = None if model is None or not live else network_plan(model, first[[*shown]], pack.add)
     page = _page(
         title=escape(title),
         lead=_lead(named, len(shown)),

@@ -127,5 +127,5 @@ def _agreement(explanation: Explanation, others: Sequence[Explanation], i: int) 
     for other in (drivers_of(each, i, 1) for each in others):
         pairs = zip(own, other, strict=False)
         same += any(a.channel == b.channel and a.start < b.stop and b.start < a.stop for a, b in pairs)
-    words = {0: "methods disagree", len(others): "methods agree"}
-    return 2 * same >= len(others), words.get(same, f"{same} of {len(others)} other methods agree")
+    words = {0: "methods name other first drivers", len(others): "methods agree on the first driver"}
+    return 2 * same >= len(others), words.get(same, f"{same} of {len(others)} other methods agree on it")

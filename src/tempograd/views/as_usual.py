@@ -43,6 +43,7 @@ SAID = 3  # outcomes that a sentence names
 POINT, SMALL = 0.01, 0.1  # of a probability, and of the largest change: less is no change
 RANGE = (0.05, 0.5, 0.95)  # quantiles of usual values
 KINDS = ("baseline", "neighbours")
+FILLED = {"median": "as usual", "neighbours": "like its neighbours", "baseline": "at its baseline"}
 Portions = tuple["Portion", ...]
 Filling = Callable[[int, "Portion"], Tensor]  # usual values for a part of a series
 
@@ -137,7 +138,7 @@ class WhatIf:
                 one, other = (change[(part,)] for part in parts)
                 if (kind := _kind(one, other, both, least)) is not None:
                     told.add(channels)
-                    found.append(Remark(kind, parts, self._remark(row, kind, parts)))
+                    found.append(Remark(kind, parts, self._remark(row, kind, parts, both > 0)))
         whole, drivers = self.explanation.values.shape[1], named_drivers(self.explanation, row)
         pushed = {(driver.channel, driver.total > 0) for driver in drivers}
         for driver in drivers:
@@ -218,19 +219,19 @@ class WhatIf:
         return f"{'+' * (change > 0)}{number} {'points' if said.probable else said.unit}".rstrip()
 
     def _as_usual(self, part: Portion) -> str:
-        if self.usual != "median":
-            return "like its neighbours" if self.usual == "neighbours" else "at its baseline"
         known = self.usual_text(part.channel)
-        return f"at its usual {known}" if known else "as usual"
+        return f"at its usual {known}" if known and self.usual == "median" else FILLED[self.usual]
 
-    def _remark(self, i: int, kind: str, parts: Sequence[Portion]) -> str:
-        """Say what two parts do together."""
-        one, other = (self._part(i, part) for part in parts)
+    def _remark(self, i: int, kind: str, parts: Sequence[Portion], rises: bool) -> str:
+        """Say what two parts do together; with both as usual the prediction ``rises`` or falls."""
+        both, filled = " and ".join(self._part(i, part) for part in parts), FILLED[self.usual]
+        if kind == "needs both" and rises:
+            return f"Only {both} together hold the prediction down: with either {filled}, most of that is gone."
         if kind == "needs both":
-            return f"The prediction needs both {one} and {other}: with either as usual, most of it is gone."
+            return f"The prediction needs both {both}: with either {filled}, most of it is gone."
         if kind == "each enough":
-            return f"Each of {one} and {other} is enough: only both as usual change the prediction."
-        return f"What counts is the combination of {one} and {other}: either as usual changes it, both do not."
+            return f"Each of {both} is enough: only with both {filled} does the prediction change."
+        return f"What counts is the combination of {both}: either {filled} changes the prediction, both do not."
 
     def _against(self, i: int, driver: Driver, part: Portion, moved: float) -> str:
         """Say that an outcome speaks against the sign of a driver."""

@@ -71,7 +71,7 @@ const cardRow = (i, row, axis) => {
 
 const chipOf = (i) => {
   const truth = () => (data.classes.length > 1 ? className(data.label[i]) : `class ${data.label[i]}`);
-  if (data.outcome) return /^T|right/.test(data.outcome[i]) ? ["right", ""] : [`wrong: ${truth()}`, "wrong"];
+  if (data.outcome) return /^T|right/.test(data.outcome[i]) ? ["right", ""] : [`wrong (true: ${truth()})`, "wrong"];
   return data.trueValue ? [`true: ${outputOf(data.trueValue[i], data.target?.[i])}`, "plain"] : null;
 };
 const fillCard = (box, i, rows, axis) => {

@@ -66,7 +66,6 @@ const startLive = () => {
   panel.innerHTML = LIVE_PANEL; // nothing in it comes from data
   at("series-columns").before(panel);
   for (const id of ["live-from", "live-to"]) {
-    fill(at(id), allSteps().map((t) => [t, timeName(t)]));
     at(id).addEventListener("change", moveRange);
   }
   for (const id of ["live-value", "live-slide"]) at(id).addEventListener("input", () => setRange(at(id).value));
@@ -106,7 +105,9 @@ const startAgain = () => {
     return;
   }
   fill(at("live-channel"), order.map((d) => [d, channelName(d)]));
+  for (const id of ["live-from", "live-to"]) fill(at(id), allSteps().map((t) => [t, timeName(t)])); // of this series
   [at("live-from").value, at("live-to").value] = [0, data.time - 1];
+  at("live-value").blur(); // or what was typed for another series would stay
   chooseLive(order[0]);
 };
 const chooseLive = (d) => {
@@ -180,9 +181,10 @@ const drawing = (name, attributes, text = "") => {
 const showChart = () => {
   const { width, low, high, x, y } = liveAxes(),
     d = live.channel,
-    line = (value) => allSteps().map((t) => `${t ? "L" : "M"}${x(t).toFixed(1)} ${y(value(t, d)).toFixed(1)}`).join(""),
+    known = allSteps().filter((t) => observed(view.series, t, d) || isChanged(t)),
+    line = (value) => known.map((t, k) => `${k ? "L" : "M"}${x(t).toFixed(1)} ${y(value(t, d)).toFixed(1)}`).join(""),
     dot = (t) => drawing("circle", { cx: x(t), cy: y(valueNow(t, d)), r: 2.5, class: isChanged(t) ? "changed" : "" }),
-    dots = allSteps().filter((t) => (data.time <= 150 && observed(view.series, t, d)) || isChanged(t)),
+    dots = known.filter((t) => data.time <= 150 || isChanged(t)),
     [top, bottom] = alike([high, low], Math.max(Math.abs(high), Math.abs(low))),
     words = [
       [LEFT - 8, EDGE + 4, "end", top],
