@@ -16,6 +16,7 @@ def published_name(dataset: str) -> str:
     return STAND_INS.get(dataset, dataset)
 
 
+SAMPLES: dict[str, dict[str, Any]] = {"timing": {"n_samples": 50}}  # as in the paper; by default series get more
 GRID = "grid"
 """What a row of the tuned protocol may set beside hyper-parameters: the part of a method's grid that is tried."""
 SEGMENTS = ((GRID, "segments"),)
@@ -57,4 +58,4 @@ def configured(method: str, dataset: str, protocol: str, settings: Iterable[tupl
         return with_settings(released(method, published_name(dataset)), settings)
     known = {field.name for field in fields(EXPLAINERS[method])} - {"quirks"}
     kind = EXPLAINERS[method] if all(name in known for name, _ in settings) else kind_of(method)
-    return with_settings(kind(), settings)
+    return with_settings(kind(**SAMPLES.get(method, {})), settings)

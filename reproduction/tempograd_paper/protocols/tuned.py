@@ -20,7 +20,7 @@ from tempograd.typing import Setting
 from tempograd_paper.cell import Cell, RemovalBaseline
 from tempograd_paper.protocols.fair import VALIDATION
 from tempograd_paper.protocols.series import evenly, tuned_on
-from tempograd_paper.protocols.settings import SEGMENTS, configured
+from tempograd_paper.protocols.settings import SAMPLES, SEGMENTS, configured
 
 BUDGET = 30.0  # explanations of all validation series, for each method and baseline
 POOL = 1000  # training series at most whose values are the baseline "background"
@@ -140,7 +140,8 @@ def tune_method(
     cell: Cell, model: nn.Module, series: TuningSeries, baseline: RemovalBaseline, given: dict[str, Any]
 ) -> Tuning:
     """Make the one call that every method is tuned by; ``given`` are settings that stay."""
-    options: dict[str, Any] = dict(given)
+    samples = SAMPLES.get(cell.method, {})
+    options: dict[str, Any] = dict(given) if cell.settings == SEGMENTS else given | samples
     if EXPLAINERS[cell.method].needs_fit:  # these learn from all training series, as in the fair protocol
         options["background"] = series.train
     elif baseline == "background":
@@ -149,7 +150,7 @@ def tune_method(
     return tune(
         model,
         tg.Series(sample.x, mask=sample.mask, ids=sample.ids),
-        Segments() if cell.settings == SEGMENTS else cell.method,
+        Segments(**samples) if cell.settings == SEGMENTS else cell.method,
         metric=replace(METRICS["cpd"](), rank=cell.rank),
         budget=BUDGET,
         baseline=baseline,

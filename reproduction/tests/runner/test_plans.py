@@ -558,7 +558,7 @@ def test_a_table_of_sizes_runs_nothing(plan, tmp_path):
 def test_every_method_data_set_and_model_has_a_label_of_its_own():
     for known, labels in (
         (tg.EXPLAINERS, METHOD_LABELS),
-        (set(DATASETS) - {"toy"}, DATASET_LABELS),
+        (set(DATASETS) - {"toy", "pump"}, DATASET_LABELS),
         (tg.MODELS, MODEL_LABELS),
     ):
         assert set(known) == set(labels)
@@ -566,6 +566,12 @@ def test_every_method_data_set_and_model_has_a_label_of_its_own():
 
 
 # Keys
+
+
+def test_protocols_fix_the_number_of_samples():
+    """As the paper does: by default the library gives each series what it needs."""
+    for protocol in ("published", "fair", "tuned"):
+        assert configured("timing", "wafer", protocol).n_samples == 50
 
 
 def test_keys_do_not_depend_on_the_order_of_settings(plan):

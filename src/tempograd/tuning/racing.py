@@ -37,6 +37,7 @@ from tempograd.engine.predictor import PassCount, PassesError, Predictor, pass_c
 from tempograd.explainers import EXPLAINERS, Explainer, Timing
 from tempograd.explainers.base import fitted, nouns
 from tempograd.explainers.by_name import explainer_of
+from tempograd.explainers.timing import FIRST
 from tempograd.metrics import Metric, compare, evaluate, summarise
 from tempograd.metrics.evaluation import as_metric, measure
 from tempograd.typing import Inputs, Measured, Model, Setting
@@ -438,9 +439,9 @@ class _Runner:
 
 class _Race:
     def __init__(self, bench: Bench, default: Explainer, budget: float, *, strict: bool) -> None:
-        if isinstance(default, Timing) and default.tolerance is not None:
-            # by which each takes as many samples as it likes
-            default = replace(default, tolerance=None, max_samples=None, stop_when=None)
+        if isinstance(default, Timing):  # whose settings would each take as many samples as they like
+            count = default.n_samples or FIRST
+            default = replace(default, n_samples=count, tolerance=None, max_samples=None, stop_when=None)
         self.bench, self.default, self.budget, self.strict = bench, default, budget, strict
         random = torch.Generator().manual_seed(bench.seed % 2**63)
         self.order = torch.randperm(bench.count, generator=random)  # since files are often sorted by class
@@ -506,7 +507,7 @@ class _Race:
         rows = self._missing(runner, series)
         if not len(rows):
             return
-        maps = len(rows) * self.explained * _samples(runner.explainer) / _samples(self.default)
+        maps = len(rows) * self.explained * _more(runner.explainer, self.default)
         scores = len(rows) * self.scored
         if maps + scores > self.most - self.bench.spent:
             runner.out = True
@@ -566,8 +567,7 @@ class _Race:
     @property
     def _dearest(self) -> float:
         """Passes that a map and its score take on one series with the setting that has most samples."""
-        samples = max(_samples(runner.explainer) for runner in self.runners)
-        return self.explained * (samples / _samples(self.default)) + self.scored
+        return self.explained * max(_more(runner.explainer, self.default) for runner in self.runners) + self.scored
 
     # Who won
 
@@ -632,6 +632,7 @@ def by_luck(gains: Tensor) -> list[float]:
     return [(1 + int((chance >= each).sum())) / (1 + DRAWS) for each in ratio(values.sum(1))]
 
 
-def _samples(explainer: Explainer) -> int:
-    """Return how many samples an explainer takes; 1 where it has no such setting."""
-    return next((value for name in UNITS if isinstance(value := getattr(explainer, name, None), int)), 1)
+def _more(explainer: Explainer, default: Explainer) -> float:
+    """Return how many times the samples of the default an explainer takes; 1 where one has no fixed number."""
+    counts = ([getattr(each, name, None) for name in UNITS] for each in (explainer, default))
+    return next((own / usual for own, usual in zip(*counts, strict=True) if own and usual), 1.0)
