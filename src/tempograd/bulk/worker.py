@@ -1,6 +1,8 @@
 """One worker: reads a fragment, explains it batch by batch, writes one file of results. It needs no engine."""
 
 import copy
+import ctypes
+import os
 import threading
 import time
 from collections import Counter
@@ -214,6 +216,9 @@ def _filled(keys: NDArray[np.int64], least: int) -> tuple[NDArray[np.int64], int
     return np.concatenate([keys, more]), len(more)
 
 
+_TRIM = getattr(ctypes.CDLL(None) if os.name == "posix" else None, "malloc_trim", lambda kept: None)
+
+
 class _File:
     """A Parquet file of results that is being written, in groups of rows."""
 
@@ -232,6 +237,7 @@ class _File:
             self.writer.write_table(whole, row_group_size=max(1, len(whole)))  # there may be no driver
             del whole
             arrow().default_memory_pool().release_unused()  # or it keeps what it once had
+            _TRIM(0)  # and so does glibc, for each of the threads that read and write
 
 
 class _Writing:
