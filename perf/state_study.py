@@ -48,7 +48,7 @@ METHODS: dict[str, Callable[[], Explainer]] = {
     "dynamask": lambda: replace(without("dynamask", "B5", "B6", "0.3.5", "4.2"), lr=0.01),
     "dynamask, rows in the released order": lambda: replace(without("dynamask", "B5", "B6"), lr=0.01),
     "dynamask, defaults": tg.Dynamask,
-    "timing": tg.Timing,
+    "timing": lambda: tg.Timing(50),
     "random": tg.Random,
 }
 
