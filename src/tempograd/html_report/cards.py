@@ -11,8 +11,8 @@ import numpy as np
 from torch import Tensor
 
 from tempograd.explanation import Explanation
-from tempograd.views.as_usual import Outcome, Portion, WhatIf, named_drivers
-from tempograd.views.drivers import CONTROL, Driver, drivers_of, reader_verdict, values_text, whole
+from tempograd.views.as_usual import Outcome, Portion, WhatIf
+from tempograd.views.drivers import CONTROL, Driver, drivers_of, named_drivers, reader_verdict, values_text, whole
 from tempograd.views.prediction import Said, percent_text, said_of, with_unit_of
 from tempograd.views.series import Floats, observed_cells, shown_values, to_numpy
 

@@ -28,9 +28,8 @@ from tempograd.engine import Predictor, frozen, slices
 from tempograd.explanation.core import Explanation, require
 from tempograd.explanation.record import as_table
 from tempograd.metrics.base import AskAgain, Evaluation
-from tempograd.sampling.stretches import NAMED
 from tempograd.typing import Inputs, Model, Picker
-from tempograd.views.drivers import Driver, drivers_of
+from tempograd.views.drivers import Driver, named_drivers
 from tempograd.views.labels import channel_names, name, short_times, when_text
 from tempograd.views.prediction import percent_text, said_of, with_unit_of
 from tempograd.views.series import observed_cells, position
@@ -261,12 +260,6 @@ def _kind(one: float, other: float, both: float, least: float) -> Any:
     if share <= 0.5 and max(abs(one), abs(other)) <= abs(both) / 2:
         return "each enough"
     return "needs both" if alike and one * both > 0 and small >= least and share >= 1.5 else None
-
-
-def named_drivers(explanation: Explanation, i: int) -> list[Driver]:
-    """Return the drivers of a series that are worth a place in a sentence."""
-    found = drivers_of(explanation, i)
-    return [each for each in found if abs(each.total) >= NAMED * abs(found[0].total)]
 
 
 def what_if(

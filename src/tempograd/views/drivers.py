@@ -115,6 +115,12 @@ def drivers_of(explanation: Explanation, i: int | str, most: int = MOST) -> list
     return [_driver(part, push, found, k) for k in range(len(found.row))]
 
 
+def named_drivers(explanation: Explanation, i: int) -> list[Driver]:
+    """Return the drivers of a series that are worth a place in a sentence."""
+    found = drivers_of(explanation, i)
+    return [each for each in found if abs(each.total) >= NAMED * abs(found[0].total)]
+
+
 def _driver(part: Explanation, push: float, found: Stretches, k: int) -> Driver:
     """Describe a driver of the only series of a part."""
     d, start, stop = (int(part[k]) for part in (found.channel, found.start, found.stop))
@@ -185,8 +191,7 @@ def whole(explanation: Explanation) -> str:
 
 def _told(explanation: Explanation, row: int) -> tuple[list[list[Driver]], list[Driver]]:
     """Return the drivers worth a place in a sentence: the certain ones that push each way, and the others."""
-    found = drivers_of(explanation, row)
-    found = [each for each in found if abs(each.total) >= NAMED * abs(found[0].total)]
+    found = named_drivers(explanation, row)
     if not explanation.signed:
         return [found], []
     sure, others = [each for each in found if each.certain], [each for each in found if not each.certain]
