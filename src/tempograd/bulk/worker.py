@@ -237,6 +237,7 @@ class _File:
             self.writer.write_table(whole, row_group_size=max(1, len(whole)))  # there may be no driver
             del whole
             arrow().default_memory_pool().release_unused()  # or it keeps what it once had
+            _TRIM(0)  # and so does glibc, for each of the threads that read and write
 
 
 class _Writing:
@@ -271,7 +272,6 @@ class _Writing:
         finally:
             for file in self.files.values():
                 file.writer.close()
-            _TRIM(0)  # or glibc keeps what each of the threads that read and wrote once had
         made = {"device": worker.device, "tempograd": __version__, "torch": torch.__version__, "ids": self.ids}
         seconds = time.perf_counter() - self.start
         return Entry(self.fragment, self._publish(), dict(self.counts), dict(told), seconds, made)
